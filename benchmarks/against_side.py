@@ -197,7 +197,7 @@ class Frames:
     def run(self, name: str) -> None:
         recipe, row = self.kept[name]
         if row is not None:
-            self.traced = trace_backward(self.spark, recipe, [row], there=True)
+            self.traced = trace_backward(self.spark, recipe, [row], is_in_output=True)
 
     def check(self, name: str) -> Mapping[str, Any]:
         if self.kept[name][1] is None:

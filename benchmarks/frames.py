@@ -126,7 +126,9 @@ def _traced(
     places = sorted({n * (len(output) - 1) // max(1, rows_max - 1) for n in range(rows_max)})
     for place in places:
         row = tuple(output[place])
-        traced, taken = _timed(lambda row=row: trace_backward(spark, recipe, [row], there=True))
+        traced, taken = _timed(
+            lambda row=row: trace_backward(spark, recipe, [row], is_in_output=True)
+        )
         found["traces"].append(taken)
         found["witnesses"].append(traced.count)
         reasons += traced.reasons

@@ -79,7 +79,7 @@ def rebuilt_apart(
         plan.append(replace(node, source=len(sources)))
         sources.append(recipe.sources[node.source])
     apart = replace(recipe, sources=tuple(sources), plan=tuple(plan))
-    found = trace_backward(spark, apart, [row], there=True)
+    found = trace_backward(spark, apart, [row], is_in_output=True)
     assert set(found.locations()) == set(witnesses.locations())
     session = trace_session(spark, apart)
     for place in range(len(sources)):

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from benchmarks.frames_oracle import ParquetTables, carried, check_rows, rebuilt, same_rows
 from lineage_core.recipe.document import Output, Recipe
 from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
-from lineage_dataframes.sources.changed import literal_path
+from lineage_dataframes.sources.file_changes import literal_path
 from lineage_dataframes.sources.locations import locations
-from lineage_dataframes.sources.unknown import UNKNOWN
+from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward

@@ -15,7 +15,7 @@ from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import RefusedError, RowError
 from lineage_dataframes.sources.locations import locations
 from lineage_dataframes.trace.backward import trace_backward
-from lineage_dataframes.trace.rows import output_of, place_in, values_at
+from lineage_dataframes.trace.rows import ordinal_in_file, output_of, values_at
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, run_captured
 from tests.tables.conf import SMALL_SPARK
@@ -153,7 +153,7 @@ def test_rows_stand_in_the_files_of_the_table(name: str, ran: Ran, spark: SparkS
     given = []
     for file in output.files:
         is_text = output.format == "hive-text"
-        place = place_in(spark, output, file, 1 if is_text else 0, line=is_text)
+        place = ordinal_in_file(spark, output, file, 1 if is_text else 0, line=is_text)
         given.append(values_at(spark, recipe, output, file, place))
     first = (100, "b0", "Oslo", 0) if name == "into parts" else (101, "b1", "new", 7)
     assert first in given

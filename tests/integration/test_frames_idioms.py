@@ -20,10 +20,10 @@ from pyspark.sql import Row, SparkSession
 from benchmarks.frames_oracle import carried, same
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.sources.unknown import UNKNOWN
+from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
-from lineage_dataframes.trace.rows import output_of, places_of
+from lineage_dataframes.trace.rows import find_in_output, output_of
 from tests.oracle.budget import examples
 from tests.support.frame_idioms import (
     EXACT,
@@ -70,7 +70,7 @@ def class_of(one: Idiom, given: Given, recipe: Recipe, row: Row) -> str:
         AssertionError: it is not what it says.
     """
     try:
-        found = trace_backward(given.spark, recipe, [tuple(row)], there=True)
+        found = trace_backward(given.spark, recipe, [tuple(row)], is_in_output=True)
     except RefusedError as problem:
         return f"{REFUSED}: {problem}"
     rows, truth = found_in(found.rows.items()), one.truth(row)
@@ -127,7 +127,7 @@ def test_forward_of_an_idiom(name: str, given: Given, tmp_path: Path) -> None:
         except RefusedError:
             assert set(one.classes) != {EXACT}
             continue
-        standing = places_of(spark, recipe, output_of(spark, recipe), found.rows)
+        standing = find_in_output(spark, recipe, output_of(spark, recipe), found.rows)
         # A row that the job may have left out is in no file.
         assert found.reasons or not standing.missing
         wanted = {at for at, row in named.items() if ("sales", sale) in one.truth(row)}

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_dataframes.errors import RowError
-from lineage_dataframes.sources.unknown import UNKNOWN
+from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_emitter import LineageContext, frame_lineage
 from lineage_emitter.errors import TracingError
 

@@ -17,7 +17,7 @@ from lineage_dataframes.sources.locations import locations
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
-from lineage_dataframes.trace.rows import rows_with, texts_at
+from lineage_dataframes.trace.rows import rows_with_values, texts_at
 from lineage_emitter.dataframes.jdbc import address
 
 pytestmark = pytest.mark.integration
@@ -160,7 +160,7 @@ def test_rows_that_changed_are_said(database: Database, spark: SparkSession) -> 
     with pytest.raises(ChangedSourceError, match="changed since: what it has now does not give"):
         trace_backward(spark, recipe, [("Oslo", 4.5, 2)])
     with pytest.raises(ChangedSourceError, match="changed since"):
-        trace_backward(spark, recipe, [("Oslo", 4.5, 2)], there=True)
+        trace_backward(spark, recipe, [("Oslo", 4.5, 2)], is_in_output=True)
     assert trace_backward(spark, recipe, [("Rome", 2.25, 1)]).exact
     found = trace_backward(spark, recipe, where="city = 'Oslo'")
     assert found.reasons == (
@@ -173,7 +173,7 @@ def test_rows_that_changed_are_said(database: Database, spark: SparkSession) -> 
 
 def test_rows_are_traced_forward_by_their_key(database: Database, spark: SparkSession) -> None:
     recipe = carried(spark.sql(QUERIES["groups"]))
-    rows = rows_with(spark, recipe, recipe.sources[0], [("id", "3")])
+    rows = rows_with_values(spark, recipe, recipe.sources[0], [("id", "3")])
     outcome = trace_forward(spark, recipe, {path: one.tolist() for path, one in rows.items()})
     assert [row[0] for row in outcome.rows] == ["Oslo"]
     assert not outcome.exact

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from benchmarks.frames_oracle import carried
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.sources.changed import literal_path
+from lineage_dataframes.sources.file_changes import literal_path
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward

@@ -18,7 +18,7 @@ from lineage_dataframes.rewrite import keys
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.trace import relations, results
 from lineage_dataframes.trace.backward import trace_backward
-from lineage_dataframes.trace.pairs import Items
+from lineage_dataframes.trace.pairs import ItemKind
 from lineage_dataframes.trace.relations import Relations
 from lineage_dataframes.trace.rows import output_of, values_at
 from tests.support.frame_tables import QUERIES, placed_rows, written
@@ -26,7 +26,7 @@ from tests.support.frame_tables import QUERIES, placed_rows, written
 pytestmark = pytest.mark.integration
 
 Row = tuple[str, int]
-Item = tuple[Items, str, int]
+Item = tuple[ItemKind, str, int]
 
 CHOSEN = (
     "values", "outer", "or exists", "hidden key", "rollup", "except all", "correlated", "scalar", "window",
@@ -38,15 +38,17 @@ def sources_of(relations: Relations) -> dict[Row, set[tuple[str, int]]]:
     """For each output row the rows of sources that the pairs lead to."""
     made: defaultdict[Item, set[Item]] = defaultdict(set)
     for pairs in relations.pairs():
-        for out, used in zip(pairs.made.tolist(), pairs.used.tolist(), strict=True):
-            made[pairs.made_of, pairs.made_file, out].add((pairs.used_of, pairs.used_file, used))
+        for out, used in zip(pairs.outputs.tolist(), pairs.inputs.tolist(), strict=True):
+            made[pairs.output_kind, pairs.output_file, out].add(
+                (pairs.input_kind, pairs.input_file, used)
+            )
 
     def ends(item: Item) -> set[tuple[str, int]]:
-        if item[0].of in {"source", "plan"}:
+        if item[0].type in {"source", "plan"}:
             return {(item[1] or f"plan:{item[0].place}", item[2])}
         return set().union(*(ends(one) for one in made[item]))
 
-    return {(item[1], item[2]): ends(item) for item in list(made) if item[0].of == "output"}
+    return {(item[1], item[2]): ends(item) for item in list(made) if item[0].type == "output"}
 
 
 def rows_of(found: Witnesses) -> set[tuple[str, int]]:
@@ -64,7 +66,7 @@ def test_the_pairs_are_those_of_each_row_traced(
     rows = placed_rows(spark, tmp_path / "out")
     assert len(found) == len(rows)
     for *values, path, ordinal in (rows[0], rows[-1]):
-        alone = trace_backward(spark, recipe, [values], there=True)
+        alone = trace_backward(spark, recipe, [values], is_in_output=True)
         if any(made.reasons.values()):
             assert found[path, ordinal] >= rows_of(alone)
         else:
@@ -93,7 +95,7 @@ def test_where_one_of_several_rows_was_kept_it_is_said(
     assert len(found) == len(rows)
     assert any(made.reasons.values()) != exact
     for *values, path, ordinal in rows:
-        alone = trace_backward(spark, recipe, [values], there=True)
+        alone = trace_backward(spark, recipe, [values], is_in_output=True)
         assert found[path, ordinal] >= rows_of(alone)
         assert not exact or (len(found[path, ordinal]), alone.exact) == (1, True)
 
@@ -181,7 +183,7 @@ def test_pairs_are_the_same_where_there_are_many(
     monkeypatch.setattr(relations, "VALUES_MAX", 0)
     monkeypatch.setattr(keys, "VALUES_MAX", 0)
     monkeypatch.setattr(keys, "LITERAL_KEYS_MAX", 0)
-    monkeypatch.setattr(results, "COME_MAX", 0)
+    monkeypatch.setattr(results, "COLLECTED_BYTES_MAX", 0)
     assert sources_of(Relations(spark, recipe, tmp_path / "many")) == few
     assert all(path.is_dir() for path in (tmp_path / "many").iterdir())
 
@@ -214,7 +216,7 @@ def test_what_is_there_twice_in_a_plan_is_asked_once(
     tables.views(spark)
     recipe = written(spark.sql(QUERIES["joined with itself"]), tmp_path / "out")
     assert len([node for node in recipe.plan if isinstance(node, Aggregate)]) == 2
-    kinds = {pairs.made_of for pairs in Relations(spark, recipe, tmp_path / "scratch").pairs()}
+    kinds = {pairs.output_kind for pairs in Relations(spark, recipe, tmp_path / "scratch").pairs()}
     assert len([one for one in kinds if isinstance(recipe.plan[one.place], Aggregate)]) == 1
 
 
@@ -226,7 +228,7 @@ def test_equal_rows_share_their_sources(
     made = Relations(spark, recipe, tmp_path / "scratch")
     assert {len(found) for found in sources_of(made).values()} == {3}
     assert made.reasons == {
-        Items("output"): ["rows of the output are equal and share their sources"]
+        ItemKind("output"): ["rows of the output are equal and share their sources"]
     }
 
 

@@ -28,7 +28,7 @@ from lineage_dataframes.sources.text_records import BOM, has_lines, header_count
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.trace import rows
 from lineage_dataframes.trace.rows import rows_at, texts_at
-from lineage_dataframes.trace.session import session_of
+from lineage_dataframes.trace.session import session_with_settings
 
 pytestmark = pytest.mark.integration
 
@@ -167,7 +167,7 @@ def test_rows_of_files_that_are_read_in_splits_have_the_ordinals_of_whole_ones(
             files.append(written(tmp_path, f"{number}{name}", content))
         source = source_of(kind, files, **options)
         monkeypatch.setattr(splits, "SPLIT_BYTES", drawn.choice([1, 2, 3, 5, 8, 13, 40]))
-        session = session_of(spark, recipe_of(spark, source), [source])
+        session = session_with_settings(spark, recipe_of(spark, source), [source])
         view = view_of(session, source)
         columns = [one for one in view.columns if one not in {FILE_COLUMN, ROW_COLUMN}]
         rows = view.select(FILE_COLUMN, ROW_COLUMN, F.to_json(F.struct(*columns)).alias("text"))
@@ -245,10 +245,10 @@ def test_what_bytes_alone_do_not_say_is_left_to_spark(
         replace(plain, partitions='{"type": "struct", "fields": []}'),
         replace(plain, options={"basePath": f"file:{tmp_path.parent}"}),
     ):
-        with rows._apart(spark, other, path, ordinals) as found:
+        with rows._extracted_rows(spark, other, path, ordinals) as found:
             assert found == (other, path, ordinals)
     below = replace(plain, options={"basePath": f"file:{tmp_path}"})
-    with rows._apart(spark, below, path, ordinals) as (held, place, _):
+    with rows._extracted_rows(spark, below, path, ordinals) as (held, place, _):
         assert (held.options, held.files[0].path) == ({}, place)
     assert rows_at(spark, recipe_of(spark, plain), plain, {path: ordinals}).count() == 1
 

@@ -22,7 +22,7 @@ from lineage_dataframes.sources.text_records import has_lines
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import to_arrow
-from lineage_dataframes.trace.session import session_of
+from lineage_dataframes.trace.session import session_with_settings
 from lineage_emitter.dataframes.plans import recipe_of
 from lineage_query.rows.parquet_rows import values_of
 from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, RowReader
@@ -111,7 +111,7 @@ def by_spark(
     spark: SparkSession, recipe: Recipe, source: Source, wanted: list[tuple[str, str | None]]
 ) -> list[dict[int, list[int]] | None]:
     """The positions of rows that have each value, by the condition that queries have; None where they refuse."""
-    session = session_of(spark, recipe, [source])
+    session = session_with_settings(spark, recipe, [source])
     view = view_of(session, source)
     named = [
         NamedColumn(one.name, literals.quoted_name(one.name), one.dataType.simpleString())

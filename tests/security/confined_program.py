@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lineage_dataframes.sandbox.starting import lacking, scratch_folder
+from lineage_dataframes.sandbox.starting import missing_restrictions, scratch_folder
 from lineage_dataframes.spark.own_spark import start_spark
 
 Targets = dict[str, Any]
@@ -212,7 +212,7 @@ def main(targets: str) -> None:
             "done": sorted(done + worked),
             "tried": sorted([*attacks, *tried]),
             "inside": read,
-            "lacks": list(lacking()),
+            "lacks": list(missing_restrictions()),
             "confined": bool(to["scratch"]),
         }
         sys.stdout.write(json.dumps(told) + "\n")

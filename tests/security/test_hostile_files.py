@@ -22,7 +22,7 @@ from lineage_core.recipe.plan import Attribute, Range
 from lineage_core.tracing.budget import Budget, TimeUpError, use_budget
 from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
 from lineage_dataframes.sources import text_records
-from lineage_dataframes.sources.changed import check_local
+from lineage_dataframes.sources.file_changes import check_local
 from lineage_dataframes.sources.jdbc import key_columns
 from lineage_dataframes.sources.schemas import parse_schema_json
 from lineage_dataframes.sources.splits import settings_for
@@ -107,7 +107,9 @@ def records(one: Source) -> object:
 
 def values(one: Source) -> object:
     plan = (Range((Attribute(1, "a", "string"),), 0, 3, 1),)
-    return rows._plain_values(Recipe("4.1.4", {}, (), plan, Output("files")), one, one.files[0], 0)
+    return rows._parquet_values(
+        Recipe("4.1.4", {}, (), plan, Output("files")), one, one.files[0], 0
+    )
 
 
 @pytest.mark.parametrize(("kind", "read"), [("csv", records), ("parquet", values)])

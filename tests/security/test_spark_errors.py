@@ -13,7 +13,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import NotComputedError, RefusedError
 from lineage_dataframes.rewrite.functions import NO_CODE, Runnable
 from lineage_dataframes.trace import answers
-from lineage_dataframes.trace.crossing import Crossing
+from lineage_dataframes.trace.crossing import DataFrameCrossing
 from lineage_query.answers import Answer
 from lineage_query.engine import TraceQuery
 from lineage_query.rows.reader import RowReader
@@ -65,7 +65,7 @@ def test_why_rows_have_no_place_tells_no_value(
     output = Output(files=(File("file:/gone", 1, 1),), format="csv")
     recipe = cast(Any, SimpleNamespace(output=output, names_rows=False))
     with SqliteStore(tmp_path / "lineage.db") as store:
-        frames = Crossing(cast(Any, None), store, RowReader(), "app-1", QUESTION, key)
+        frames = DataFrameCrossing(cast(Any, None), store, RowReader(), "app-1", QUESTION, key)
         node = next(one.node for one in store.graph("app-1").nodes())
-        frames._outcome(node, recipe, outcome, [])
+        frames._output_group(node, recipe, outcome, [])
     assert (SECRET in str(frames._warnings)) == told

@@ -27,7 +27,13 @@ from lineage_core.recipe.document import File, Source
 from lineage_dataframes.errors import NoSparkError, NotComputedError
 from lineage_dataframes.sandbox import kernel, starting
 from lineage_dataframes.sandbox.names import NETWORK, ROOTS, SANDBOX
-from lineage_dataframes.sandbox.policy import Policy, Wanted, default_roots, programs, system_files
+from lineage_dataframes.sandbox.policy import (
+    Policy,
+    SandboxSettings,
+    default_roots,
+    program_folders,
+    system_files,
+)
 from tests.support import jvm
 from tests.support.api_server import word_count_served
 
@@ -215,18 +221,18 @@ def test_a_function_whose_value_may_be_another_ends_the_trace_and_says_why(
 
 @dataclass(frozen=True)
 class Running:
-    """A Spark that is confined, as `starting.running` has it."""
+    """A Spark that is confined, as `starting.active_sandbox` has it."""
 
-    wanted: Wanted
+    wanted: SandboxSettings
     policy: Policy
 
 
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A confined Spark that may read ``inside`` and has no network."""
-    wanted = Wanted.of({SANDBOX: "auto", ROOTS: str(tmp_path / "inside")}, None)
+    wanted = SandboxSettings.of({SANDBOX: "auto", ROOTS: str(tmp_path / "inside")}, None)
     policy = Policy(6, True, False, (str(tmp_path / "inside"),), (), (), (), (), (), {})
-    monkeypatch.setattr(starting, "running", lambda: Running(wanted, policy))
+    monkeypatch.setattr(starting, "active_sandbox", lambda: Running(wanted, policy))
 
 
 def source(path: str, kind: str = "csv", **options: str) -> Source:
@@ -263,8 +269,8 @@ def test_metadata_of_a_table_is_looked_at_as_its_files_are(tmp_path: Path) -> No
 def test_what_spark_is_refused_names_the_settings() -> None:
     refused = OSError("java.io.FileNotFoundException: /a (Permission denied)")
     for setting in (SANDBOX, NETWORK, ROOTS):
-        assert setting in starting.explained(refused, "it can't be read")
-    assert starting.explained(OSError("no such column"), "no such column") == "no such column"
+        assert setting in starting.explain_problem(refused, "it can't be read")
+    assert starting.explain_problem(OSError("no such column"), "no such column") == "no such column"
 
 
 def test_what_is_required_and_can_not_be_held_does_not_start(
@@ -272,12 +278,12 @@ def test_what_is_required_and_can_not_be_held_does_not_start(
 ) -> None:
     monkeypatch.setenv(SANDBOX, "required")
     monkeypatch.setattr(kernel, "landlock_abi", lambda: 0)
-    monkeypatch.setattr(starting, "running", lambda: None)
+    monkeypatch.setattr(starting, "active_sandbox", lambda: None)
     monkeypatch.setattr(SparkContext, "_gateway", None)
     with pytest.raises(NoSparkError, match="no Landlock"):
-        starting.prepare("local[1]", None)
+        starting.prepare_sandbox("local[1]", None)
     with pytest.raises(NoSparkError, match="elsewhere"):
-        starting.prepare("spark://there:7077", None)
+        starting.prepare_sandbox("spark://there:7077", None)
     with pytest.raises(NoSparkError, match="has a Spark already"):
         starting.check_active()
 
@@ -285,12 +291,14 @@ def test_what_is_required_and_can_not_be_held_does_not_start(
 @pytest.mark.parametrize("setting", [{SANDBOX: "of"}, {SANDBOX: "auto", NETWORK: "perhaps"}])
 def test_a_setting_that_says_nothing_known_is_refused(setting: dict[str, str]) -> None:
     with pytest.raises(NoSparkError, match=list(setting)[-1]):
-        Wanted.of(setting, None)
+        SandboxSettings.of(setting, None)
 
 
 def test_where_nothing_is_set_it_is_confined_as_far_as_it_can() -> None:
-    assert Wanted.of({}, None).mode == Wanted.of({SANDBOX: ""}, None).mode == "auto"
-    assert not Wanted.of({}, None).network
+    assert (
+        SandboxSettings.of({}, None).mode == SandboxSettings.of({SANDBOX: ""}, None).mode == "auto"
+    )
+    assert not SandboxSettings.of({}, None).network
 
 
 def test_a_server_says_before_the_first_question_what_is_lacking(
@@ -312,7 +320,7 @@ def test_where_no_program_runs_from_temporary_files_it_starts_from_the_cache(
     monkeypatch.setenv("LINEAGE_CACHE", str(tmp_path / "cache"))
     for flags, where in ((0, None), (os.ST_NOEXEC, str(tmp_path / "cache" / "java"))):
         monkeypatch.setattr(os, "statvfs", lambda _, f=flags: SimpleNamespace(f_flag=f))
-        assert starting._where_programs_run() == where
+        assert starting._program_folder() == where
 
 
 def test_a_java_that_is_found_on_the_path_alone_may_be_run(
@@ -323,7 +331,7 @@ def test_a_java_that_is_found_on_the_path_alone_may_be_run(
     java.touch(0o755)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(java.parent))
-    assert os.path.realpath(java.parents[1]) in programs()
+    assert os.path.realpath(java.parents[1]) in program_folders()
 
 
 def test_modules_of_the_user_are_read_and_the_folder_of_the_program_is_not(
@@ -340,9 +348,11 @@ def test_modules_of_the_user_are_read_and_the_folder_of_the_program_is_not(
 
 def test_roots_of_a_server_are_those_alone_and_what_is_added() -> None:
     auto = {SANDBOX: "auto"}
-    assert Wanted.of(auto, None).roots is None
-    assert Wanted.of(auto, ()).roots == ()
-    assert Wanted.of({**auto, ROOTS: "/more, s3://lake/"}, ("/data/", "s3://lake")).roots == (
+    assert SandboxSettings.of(auto, None).roots is None
+    assert SandboxSettings.of(auto, ()).roots == ()
+    assert SandboxSettings.of(
+        {**auto, ROOTS: "/more, s3://lake/"}, ("/data/", "s3://lake")
+    ).roots == (
         "/data",
         "/more",
     )
@@ -366,15 +376,15 @@ def test_a_machine_whose_calls_have_not_been_tried_is_told_to_have_no_filter(
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     monkeypatch.setattr(kernel, "landlock_abi", lambda: 6)
-    monkeypatch.setattr(starting, "running", lambda: None)
+    monkeypatch.setattr(starting, "active_sandbox", lambda: None)
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setenv(SANDBOX, "required")
     with pytest.raises(NoSparkError, match="no seccomp"):
-        starting.prepare("local[1]", None)
+        starting.prepare_sandbox("local[1]", None)
     monkeypatch.setenv(SANDBOX, "auto")
-    sandbox = starting.prepare("local[1]", None)
+    sandbox = starting.prepare_sandbox("local[1]", None)
     assert sandbox is not None
-    starting.remove(sandbox.folder)
+    starting.remove_folder(sandbox.folder)
     assert not sandbox.policy.seccomp
     assert [one for one in sandbox.lacks if "no seccomp" in one]
 

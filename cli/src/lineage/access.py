@@ -183,16 +183,16 @@ class StoredAccess:
         # Loads PySpark, which who has no DataFrames need not wait for.
         from lineage_dataframes.trace.answerable import with_answerable
 
-        return with_answerable(self.store, app, verdict, most_s=most_s)
+        return with_answerable(self.store, app, verdict, seconds_max=most_s)
 
     def probed(self, app: str, verdict: Verdict, rows: int) -> Verdict:
         if not verdict.recipes_received:
             return verdict
         from lineage.frame_traces import spark_session
-        from lineage_dataframes.trace.probing import probed
+        from lineage_dataframes.trace.probing import with_probes
 
         with spark_session() as spark:
-            return probed(spark, self.store, app, verdict, rows=rows)
+            return with_probes(spark, self.store, app, verdict, rows=rows)
 
     def ask(self, question: TraceQuery) -> Answer:
         return self._ask(question, plan_of(self.store, RowReader(), question))
@@ -257,10 +257,10 @@ class StoredAccess:
         if found is not None:
             return found
         # Loads PySpark, which who asks for records, or a session, need not wait for.
-        from lineage_dataframes.trace.overwritten import check_before
+        from lineage_dataframes.trace.overwritten import check_files_of_query
         from lineage_dataframes.trace.query import trace_recipe_row
 
-        check_before(self.store, RowReader(), question, noted)
+        check_files_of_query(self.store, RowReader(), question, noted)
         return trace_recipe_row(spark.session(), self.store, RowReader(), question, noted, where)
 
     def _answer(self, question: TraceQuery, traced: Trace, spark: SparkSessionLease) -> Answer:
@@ -271,9 +271,9 @@ class StoredAccess:
         if found is not None:
             return found
         from lineage_dataframes.trace.crossing import answer_through
-        from lineage_dataframes.trace.overwritten import check_through
+        from lineage_dataframes.trace.overwritten import check_files_of_trace
 
-        check_through(self.store, RowReader(), question, traced)
+        check_files_of_trace(self.store, RowReader(), question, traced)
         try:
             session = spark.session()
         except TraceError:

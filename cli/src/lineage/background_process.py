@@ -143,7 +143,7 @@ class StartedSpark:
             keep_archive(confined)
         if confined is not None:
             # This process ends without whatever else would remove it.
-            starting.remove(confined)
+            starting.remove_folder(confined)
 
 
 class Server:

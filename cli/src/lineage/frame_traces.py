@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 from lineage.background.sessions import MASTER
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.errors import NoSparkError
-from lineage_dataframes.sandbox.starting import lacking
+from lineage_dataframes.sandbox.starting import missing_restrictions
 from lineage_dataframes.spark.connected import SCHEME, stop_session
 from lineage_dataframes.spark.own_spark import start_spark
 
@@ -65,7 +65,7 @@ def started_here(folder: Path, *, archived: bool = False) -> SparkSession:
                 f"rows of DataFrames are traced by Spark, which does not start: {last}; "
                 f"see that Java is installed, or name a master by {MASTER}{hint}"
             ) from problem
-    lacks = "; ".join(lacking())
+    lacks = "; ".join(missing_restrictions())
     if lacks:
         sys.stderr.write(f"lineage: the Spark that traces is not all confined: {lacks}\n")
     return session

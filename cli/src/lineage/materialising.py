@@ -33,7 +33,7 @@ from lineage_dataframes.sandbox.starting import scratch_folder
 from lineage_dataframes.sources.locations import line_numbers_of_file
 from lineage_dataframes.sources.text_records import has_lines
 from lineage_dataframes.trace.allowed import check_recipe_allowed
-from lineage_dataframes.trace.pairs import Items, Pairs
+from lineage_dataframes.trace.pairs import ItemKind, ItemPairs
 from lineage_dataframes.trace.relations import Relations
 from lineage_query.finding import find_application
 from lineage_query.names import Names
@@ -192,7 +192,7 @@ class _Sender:
         self._registered: set[str] = set()
         self._links: set[tuple[str, str]] = set()
         self._tasks: dict[str, TaskCapture] = {}
-        self._lines: dict[tuple[Items, str], NDArray[np.uint64] | None] = {}
+        self._lines: dict[tuple[ItemKind, str], NDArray[np.uint64] | None] = {}
         self.flows = self.associations = 0
 
     def send(self) -> None:
@@ -206,7 +206,7 @@ class _Sender:
             raise
         for task in self._tasks.values():
             task.commit()
-        self._register(Items("output"))
+        self._register(ItemKind("output"))
         for message in self._store.messages(
             self._app, "splits", "record_splits", "sink_files", "record_files"
         ):
@@ -214,44 +214,46 @@ class _Sender:
             if message.node in self._registered:
                 self._api.send(message.model_copy(update={"app": self._api.app}))
 
-    def _tell(self, pairs: Pairs) -> None:
-        made, used = self._register(pairs.made_of), self._register(pairs.used_of)
+    def _tell(self, pairs: ItemPairs) -> None:
+        made, used = self._register(pairs.output_kind), self._register(pairs.input_kind)
         if (used, made) not in self._links:
             self._links.add((used, made))
             self._api.link(used, made)
         if made not in self._tasks:
             self._tasks[made] = self._api.begin(made)
         out, ptr, first, last = flows_of(
-            self._positions(pairs.made_of, pairs.made_file, pairs.made),
-            self._positions(pairs.used_of, pairs.used_file, pairs.used),
+            self._positions(pairs.output_kind, pairs.output_file, pairs.outputs),
+            self._positions(pairs.input_kind, pairs.input_file, pairs.inputs),
         )
         self.flows += len(out)
-        self.associations += len(pairs.made)
+        self.associations += len(pairs.outputs)
         self._tasks[made].capture_columns(
-            self._space(used, pairs.used_of, pairs.used_file),
+            self._space(used, pairs.input_kind, pairs.input_file),
             first,
-            self._space(made, pairs.made_of, pairs.made_file),
+            self._space(made, pairs.output_kind, pairs.output_file),
             out,
             in_ptr=ptr,
             in_last=last,
-            reason="; ".join(self._relations.reasons.get(pairs.made_of, [])),
+            reason="; ".join(self._relations.reasons.get(pairs.output_kind, [])),
         )
 
-    def _space(self, node: str, items: Items, file: str) -> str:
-        if items.of in {"group", "subquery"}:
+    def _space(self, node: str, items: ItemKind, file: str) -> str:
+        if items.type in {"group", "subquery"}:
             return f"{node}@0"
         return f"{node}#{self._files(items).index(file) if file else 0}"
 
-    def _files(self, items: Items) -> list[str]:
+    def _files(self, items: ItemKind) -> list[str]:
         source = self._source(items)
         return [] if source is None else [file.path for file in source.files]
 
-    def _source(self, items: Items) -> Source | None:
-        if items.of == "output":
+    def _source(self, items: ItemKind) -> Source | None:
+        if items.type == "output":
             return self._relations.output
-        return self._recipe.sources[items.place] if items.of == "source" else None
+        return self._recipe.sources[items.place] if items.type == "source" else None
 
-    def _positions(self, items: Items, file: str, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _positions(
+        self, items: ItemKind, file: str, rows: NDArray[np.uint64]
+    ) -> NDArray[np.uint64]:
         """Rows as their files are told: in files of lines a row's position is its line's, from 0."""
         source = self._source(items)
         if source is None or not has_lines(source):
@@ -261,7 +263,7 @@ class _Sender:
         lines = self._lines[items, file]
         return rows if lines is None else lines[rows.astype(np.int64)] - np.uint64(1)
 
-    def _register(self, items: Items) -> str:
+    def _register(self, items: ItemKind) -> str:
         """The node of items, told when it is first met."""
         node = self._node(items)
         if node not in self._registered:
@@ -269,8 +271,8 @@ class _Sender:
             reasons = "; ".join(self._relations.reasons.get(items, []))
             known = self._known.get(node)
             if known is None:
-                kind: NodeKind = "source" if items.of == "plan" else "operator"
-                what = "values" if items.of == "plan" else items.of
+                kind: NodeKind = "source" if items.type == "plan" else "operator"
+                what = "values" if items.type == "plan" else items.type
                 self._api.register(
                     node, what, kind=kind, exact=not reasons, reason=reasons,
                     call_site=self._output.call_site,
@@ -279,7 +281,7 @@ class _Sender:
                 self._api.register(
                     node,
                     known.name,
-                    kind="sink" if items.of == "output" else "source",
+                    kind="sink" if items.type == "output" else "source",
                     op=known.op,
                     call_site=known.call_site,
                     alias=known.alias,
@@ -289,11 +291,11 @@ class _Sender:
                 )
         return node
 
-    def _node(self, items: Items) -> str:
-        if items.of == "output":
+    def _node(self, items: ItemKind) -> str:
+        if items.type == "output":
             return self._output.node
-        if items.of != "source":
-            return f"{self._output.node}.{items.of}{items.place}"
+        if items.type != "source":
+            return f"{self._output.node}.{items.type}{items.place}"
         named = self._recipe.sources[items.place].name
         return next(one for one in self._producers if self._known[one].path == named)
 

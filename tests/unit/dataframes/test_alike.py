@@ -25,12 +25,12 @@ from lineage_core.recipe.plan import (
     Subquery,
     Window,
 )
-from lineage_dataframes.rewrite.built import Leaf
 from lineage_dataframes.rewrite.common_subplans import (
     CommonSubplans,
     PendingGroups,
     find_common_subplans,
 )
+from lineage_dataframes.rewrite.named_query import Leaf
 
 pytestmark = pytest.mark.unit
 

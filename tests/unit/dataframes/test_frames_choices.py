@@ -13,10 +13,10 @@ from lineage_core.recipe.plan import (
     Literal,
     OpaqueExpression,
 )
-from lineage_dataframes.rewrite.built import NamedQuery
 from lineage_dataframes.rewrite.choices import keeps_some_rows, row_expressions
 from lineage_dataframes.rewrite.expressions import SqlWriter
 from lineage_dataframes.rewrite.group_keys import key_terms, struct_fields
+from lineage_dataframes.rewrite.named_query import NamedQuery
 
 pytestmark = pytest.mark.unit
 

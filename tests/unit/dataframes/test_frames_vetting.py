@@ -20,7 +20,7 @@ from lineage_core.recipe.plan import (
 )
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.expressions import SqlWriter
-from lineage_dataframes.rewrite.known import AGGREGATES, CALLED
+from lineage_dataframes.rewrite.function_names import AGGREGATES, ALLOWED_FUNCTIONS
 from lineage_dataframes.spark.literals import string_constant
 from lineage_dataframes.spark.settings import REPLAYED, STATEMENT_SETTINGS
 from lineage_dataframes.trace.allowed import check_text
@@ -43,7 +43,7 @@ def test_what_the_emitter_notes_is_on_the_lists() -> None:
         functions.OPERATORS, functions.FUNCTIONS, functions.HIGHER_ORDER, functions.LENIENT, functions.AGGREGATES,
         functions.WINDOW_FUNCTIONS, functions.GENERATORS,
     )  # fmt: skip
-    assert {name for table in tables for name in table.values()} <= CALLED
+    assert {name for table in tables for name in table.values()} <= ALLOWED_FUNCTIONS
     assert {*SETTINGS, *PYTHON_SETTINGS} == set(REPLAYED)
     assert not set(REPLAYED) & set(STATEMENT_SETTINGS)
     sums = {name for name in functions.LENIENT.values() if name in {"try_sum", "try_avg"}}

@@ -4,9 +4,9 @@ LineageError
 └── FramesError
     ├── RefusedError        the recipe does not allow a sound trace; the message says why
     │   ├── NotComputedError    Spark could not run a query; what it says may hold values of rows
-    │   └── TiedError           a window numbers rows that its order does not tell apart
+    │   └── TiedError           a window numbers rows that its order does not distinguish
     ├── ChangedSourceError  a source is not what it was when the job ran
-    ├── RowError            the row that was asked for can't be what the recipe gives
+    ├── RowError            the requested row can't be what the recipe gives
     │   └── NoMatchError        no row of the output or source has the values, or fulfils the condition
     └── NoSparkError        Spark does not start
 """
@@ -30,7 +30,7 @@ class NotComputedError(RefusedError):
 
 
 class TiedError(RefusedError):
-    """Rows that a window's order does not tell apart may have been numbered otherwise (`building.Builder.tied`)."""
+    """Rows that a window's order does not distinguish may have been numbered otherwise (`building.Builder.tied`)."""
 
 
 class ChangedSourceError(FramesError):
@@ -48,6 +48,6 @@ class NoMatchError(RowError, NoSuchRowError):
 class NoSparkError(FramesError):
     """Spark does not start. ``hint``: what else may be done, part of the message."""
 
-    def __init__(self, said: str, hint: str = "") -> None:
-        super().__init__(f"{said}; {hint}" if hint else said)
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(f"{message}; {hint}" if hint else message)
         self.hint = hint

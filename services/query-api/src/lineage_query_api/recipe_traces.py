@@ -132,9 +132,9 @@ class RecipeTraces:
             return answer_through(session, self._store, self._reader, limited, traced, key=NO_CODE)
 
         assert self._spark is not None
-        from lineage_dataframes.trace.overwritten import check_through
+        from lineage_dataframes.trace.overwritten import check_files_of_trace
 
-        check_through(self._store, self._reader, question, traced)
+        check_files_of_trace(self._store, self._reader, question, traced)
         return self._spark.run(lambda session: _answer(session, question, through, rows=rows))
 
     def ask(self, question: TraceQuery, noted: RecipePlace, *, rows: bool) -> Answer:
@@ -170,9 +170,9 @@ class RecipeTraces:
             return trace_recipe_row(session, self._store, reader, limited, noted, key=NO_CODE)
 
         if find_spec("lineage_dataframes") is not None:
-            from lineage_dataframes.trace.overwritten import check_before
+            from lineage_dataframes.trace.overwritten import check_files_of_query
 
-            check_before(self._store, self._reader, question, noted)
+            check_files_of_query(self._store, self._reader, question, noted)
         found = self._spark.run(lambda session: _answer(session, question, trace, rows=rows))
         if self._look is None:
             return found

@@ -99,11 +99,11 @@ class SparkSessionHolder:
         """What keeps its Spark from being confined as the settings ask, known before it starts; empty: nothing does."""
         try:
             from lineage_dataframes.errors import NoSparkError
-            from lineage_dataframes.sandbox.policy import Wanted
+            from lineage_dataframes.sandbox.policy import SandboxSettings
         except ImportError:
             return ""
         try:
-            return "; ".join(Wanted.of(os.environ, self._roots).lacks(self._master))
+            return "; ".join(SandboxSettings.of(os.environ, self._roots).lacks(self._master))
         except NoSparkError as problem:
             return str(problem)
 
@@ -127,7 +127,7 @@ class SparkSessionHolder:
                 (stop_session if is_alive(self._session) else kill_spark)(self._session)
                 if written is not None:
                     # A server ends by the signal that it got: nothing else would remove it.
-                    starting.remove(written)
+                    starting.remove_folder(written)
         self._pool.shutdown(cancel_futures=True)
         if self._folder is not None:
             self._folder.cleanup()
@@ -180,7 +180,7 @@ class SparkSessionHolder:
             from pyspark import SparkContext
 
             from lineage_dataframes.errors import NoSparkError
-            from lineage_dataframes.sandbox.starting import lacking
+            from lineage_dataframes.sandbox.starting import missing_restrictions
             from lineage_dataframes.spark.own_spark import start_spark
         except ImportError as error:
             raise _no_spark(f"{error.name} is not installed here") from error
@@ -193,7 +193,7 @@ class SparkSessionHolder:
             raise _no_spark(f"Spark does not start: {error}") from error
         # What stands behind the address of a server may be a token.
         log.info("spark_is_there", master=self._master.partition(";")[0])
-        for what in lacking():
+        for what in missing_restrictions():
             log.warning("spark_not_confined", lacks=what)
         return session
 

@@ -23,9 +23,9 @@ aggregate
     Those of all rows of the group (distinct, intersect and except are aggregates and joins by now). Where it but keeps a row
     of each (``dropDuplicates``, ``first``): those of that row.
 window
-    Those of the rows in its frame (`stages`), the row itself among them.
+    Those of the rows in its frame (`group_queries`), the row itself among them.
 limit, sample
-    Those of the row. At the top of a plan they are left out: whatever row was asked for was in the output.
+    Those of the row. At the top of a plan they are left out: the requested row was in the output.
     Elsewhere a limit must be determined by its order, else the trace is refused; a sample always is.
 Python function over partitions or groups
     Those of all rows of its input: which of them it made a row of can't be known. One row stands for all that it
@@ -67,7 +67,6 @@ from lineage_core.recipe.plan import (
     expressions_of,
 )
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.rewrite.built import Leaf, NamedQuery
 from lineage_dataframes.rewrite.choices import ONE_ROW_KEPT, keeps_some_rows, row_expressions
 from lineage_dataframes.rewrite.common_subplans import CommonSubplans
 from lineage_dataframes.rewrite.expressions import (
@@ -79,6 +78,7 @@ from lineage_dataframes.rewrite.expressions import (
     subqueries_in,
 )
 from lineage_dataframes.rewrite.group_keys import cannot_recompute, key_terms, recomputable_keys
+from lineage_dataframes.rewrite.named_query import Leaf, NamedQuery
 from lineage_dataframes.rewrite.numbering import (
     TIED_ROWS,
     TOO_MANY_TIED_ROWS,
@@ -108,18 +108,18 @@ from lineage_dataframes.spark import literals
 class Builder:
     """Writes the named queries of one SQL statement.
 
-    ``files``: by source, the term that says which file a row is of, its path unless given. ``find_common_subplans``: groups that
+    ``files``: by source, the term that says which file a row is of, its path unless given. ``common_subplans``: groups that
     several nodes have are named by the first of these. ``reasons``: why the witnesses may be too many.
     ``checks``: statements that must give no row, with the reason to refuse the trace where one does. ``tied``: rows of windows at
-    the top that are tied (`numbering`) stand there with each number that they may have had. ``kept``: rows of groups of
+    the top that are tied (`numbering`) stand there with each number that they may have had. ``with_candidates``: rows of groups of
     which the job kept one stand there, all that it may have been.
     """
 
     recipe: Recipe
     files: Mapping[int, str] = field(default_factory=dict)
-    find_common_subplans: CommonSubplans = field(default_factory=CommonSubplans)
+    common_subplans: CommonSubplans = field(default_factory=CommonSubplans)
     tied: bool = False
-    kept: bool = False
+    with_candidates: bool = False
     queries: dict[str, str] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
@@ -132,8 +132,10 @@ class Builder:
 
     def statement(self, select: str) -> str:
         """``select`` with the named queries that stand before it."""
-        listed = ",\n".join(f"{name} AS (\n  {text}\n)" for name, text in self.queries.items())
-        return f"WITH {listed}\n{select}" if listed else select
+        named_queries = ",\n".join(
+            f"{name} AS (\n  {text}\n)" for name, text in self.queries.items()
+        )
+        return f"WITH {named_queries}\n{select}" if named_queries else select
 
     def rows(self, place: int) -> NamedQuery:
         """The node's rows."""
@@ -142,7 +144,7 @@ class Builder:
     def build(self, place: int, *, ids: bool, top: bool = False) -> NamedQuery:
         """The node's rows, with what they were made from where ``ids``.
 
-        ``top``: the rows asked for are known to be among the output, and all that stands above lets rows
+        ``top``: the requested rows are known to be in the output, and all that stands above lets rows
         through one by one; so more rows than the job's may be given where the job's can't be known.
 
         Raises:
@@ -179,7 +181,7 @@ class Builder:
         self.queries[name] = text
         return name
 
-    def text(self, columns: dict[int, str] | None = None) -> SqlWriter:
+    def writer(self, columns: dict[int, str] | None = None) -> SqlWriter:
         """Writes expressions of this statement."""
         return SqlWriter(self._subquery, columns)
 
@@ -193,68 +195,72 @@ class Builder:
         """Add the columns that name a row's group by its keys."""
         names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
         marks += [f"{term} AS {name}" for term, name in zip(["true", *keys], names, strict=True)]
-        leaves.append(Leaf(self.find_common_subplans.first(place), tuple(names)))
+        leaves.append(Leaf(self.common_subplans.first(place), tuple(names)))
 
-    def _doubt(
+    def _mark_inexact(
         self, place: int, condition: str, reason: str, marks: list[str], leaves: list[Leaf]
     ) -> None:
         """Add the column that says of which rows the witnesses may be too many."""
         marks.append(f"CASE WHEN {condition} THEN true END AS d{place}")
-        leaves.append(Leaf(place, (f"d{place}",), doubt=reason))
+        leaves.append(Leaf(place, (f"d{place}",), inexact_reason=reason))
 
     # Leaves
 
     def _scan(self, place: int, node: Scan, ids: bool, top: bool) -> NamedQuery:
-        listed = [
-            f"{literals.quoted_name(name)} AS c{one.id}"
-            for one, name in zip(node.columns, node.fields, strict=True)
+        select_terms = [
+            f"{literals.quoted_name(name)} AS c{field_column.id}"
+            for field_column, name in zip(node.columns, node.fields, strict=True)
         ]
         leaves: tuple[Leaf, ...] = ()
         if ids:
             leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
             file = self.files.get(node.source, FILE_COLUMN)
-            listed += [f"{file} AS p{place}_f", f"{ROW_COLUMN} AS p{place}_r"]
+            select_terms += [f"{file} AS p{place}_f", f"{ROW_COLUMN} AS p{place}_r"]
         view = view_name if ids else plain_view_name
-        text = f"SELECT {_select_list(listed)} FROM {view(node.source)}"
+        text = f"SELECT {_select_list(select_terms)} FROM {view(node.source)}"
         return NamedQuery(self._name(place, text, ids, False), node.columns, leaves)
 
     def _values(self, place: int, node: Values, ids: bool, top: bool) -> NamedQuery:
-        names = [f"c{one.id}" for one in node.columns]
+        names = [f"c{column.id}" for column in node.columns]
         rows = [
-            "(" + ", ".join([str(n), *(literals.recipe_constant(one) for one in row)]) + ")"
+            "(" + ", ".join([str(n), *(literals.recipe_constant(literal) for literal in row)]) + ")"
             for n, row in enumerate(node.rows)
         ]
         if rows:
-            of = f"(VALUES {', '.join(rows)}) AS v({', '.join(['n', *names])})"
+            relation = f"(VALUES {', '.join(rows)}) AS v({', '.join(['n', *names])})"
         else:
-            nulls = [f"CAST(NULL AS {one.type or 'void'}) AS c{one.id}" for one in node.columns]
-            of = f"(SELECT 0 AS n, {', '.join(nulls) or 'NULL'} WHERE false) AS v"
-        return self._inline(place, node, ids, of, names, "v.n")
+            nulls = [
+                f"CAST(NULL AS {column.type or 'void'}) AS c{column.id}" for column in node.columns
+            ]
+            relation = f"(SELECT 0 AS n, {', '.join(nulls) or 'NULL'} WHERE false) AS v"
+        return self._inline(place, node, ids, relation, names, "v.n")
 
     def _range(self, place: int, node: Range, ids: bool, top: bool) -> NamedQuery:
         column = node.columns[0].id
-        of = f"(SELECT id AS c{column} FROM range({node.start}, {node.end}, {node.step})) AS v"
+        relation = (
+            f"(SELECT id AS c{column} FROM range({node.start}, {node.end}, {node.step})) AS v"
+        )
         ordinal = f"((c{column} - {node.start}) div {node.step})"
-        return self._inline(place, node, ids, of, [f"c{column}"], ordinal)
+        return self._inline(place, node, ids, relation, [f"c{column}"], ordinal)
 
     def _inline(
-        self, place: int, node: Node, ids: bool, of: str, names: list[str], ordinal: str
+        self, place: int, node: Node, ids: bool, relation: str, names: list[str], ordinal: str
     ) -> NamedQuery:
         leaves: tuple[Leaf, ...] = ()
-        listed = list(names)
+        select_terms = list(names)
         if ids:
             leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
-            listed += [f"'' AS p{place}_f", f"CAST({ordinal} AS BIGINT) AS p{place}_r"]
-        text = f"SELECT {_select_list(listed)} FROM {of}"
+            select_terms += [f"'' AS p{place}_f", f"CAST({ordinal} AS BIGINT) AS p{place}_r"]
+        text = f"SELECT {_select_list(select_terms)} FROM {relation}"
         return NamedQuery(self._name(place, text, ids, False), node.columns, leaves)
 
     # Row by row
 
     def _project(self, place: int, node: Project, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
-        listed, unknown = self._values_of(node.columns, node.expressions, below)
+        select_terms, unknown = self._values_of(node.columns, node.expressions, below)
         marks, leaves = self._marks(place, node, ids)
-        text = f"SELECT {_select_list([*listed, *below.ids, *marks])} FROM {below.name}"
+        text = f"SELECT {_select_list([*select_terms, *below.ids, *marks])} FROM {below.name}"
         return NamedQuery(
             self._name(place, text, ids, top), node.columns, (*below.leaves, *leaves), unknown
         )
@@ -263,26 +269,26 @@ class Builder:
         self, columns: Sequence[Attribute], expressions: Iterable[Expression], below: NamedQuery
     ) -> tuple[list[str], frozenset[int]]:
         """Columns with their expressions, each once, and those that can't be computed anew."""
-        text, listed, unknown = self.text(), {}, set()
+        writer, terms_by_id, unknown = self.writer(), {}, set()
         for column, expression in zip(columns, expressions, strict=True):
             if self._unknowable(expression, below):
                 unknown.add(column.id)
-                listed[column.id] = f"CAST(NULL AS {column.type or 'void'}) AS c{column.id}"
+                terms_by_id[column.id] = f"CAST(NULL AS {column.type or 'void'}) AS c{column.id}"
             elif isinstance(expression, Column) and expression.id == column.id:
-                listed[column.id] = f"c{column.id}"
+                terms_by_id[column.id] = f"c{column.id}"
             else:
-                listed[column.id] = f"{text.of(expression)} AS c{column.id}"
-        return list(listed.values()), frozenset(unknown)
+                terms_by_id[column.id] = f"{writer.of(expression)} AS c{column.id}"
+        return list(terms_by_id.values()), frozenset(unknown)
 
-    def _known(self, what: str, expressions: Iterable[Expression], *below: NamedQuery) -> None:
+    def _known(self, purpose: str, expressions: Iterable[Expression], *below: NamedQuery) -> None:
         for expression in expressions:
-            found = opaque_in(expression)
-            if found is not None:
-                raise RefusedError(f"{what} by {found.name}, which {_why_clause(found.why)}")
-            if any(columns_in(expression) & one.unknown for one in below):
-                raise RefusedError(f"{what} by a column that can't be computed anew")
+            opaque = opaque_in(expression)
+            if opaque is not None:
+                raise RefusedError(f"{purpose} by {opaque.name}, which {_why_clause(opaque.why)}")
+            if any(columns_in(expression) & condition_side.unknown for condition_side in below):
+                raise RefusedError(f"{purpose} by a column that can't be computed anew")
             if any(map(self._is_unknown_value, subqueries_in(expression))):
-                raise RefusedError(f"{what} by a subquery that can't be computed anew")
+                raise RefusedError(f"{purpose} by a subquery that can't be computed anew")
 
     def _unknowable(self, expression: Expression, below: NamedQuery) -> bool:
         return cannot_recompute(expression, below) or any(
@@ -298,12 +304,12 @@ class Builder:
         """Columns that say which subqueries the node's expressions read."""
         if not ids:
             return [], []
-        read = dict.fromkeys(n for one in expressions_of(node) for n in subqueries_in(one))
+        subqueries = dict.fromkeys(
+            n for expression in expressions_of(node) for n in subqueries_in(expression)
+        )
         leaves = [
-            Leaf(
-                self.find_common_subplans.first(n, subquery=True), (f"s{place}_{n}",), subquery=True
-            )
-            for n in read
+            Leaf(self.common_subplans.first(n, subquery=True), (f"s{place}_{n}",), subquery=True)
+            for n in subqueries
         ]
         return [f"true AS {leaf.columns[0]}" for leaf in leaves], leaves
 
@@ -318,15 +324,17 @@ class Builder:
         name = self._name(place, text, ids, top)
         return NamedQuery(name, node.columns, (*below.leaves, *leaves), below.unknown)
 
-    def _terms(self, what: str, condition: Expression, top: bool, *below: NamedQuery) -> list[str]:
+    def _terms(
+        self, purpose: str, condition: Expression, top: bool, *below: NamedQuery
+    ) -> list[str]:
         """The terms of a condition; at the top, without those that can't be computed anew."""
         terms = []
         for term in conjuncts(condition):
-            if top and any(self._unknowable(term, one) for one in below):
-                self.reasons.append(f"{what} by what can't be computed anew")
+            if top and any(self._unknowable(term, condition_side) for condition_side in below):
+                self.reasons.append(f"{purpose} by what can't be computed anew")
                 continue
-            self._known(what, [term], *below)
-            terms.append(self.text().of(term))
+            self._known(purpose, [term], *below)
+            terms.append(self.writer().of(term))
         return terms
 
     def _sort(self, place: int, node: Sort, ids: bool, top: bool) -> NamedQuery:
@@ -334,7 +342,7 @@ class Builder:
         if top:
             return below
         self._known("rows are ordered", (key.of for key in node.order), below)
-        order = ", ".join(self.text().sort_key(key) for key in node.order)
+        order = ", ".join(self.writer().sort_key(key) for key in node.order)
         text = (
             f"SELECT {_select_list([*below.names, *below.ids])} FROM {below.name} ORDER BY {order}"
         )
@@ -358,19 +366,19 @@ class Builder:
         """A limit within the plan must cut between rows that differ in its order, or not cut at all."""
         reason = "a limit within the plan cuts through rows that its order does not tell apart"
         place = node.input
-        while isinstance(between := self.recipe.plan[place], Project | Limit):
-            place = between.input
-        below = self.rows(between.input if isinstance(between, Sort) else node.input)
+        while isinstance(node_below := self.recipe.plan[place], Project | Limit):
+            place = node_below.input
+        below = self.rows(node_below.input if isinstance(node_below, Sort) else node.input)
         cuts = [cut for cut in (node.offset, node.offset + (node.count or 0)) if cut]
         for cut in cuts:
-            if isinstance(between, Sort):
-                tied = tied_neighbours_query(
-                    self.text(), below.name, (), between.order, self._nondeterministic, cut=cut
+            if isinstance(node_below, Sort):
+                ties_query = tied_neighbours_query(
+                    self.writer(), below.name, (), node_below.order, self._nondeterministic, cut=cut
                 )
             else:
-                many = f"SELECT count(1) AS n FROM {below.name}"
-                tied = f"SELECT n FROM ({many}) AS q WHERE n > {cut}"
-            self.checks.append((tied, reason))
+                count_query = f"SELECT count(1) AS n FROM {below.name}"
+                ties_query = f"SELECT n FROM ({count_query}) AS q WHERE n > {cut}"
+            self.checks.append((ties_query, reason))
 
     def _check_window(self, below: NamedQuery, node: Window) -> None:
         """No two rows of a partition may stand either way round, where that changes what the window says.
@@ -378,21 +386,21 @@ class Builder:
         Ranks and running sums are the same for rows that are equal in the order, not so for rows that
         another run finds nearly equal.
         """
-        over, text = window_functions(node)[0], self.text()
+        over, writer = window_functions(node)[0], self.writer()
         by_place = depends_on_ties(node)
         if is_nondeterministic(over.order, self._nondeterministic):
             reason = "a window's order is by sums of doubles, of which some are nearly equal"
-            tied = tied_neighbours_query(
-                text,
+            ties_query = tied_neighbours_query(
+                writer,
                 below.name,
                 over.partition,
                 over.order,
                 self._nondeterministic,
                 equal_too=by_place,
             )
-            self.checks.append((tied, reason))
+            self.checks.append((ties_query, reason))
         elif by_place:
-            self.checks.append((unequal_ties_query(text, below, node), TIED_ROWS))
+            self.checks.append((unequal_ties_query(writer, below, node), TIED_ROWS))
 
     def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> NamedQuery:
         if not top:
@@ -406,32 +414,34 @@ class Builder:
         """One row stands for all that the function made: nothing is known of them, not even how many."""
         if not top:
             raise RefusedError(f"which rows {node.name} gave, {node.why}, can't be computed anew")
-        listed = [f"CAST(NULL AS {one.type or 'void'}) AS c{one.id}" for one in node.columns]
+        null_columns = [
+            f"CAST(NULL AS {column.type or 'void'}) AS c{column.id}" for column in node.columns
+        ]
         mark = f"b{place}"
-        text = f"SELECT {_select_list([*listed, f'true AS {mark}'])}"
-        unknown = frozenset(one.id for one in node.columns)
+        text = f"SELECT {_select_list([*null_columns, f'true AS {mark}'])}"
+        unknown = frozenset(column.id for column in node.columns)
         name = self._name(place, text, ids, top)
         return NamedQuery(name, node.columns, (Leaf(place, (mark,)),), unknown)
 
     def _union(self, place: int, node: Union, ids: bool, top: bool) -> NamedQuery:
-        inputs = [self.build(one, ids=ids, top=top) for one in node.inputs]
-        every = [name for one in inputs for name in one.ids]
+        inputs = [self.build(input_place, ids=ids, top=top) for input_place in node.inputs]
+        id_names = [name for query in inputs for name in query.ids]
         parts, unknown = [], set()
-        for one in inputs:
+        for query in inputs:
             renamed = {
                 out.id: f"c{own.id} AS c{out.id}"
-                for out, own in zip(reversed(node.columns), reversed(one.columns), strict=True)
+                for out, own in zip(reversed(node.columns), reversed(query.columns), strict=True)
             }
             unknown |= {
                 out.id
-                for out, own in zip(node.columns, one.columns, strict=True)
-                if own.id in one.unknown
+                for out, own in zip(node.columns, query.columns, strict=True)
+                if own.id in query.unknown
             }
-            held = set(one.ids)
-            named = [name if name in held else f"NULL AS {name}" for name in every]
-            listed = [renamed[n] for n in dict.fromkeys(out.id for out in node.columns)]
-            parts.append(f"SELECT {_select_list([*listed, *named])} FROM {one.name}")
-        leaves = tuple(leaf for one in inputs for leaf in one.leaves)
+            own_ids = set(query.ids)
+            id_terms = [name if name in own_ids else f"NULL AS {name}" for name in id_names]
+            column_terms = [renamed[n] for n in dict.fromkeys(out.id for out in node.columns)]
+            parts.append(f"SELECT {_select_list([*column_terms, *id_terms])} FROM {query.name}")
+        leaves = tuple(leaf for query in inputs for leaf in query.leaves)
         name = self._name(place, "\n  UNION ALL ".join(parts), ids, top)
         return NamedQuery(name, node.columns, leaves, frozenset(unknown))
 
@@ -439,32 +449,34 @@ class Builder:
         below = self.build(node.input, ids=ids)
         for row in node.projections:
             self._known("rows are expanded", row, below)
-        text = self.text()
+        writer = self.writer()
         rows = [
-            [f"{text.of(e)} AS c{column.id}" for e, column in zip(row, node.columns, strict=True)]
+            [f"{writer.of(e)} AS c{column.id}" for e, column in zip(row, node.columns, strict=True)]
             for row in node.projections
         ]
         if ids:
             # One query each: a restriction to one grouping set then leaves out the others.
             parts = [f"SELECT {_select_list([*row, *below.ids])} FROM {below.name}" for row in rows]
-            made = "\n  UNION ALL ".join(parts)
+            statement = "\n  UNION ALL ".join(parts)
         else:
             structs = ", ".join(f"struct({', '.join(row)})" for row in rows)
             names = ", ".join(f"c{column.id}" for column in node.columns)
-            made = f"SELECT inline(array({structs})) AS ({names}) FROM {below.name}"
-        return NamedQuery(self._name(place, made, ids, False), node.columns, below.leaves)
+            statement = f"SELECT inline(array({structs})) AS ({names}) FROM {below.name}"
+        return NamedQuery(self._name(place, statement, ids, False), node.columns, below.leaves)
 
     def _generate(self, place: int, node: Generate, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         self._known("rows are made", [node.function], below)
         # Made columns may have the numbers of columns that they take the place of.
-        made = [f"g{place}_{n} AS c{one.id}" for n, one in enumerate(node.made)]
-        kept = [name for name in below.names if name not in {f"c{one.id}" for one in node.made}]
-        names = ", ".join(one.partition(" ")[0] for one in made)
+        generated = [f"g{place}_{n} AS c{column.id}" for n, column in enumerate(node.made)]
+        passed_names = [
+            name for name in below.names if name not in {f"c{column.id}" for column in node.made}
+        ]
+        names = ", ".join(column.partition(" ")[0] for column in generated)
         outer = "OUTER " if node.outer else ""
         text = (
-            f"SELECT {_select_list([*kept, *made, *below.ids])} FROM {below.name} "
-            f"LATERAL VIEW {outer}{self.text().of(node.function)} g AS {names}"
+            f"SELECT {_select_list([*passed_names, *generated, *below.ids])} FROM {below.name} "
+            f"LATERAL VIEW {outer}{self.writer().of(node.function)} g AS {names}"
         )
         return NamedQuery(
             self._name(place, text, ids, top), node.columns, below.leaves, below.unknown
@@ -483,11 +495,11 @@ class Builder:
             terms = self._terms("rows are joined", node.condition, loose, left, right)
         marks, leaves = self._marks(place, node, ids)
         how = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
-        listed = _select_list([*left.names, *right.names, *left.ids, *right.ids, *marks])
+        select_list = _select_list([*left.names, *right.names, *left.ids, *right.ids, *marks])
         on = " AND ".join(terms) or "true"
-        text = f"SELECT {listed} FROM {left.name} {how[node.how]} {right.name} ON {on}"
+        text = f"SELECT {select_list} FROM {left.name} {how[node.how]} {right.name} ON {on}"
         if node.how == "inner" and not terms:
-            text = f"SELECT {listed} FROM {left.name} CROSS JOIN {right.name}"
+            text = f"SELECT {select_list} FROM {left.name} CROSS JOIN {right.name}"
         return NamedQuery(
             self._name(place, text, ids, top), node.columns, (*left.leaves, *right.leaves, *leaves),
             left.unknown | right.unknown,
@@ -499,26 +511,26 @@ class Builder:
         condition = "true"
         if node.condition is not None:
             self._known("rows are joined", [node.condition], left, right)
-            condition = self.text().of(node.condition)
+            condition = self.writer().of(node.condition)
         marks, leaves = self._marks(place, node, ids)
         if ids and node.how != "anti":
-            keys = [f"c{one}" for one in matched_by(self.recipe, node)]
+            keys = [f"c{column_id}" for column_id in matched_by(self.recipe, node)]
             self._name_group(place, keys, marks, leaves)
-        listed = [*left.names, *left.ids, *marks]
+        select_terms = [*left.names, *left.ids, *marks]
         semi, anti = (
             f"FROM {left.name} LEFT {how} JOIN {right.name} ON {condition}"
             for how in ("SEMI", "ANTI")
         )
         if node.how == "exists":
-            found = f"c{node.columns[-1].id}"
+            exists_column = f"c{node.columns[-1].id}"
             matches = set(leaves[-1].columns) if ids else set()
-            others = [_null_if_named(one, matches) for one in listed]
+            unmatched_terms = [_null_if_named(term, matches) for term in select_terms]
             text = (
-                f"SELECT {_select_list([*listed, f'true AS {found}'])} {semi}\n"
-                f"  UNION ALL SELECT {_select_list([*others, f'false AS {found}'])} {anti}"
+                f"SELECT {_select_list([*select_terms, f'true AS {exists_column}'])} {semi}\n"
+                f"  UNION ALL SELECT {_select_list([*unmatched_terms, f'false AS {exists_column}'])} {anti}"
             )
         else:
-            text = f"SELECT {_select_list(listed)} {semi if node.how == 'semi' else anti}"
+            text = f"SELECT {_select_list(select_terms)} {semi if node.how == 'semi' else anti}"
         return NamedQuery(
             self._name(place, text, ids, top), node.columns, (*left.leaves, *leaves), left.unknown
         )
@@ -526,38 +538,38 @@ class Builder:
     # Groups
 
     def _aggregate(self, place: int, node: Aggregate, ids: bool, top: bool) -> NamedQuery:
-        of_a_row = row_expressions(node) if top else None
-        if of_a_row is not None:
-            return self._one_of_each(place, node, of_a_row, ids)
+        expressions = row_expressions(node) if top else None
+        if expressions is not None:
+            return self._one_of_each(place, node, expressions, ids)
         below = self.rows(node.input)
         keys = recomputable_keys(node, below)
         if not top:
             self._known("rows are grouped", node.keys, below)
         if len(keys) == len(node.keys):
-            listed, unknown = self._values_of(node.columns, node.expressions, below)
+            select_terms, unknown = self._values_of(node.columns, node.expressions, below)
         else:
             # The groups are unions of the job's: what its functions gave of each isn't known.
-            listed, unknown = self._values_of_keys(node, keys, below)
+            select_terms, unknown = self._values_of_keys(node, keys, below)
         marks, leaves = self._marks(place, node, ids)
         if ids:
-            self._name_group(place, key_terms(self.text(), keys, below), marks, leaves)
+            self._name_group(place, key_terms(self.writer(), keys, below), marks, leaves)
             if keeps_some_rows(node):
-                self._doubt(place, "count(1) > 1", ONE_ROW_KEPT, marks, leaves)
-        text = f"SELECT {_select_list([*listed, *marks])} FROM {below.name}"
-        grouped = ", ".join(self.text().of(key) for key in keys)
+                self._mark_inexact(place, "count(1) > 1", ONE_ROW_KEPT, marks, leaves)
+        text = f"SELECT {_select_list([*select_terms, *marks])} FROM {below.name}"
+        grouped = ", ".join(self.writer().of(key) for key in keys)
         text += f" GROUP BY {grouped}" if keys else " HAVING true"
         return NamedQuery(self._name(place, text, ids, top), node.columns, tuple(leaves), unknown)
 
     def _one_of_each(
         self, place: int, node: Aggregate, expressions: Sequence[Expression], ids: bool
     ) -> NamedQuery:
-        """All rows of which one of each group was kept: a row that is asked for was one of them."""
-        self.kept = True
+        """All rows of which one of each group was kept: a requested row is one of them."""
+        self.with_candidates = True
         below = self.build(node.input, ids=ids, top=True)
-        listed, unknown = self._values_of(node.columns, expressions, below)
+        select_terms, unknown = self._values_of(node.columns, expressions, below)
         marks, leaves = self._marks(place, node, ids)
-        of = below.name if node.keys else f"(SELECT 1) AS one LEFT JOIN {below.name} ON true"
-        text = f"SELECT {_select_list([*listed, *below.ids, *marks])} FROM {of}"
+        relation = below.name if node.keys else f"(SELECT 1) AS one LEFT JOIN {below.name} ON true"
+        text = f"SELECT {_select_list([*select_terms, *below.ids, *marks])} FROM {relation}"
         return NamedQuery(
             self._name(place, text, ids, True), node.columns, (*below.leaves, *leaves), unknown
         )
@@ -565,11 +577,15 @@ class Builder:
     def _values_of_keys(
         self, node: Aggregate, keys: Sequence[Expression], below: NamedQuery
     ) -> tuple[list[str], frozenset[int]]:
-        known = [
-            one if one in keys or isinstance(one, Literal) else OpaqueExpression("", "", (), kind)
-            for one, kind in zip(node.expressions, (c.type for c in node.columns), strict=True)
+        expressions = [
+            expression
+            if expression in keys or isinstance(expression, Literal)
+            else OpaqueExpression("", "", (), kind)
+            for expression, kind in zip(
+                node.expressions, (c.type for c in node.columns), strict=True
+            )
         ]
-        return self._values_of(node.columns, known, below)
+        return self._values_of(node.columns, expressions, below)
 
     def _window(self, place: int, node: Window, ids: bool, top: bool) -> NamedQuery:
         # The row itself is in its partition, and not after itself: what the group names holds it.
@@ -583,14 +599,16 @@ class Builder:
         if not loose:
             self._check_window(below, node)
         own = node.columns[len(node.columns) - len(node.expressions) :]
-        listed, unknown = self._values_of(own, node.expressions, below)
+        select_terms, unknown = self._values_of(own, node.expressions, below)
         marks, leaves = self._marks(place, node, ids)
         if ids:
-            keys = window_keys(self.text(), node)
+            keys = window_keys(self.writer(), node)
             self._name_group(place, keys, marks, leaves)
             if depends_on_ties(node) and is_running(node):
-                self._doubt(place, f"{peer_count(self.text(), node)} > 1", TIED_ROWS, marks, leaves)
-        text = f"SELECT {_select_list([*below.names, *listed, *marks])} FROM {below.name}"
+                self._mark_inexact(
+                    place, f"{peer_count(self.writer(), node)} > 1", TIED_ROWS, marks, leaves
+                )
+        text = f"SELECT {_select_list([*below.names, *select_terms, *marks])} FROM {below.name}"
         if loose:
             text, unknown = self._with_each_number(place, node, below, marks)
         return NamedQuery(
@@ -601,14 +619,17 @@ class Builder:
         self, place: int, node: Window, below: NamedQuery, marks: Sequence[str]
     ) -> tuple[str, frozenset[int]]:
         """Rows with each number that they may have had; other values that depend on ties are not known."""
-        own = node.columns[len(node.columns) - len(node.expressions) :]
-        numbers, others = row_number_indexes(node)
-        unknown = frozenset(own[n].id for n in others)
-        listed = [f"CAST(NULL AS {own[n].type or 'void'}) AS c{own[n].id}" for n in others]
-        columns = [own[n].id for n in numbers]
+        own_columns = node.columns[len(node.columns) - len(node.expressions) :]
+        number_indexes, other_indexes = row_number_indexes(node)
+        unknown = frozenset(own_columns[n].id for n in other_indexes)
+        null_terms = [
+            f"CAST(NULL AS {own_columns[n].type or 'void'}) AS c{own_columns[n].id}"
+            for n in other_indexes
+        ]
+        columns = [own_columns[n].id for n in number_indexes]
         text, many = candidate_number_queries(
-            self.text(), node, below.name, [*below.names, *listed, *marks],
-            [f"c{one}" for one in columns], greatest_number(self.recipe, place, columns),
+            self.writer(), node, below.name, [*below.names, *null_terms, *marks],
+            [f"c{column_id}" for column_id in columns], greatest_number(self.recipe, place, columns),
         )  # fmt: skip
         self.checks.append((many, TOO_MANY_TIED_ROWS))
         return text, unknown

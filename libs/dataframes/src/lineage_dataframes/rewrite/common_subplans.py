@@ -1,6 +1,6 @@
 """Parts of a plan that are there several times, as those of a common table expression that is joined with itself.
 
-Their groups are the same groups, so what is asked of each is gathered and asked at once. The optimiser leaves out
+Their groups are the same groups, so the requests for each are gathered and traced at once. The optimiser leaves out
 columns that one of the parts does not need, and each part calls its columns otherwise. So nodes are compared by
 which rows they give, with whatever columns, and a column stands for what it was computed from.
 """
@@ -31,8 +31,8 @@ from lineage_core.recipe.plan import (
     expressions_of,
     input_nodes_of,
 )
-from lineage_dataframes.rewrite.built import Leaf
 from lineage_dataframes.rewrite.expressions import matched_by, subqueries_in
+from lineage_dataframes.rewrite.named_query import Leaf
 from lineage_dataframes.rewrite.windows import is_running, reads_some_rows, window_functions
 
 GroupKey = tuple[int, bool]
@@ -66,8 +66,8 @@ def find_common_subplans(recipe: Recipe) -> CommonSubplans:
 
 
 def _firsts(numbers: Sequence[int]) -> tuple[int, ...]:
-    first: dict[int, int] = {}
-    return tuple(first.setdefault(one, place) for place, one in enumerate(numbers))
+    first_places: dict[int, int] = {}
+    return tuple(first_places.setdefault(number, place) for place, number in enumerate(numbers))
 
 
 @dataclass
@@ -85,10 +85,10 @@ class _Forms:
 
     def add(self, node: Node) -> None:
         below = self._below(node)
-        rows, made = self._rows(node, below)
+        rows, own_columns = self._rows(node, below)
         self.groups.append(self._group(node, below, rows))
         self.rows.append(rows)
-        self.columns.append({**below, **made})
+        self.columns.append({**below, **own_columns})
 
     def _number(self, *form: Hashable) -> int:
         return self._numbers.setdefault(form, len(self._numbers))
@@ -106,20 +106,22 @@ class _Forms:
 
     def _rows(self, node: Node, below: Mapping[int, int]) -> tuple[int, dict[int, int]]:
         """The rows that a node gives, and the columns that it makes."""
-        inputs = tuple(self.rows[one] for one in input_nodes_of(node))
-        ids = [one.id for one in node.columns]
+        inputs = tuple(self.rows[input_place] for input_place in input_nodes_of(node))
+        ids = [column.id for column in node.columns]
         match node:
             case Scan():
-                fields = [self._number("field", one) for one in node.fields]
+                fields = [self._number("field", field_name) for field_name in node.fields]
                 return self._number("scan", node.source), _by_id(ids, fields)
             case Project():
-                return inputs[0], _by_id(ids, [self._form(one, below) for one in node.expressions])
+                return inputs[0], _by_id(
+                    ids, [self._form(expression, below) for expression in node.expressions]
+                )
             case Window():
-                made = [
-                    self._number("window", inputs, self._form(one, below))
-                    for one in node.expressions
+                own_forms = [
+                    self._number("window", inputs, self._form(expression, below))
+                    for expression in node.expressions
                 ]
-                return inputs[0], _by_id(ids[len(ids) - len(made) :], made)
+                return inputs[0], _by_id(ids[len(ids) - len(own_forms) :], own_forms)
             case Filter():
                 return self._number("filter", inputs, self._form(node.condition, below)), {}
             case Sort():
@@ -128,30 +130,36 @@ class _Forms:
                 return self._number("limit", inputs, node.count, node.offset), {}
             case Aggregate():
                 rows = self._number("aggregate", inputs, self._form(node.keys, below))
-                return rows, _by_id(ids, [self._form(one, below) for one in node.expressions])
+                return rows, _by_id(
+                    ids, [self._form(expression, below) for expression in node.expressions]
+                )
             case Join():
                 rows = self._number("join", node.how, inputs, self._form(node.condition, below))
-                found = [self._number("exists", rows)] if node.how == "exists" else []
-                return rows, _by_id(ids[len(ids) - len(found) :], found)
+                exists_form = [self._number("exists", rows)] if node.how == "exists" else []
+                return rows, _by_id(ids[len(ids) - len(exists_form) :], exists_form)
             case Union():
-                of = [
-                    [self.columns[n][one.id] for one in self.recipe.plan[n].columns]
+                column_forms = [
+                    [self.columns[n][column.id] for column in self.recipe.plan[n].columns]
                     for n in node.inputs
                 ]
-                made = [self._number("union", *forms) for forms in zip(*of, strict=True)]
-                return self._number("union", inputs), _by_id(ids, made)
-            case Expand():
-                made = [
-                    self._number("expand", *(self._form(one, below) for one in of))
-                    for of in zip(*node.projections, strict=True)
+                own_forms = [
+                    self._number("union", *forms) for forms in zip(*column_forms, strict=True)
                 ]
-                return self._number("expand", inputs, len(node.projections)), _by_id(ids, made)
+                return self._number("union", inputs), _by_id(ids, own_forms)
+            case Expand():
+                own_forms = [
+                    self._number(
+                        "expand", *(self._form(expression, below) for expression in column_forms)
+                    )
+                    for column_forms in zip(*node.projections, strict=True)
+                ]
+                return self._number("expand", inputs, len(node.projections)), _by_id(ids, own_forms)
             case Generate():
                 rows = self._number(
                     "generate", inputs, self._form(node.function, below), node.outer
                 )
-                made = [self._number("made", rows, n) for n in range(len(node.made))]
-                return rows, _by_id([one.id for one in node.made], made)
+                own_forms = [self._number("made", rows, n) for n in range(len(node.made))]
+                return rows, _by_id([column.id for column in node.made], own_forms)
             case _:
                 # Values of the program's own, or what may come out otherwise each time.
                 rows = self._own()
@@ -161,17 +169,17 @@ class _Forms:
         return self._number("own", len(self._numbers))
 
     def _group(self, node: Node, below: Mapping[int, int], rows: int) -> int:
-        """What a next query traces (`lineage_dataframes.rewrite.stages`), where the node has groups."""
+        """What a next query traces (`lineage_dataframes.rewrite.group_queries`), where the node has groups."""
         match node:
             case Window() if window_functions(node):
-                over = window_functions(node)[0]
-                named = self._form((over.partition, over.order), below)
-                how = (is_running(node), reads_some_rows(node))
-                return self._number("frames", self.rows[node.input], named, *how)
+                window_function = window_functions(node)[0]
+                group_form = self._form((window_function.partition, window_function.order), below)
+                frame_form = (is_running(node), reads_some_rows(node))
+                return self._number("frames", self.rows[node.input], group_form, *frame_form)
             case Join(how="semi" | "exists"):
-                left = tuple(below[one] for one in matched_by(self.recipe, node))
-                named = self._form(node.condition, below)
-                return self._number("matches", self.rows[node.right], named, left)
+                left_forms = tuple(below[column_id] for column_id in matched_by(self.recipe, node))
+                group_form = self._form(node.condition, below)
+                return self._number("matches", self.rows[node.right], group_form, left_forms)
             case _:
                 return rows
 
@@ -181,15 +189,17 @@ class _Forms:
                 return below[part.id] if part.id in below else self._own()
             case Subquery():
                 column = self.recipe.plan[part.node].columns[0].id
-                of = (self.rows[part.node], self.columns[part.node][column])
-                return self._number("subquery", *of)
+                subquery_form = (self.rows[part.node], self.columns[part.node][column])
+                return self._number("subquery", *subquery_form)
             case OpaqueExpression():
                 return self._own()
             case tuple():
-                return self._number("parts", *(self._form(one, below) for one in part))
+                return self._number("parts", *(self._form(item, below) for item in part))
             case _ if is_dataclass(part):
-                held = (self._form(getattr(part, one.name), below) for one in fields(part))
-                return self._number(type(part).__name__, *held)
+                member_forms = (
+                    self._form(getattr(part, member.name), below) for member in fields(part)
+                )
+                return self._number(type(part).__name__, *member_forms)
             case _:
                 return self._number("value", type(part).__name__, part)
 
@@ -199,37 +209,37 @@ def _by_id(ids: Iterable[int], numbers: Iterable[int]) -> dict[int, int]:
 
 
 class PendingGroups(Generic[Request]):
-    """Groups that are to be traced, each with all that was asked of it before its turn comes."""
+    """Groups to trace, each with all requests that came before its turn."""
 
-    def __init__(self, plan: Sequence[Node], find_common_subplans: CommonSubplans) -> None:
-        self._plan, self._alike = plan, find_common_subplans
+    def __init__(self, plan: Sequence[Node], common_subplans: CommonSubplans) -> None:
+        self._plan, self._common_subplans = plan, common_subplans
         self._asked: dict[GroupKey, list[tuple[Leaf, Request]]] = {}
         self._below: dict[GroupKey, frozenset[GroupKey]] = {}
 
-    def add(self, leaf: Leaf, asked: Request) -> None:
-        self._asked.setdefault((leaf.of, leaf.subquery), []).append((leaf, asked))
+    def add(self, leaf: Leaf, request: Request) -> None:
+        self._asked.setdefault((leaf.of, leaf.subquery), []).append((leaf, request))
 
     def ready(self) -> list[list[tuple[Leaf, Request]]]:
-        """By group what was asked, of those that no other one that waits leads to; they wait no longer."""
+        """The requests by group, of those groups that no other pending group leads to; they are pending no longer."""
         later = frozenset[GroupKey]().union(*map(self._led_to, self._asked))
-        return [self._asked.pop(one) for one in list(self._asked) if one not in later]
+        return [self._asked.pop(group) for group in list(self._asked) if group not in later]
 
     def _led_to(self, group: GroupKey) -> frozenset[GroupKey]:
-        """The groups that tracing one may ask of."""
+        """The groups that tracing one may lead to."""
         if group not in self._below:
             place, subquery = group
-            found = set[GroupKey]()
-            todo = [place] if subquery else self._read(place, found)
-            while todo:
-                one = todo.pop()
-                found.add((self._alike.first(one), False))
-                todo += self._read(one, found)
-            self._below[group] = frozenset(found)
+            groups = set[GroupKey]()
+            pending = [place] if subquery else self._read(place, groups)
+            while pending:
+                place_below = pending.pop()
+                groups.add((self._common_subplans.first(place_below), False))
+                pending += self._read(place_below, groups)
+            self._below[group] = frozenset(groups)
         return self._below[group]
 
-    def _read(self, place: int, found: set[GroupKey]) -> list[int]:
+    def _read(self, place: int, groups: set[GroupKey]) -> list[int]:
         """The nodes that a node reads; subqueries among them are found groups."""
         node = self._plan[place]
-        read = [n for one in expressions_of(node) for n in subqueries_in(one)]
-        found.update((self._alike.first(n, subquery=True), True) for n in read)
-        return [*input_nodes_of(node), *read]
+        subqueries = [n for expression in expressions_of(node) for n in subqueries_in(expression)]
+        groups.update((self._common_subplans.first(n, subquery=True), True) for n in subqueries)
+        return [*input_nodes_of(node), *subqueries]

@@ -1,4 +1,4 @@
-"""Which columns of an output another run gives again, so that rows can be told by them."""
+"""Which columns of an output another run gives again, so that they identify rows."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def deterministic_columns(spark: SparkSession, recipe: Recipe) -> list[int]:
     """
     without_code = runnable(spark, recipe, NO_CODE).recipe
     built = Builder(without_code).build(len(recipe.plan) - 1, ids=True, top=True)
-    others = built.unknown | nondeterministic_columns(without_code, of_any_type=True)
-    return [place for place, column in enumerate(recipe.columns) if column.id not in others]
+    left_out = built.unknown | nondeterministic_columns(without_code, of_any_type=True)
+    return [place for place, column in enumerate(recipe.columns) if column.id not in left_out]

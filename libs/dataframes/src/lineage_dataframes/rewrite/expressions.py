@@ -9,6 +9,7 @@ from lineage_core.recipe.plan import (
     Call,
     Column,
     Expression,
+    WindowFrame,
     Join,
     Literal,
     OpaqueExpression,
@@ -16,7 +17,6 @@ from lineage_core.recipe.plan import (
     PythonCall,
     SortKey,
     Subquery,
-    WindowFrame,
     subexpressions_of,
 )
 from lineage_dataframes.errors import RefusedError
@@ -61,21 +61,21 @@ class SqlWriter:
             case Subquery():
                 return self._subquery(expression.node)
             case PythonCall():
-                args = ", ".join(self.of(one) for one in expression.args)
+                args = ", ".join(self.of(argument) for argument in expression.args)
                 return f"{function_name(expression.code)}({args})"
             case OpaqueExpression():
                 raise RefusedError(f"{expression.name}: {expression.why}")
 
     def sort_key(self, key: SortKey) -> str:
         """A term of an ORDER BY."""
-        way = "DESC" if key.descending else "ASC"
-        return f"{self.of(key.of)} {way} NULLS {'LAST' if key.nulls_last else 'FIRST'}"
+        direction = "DESC" if key.descending else "ASC"
+        return f"{self.of(key.of)} {direction} NULLS {'LAST' if key.nulls_last else 'FIRST'}"
 
     def _call(self, call: Call) -> str:
         if call.fn == "field":
             # Not by its arguments' text: a struct in a struct in a struct would be written twice each.
             return self._field(call)
-        fn, args = call.fn, [self.of(one) for one in call.args]
+        fn, args = call.fn, [self.of(argument) for argument in call.args]
         match fn:
             case _ if fn in INFIX:
                 return f"({f' {fn} '.join(args)})"
@@ -106,16 +106,16 @@ class SqlWriter:
 
     def _field(self, call: Call) -> str:
         """A struct's field by its place: through its values in order, for names may repeat."""
-        of, place = call.args
-        assert isinstance(place, Literal)
-        if isinstance(of, Call) and of.fn == "named_struct":
-            return self.of(of.args[2 * int(place.value or 0) + 1])
-        return f"{self.of(of)}.{quoted_name(call.type or '')}"
+        struct, index = call.args
+        assert isinstance(index, Literal)
+        if isinstance(struct, Call) and struct.fn == "named_struct":
+            return self.of(struct.args[2 * int(index.value or 0) + 1])
+        return f"{self.of(struct)}.{quoted_name(call.type or '')}"
 
     def _over(self, over: Over) -> str:
         parts = []
         if over.partition:
-            parts.append("PARTITION BY " + ", ".join(self.of(one) for one in over.partition))
+            parts.append("PARTITION BY " + ", ".join(self.of(term) for term in over.partition))
         if over.order:
             parts.append("ORDER BY " + ", ".join(self.sort_key(key) for key in over.order))
         if over.frame is not None:
@@ -139,29 +139,31 @@ class SqlWriter:
 
 def columns_in(expression: Expression) -> set[int]:
     """The numbers of the columns that an expression reads."""
-    return {one.id for one in subexpressions_of(expression) if isinstance(one, Column)}
+    return {part.id for part in subexpressions_of(expression) if isinstance(part, Column)}
 
 
 def subqueries_in(expression: Expression) -> list[int]:
     """The subqueries that an expression reads."""
-    return [one.node for one in subexpressions_of(expression) if isinstance(one, Subquery)]
+    return [part.node for part in subexpressions_of(expression) if isinstance(part, Subquery)]
 
 
 def opaque_in(expression: Expression) -> OpaqueExpression | None:
     """What can't be computed anew in an expression."""
-    found = [one for one in subexpressions_of(expression) if isinstance(one, OpaqueExpression)]
-    return found[0] if found else None
+    opaque_parts = [part for part in subexpressions_of(expression) if isinstance(part, OpaqueExpression)]
+    return opaque_parts[0] if opaque_parts else None
 
 
 def conjuncts(expression: Expression) -> list[Expression]:
     """The terms of a conjunction."""
     if isinstance(expression, Call) and expression.fn == "and":
-        return [term for one in expression.args for term in conjuncts(one)]
+        return [term for argument in expression.args for term in conjuncts(argument)]
     return [expression]
 
 
 def matched_by(recipe: Recipe, node: Join) -> list[int]:
     """The left side's columns that decide which right rows match, in order."""
-    read = set() if node.condition is None else columns_in(node.condition)
-    left = [one.id for one in recipe.plan[node.left].columns]
-    return [one for one in dict.fromkeys(left) if one in read]
+    condition_columns = set() if node.condition is None else columns_in(node.condition)
+    left_columns = [column.id for column in recipe.plan[node.left].columns]
+    return [
+        column_id for column_id in dict.fromkeys(left_columns) if column_id in condition_columns
+    ]

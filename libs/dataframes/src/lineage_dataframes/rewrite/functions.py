@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe.document import Function, Recipe
-from lineage_core.recipe.functions import FUNCTIONS_KEY, has_valid_signature, parse_key, read_key
+from lineage_core.recipe.functions import FUNCTIONS_KEY, parse_key, has_valid_signature, read_key
 from lineage_core.recipe.imported import MISSING_MODULE, fingerprints_of
 from lineage_core.recipe.plan import OpaqueExpression, PythonCall
 from lineage_dataframes.errors import NotComputedError, RefusedError
@@ -73,25 +73,25 @@ def runnable_in(
     """
     if not recipe.functions:
         return Runnable(recipe)
-    held = read_key(os.environ) if key is None else parse_key(key) if key else None
-    refused = _recipe_refusal(recipe, held, spark, is_connected=is_connected)
-    whys = {
+    key_bytes = read_key(os.environ) if key is None else parse_key(key) if key else None
+    refused = _recipe_refusal(recipe, key_bytes, spark, is_connected=is_connected)
+    refusals = {
         place: refused or _function_refusal(function)
         for place, function in enumerate(recipe.functions)
     }
 
-    def change(one: Any) -> Any:
-        if isinstance(one, PythonCall) and whys[one.code]:
-            return OpaqueExpression(one.name, "a Python function", one.args, one.type)
-        return one
+    def change(part: Any) -> Any:
+        if isinstance(part, PythonCall) and refusals[part.code]:
+            return OpaqueExpression(part.name, "a Python function", part.args, part.type)
+        return part
 
-    said = dict.fromkeys(
-        f"code of {function.name} is not run: {whys[place]}"
+    reasons = dict.fromkeys(
+        f"code of {function.name} is not run: {refusals[place]}"
         for place, function in enumerate(recipe.functions)
-        if whys[place]
+        if refusals[place]
     )
     return Runnable(
-        dataclasses.replace(recipe, plan=_with_changes(recipe.plan, change)), tuple(said)
+        dataclasses.replace(recipe, plan=_map_parts(recipe.plan, change)), tuple(reasons)
     )
 
 
@@ -99,12 +99,12 @@ def register(session: SparkSession, recipe: Recipe) -> None:
     """Make the functions that `runnable` left in a recipe known to the session's SQL."""
     called = set[int]()
 
-    def note(one: Any) -> Any:
-        if isinstance(one, PythonCall):
-            called.add(one.code)
-        return one
+    def note(part: Any) -> Any:
+        if isinstance(part, PythonCall):
+            called.add(part.code)
+        return part
 
-    _with_changes(recipe.plan, note)
+    _map_parts(recipe.plan, note)
     for place in sorted(called):
         _register_function(session, function_name(place), recipe.functions[place])
 
@@ -140,12 +140,12 @@ def _register_function(session: SparkSession, name: str, function: Function) -> 
     context: Any = session.sparkContext
     jvm: Any = context._jvm
     # What the functions import was looked for here; where workers run here, this Python is theirs.
-    here = str(context.master).startswith("local")
+    runs_locally = str(context.master).startswith("local")
     code = jvm.SimplePythonFunction(
         bytearray(base64.b64decode(function.command)),
         context.environment,
         context._python_includes,
-        sys.executable if here else context.pythonExec,
+        sys.executable if runs_locally else context.pythonExec,
         context.pythonVer,
         [],
         context._javaAccumulator,
@@ -153,20 +153,20 @@ def _register_function(session: SparkSession, name: str, function: Function) -> 
     spark: Any = session._jsparkSession
     returns = spark.parseDataType(function.returns)
     python = jvm.org.apache.spark.sql.execution.python
-    made = python.UserDefinedPythonFunction(name, code, returns, function.kind, True)
-    spark.udf().registerPython(name, made)
+    udf = python.UserDefinedPythonFunction(name, code, returns, function.kind, True)
+    spark.udf().registerPython(name, udf)
 
 
-def _with_changes(held: PlanPart, change: Callable[[Any], Any]) -> PlanPart:
-    """``held`` (nodes, expressions, tuples of them) with all that it holds changed, inner things first."""
-    made: Any = held
-    if isinstance(held, tuple):
-        made = tuple(_with_changes(one, change) for one in held)
-    elif dataclasses.is_dataclass(held) and not isinstance(held, type):
+def _map_parts(part: PlanPart, change: Callable[[Any], Any]) -> PlanPart:
+    """``part`` (nodes, expressions, tuples of them) with all that it holds changed, inner things first."""
+    result: Any = part
+    if isinstance(part, tuple):
+        result = tuple(_map_parts(item, change) for item in part)
+    elif dataclasses.is_dataclass(part) and not isinstance(part, type):
         fields = {
-            one.name: _with_changes(getattr(held, one.name), change)
-            for one in dataclasses.fields(held)
+            member.name: _map_parts(getattr(part, member.name), change)
+            for member in dataclasses.fields(part)
         }
-        made = change(dataclasses.replace(held, **fields))
-    changed: PlanPart = made
+        result = change(dataclasses.replace(part, **fields))
+    changed: PlanPart = result
     return changed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lineage_core.recipe.plan import Aggregate, Column, Expression
-from lineage_dataframes.rewrite.built import NamedQuery
 from lineage_dataframes.rewrite.expressions import SqlWriter, columns_in, opaque_in
+from lineage_dataframes.rewrite.named_query import NamedQuery
 from lineage_dataframes.spark.literals import quoted_name
 
 COARSE_GROUPS = "rows are grouped by what can't be computed anew"
@@ -22,13 +22,13 @@ def recomputable_keys(node: Aggregate, below: NamedQuery) -> tuple[Expression, .
     return tuple(key for key in node.keys if not cannot_recompute(key, below))
 
 
-def key_terms(text: SqlWriter, keys: Sequence[Expression], below: NamedQuery) -> list[str]:
+def key_terms(writer: SqlWriter, keys: Sequence[Expression], below: NamedQuery) -> list[str]:
     """The keys as terms of types that can be compared: of a struct, its fields."""
     types = {column.id: column.type for column in below.columns}
     terms: list[str] = []
     for key in keys:
         kind = types.get(key.id, "") if isinstance(key, Column) else ""
-        terms += _flat_terms(text.of(key), kind)
+        terms += _flat_terms(writer.of(key), kind)
     return terms
 
 

@@ -24,10 +24,10 @@ from lineage_core.recipe.plan import (
 )
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.rewrite.built import Leaf
 from lineage_dataframes.rewrite.choices import keeps_some_rows
 from lineage_dataframes.rewrite.expressions import INFIX, SqlWriter, columns_in, subqueries_in
 from lineage_dataframes.rewrite.group_keys import cannot_recompute
+from lineage_dataframes.rewrite.named_query import Leaf
 from lineage_dataframes.rewrite.windows import is_running, window_functions
 from lineage_dataframes.spark.literals import FLOATING_TYPES, comparable
 
@@ -60,50 +60,55 @@ def grouping_of(recipe: Recipe) -> Grouping | None:
     chosen, ordered and renamed, can be computed anew, and the aggregate reads all rows of a group. Then no two output rows are of one group. So with the partitions of a window, unless
     its rows name but a part of them (`is_running`).
     """
-    found = _last_grouping_node(recipe)
-    if found is None:
+    grouping_node = _last_grouping_node(recipe)
+    if grouping_node is None:
         return None
-    place, above = found
+    place, projects = grouping_node
     node = recipe.plan[place]
     keys: tuple[Expression, ...]
     if isinstance(node, Aggregate):
         if keeps_some_rows(node):
             return None
-        keys, held = node.keys, _expressions_by_column(node)
+        keys, column_values = node.keys, _expressions_by_column(node)
     elif isinstance(node, Window) and window_functions(node) and not is_running(node):
         below = recipe.plan[node.input].columns
-        keys, held = window_functions(node)[0].partition, {one.id: Column(one.id) for one in below}
+        keys, column_values = (
+            window_functions(node)[0].partition,
+            {column.id: Column(column.id) for column in below},
+        )
     else:
         return None
-    for project in above:
-        held = {
-            id_: held[one.id]
-            for id_, one in _expressions_by_column(project).items()
-            if isinstance(one, Column) and one.id in held
+    for project in projects:
+        column_values = {
+            id_: column_values[expression.id]
+            for id_, expression in _expressions_by_column(project).items()
+            if isinstance(expression, Column) and expression.id in column_values
         }
     places: list[int] = []
     for key in keys:
-        named = [n for n, column in enumerate(recipe.columns) if held.get(column.id) == key]
-        if not named or not comparable(recipe.columns[named[0]].type):
+        indexes = [
+            n for n, column in enumerate(recipe.columns) if column_values.get(column.id) == key
+        ]
+        if not indexes or not comparable(recipe.columns[indexes[0]].type):
             return None
-        places.append(named[0])
+        places.append(indexes[0])
     if _has_unknown_key(recipe, node.input, keys):
         return None
     return Grouping(_group_leaf(place, len(places)), tuple(places))
 
 
 def derived_grouping_of(
-    recipe: Recipe, text: Callable[[dict[int, str]], SqlWriter]
+    recipe: Recipe, writer: Callable[[dict[int, str]], SqlWriter]
 ) -> Grouping | None:
     """How an output's rows name groups of the last aggregate by columns that are made of nothing but its keys, row by row.
 
     None where there is none, or more than in `grouping_of` stands between. Several groups may have the same
-    values. ``text``: writes expressions, given the texts of columns.
+    values. ``writer``: writes expressions, given the texts of columns.
     """
-    last = _last_grouping_node(recipe)
-    if last is None:
+    grouping_node = _last_grouping_node(recipe)
+    if grouping_node is None:
         return None
-    place, above = last
+    place, projects = grouping_node
     node = recipe.plan[place]
     if (
         not isinstance(node, Aggregate)
@@ -112,25 +117,29 @@ def derived_grouping_of(
     ):
         return None
     # What no aggregate is in is made of keys.
-    held = {
-        id_: text({}).of(one)
-        for id_, one in _expressions_by_column(node).items()
-        if _is_of_one_row(one) and columns_in(one)
+    column_texts = {
+        id_: writer({}).of(expression)
+        for id_, expression in _expressions_by_column(node).items()
+        if _is_of_one_row(expression) and columns_in(expression)
     }
-    for project in above:
-        held = {
-            id_: text(held).of(one)
-            for id_, one in _expressions_by_column(project).items()
-            if _is_of_one_row(one) and set() < columns_in(one) <= held.keys()
+    for project in projects:
+        column_texts = {
+            id_: writer(column_texts).of(expression)
+            for id_, expression in _expressions_by_column(project).items()
+            if _is_of_one_row(expression) and set() < columns_in(expression) <= column_texts.keys()
         }
-    found = {
-        held[column.id]: n
+    indexes_by_term = {
+        column_texts[column.id]: n
         for n, column in reversed(list(enumerate(recipe.columns)))
-        if column.id in held and _is_comparable_exactly(column)
+        if column.id in column_texts and _is_comparable_exactly(column)
     }
-    if not found:
+    if not indexes_by_term:
         return None
-    return Grouping(_group_leaf(place, len(found)), tuple(found.values()), tuple(found))
+    return Grouping(
+        _group_leaf(place, len(indexes_by_term)),
+        tuple(indexes_by_term.values()),
+        tuple(indexes_by_term),
+    )
 
 
 def _last_grouping_node(recipe: Recipe) -> tuple[int, list[Project]] | None:
@@ -138,14 +147,14 @@ def _last_grouping_node(recipe: Recipe) -> tuple[int, list[Project]] | None:
 
     None where rows name subqueries besides.
     """
-    place, above = len(recipe.plan) - 1, list[Project]()
+    place, projects = len(recipe.plan) - 1, list[Project]()
     while isinstance(node := recipe.plan[place], Sort | Limit | Filter | Project):
         if _reads_subqueries(node):
             return None
         if isinstance(node, Project):
-            above.insert(0, node)
+            projects.insert(0, node)
         place = node.input
-    return None if _reads_subqueries(node) else (place, above)
+    return None if _reads_subqueries(node) else (place, projects)
 
 
 def _has_unknown_key(recipe: Recipe, below: int, keys: Sequence[Expression]) -> bool:
@@ -158,17 +167,20 @@ def _has_unknown_key(recipe: Recipe, below: int, keys: Sequence[Expression]) -> 
 
 
 def _reads_subqueries(node: Node) -> bool:
-    return any(subqueries_in(one) for one in expressions_of(node))
+    return any(subqueries_in(expression) for expression in expressions_of(node))
 
 
 def _expressions_by_column(node: Project | Aggregate) -> dict[int, Expression]:
-    return {column.id: one for column, one in zip(node.columns, node.expressions, strict=True)}
+    return {
+        column.id: expression
+        for column, expression in zip(node.columns, node.expressions, strict=True)
+    }
 
 
 def _is_of_one_row(expression: Expression) -> bool:
     return all(
-        isinstance(one, Column | Literal) or (isinstance(one, Call) and one.fn in ROW_FUNCTIONS)
-        for one in subexpressions_of(expression)
+        isinstance(part, Column | Literal) or (isinstance(part, Call) and part.fn in ROW_FUNCTIONS)
+        for part in subexpressions_of(expression)
     )
 
 

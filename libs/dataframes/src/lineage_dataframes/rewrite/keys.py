@@ -53,11 +53,11 @@ def has_key(
     terms: Sequence[str],
     keys: pa.Table,
     *,
-    last: Literal["<=>", "<=", ">="] = "<=>",
+    last_operator: Literal["<=>", "<=", ">="] = "<=>",
 ) -> str:
     """The condition that ``terms`` equal a row of ``keys``, of which there are as many columns.
 
-    NULLs equal, and doubles up to `literals.RELATIVE_TOLERANCE`. ``last``: how the last term compares. ``view``: the name of
+    NULLs equal, and doubles up to `literals.RELATIVE_TOLERANCE`. ``last_operator``: how the last term compares. ``view``: the name of
     the view that holds many keys.
     """
     kinds = arrow_types(keys)
@@ -67,8 +67,8 @@ def has_key(
             [
                 literals.all_of(
                     [
-                        f"{terms[n]} {last} {literals.constant(value, kinds[n])}"
-                        if last != "<=>" and n == places[-1]
+                        f"{terms[n]} {last_operator} {literals.constant(value, kinds[n])}"
+                        if last_operator != "<=>" and n == places[-1]
                         else literals.value_condition(terms[n], value, kinds[n])
                         for n, value in enumerate(row.values())
                     ]
@@ -77,22 +77,24 @@ def has_key(
             ]
         )
     matches = [
-        f"{terms[n]} {last} k.k{n}"
-        if last != "<=>" and n == places[-1]
+        f"{terms[n]} {last_operator} k.k{n}"
+        if last_operator != "<=>" and n == places[-1]
         else equal_terms(terms[n], f"k.k{n}", kinds[n])
         for n in places
     ]
-    exactly = places if last == "<=>" else places[:-1]
-    values = [has_one_of(terms[n], keys.column(n), kinds[n]) for n in exactly]
-    if last == "<=>" and all(values) and _is_full_product(keys):
+    equal_indexes = places if last_operator == "<=>" else places[:-1]
+    values = [has_one_of(terms[n], keys.column(n), kinds[n]) for n in equal_indexes]
+    if last_operator == "<=>" and all(values) and _is_full_product(keys):
         return literals.all_of(values)
-    found = _exists_in_view(session, view, keys, " AND ".join(matches))
-    return literals.all_of([*(one for one in values if one), found])
+    exists = _exists_in_view(session, view, keys, " AND ".join(matches))
+    return literals.all_of([*(condition for condition in values if condition), exists])
 
 
 def _is_full_product(keys: pa.Table) -> bool:
     """Whether every value of a column is there with every one of each other's."""
-    return distinct(keys).num_rows == math.prod(len(one.unique()) for one in keys.columns)
+    return distinct(keys).num_rows == math.prod(
+        len(key_column.unique()) for key_column in keys.columns
+    )
 
 
 def has_one_of(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:
@@ -103,12 +105,12 @@ def has_one_of(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:
     if len(unique) > VALUES_MAX:
         return ""
     try:
-        listed = [_constant(one, kind) for one in unique.drop_null().to_pylist()]
+        constants = [_constant(value, kind) for value in unique.drop_null().to_pylist()]
     except (RefusedError, ValueError, OverflowError):
         # Python has no such date, or a constant no form.
         return ""
-    found = [f"{term} IN ({', '.join(listed)})"] if listed else []
-    return literals.any_of([*found, f"{term} IS NULL"] if unique.null_count else found)
+    conditions = [f"{term} IN ({', '.join(constants)})"] if constants else []
+    return literals.any_of([*conditions, f"{term} IS NULL"] if unique.null_count else conditions)
 
 
 def _constant(value: Any, kind: str) -> str:
@@ -132,10 +134,10 @@ def matches_key(
     ``names``: how other columns are called, where not as usual.
     """
     kinds = arrow_types(keys)
-    few = keys.num_rows <= LITERAL_KEYS_MAX
-    values = [row.values() for row in keys.to_pylist()] if few else []
-    apart = any(literals.stored_otherwise(one) for row in values for one in row)
-    if few and not apart:
+    is_literal = keys.num_rows <= LITERAL_KEYS_MAX
+    values = [row.values() for row in keys.to_pylist()] if is_literal else []
+    has_zeros_or_nan = any(literals.stored_otherwise(value) for row in values for value in row)
+    if is_literal and not has_zeros_or_nan:
         rows = [
             {
                 column: literals.constant(value, kind)
@@ -143,9 +145,11 @@ def matches_key(
             }
             for row in values
         ]
-        return literals.any_of([builder.text({**names, **row}).of(condition) for row in rows])
-    held = {column: f"k.k{n}" for n, column in enumerate(columns)}
-    return _exists_in_view(session, view, keys, builder.text({**names, **held}).of(condition))
+        return literals.any_of([builder.writer({**names, **row}).of(condition) for row in rows])
+    key_terms = {column: f"k.k{n}" for n, column in enumerate(columns)}
+    return _exists_in_view(
+        session, view, keys, builder.writer({**names, **key_terms}).of(condition)
+    )
 
 
 def key_view(session: SparkSession, view: str, keys: pa.Table) -> None:

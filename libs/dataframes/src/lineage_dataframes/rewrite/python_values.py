@@ -18,7 +18,7 @@ INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 """Whole numbers by their type."""
 
 EXACT_IN_DOUBLE_MAX = 1 << 53
-"""Whole numbers up to it are told apart by a double."""
+"""Whole numbers up to it are exact in a double."""
 
 SHOWN_MAX = 60
 
@@ -36,28 +36,29 @@ def to_column_value(value: Any, kind: str, name: str) -> Any:
 
     Args:
         value: of Python, NumPy or pandas; no text, unless the column holds texts.
-        kind: the column's type as recipes tell it: one whose values can be compared (`literals.comparable`).
+        kind: the column's type as recipes have it: one whose values can be compared (`literals.comparable`).
         name: the column, for the error.
 
     Raises:
-        RowError: it is no value of the column, or does not tell which.
+        RowError: it is no value of the column, or is ambiguous.
     """
     is_floating = kind in {"float", "double"}
     value = _to_python(value)
     if value is None or (not is_floating and _is_nan(value)):
         return None
     convert = _CONVERTERS.get(kind) or next(
-        (one for start, one in _CONVERTERS_BY_PREFIX.items() if kind.startswith(start)), None
+        (converter for start, converter in _CONVERTERS_BY_PREFIX.items() if kind.startswith(start)),
+        None,
     )
     if convert is None:
         return value
     try:
-        found = convert(value, kind)
+        converted = convert(value, kind)
     except (ValueError, OverflowError, InvalidOperation):
-        found = None
-    if found is None:
+        converted = None
+    if converted is None:
         raise RowError(f"{_shortened(value)} is no value of {name}, which is {kind}")
-    return found
+    return converted
 
 
 def _shortened(value: Any) -> str:
@@ -116,24 +117,24 @@ def _integer(value: Any, kind: str) -> int | float | None:
     """
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
-    found = int(value)
-    if found != value or not -1 << INTEGER_BITS[kind] - 1 <= found <= 1 << INTEGER_BITS[kind] - 1:
+    number = int(value)
+    if number != value or not -1 << INTEGER_BITS[kind] - 1 <= number <= 1 << INTEGER_BITS[kind] - 1:
         return None
     if isinstance(value, float) and abs(value) > EXACT_IN_DOUBLE_MAX:
         return value
-    return found if found < 1 << INTEGER_BITS[kind] - 1 else None
+    return number if number < 1 << INTEGER_BITS[kind] - 1 else None
 
 
 def _floating(value: Any, kind: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
-    found = float(value)
-    if isinstance(value, int) and int(found) != value:
+    number = float(value)
+    if isinstance(value, int) and int(number) != value:
         return None
-    if kind == "double" or not math.isfinite(found):
-        return found
+    if kind == "double" or not math.isfinite(number):
+        return number
     with np.errstate(over="ignore"):
-        single = float(np.float32(found))
+        single = float(np.float32(number))
     return single if math.isfinite(single) else None
 
 
@@ -146,8 +147,10 @@ def _decimal(value: Any, kind: str) -> Decimal | None:
     digits, scale = int(sizes[1]), int(sizes[2])
     with localcontext(prec=1000):
         exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-        found = exact.quantize(Decimal(1).scaleb(-scale))
-        return found if found == exact and abs(found) < Decimal(1).scaleb(digits - scale) else None
+        number = exact.quantize(Decimal(1).scaleb(-scale))
+        return (
+            number if number == exact and abs(number) < Decimal(1).scaleb(digits - scale) else None
+        )
 
 
 def _text(value: Any, _kind: str) -> str | None:
@@ -171,8 +174,8 @@ def _time(value: Any, _kind: str) -> datetime.datetime | None:
 
 
 def _time_without_zone(value: Any, _kind: str) -> datetime.datetime | None:
-    known = isinstance(value, datetime.datetime) and value.tzinfo is None
-    return datetime.datetime.combine(value.date(), value.time()) if known else None
+    has_no_zone = isinstance(value, datetime.datetime) and value.tzinfo is None
+    return datetime.datetime.combine(value.date(), value.time()) if has_no_zone else None
 
 
 _Convert = Callable[[Any, str], Any]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from lineage_core.recipe.plan import Call, Literal, Node, expressions_of, subexpressions_of
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.expressions import INFIX
-from lineage_dataframes.rewrite.known import AGGREGATES
+from lineage_dataframes.rewrite.function_names import AGGREGATES
 
 LEAVES_MAX = 10_000
 """Places of a plan that the rows of one query name: a few nodes that each join or unite one with itself name twice as
@@ -30,9 +30,9 @@ def check_calls(node: Node) -> None:
         RefusedError: one has not.
     """
     for expression in expressions_of(node):
-        for one in subexpressions_of(expression):
-            if isinstance(one, Call):
-                _check_call(one)
+        for part in subexpressions_of(expression):
+            if isinstance(part, Call):
+                _check_call(part)
 
 
 def _check_call(call: Call) -> None:
@@ -45,8 +45,8 @@ def _check_call(call: Call) -> None:
 def _names_a_field(call: Call) -> bool:
     if len(call.args) != 2 or not isinstance(call.args[1], Literal):
         return False
-    of, place = call.args[0], call.args[1]
-    if not isinstance(of, Call) or of.fn != "named_struct":
+    struct, index = call.args[0], call.args[1]
+    if not isinstance(struct, Call) or struct.fn != "named_struct":
         return True
-    number = place.value or "0"
-    return number.isascii() and number.isdigit() and 2 * int(number[:9]) + 1 < len(of.args)
+    number = index.value or "0"
+    return number.isascii() and number.isdigit() and 2 * int(number[:9]) + 1 < len(struct.args)

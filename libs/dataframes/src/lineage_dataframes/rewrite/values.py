@@ -33,7 +33,7 @@ def select_columns(
     Raises:
         RowError: there is no such column, or several.
     """
-    names = [one.name for one in columns]
+    names = [column.name for column in columns]
     return [(columns[column_index(names, name)], value) for name, value in values]
 
 
@@ -53,14 +53,16 @@ def column_index(names: Sequence[str], name: Any) -> int:
     Raises:
         RowError: there is no such column, or several.
     """
-    found = [place for place, one in enumerate(names) if one == name]
-    if not found and isinstance(name, str):
-        found = [place for place, one in enumerate(names) if one.lower() == name.lower()]
-    if not found:
+    indexes = [index for index, column_name in enumerate(names) if column_name == name]
+    if not indexes and isinstance(name, str):
+        indexes = [
+            index for index, column_name in enumerate(names) if column_name.lower() == name.lower()
+        ]
+    if not indexes:
         raise RowError(f"there is no column {name!r}; there are {', '.join(names)}")
-    if len(found) > 1:
+    if len(indexes) > 1:
         raise RowError(f"several columns are called {name!r}")
-    return found[0]
+    return indexes[0]
 
 
 def _value_condition(session: SparkSession, column: NamedColumn, value: str | None) -> str:

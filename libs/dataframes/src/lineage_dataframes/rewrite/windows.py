@@ -11,7 +11,7 @@ WHOLE_PARTITION = {"ntile", "percent_rank", "cume_dist"}
 
 def window_functions(node: Window) -> list[Over]:
     """The window functions of a node; all have one partition and order."""
-    return [o for one in node.expressions for o in subexpressions_of(one) if isinstance(o, Over)]
+    return [o for expression in node.expressions for o in subexpressions_of(expression) if isinstance(o, Over)]
 
 
 def _function_name(over: Over) -> str:
@@ -20,24 +20,24 @@ def _function_name(over: Over) -> str:
 
 
 BY_POSITION = {"row_number", "ntile", "lag", "lead", "nth_value"}
-"""Functions that tell apart rows which the window's order does not."""
+"""Functions that distinguish rows which the window's order does not."""
 
 BY_ORDER = {"rank", "dense_rank", "percent_rank", "cume_dist"}
 """Functions that don't, though Spark gives them a frame by rows."""
 
 
 def depends_on_ties(node: Window) -> bool:
-    """Whether a value depends on how rows follow each other that the window's order does not tell apart."""
+    """Whether a value depends on how rows follow each other that the window's order does not distinguish."""
     return any(
-        _function_name(one) in BY_POSITION
+        _function_name(window_function) in BY_POSITION
         or (
-            isinstance(one.of, Call)
-            and _function_name(one) not in BY_ORDER
-            and one.frame is not None
-            and one.frame.unit == "rows"
-            and not (one.frame.lower is None and one.frame.upper is None)
+            isinstance(window_function.of, Call)
+            and _function_name(window_function) not in BY_ORDER
+            and window_function.frame is not None
+            and window_function.frame.unit == "rows"
+            and not (window_function.frame.lower is None and window_function.frame.upper is None)
         )
-        for one in window_functions(node)
+        for window_function in window_functions(node)
     )
 
 
@@ -48,42 +48,46 @@ RUNNING_FUNCTIONS = {"rank", "dense_rank", "row_number"}
 def is_running(node: Window) -> bool:
     """Whether no function of the node looks past the current row and its peers in the window's order."""
     return all(
-        one.order
+        window_function.order
         and (
-            _function_name(one) in RUNNING_FUNCTIONS
+            _function_name(window_function) in RUNNING_FUNCTIONS
             or (
-                one.frame is not None
-                and one.frame.lower is None
-                and one.frame.unit == "range"
-                and getattr(one.frame.upper, "value", None) == "0"
+                window_function.frame is not None
+                and window_function.frame.lower is None
+                and window_function.frame.unit == "range"
+                and getattr(window_function.frame.upper, "value", None) == "0"
             )
         )
-        for one in window_functions(node)
+        for window_function in window_functions(node)
     )
 
 
-def window_keys(text: SqlWriter, node: Window) -> list[str]:
+def window_keys(writer: SqlWriter, node: Window) -> list[str]:
     """What names a row's frame: the partition's keys and, where that is exact, the row's rank in it."""
-    over = window_functions(node)[0]
-    keys = [text.of(one) for one in over.partition]
+    window_function = window_functions(node)[0]
+    keys = [writer.of(term) for term in window_function.partition]
     if is_running(node):
-        keys.append(window_rank(text, node))
+        keys.append(window_rank(writer, node))
     return keys
 
 
-def window_rank(text: SqlWriter, node: Window) -> str:
+def window_rank(writer: SqlWriter, node: Window) -> str:
     """The rank of a row in the window's order."""
-    over = window_functions(node)[0]
-    order = ", ".join(text.sort_key(key) for key in over.order)
-    partition = ", ".join(text.of(one) for one in over.partition)
+    window_function = window_functions(node)[0]
+    order = ", ".join(writer.sort_key(key) for key in window_function.order)
+    partition = ", ".join(writer.of(term) for term in window_function.partition)
     return f"rank() OVER ({f'PARTITION BY {partition} ' if partition else ''}ORDER BY {order})"
 
 
 def reads_some_rows(node: Window) -> bool:
     """Whether a function of the node looks at certain rows, not at its whole partition."""
     return not all(
-        not one.order
-        or _function_name(one) in WHOLE_PARTITION
-        or (one.frame is not None and one.frame.lower is None and one.frame.upper is None)
-        for one in window_functions(node)
+        not window_function.order
+        or _function_name(window_function) in WHOLE_PARTITION
+        or (
+            window_function.frame is not None
+            and window_function.frame.lower is None
+            and window_function.frame.upper is None
+        )
+        for window_function in window_functions(node)
     )

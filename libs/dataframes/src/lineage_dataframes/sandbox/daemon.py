@@ -13,10 +13,10 @@ from typing import Any
 
 from lineage_dataframes.sandbox.kernel import has_seccomp, refuse_connections
 from lineage_dataframes.sandbox.names import PORTS
-from lineage_dataframes.sandbox.withheld import watch
+from lineage_dataframes.sandbox.withheld import watch_process
 
 
-class Listening(socket.socket):
+class PortSocket(socket.socket):
     """A socket that takes one of these ports where any would do."""
 
     def bind(self, address: Any) -> None:
@@ -26,13 +26,13 @@ class Listening(socket.socket):
             OSError: all ports are taken.
         """
         host, port, *rest = address
-        ports = [int(one) for one in os.environ.get(PORTS, "").split(",") if one]
+        ports = [int(number) for number in os.environ.get(PORTS, "").split(",") if number]
         if port or not ports:
             super().bind(address)
             return
-        for one in ports:
+        for worker_port in ports:
             try:
-                super().bind((host, one, *rest))
+                super().bind((host, worker_port, *rest))
                 return
             except OSError as problem:
                 if problem.errno != errno.EADDRINUSE:
@@ -40,7 +40,7 @@ class Listening(socket.socket):
         raise OSError(errno.EADDRINUSE, "all ports for workers are taken")
 
 
-def run() -> None:
+def run_daemon() -> None:
     """Be the daemon."""
     # Not above: who starts Spark needs this module's name alone, and the daemon's imports take a while.
     import pyspark.daemon
@@ -49,11 +49,11 @@ def run() -> None:
         refuse_connections()
     daemon: Any = pyspark.daemon
     daemon.socket = types.SimpleNamespace(
-        **{**vars(socket), "socket": Listening},
+        **{**vars(socket), "socket": PortSocket},
     )
-    watch()
+    watch_process()
     daemon.manager()
 
 
 if __name__ == "__main__":
-    run()
+    run_daemon()

@@ -51,39 +51,41 @@ def landlock_abi() -> int:
 
 def restrict_files(
     abi: int,
-    read: Iterable[str],
-    execute: Iterable[str],
-    write: Iterable[str],
+    readable: Iterable[str],
+    executable: Iterable[str],
+    writable: Iterable[str],
     ports: Iterable[int] | None,
 ) -> None:
     """Leave this process these files and folders, with all below; those that are not there are left out.
 
-    ``execute``: may be read, too; ``write``: all of it. ``ports``: of TCP, that may be listened on and connected to, beside
+    ``executable``: may be read, too; ``writable``: all of it. ``ports``: of TCP, that may be listened on and connected to, beside
     free ones to listen on; None: all.
 
     Raises:
         OSError: the kernel refuses.
     """
-    known = (1 << _FS_BITS.get(abi, 16)) - 1
+    known_rights = (1 << _FS_BITS.get(abi, 16)) - 1
     net = _BIND_TCP | _CONNECT_TCP if abi >= _NET_SINCE and ports is not None else 0
     scoped = _ABSTRACT_SOCKETS | _SIGNALS if abi >= _SCOPED_SINCE else 0
     size = 24 if abi >= _SCOPED_SINCE else 16 if abi >= _NET_SINCE else 8
-    rules = _called(_CREATE_RULESET, struct.pack("QQQ", known, net, scoped)[:size], size, 0)
+    rules = _system_call(
+        _CREATE_RULESET, struct.pack("QQQ", known_rights, net, scoped)[:size], size, 0
+    )
     try:
         for paths, rights in (
-            (read, _READ),
-            (execute, _READ | _EXECUTE),
-            (write, known & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK)),
+            (readable, _READ),
+            (executable, _READ | _EXECUTE),
+            (writable, known_rights & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK)),
         ):
             for path in paths:
-                _allow_path(rules, path, rights & known)
+                _allow_path(rules, path, rights & known_rights)
         if net:
             for port in ports or ():
                 _allow_port(rules, port, _BIND_TCP | _CONNECT_TCP)
             # Port 0 to the kernel: any that is free.
             _allow_port(rules, 0, _BIND_TCP)
         _no_new_rights()
-        _called(_RESTRICT_SELF, rules, 0)
+        _system_call(_RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)
 
@@ -98,19 +100,19 @@ def _allow_path(rules: int, path: str, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= _OF_FILES
-        _called(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
+        _system_call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
     finally:
         os.close(place)
 
 
 def _allow_port(rules: int, port: int, rights: int) -> None:
-    _called(_ADD_RULE, rules, _NET_PORT, struct.pack("=QQ", rights, port), 0)
+    _system_call(_ADD_RULE, rules, _NET_PORT, struct.pack("=QQ", rights, port), 0)
 
 
 def _no_new_rights() -> None:
     """Nothing that is run gets more rights than it has: set-user-ID programs are as any other."""
     if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise _problem("prctl")
+        raise _os_error("prctl")
 
 
 def drop_capabilities() -> None:
@@ -126,21 +128,21 @@ def drop_capabilities() -> None:
     while not _LIBC.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0):
         number += 1
     if not number and ctypes.get_errno() != errno.EPERM:
-        raise _problem("prctl")
+        raise _os_error("prctl")
     if _LIBC.capset(struct.pack("Ii", _CAPABILITIES_3, 0), bytes(24)):
-        raise _problem("capset")
+        raise _os_error("capset")
 
 
-def _called(number: int, *arguments: Any) -> int:
+def _system_call(number: int, *arguments: Any) -> int:
     result = int(_LIBC.syscall(number, *arguments))
     if result < 0:
-        raise _problem(f"call {number}")
+        raise _os_error(f"call {number}")
     return result
 
 
-def _problem(what: str) -> OSError:
+def _os_error(operation: str) -> OSError:
     code = ctypes.get_errno()
-    return OSError(code, f"{what}: {os.strerror(code)}")
+    return OSError(code, f"{operation}: {os.strerror(code)}")
 
 
 # -- seccomp ----------------------------------------------------------------------------------
@@ -273,29 +275,29 @@ def restrict_calls(*, network: bool) -> None:
     Raises:
         OSError: the kernel refuses.
     """
-    body = [*_refused(_CALLS, errno.EPERM), *_refused(_CHMOD, 0)]
+    body = [*_refuse_calls(_CALLS, errno.EPERM), *_refuse_calls(_CHMOD, 0)]
     families = [_AF_INET, _AF_INET6]
     kinds = {_STREAM: _TCP, _DATAGRAM: _UDP} if network else {_STREAM: _TCP}
-    body += _call(_SOCKET, _socket(families, kinds))
+    body += _if_call(_SOCKET, _allow_sockets(families, kinds))
     # Of datagrams one could be sent to any socket that has a path.
-    body += _call(_SOCKETPAIR, [*_argument(1, _KIND), *_unless_equal(_STREAM)])
+    body += _if_call(_SOCKETPAIR, [*_argument(1, _KIND), *_unless_equal(_STREAM)])
     if not network:
         # A datagram, or a first one that connects, has an address.
-        to = [*_high(4), *_unless_equal(0), *_argument(4), *_unless_equal(0)]
-        body += _call(_SENDTO, [*to, *_argument(3), *_if_any(_FAST_OPEN)])
-        body += _call(_SENDMSG, [*_argument(2), *_if_any(_FAST_OPEN)])
-        body += _call(_SENDMMSG, [*_argument(3), *_if_any(_FAST_OPEN)])
-    body += _call(_CLONE, [*_argument(0), *_if_any(_NAMESPACES)])
+        to = [*_upper_half(4), *_unless_equal(0), *_argument(4), *_unless_equal(0)]
+        body += _if_call(_SENDTO, [*to, *_argument(3), *_if_any(_FAST_OPEN)])
+        body += _if_call(_SENDMSG, [*_argument(2), *_if_any(_FAST_OPEN)])
+        body += _if_call(_SENDMMSG, [*_argument(3), *_if_any(_FAST_OPEN)])
+    body += _if_call(_CLONE, [*_argument(0), *_if_any(_NAMESPACES)])
     # Its flags are in memory, where no filter sees them; libraries then call `clone`.
-    body += _call(_CLONE3, [(_RETURN, 0, 0, _ERROR | errno.ENOSYS)])
-    body += _call(_IOCTL, [*_argument(1), *_if_equal(_TIOCSTI), *_if_equal(_TIOCLINUX)])
-    body += _call(_PRLIMIT, [*_argument(0), *_unless_equal(0)])
+    body += _if_call(_CLONE3, [(_RETURN, 0, 0, _ERROR | errno.ENOSYS)])
+    body += _if_call(_IOCTL, [*_argument(1), *_if_equal(_TIOCSTI), *_if_equal(_TIOCLINUX)])
+    body += _if_call(_PRLIMIT, [*_argument(0), *_unless_equal(0)])
     # Without a path it is about a file that is open.
-    body += _call(
+    body += _if_call(
         _UTIMENSAT,
-        [*_high(1), *_unless_equal(0), *_argument(1), *_unless_equal(0)],
+        [*_upper_half(1), *_unless_equal(0), *_argument(1), *_unless_equal(0)],
     )
-    _filter(body)
+    _install_filter(body)
 
 
 def refuse_connections() -> None:
@@ -304,32 +306,32 @@ def refuse_connections() -> None:
     Raises:
         OSError: the kernel refuses.
     """
-    _filter(_call(_CONNECT, [(_RETURN, 0, 0, _ERROR | errno.EACCES)]))
+    _install_filter(_if_call(_CONNECT, [(_RETURN, 0, 0, _ERROR | errno.EACCES)]))
 
 
-def _refused(calls: dict[str, int], code: int) -> list[Instruction]:
-    return [one for number in calls.values() for one in _if_equal(number, code)]
+def _refuse_calls(calls: dict[str, int], code: int) -> list[Instruction]:
+    return [instruction for number in calls.values() for instruction in _if_equal(number, code)]
 
 
-def _call(number: int, checks: list[Instruction]) -> list[Instruction]:
+def _if_call(number: int, checks: list[Instruction]) -> list[Instruction]:
     """Checks of the arguments of one call. The accumulator holds the call's number before and after."""
     body = [*checks, (_RETURN, 0, 0, _ALLOW)]
     return [(_EQUAL, 0, len(body), number), *body]
 
 
-def _socket(families: list[int], kinds: dict[int, int]) -> list[Instruction]:
+def _allow_sockets(families: list[int], kinds: dict[int, int]) -> list[Instruction]:
     """Let a socket of one of the families and kinds, and of the protocol that is the kind's, pass."""
-    known = [(_EQUAL, len(families) - n, 0, one) for n, one in enumerate(families)]
-    checks = [*_argument(0), *known, (_RETURN, 0, 0, _ERROR | errno.EACCES)]
+    family_checks = [(_EQUAL, len(families) - n, 0, family) for n, family in enumerate(families)]
+    checks = [*_argument(0), *family_checks, (_RETURN, 0, 0, _ERROR | errno.EACCES)]
     for kind, protocol in kinds.items():
-        wanted = [
+        protocol_checks = [
             *_argument(2),
             (_EQUAL, 1, 0, 0),
             (_EQUAL, 0, 1, protocol),
             (_RETURN, 0, 0, _ALLOW),
             (_RETURN, 0, 0, _ERROR | errno.EACCES),
         ]
-        checks += [*_argument(1, _KIND), (_EQUAL, 0, len(wanted), kind), *wanted]
+        checks += [*_argument(1, _KIND), (_EQUAL, 0, len(protocol_checks), kind), *protocol_checks]
     return [*checks, (_RETURN, 0, 0, _ERROR | errno.EACCES)]
 
 
@@ -339,7 +341,7 @@ def _argument(place: int, mask: int = 0) -> list[Instruction]:
     return [load, (_AND, 0, 0, mask)] if mask else [load]
 
 
-def _high(place: int) -> list[Instruction]:
+def _upper_half(place: int) -> list[Instruction]:
     return [(_LOAD, 0, 0, 20 + 8 * place)]
 
 
@@ -355,7 +357,7 @@ def _if_any(bits: int) -> list[Instruction]:
     return [(_ANY_BIT, 0, 1, bits), (_RETURN, 0, 0, _ERROR | errno.EACCES)]
 
 
-def _filter(body: list[Instruction]) -> None:
+def _install_filter(body: list[Instruction]) -> None:
     """Let what the instructions don't refuse pass, of calls of this kind of machine; others are its end."""
     program = [
         (_LOAD, 0, 0, _MACHINE),
@@ -367,10 +369,12 @@ def _filter(body: list[Instruction]) -> None:
         *body,
         (_RETURN, 0, 0, _ALLOW),
     ]
-    held = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in program))
-    loaded = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(held))
+    buffer = ctypes.create_string_buffer(
+        b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+    )
+    loaded = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(buffer))
     _no_new_rights()
-    _called(_SECCOMP, _SET_FILTER, 0, loaded)
+    _system_call(_SECCOMP, _SET_FILTER, 0, loaded)
 
 
 # -- the program ------------------------------------------------------------------------------
@@ -402,19 +406,19 @@ def main(file: str, words: list[str]) -> None:
     """
     with open(file, encoding="utf-8") as opened:
         policy = json.load(opened)
-    kept, prefixes = set(policy["variables"]), tuple(policy["prefixes"])
+    names, prefixes = set(policy["variables"]), tuple(policy["prefixes"])
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name in kept or name.startswith(prefixes)
+        if name in names or name.startswith(prefixes)
     }
     environment.update(policy["set"])
     options = environment.get("SPARK_SUBMIT_OPTS", "")
     environment["SPARK_SUBMIT_OPTS"] = f"{options} {policy['java_options']}".strip()
     # Where PySpark waits for the ports of its Java.
-    told = environment.get("_PYSPARK_DRIVER_CONN_INFO_PATH")
-    if told:
-        policy["write"].append(os.path.dirname(told))
+    connection_file = environment.get("_PYSPARK_DRIVER_CONN_INFO_PATH")
+    if connection_file:
+        policy["write"].append(os.path.dirname(connection_file))
     confine(policy)
     os.execve(words[0], words, environment)
 

@@ -67,8 +67,8 @@ VARIABLES = [
     "_PYSPARK_DRIVER_CONN_INFO_PATH",
 ]
 """Variables that Java, Spark and its Python workers need to start. They see no others."""
-PREFIXES = ["LC_"]
-OF_THE_NETWORK = [
+VARIABLE_PREFIXES = ["LC_"]
+NETWORK_VARIABLE_PREFIXES = [
     "AWS_",
     "AZURE_",
     "GOOGLE_",
@@ -90,7 +90,7 @@ _SYSTEM = (
 _NOT_ROOTS = {"boot", "dev", "etc", "lost+found", "proc", "root", "run", "sys", "var"}
 """Folders of the machine, which are roots where nobody names any but for these."""
 
-_LISTS = {
+_LIST_SETTINGS = {
     "spark.jars": ",",
     "spark.files": ",",
     "spark.submit.pyFiles": ",",
@@ -98,7 +98,7 @@ _LISTS = {
     "spark.driver.extraLibraryPath": ":",
 }
 """Settings of Spark that name files which it reads when it starts, and what stands between these."""
-_WORDS = {
+_SUBMIT_OPTIONS = {
     "--jars": "spark.jars",
     "--files": "spark.files",
     "--py-files": "spark.submit.pyFiles",
@@ -113,7 +113,7 @@ IVY, PACKAGES = "spark.jars.ivy", "spark.jars.packages"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SandboxSettings:
     """What the environment asks for. ``roots``: folders whose files may be read; None: see `default_roots`."""
 
     mode: Mode
@@ -121,7 +121,7 @@ class Wanted:
     roots: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], roots: Sequence[str] | None) -> Wanted:
+    def of(cls, environment: Mapping[str, str], roots: Sequence[str] | None) -> SandboxSettings:
         """Read it. ``roots``: those of whoever starts Spark, if there are any; local ones count.
 
         Raises:
@@ -135,31 +135,39 @@ class Wanted:
         network = _FLAGS.get(environment.get(NETWORK, "").lower())
         if network is None:
             raise NoSparkError(f"{NETWORK} is true or false")
-        more = [one.strip() for one in environment.get(ROOTS, "").split(",") if one.strip()]
-        if roots is None and not more:
+        setting_roots = [
+            root.strip() for root in environment.get(ROOTS, "").split(",") if root.strip()
+        ]
+        if roots is None and not setting_roots:
             return cls(mode, network, None)
-        named = [split_scheme(os.path.expanduser(one)) for one in (*(roots or ()), *more)]
+        schemes_and_paths = [
+            split_scheme(os.path.expanduser(root)) for root in (*(roots or ()), *setting_roots)
+        ]
         return cls(
-            mode, network, tuple(os.path.abspath(rest) for kind, rest in named if kind == "file")
+            mode,
+            network,
+            tuple(os.path.abspath(rest) for kind, rest in schemes_and_paths if kind == "file"),
         )
 
     def lacks(self, master: str) -> tuple[str, ...]:
         """What of it a Spark of this master does not get here; it says so in words."""
         if self.mode == "off":
             return ()
-        if not is_here(master):
+        if not runs_here(master):
             return ("it runs elsewhere, where nothing here confines it",)
         if sys.platform != "linux":
             return (NOT_LINUX,)
-        return tuple(_lacks(kernel.landlock_abi(), kernel.has_seccomp(), network=self.network))
+        return tuple(
+            _missing_restrictions(kernel.landlock_abi(), kernel.has_seccomp(), network=self.network)
+        )
 
 
-def is_here(master: str) -> bool:
+def runs_here(master: str) -> bool:
     """Whether the Spark of a master runs in a Java that is started here."""
     return master == "local" or master.startswith("local[")
 
 
-def _lacks(abi: int, seccomp: bool, *, network: bool) -> Iterable[str]:
+def _missing_restrictions(abi: int, seccomp: bool, *, network: bool) -> Iterable[str]:
     if not abi:
         yield "no Landlock: it reads and writes all files that this user may"
     elif abi < _SIGNALS_SINCE:
@@ -201,42 +209,46 @@ class Policy:
         return frozenset(Path(os.path.realpath(place)) for place in places)
 
 
-def programs() -> list[str]:
+def program_folders() -> list[str]:
     """Folders of what is run and loaded: the system's, Java's, Spark's and Python's."""
     java = java_home()
-    found = [*_PROGRAMS, sys.prefix, sys.base_prefix, sys.exec_prefix, spark_home()]
-    found += [java] if java else []
-    return [os.path.realpath(one) for one in found]
+    folders = [*_PROGRAMS, sys.prefix, sys.base_prefix, sys.exec_prefix, spark_home()]
+    folders += [java] if java else []
+    return [os.path.realpath(path) for path in folders]
 
 
 def system_files() -> list[str]:
     """Files of the system and of Java, Spark and Python that are read when they start; no secrets are among them."""
     etc = Path("/etc")
-    found = [*_SYSTEM, *(str(one) for one in etc.glob("java*"))]
+    paths = [*_SYSTEM, *(str(path) for path in etc.glob("java*"))]
     # Of this project's packages, installed or not: workers load their daemon from there.
-    found.append(str(Path(__file__).parents[2]))
-    found += _modules()
-    found += _paths(os.environ.get("SPARK_DIST_CLASSPATH", ""), ":")
-    found += [
+    paths.append(str(Path(__file__).parents[2]))
+    paths += _module_folders()
+    paths += _local_paths(os.environ.get("SPARK_DIST_CLASSPATH", ""), ":")
+    paths += [
         os.environ[name] for name in ("HADOOP_HOME", "HADOOP_CONF_DIR") if os.environ.get(name)
     ]
-    found.append(_conf_dir())
+    paths.append(_conf_dir())
     for name, value in spark_settings():
-        if name in _LISTS:
-            found += _paths(value, _LISTS[name])
-    return [os.path.abspath(one) for one in found]
+        if name in _LIST_SETTINGS:
+            paths += _local_paths(value, _LIST_SETTINGS[name])
+    return [os.path.abspath(path) for path in paths]
 
 
-def _modules() -> Iterator[str]:
+def _module_folders() -> Iterator[str]:
     """Folders that Python loads modules from, but for that of the program, which may hold anything.
 
     Workers load from there what functions import, also packages of the user's, and of checkouts.
     """
-    yield from _paths(os.environ.get("PYTHONPATH", ""), os.pathsep)
+    yield from _local_paths(os.environ.get("PYTHONPATH", ""), os.pathsep)
     homes = {Path.home(), *Path.home().parents}
-    for one in sys.path if sys.flags.safe_path else sys.path[1:]:
-        if os.path.isabs(one) and Path(one) not in homes and os.path.realpath(one) != os.getcwd():
-            yield one
+    for folder in sys.path if sys.flags.safe_path else sys.path[1:]:
+        if (
+            os.path.isabs(folder)
+            and Path(folder) not in homes
+            and os.path.realpath(folder) != os.getcwd()
+        ):
+            yield folder
 
 
 def default_roots() -> list[str]:
@@ -247,11 +259,11 @@ def default_roots() -> list[str]:
     home = os.path.realpath(Path.home())
     homes = [home, *_entries("/home")]
     inner = {"/", *map(str, Path(home).parents), "/home", *homes}
-    top = [one for one in _entries("/") if one.removeprefix("/") not in _NOT_ROOTS]
-    below = [one for folder in sorted(inner - {"/"}) for one in _entries(folder)]
+    top = [folder for folder in _entries("/") if folder.removeprefix("/") not in _NOT_ROOTS]
+    below = [path for folder in sorted(inner - {"/"}) for path in _entries(folder)]
     # Rows that a job kept which was run in the home.
-    kept = str(Path(home, ".lineage", "rows"))
-    return [one for one in (*top, *below, kept, "/var/tmp") if one not in inner]
+    kept_rows = str(Path(home, ".lineage", "rows"))
+    return [folder for folder in (*top, *below, kept_rows, "/var/tmp") if folder not in inner]
 
 
 def ivy_folder() -> tuple[str, bool] | None:
@@ -259,8 +271,8 @@ def ivy_folder() -> tuple[str, bool] | None:
     settings = dict(spark_settings())
     if PACKAGES not in settings:
         return None
-    named = settings.get(IVY)
-    return (named, True) if named else (str(cache_folder() / "ivy"), False)
+    folder = settings.get(IVY)
+    return (folder, True) if folder else (str(cache_folder() / "ivy"), False)
 
 
 def spark_settings() -> Iterator[tuple[str, str]]:
@@ -274,8 +286,8 @@ def spark_settings() -> Iterator[tuple[str, str]]:
     with suppress(ValueError):
         words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
         for word, value in pairwise(words):
-            if word in _WORDS:
-                yield _WORDS[word], value
+            if word in _SUBMIT_OPTIONS:
+                yield _SUBMIT_OPTIONS[word], value
             elif word in {"--conf", "-c"}:
                 name, _, rest = value.partition("=")
                 yield name, rest
@@ -284,14 +296,14 @@ def spark_settings() -> Iterator[tuple[str, str]]:
 def _entries(folder: str) -> list[str]:
     """What is in a folder and not hidden. What a link leads to is there by its own name, or is not."""
     with suppress(OSError):
-        found = [one for one in os.scandir(folder) if not one.name.startswith(".")]
-        return [one.path for one in found if not one.is_symlink()]
+        entries = [entry for entry in os.scandir(folder) if not entry.name.startswith(".")]
+        return [path.path for path in entries if not path.is_symlink()]
     return []
 
 
-def _paths(text: str, between: str) -> Iterable[str]:
-    for one in text.split(between):
-        kind, rest = split_scheme(one.strip().removeprefix("local:"))
+def _local_paths(text: str, separator: str) -> Iterable[str]:
+    for item in text.split(separator):
+        kind, rest = split_scheme(item.strip().removeprefix("local:"))
         if rest and kind == "file":
             # Of a class path: all jars of a folder.
             yield rest.removesuffix("/*")

@@ -30,25 +30,25 @@ from lineage_dataframes.sandbox import daemon, kernel, withheld
 from lineage_dataframes.sandbox.names import NAMES, NETWORK, PORTS, ROOTS, SANDBOX
 from lineage_dataframes.sandbox.policy import (
     IVY,
+    NETWORK_VARIABLE_PREFIXES,
     NOT_LINUX,
-    OF_THE_NETWORK,
-    PREFIXES,
+    VARIABLE_PREFIXES,
     VARIABLES,
     Policy,
-    Wanted,
+    SandboxSettings,
     default_roots,
-    is_here,
     ivy_folder,
-    programs,
+    program_folders,
+    runs_here,
     spark_home,
     system_files,
 )
 from lineage_store.paths import split_scheme
 from lineage_store.url import cache_folder
 
-DAEMONS = 8
+DAEMONS_MAX = 8
 """Daemons of Python workers that run at once: one for each environment that functions have."""
-END_S = 20.0
+EXIT_TIMEOUT_S = 20.0
 """Seconds that Java has to end where another one is to take its place."""
 
 
@@ -56,7 +56,7 @@ END_S = 20.0
 class Sandbox:
     """A confined Java. ``folder``: which it may write to; ``lacks``: what could not be held."""
 
-    wanted: Wanted
+    wanted: SandboxSettings
     policy: Policy
     folder: Path
     lacks: tuple[str, ...]
@@ -82,57 +82,57 @@ _confined: list[Sandbox] = []
 """What confines the Java of this process, if anything does."""
 
 
-def running() -> Sandbox | None:
+def active_sandbox() -> Sandbox | None:
     """What confines the Java of this process; None: nothing does."""
     process = getattr(SparkContext._gateway, "proc", None)
-    return next((one for one in _confined if one.process is process), None)
+    return next((sandbox for sandbox in _confined if sandbox.process is process), None)
 
 
 def scratch_folder() -> Path | None:
     """Where this process writes what its Spark is to read, or to write beside it; None: anywhere."""
-    sandbox = running()
+    sandbox = active_sandbox()
     return None if sandbox is None else sandbox.folder
 
 
-def lacking() -> tuple[str, ...]:
+def missing_restrictions() -> tuple[str, ...]:
     """What the settings ask for and this machine does not give to the Spark that runs.
 
     Raises:
         NoSparkError: a setting has no value of its kind.
     """
-    sandbox = running()
+    sandbox = active_sandbox()
     if sandbox is not None:
         return sandbox.lacks
-    if sys.platform == "linux" or Wanted.of(os.environ, None).mode == "off":
+    if sys.platform == "linux" or SandboxSettings.of(os.environ, None).mode == "off":
         return ()
     return (NOT_LINUX,)
 
 
-def prepare(master: str, roots: Sequence[str] | None) -> Sandbox | None:
-    """What is to confine a Spark that starts now; None where nothing is to. See `Wanted` for ``roots``.
+def prepare_sandbox(master: str, roots: Sequence[str] | None) -> Sandbox | None:
+    """What is to confine a Spark that starts now; None where nothing is to. See `SandboxSettings` for ``roots``.
 
     Raises:
         NoSparkError: a setting has no value of its kind, or what is required can't be held.
     """
-    wanted = Wanted.of(os.environ, roots)
-    if wanted.mode == "off":
+    requested = SandboxSettings.of(os.environ, roots)
+    if requested.mode == "off":
         _end_confined()
         return None
-    required = wanted.mode == "required"
-    if not is_here(master):
+    required = requested.mode == "required"
+    if not runs_here(master):
         if required:
             raise NoSparkError(f"{SANDBOX}=required, and the Spark of {master} is elsewhere")
         _end_confined()
         return None
-    there = running()
-    if there is not None and there.wanted == wanted and there.process.poll() is None:
-        return there
+    active = active_sandbox()
+    if active is not None and active.wanted == requested and active.process.poll() is None:
+        return active
     _end_confined()
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         if required:
             raise NoSparkError(f"{SANDBOX}=required, and this process has a Java already")
         return None
-    lacks = wanted.lacks(master)
+    lacks = requested.lacks(master)
     if lacks and required:
         raise NoSparkError(
             f"{SANDBOX}=required, and this machine can't hold it: {'; '.join(lacks)}"
@@ -141,7 +141,7 @@ def prepare(master: str, roots: Sequence[str] | None) -> Sandbox | None:
         return None
     folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="lineage-spark-")))
     (folder / "tmp").mkdir(mode=0o700)
-    return Sandbox(wanted, _policy(wanted, folder), folder, lacks)
+    return Sandbox(requested, _policy(requested, folder), folder, lacks)
 
 
 def check_active() -> None:
@@ -150,11 +150,11 @@ def check_active() -> None:
     Raises:
         NoSparkError: it is not.
     """
-    if running() is None and Wanted.of(os.environ, None).mode == "required":
+    if active_sandbox() is None and SandboxSettings.of(os.environ, None).mode == "required":
         raise NoSparkError(f"{SANDBOX}=required, and this process has a Spark already")
 
 
-def launch(sandbox: Sandbox, settings: Mapping[str, str]) -> None:
+def launch_java(sandbox: Sandbox, settings: Mapping[str, str]) -> None:
     """Start the Java of this process, confined.
 
     Raises:
@@ -170,56 +170,54 @@ def launch(sandbox: Sandbox, settings: Mapping[str, str]) -> None:
         for name, value in settings.items():
             conf.set(name, value)
         # Handed over by a file that nobody reads: PySpark gives the Java's environment itself.
-        with tempfile.TemporaryDirectory(
-            prefix="lineage-start-", dir=_where_programs_run()
-        ) as start:
+        with tempfile.TemporaryDirectory(prefix="lineage-start-", dir=_program_folder()) as start:
             gateway: Any = launch_gateway(conf, {"executable": str(_program(sandbox, Path(start)))})
         SparkContext._ensure_initialized(gateway=gateway)
         undone.pop_all()
     _confined.append(replace(sandbox, process=gateway.proc))
-    atexit.register(remove, sandbox.folder)
+    atexit.register(remove_folder, sandbox.folder)
 
 
-def _where_programs_run() -> str | None:
+def _program_folder() -> str | None:
     """A folder for programs: None for that of temporary files, from where many machines run none."""
     if os.statvfs(tempfile.gettempdir()).f_flag & os.ST_NOEXEC:
         return str(ensure_private_folder(cache_folder() / "java", ours=True))
     return None
 
 
-def remove(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Remove what a confined Spark wrote."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def settle(context: SparkContext) -> None:
+def adapt_context(context: SparkContext) -> None:
     """Have Python workers of a confined Spark run in this Python, and send no sums: there is no way for these."""
-    held: Any = context
-    held.pythonExec = sys.executable
-    held._javaAccumulator = None
+    untyped_context: Any = context
+    untyped_context.pythonExec = sys.executable
+    untyped_context._javaAccumulator = None
 
 
-def explained(problem: Exception, said: str, *, sure: bool = False) -> str:
+def explain_problem(problem: Exception, reason: str, *, may_be_denied: bool = False) -> str:
     """What Spark says of a problem, and which setting lifts it where it may be for want of a right.
 
-    ``sure``: it may be, whatever the words are.
+    ``may_be_denied``: it may be, whatever the words are.
     """
-    if running() is None:
-        return said
+    if active_sandbox() is None:
+        return reason
     text = str(problem)
-    asked = _WITHHELD.search(text)
-    if asked is not None:
-        return asked[1]
-    if sure or _REFUSED.search(text):
+    withheld_match = _WITHHELD.search(text)
+    if withheld_match is not None:
+        return withheld_match[1]
+    if may_be_denied or _DENIALS.search(text):
         return (
-            f"{said} (the Spark that traces is confined: {ROOTS} names folders that it may read, {NETWORK}=true gives it "
+            f"{reason} (the Spark that traces is confined: {ROOTS} names folders that it may read, {NETWORK}=true gives it "
             f"the network, {SANDBOX}=off all rights)"
         )
-    return said
+    return reason
 
 
 _WITHHELD = re.compile(rf"{withheld.WithheldError.__name__}: (.*)")
-_REFUSED = re.compile(
+_DENIALS = re.compile(
     r"Permission denied|Operation not permitted|AccessDenied|AccessControlException|UnknownHost|name resolution|"
     r"[Cc]onnection refused|Network is unreachable|Unable to (?:connect|load AWS credentials)"
 )
@@ -232,7 +230,7 @@ def check_reach(sources: Iterable[Source]) -> None:
     Raises:
         NotComputedError: they lie elsewhere and it has no network, or outside of what it may read. Another may.
     """
-    sandbox = running()
+    sandbox = active_sandbox()
     if sandbox is None:
         return
     places = set[str]()
@@ -241,17 +239,17 @@ def check_reach(sources: Iterable[Source]) -> None:
             # Of Oracle's servers some are named behind "@" alone.
             url = os.environ.get("LINEAGE_JDBC_URL", "")
             if not sandbox.wanted.network and ("//" in url or "@" in url):
-                raise NotComputedError(_closed(source.name or "a database"))
+                raise NotComputedError(_no_network_text(source.name or "a database"))
             continue
         # A table is read by its log, which is not among its files.
         tables = source.paths if source.format in {DELTA, ICEBERG} else ()
-        metadata = (source.options[one] for one in ("metadata",) if one in source.options)
+        metadata = (source.options[option] for option in ("metadata",) if option in source.options)
         for path in (*(file.path for file in source.files), *tables, *metadata):
             kind, rest = split_scheme(path)
             if kind == "file":
                 places.add(rest)
             elif not sandbox.wanted.network:
-                raise NotComputedError(_closed(path))
+                raise NotComputedError(_no_network_text(path))
     for place in sorted(places):
         if not sandbox.policy.reads(place):
             raise NotComputedError(
@@ -259,28 +257,28 @@ def check_reach(sources: Iterable[Source]) -> None:
             )
 
 
-def _closed(place: str) -> str:
+def _no_network_text(place: str) -> str:
     return f"the Spark that traces has no network, and {place} is elsewhere; {NETWORK}=true gives it one"
 
 
-def _policy(wanted: Wanted, folder: Path) -> Policy:
-    roots = default_roots() if wanted.roots is None else wanted.roots
+def _policy(requested: SandboxSettings, folder: Path) -> Policy:
+    roots = default_roots() if requested.roots is None else requested.roots
     ivy = ivy_folder()
     write = [str(folder), "/dev/null"]
     if ivy:
         Path(ivy[0]).mkdir(mode=0o700, parents=True, exist_ok=True)
         write.append(os.path.realpath(ivy[0]))
     ports = _free_ports()
-    prefixes = (*PREFIXES, *(OF_THE_NETWORK if wanted.network else ()))
-    names = withheld.names_of(
+    prefixes = (*VARIABLE_PREFIXES, *(NETWORK_VARIABLE_PREFIXES if requested.network else ()))
+    names = withheld.withheld_names(
         os.environ, lambda name: name in VARIABLES or name.startswith(prefixes)
     )
     return Policy(
         landlock=kernel.landlock_abi(),
         seccomp=kernel.has_seccomp(),
-        network=wanted.network,
+        network=requested.network,
         read=(*roots, *system_files(), str(cache_folder() / "java")),
-        execute=tuple(programs()),
+        execute=tuple(program_folders()),
         write=tuple(write),
         ports=tuple(ports),
         variables=tuple(VARIABLES),
@@ -290,27 +288,27 @@ def _policy(wanted: Wanted, folder: Path) -> Policy:
             PORTS: ",".join(map(str, ports[1:])),
             NAMES: names,
             # Its own name and address are of no use to it, and asking for them takes the network.
-            **({} if wanted.network else {"SPARK_LOCAL_IP": "127.0.0.1"}),
+            **({} if requested.network else {"SPARK_LOCAL_IP": "127.0.0.1"}),
         },
     )
 
 
 def _free_ports() -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(1 + DAEMONS)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(1 + DAEMONS_MAX)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [sock.getsockname()[1] for sock in sockets]
 
 
 def _program(sandbox: Sandbox, folder: Path) -> Path:
     """A program that does what Spark's own `spark-submit` does, and is confined."""
     policy = folder / "policy.json"
-    held = {name: getattr(sandbox.policy, name) for name in Policy.__dataclass_fields__}
+    document = {name: getattr(sandbox.policy, name) for name in Policy.__dataclass_fields__}
     # The rest of a path with blanks would be a word of its own.
-    held["java_options"] = f'-Djava.io.tmpdir="{sandbox.folder / "tmp"}" -XX:-UsePerfData'
-    held["start"] = str(folder)
-    policy.write_text(json.dumps(held), encoding="utf-8")
+    document["java_options"] = f'-Djava.io.tmpdir="{sandbox.folder / "tmp"}" -XX:-UsePerfData'
+    document["start"] = str(folder)
+    policy.write_text(json.dumps(document), encoding="utf-8")
     words = [
         sys.executable,
         "-I",
@@ -327,15 +325,15 @@ def _program(sandbox: Sandbox, folder: Path) -> Path:
 
 def _end_confined() -> None:
     """End the confined Java of this process, if there is one."""
-    sandbox = running()
+    sandbox = active_sandbox()
     _confined.clear()
     if sandbox is None:
         return
     _leave_gateway()
     with suppress(Exception):
         sandbox.process.stdin.close()
-        sandbox.process.wait(END_S)
-    remove(sandbox.folder)
+        sandbox.process.wait(EXIT_TIMEOUT_S)
+    remove_folder(sandbox.folder)
 
 
 def kill_java() -> None:
@@ -345,11 +343,11 @@ def kill_java() -> None:
         return
     process.kill()
     process.wait()
-    sandbox = running()
+    sandbox = active_sandbox()
     _confined.clear()
     _leave_gateway()
     if sandbox is not None:
-        remove(sandbox.folder)
+        remove_folder(sandbox.folder)
 
 
 def _leave_gateway() -> None:

@@ -20,7 +20,7 @@ HARMLESS = {
     "COLORTERM", "COLUMNS", "DISPLAY", "EDITOR", "FORCE_COLOR", "INVOCATION_ID", "LINES", "MAIL", "NO_COLOR", "OLDPWD",
     "PAGER", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "VIRTUAL_ENV", "_",
 }  # fmt: skip
-_OF_OTHERS = (
+_HARMLESS_PREFIXES = (
     "CONDA_",
     "GIT_",
     "LINEAGE_",
@@ -40,7 +40,7 @@ _CONNECTING = {
     "socket.sendmsg",
 }
 _LISTING = {"os.listdir", "os.scandir"}
-LOOKED_AT = 3
+CALLERS_CHECKED = 3
 """Callers that are looked at for Python's own: `linecache` opens files through `tokenize`."""
 
 
@@ -51,23 +51,27 @@ class WithheldError(BaseException):
     """
 
 
-def names_of(variables: Iterable[str], kept: Callable[[str], bool]) -> str:
-    """Names of variables that a worker is not given and that may matter to a function, as `watch` reads them."""
-    found = (one for one in variables if one not in HARMLESS and not one.startswith(_OF_OTHERS))
-    return ",".join(sorted(one for one in found if "," not in one and not kept(one)))
+def withheld_names(variables: Iterable[str], is_given: Callable[[str], bool]) -> str:
+    """Names of variables that a worker is not given and that may matter to a function, as `watch_process` reads them."""
+    names = (
+        name
+        for name in variables
+        if name not in HARMLESS and not name.startswith(_HARMLESS_PREFIXES)
+    )
+    return ",".join(sorted(name for name in names if "," not in name and not is_given(name)))
 
 
-def watch() -> None:
+def watch_process() -> None:
     """End whatever asks for something withheld from here on, in this process and those that it forks."""
-    withheld = {one for one in os.environ.pop(NAMES, "").split(",") if one}
+    withheld = {name for name in os.environ.pop(NAMES, "").split(",") if name}
     environment: Any = os.environ
-    environment.__class__ = _watched(withheld)
+    environment.__class__ = _watched_environment(withheld)
     sys.addaudithook(_Hook())
 
 
-def _watched(withheld: Collection[str]) -> type[Any]:
+def _watched_environment(withheld: Collection[str]) -> type[Any]:
     class Watched(os._Environ[str]):
-        """The environment, which tells what is not in it for its own sake."""
+        """The environment, which raises for variables that the sandbox withholds."""
 
         def __getitem__(self, name: str) -> str:
             try:
@@ -93,15 +97,15 @@ class _Hook:
     def __init__(self) -> None:
         self._own = threading.local()
 
-    def __call__(self, event: str, given: tuple[Any, ...]) -> None:
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
-            path, _, flags = given
+            path, _, flags = arguments
             if isinstance(path, (str, bytes)) and flags & os.O_ACCMODE != os.O_WRONLY:
                 self._look(path)
         elif event in _CONNECTING:
             raise WithheldError(f"a Python function asks for the network, {_LIFTED}")
-        elif event in _LISTING and isinstance(given[0], (str, bytes)):
-            self._look(given[0])
+        elif event in _LISTING and isinstance(arguments[0], (str, bytes)):
+            self._look(arguments[0])
 
     def _look(self, path: str | bytes) -> None:
         """See that a file or folder which may be opened outside of the sandbox may be here."""
@@ -125,7 +129,7 @@ class _Hook:
 def _is_of_python() -> bool:
     """Whether Python looks for a module, or for the text of a line that it shows: neither decides a value."""
     frame: FrameType | None = sys._getframe(3)
-    for _ in range(LOOKED_AT):
+    for _ in range(CALLERS_CHECKED):
         if frame is None:
             break
         if frame.f_code.co_filename.startswith("<frozen importlib") or (

@@ -44,19 +44,19 @@ def file_codes(session: SparkSession, recipe: Recipe, output: Source | None = No
     Raises:
         RefusedError: two files have one number.
     """
-    read = {
+    sources = {
         node.source: recipe.sources[node.source] for node in recipe.plan if isinstance(node, Scan)
     }
     if output is not None:
-        read[OUTPUT_FILES] = output
-    files = {place: files_of(source) for place, source in read.items()}
-    several = sorted({path for paths in files.values() if len(paths) > 1 for path in paths})
+        sources[OUTPUT_FILES] = output
+    files = {place: files_of(source) for place, source in sources.items()}
+    shared_paths = sorted({path for paths in files.values() if len(paths) > 1 for path in paths})
     hashes: dict[str, int] = {}
-    if several:
-        held = from_arrow(session, pa.table({"path": several}))
-        rows = held.selectExpr("path", "xxhash64(path) AS code").collect()
+    if shared_paths:
+        frame = from_arrow(session, pa.table({"path": shared_paths}))
+        rows = frame.selectExpr("path", "xxhash64(path) AS code").collect()
         hashes = {row.path: row.code for row in rows}
-    if len(set(hashes.values())) != len(several):
+    if len(set(hashes.values())) != len(shared_paths):
         raise RefusedError("two files have paths of the same 64-bit hash")
     return FileCodes(
         {

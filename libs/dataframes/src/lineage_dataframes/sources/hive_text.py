@@ -56,9 +56,9 @@ def check_fields(source: Source, fields: Iterable[str]) -> None:
     }
     for name in fields:
         if name.lower() in unsure:
-            said = unsure[name.lower()]
+            kind = unsure[name.lower()]
             raise RefusedError(
-                f"{source.table or source.name} is text that Hive reads: what its column {name} ({said}) "
+                f"{source.table or source.name} is text that Hive reads: what its column {name} ({kind}) "
                 "holds is known to Hive's own reader alone"
             )
 
@@ -68,9 +68,12 @@ def split_partition_columns(
 ) -> tuple[StructType, StructType]:
     """The columns within a file below a table's folder, and those that its folders' names hold."""
     steps = file.removeprefix(path).strip("/").split("/")[:-1]
-    held = {step.partition("=")[0].lower() for step in steps}
-    apart = [[one for one in columns if (one.name.lower() in held) == by] for by in (False, True)]
-    return StructType(apart[0]), StructType(apart[1])
+    folder_columns = {step.partition("=")[0].lower() for step in steps}
+    groups = [
+        [column for column in columns if (column.name.lower() in folder_columns) == by]
+        for by in (False, True)
+    ]
+    return StructType(groups[0]), StructType(groups[1])
 
 
 def read_hive_rows(spark: SparkSession, source: Source, paths: list[str]) -> DataFrame:
@@ -106,8 +109,8 @@ def _type_name(field: Mapping[str, Any]) -> str:
 
 def _is_readable(field: Mapping[str, Any]) -> bool:
     kind = _type_name(field)
-    known = {*_INTEGERS, "float", "double", "boolean", "string", "date"}
-    return kind in known or _DECIMAL.fullmatch(kind) is not None
+    readable = {*_INTEGERS, "float", "double", "boolean", "string", "date"}
+    return kind in readable or _DECIMAL.fullmatch(kind) is not None
 
 
 def _partition_column(field: StructField) -> Column:
@@ -134,9 +137,9 @@ def _cell_value(cell: Column, kind: str, source: Source) -> Column:
     if kind == "string":
         value = _unescaped(cell, source.options.get("escape", ""))
     elif kind in _INTEGERS:
-        whole = F.regexp_extract(cell, r"\A([+-]?[0-9]+)", 1)
+        integer = F.regexp_extract(cell, r"\A([+-]?[0-9]+)", 1)
         # ".5" has no digit before the point.
-        digits = F.when(whole == "", "0").otherwise(whole)
+        digits = F.when(integer == "", "0").otherwise(integer)
         value = F.when(_matches(cell, _NUMBER), digits.try_cast(_INTEGERS[kind]))
     elif kind == "boolean":
         value = F.when(_matches(cell, "(?i:true)"), True).when(_matches(cell, "(?i:false)"), False)
@@ -154,11 +157,13 @@ def _cell_value(cell: Column, kind: str, source: Source) -> Column:
     return F.when(cell != F.lit(source.options["nullValue"]), value)
 
 
-def _checked_value(cell: Column, known: tuple[Column, Column], like: str, kind: str) -> Column:
-    """A value where its form is ``known``, NULL where it is not ``like`` one; elsewhere an error."""
-    said = F.concat(F.lit("whether Hive reads a "), F.lit(kind), F.lit(" in a cell is not sure: "))
-    unsure = F.raise_error(F.concat(said, cell)).cast(kind)
-    return F.when(*known).when(_matches(cell, like), unsure)
+def _checked_value(cell: Column, known_form: tuple[Column, Column], like: str, kind: str) -> Column:
+    """A value where its form is ``known_form``, NULL where it is not ``like`` one; elsewhere an error."""
+    message = F.concat(
+        F.lit("whether Hive reads a "), F.lit(kind), F.lit(" in a cell is not sure: ")
+    )
+    unsure = F.raise_error(F.concat(message, cell)).cast(kind)
+    return F.when(*known_form).when(_matches(cell, like), unsure)
 
 
 def _matches(cell: Column, form: str) -> Column:

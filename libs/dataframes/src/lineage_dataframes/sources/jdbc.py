@@ -26,7 +26,7 @@ from lineage_core.environment.secrets import secret_from_environment
 from lineage_core.recipe.document import JDBC, TABLE_NAME, Recipe, Source
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
-from lineage_dataframes.sandbox.starting import explained
+from lineage_dataframes.sandbox.starting import explain_problem
 from lineage_dataframes.sources.schemas import parse_schema_json
 from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, is_connected, spark_reason
@@ -83,7 +83,9 @@ def live_warnings(recipe: Recipe) -> tuple[str, ...]:
 
 def not_compared_reasons(recipe: Recipe) -> list[str]:
     """Why a trace of such sources may be another than the job's, where its output was not looked for."""
-    return [f"{one}, and not compared with what the job gave" for one in live_warnings(recipe)]
+    return [
+        f"{warning}, and not compared with what the job gave" for warning in live_warnings(recipe)
+    ]
 
 
 def check_tables(recipe: Recipe) -> None:
@@ -108,12 +110,12 @@ def read_table_rows(spark: SparkSession, source: Source, file: str, row: str) ->
     live = read_table(spark, source).select(
         "*", F.lit(source.name).alias(file), ordinal_column(source).alias(row)
     )
-    found = live.withColumn(_CHECK, F.expr(literals.hash_term(terms, 1))).localCheckpoint()
+    checked = live.withColumn(_CHECK, F.expr(literals.hash_term(terms, 1))).localCheckpoint()
     counts = ("count(1)", f"count(DISTINCT {row})", f"count(DISTINCT {row}, {_CHECK})")
-    every, ordinals, keys = found.selectExpr(*counts).collect()[0]
-    if ordinals < keys or (_primary_key(source) and every > keys):
+    row_count, ordinal_count, key_count = checked.selectExpr(*counts).collect()[0]
+    if ordinal_count < key_count or (_primary_key(source) and row_count > key_count):
         raise RefusedError(f"rows of {source.name} can't be told apart by their key")
-    return found.drop(_CHECK)
+    return checked.drop(_CHECK)
 
 
 def read_table(spark: SparkSession, source: Source) -> DataFrame:
@@ -128,13 +130,13 @@ def read_table(spark: SparkSession, source: Source) -> DataFrame:
     login = Login.of(os.environ)
     if _PARAMETERS.sub("", login.url) != source.options["url"]:
         raise RefusedError(f"{source.name} is of another database than the one that {URL} names")
-    options = {name: said for name, said in source.options.items() if name in _READER_OPTIONS}
+    options = {name: value for name, value in source.options.items() if name in _READER_OPTIONS}
     try:
         frame = spark.read.format(JDBC).options(**options, **login.options()).load()
     except SPARK_ERRORS as problem:
         # A database in files may want to write beside them.
-        said = explained(problem, spark_reason(problem), sure=True)
-        raise ChangedSourceError(f"{source.name} can't be read: {said}") from problem
+        reason = explain_problem(problem, spark_reason(problem), may_be_denied=True)
+        raise ChangedSourceError(f"{source.name} can't be read: {reason}") from problem
     _check_columns(source, frame.schema)
     _check_zone(spark, source)
     return frame
@@ -156,7 +158,7 @@ def _primary_key(source: Source) -> list[str]:
         key = json.loads(source.options["key"])
     except (KeyError, ValueError, RecursionError):
         key = None
-    if not isinstance(key, list) or not all(isinstance(one, str) for one in key):
+    if not isinstance(key, list) or not all(isinstance(name, str) for name in key):
         raise RefusedError(f"{source.name} does not say its key")
     return key
 
@@ -169,15 +171,17 @@ def row_names(view: DataFrame, source: Source, row: str, ordinals: NDArray[np.ui
     """
     columns = key_columns(source)
     texts = [F.col(literals.quoted_name(name)).cast("string") for name in columns]
-    wanted = ordinals.astype(np.int64).tolist()
-    found = view.where(F.col(row).isin(wanted)).select(row, *texts).collect()
-    named = {
-        one[0]: str(ValuedPlace(source.name or "", tuple(zip(columns, one[1:], strict=True))))
-        for one in found
+    requested = ordinals.astype(np.int64).tolist()
+    rows = view.where(F.col(row).isin(requested)).select(row, *texts).collect()
+    names_by_ordinal = {
+        row_values[0]: str(
+            ValuedPlace(source.name or "", tuple(zip(columns, row_values[1:], strict=True)))
+        )
+        for row_values in rows
     }
-    if any(one not in named for one in wanted):
+    if any(ordinal not in names_by_ordinal for ordinal in requested):
         raise ChangedSourceError(f"rows of {source.name} were written while they were traced")
-    return [named[one] for one in wanted]
+    return [names_by_ordinal[ordinal] for ordinal in requested]
 
 
 def shared_name_reasons(recipe: Recipe) -> tuple[str, ...]:
@@ -189,9 +193,11 @@ def shared_name_reasons(recipe: Recipe) -> tuple[str, ...]:
     )
 
 
-def _check_columns(source: Source, now: StructType) -> None:
-    then = parse_schema_json(source.schema)
-    if [(one.name, one.dataType) for one in then] != [(one.name, one.dataType) for one in now]:
+def _check_columns(source: Source, current: StructType) -> None:
+    recorded = parse_schema_json(source.schema)
+    if [(field.name, field.dataType) for field in recorded] != [
+        (field.name, field.dataType) for field in current
+    ]:
         raise ChangedSourceError(f"{source.name} has other columns than when the job ran")
 
 

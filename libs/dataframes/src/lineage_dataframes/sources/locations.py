@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from lineage_core.recipe.document import HIVE_TEXT, JDBC, Recipe, Source
 from lineage_dataframes.errors import NoMatchError, RefusedError
 from lineage_dataframes.sources import jdbc
-from lineage_dataframes.sources.changed import literal_path, local_path
+from lineage_dataframes.sources.file_changes import literal_path, local_path
 from lineage_dataframes.sources.splits import WHOLE_FILES
 from lineage_dataframes.sources.text_records import NO_LINES, has_lines, header_count, text_file
 from lineage_dataframes.sources.views import ROW_COLUMN, view_of
@@ -32,7 +32,7 @@ ARRAY_LINE = r"^[\x00-\x20\uFEFF]*\["
 
 def locations(spark: SparkSession, recipe: Recipe, witnesses: Witnesses) -> Iterator[str]:
     """The witnesses' names, file by file, in order: lines count from 1, other rows from 0."""
-    for (place, path), ordinals in sorted(witnesses.rows.items(), key=lambda one: one[0][1]):
+    for (place, path), ordinals in sorted(witnesses.rows.items(), key=lambda item: item[0][1]):
         source = None if place is None else recipe.sources[place]
         yield from row_locations(spark, source, path, ordinals)
 
@@ -62,13 +62,13 @@ def line_numbers(
         return ordinals + np.uint64(1)
     file = text_file(source, path)
     if file is not None:
-        wanted = ordinals.astype(np.int64) + header_count(source)
-        return (file.rows_of(wanted) + 1).astype(np.uint64)
+        record_numbers = ordinals.astype(np.int64) + header_count(source)
+        return (file.rows_of(record_numbers) + 1).astype(np.uint64)
     session, records = _records(spark, source, path)
-    wanted = (ordinals + np.uint64(header_count(source))).tolist()
-    keys = session.createDataFrame([(one,) for one in wanted], "wanted bigint")
-    found = records.join(F.broadcast(keys), F.col("record") == F.col("wanted"), "leftsemi")
-    return np.array(sorted(row.line + 1 for row in found.collect()), np.uint64)
+    record_numbers = (ordinals + np.uint64(header_count(source))).tolist()
+    requested = session.createDataFrame([(number,) for number in record_numbers], "wanted bigint")
+    rows = records.join(F.broadcast(requested), F.col("record") == F.col("wanted"), "leftsemi")
+    return np.array(sorted(row.line + 1 for row in rows.collect()), np.uint64)
 
 
 def line_numbers_of_file(
@@ -79,11 +79,13 @@ def line_numbers_of_file(
         return None
     file = text_file(source, path)
     if file is not None:
-        rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in file.records())])
+        rows = np.concatenate(
+            [np.zeros(0, np.int64), *(records.rows for records in file.records())]
+        )
         return (rows[header_count(source) :] + 1).astype(np.uint64)
     _, records = _records(spark, source, path)
-    found = to_arrow(records.select("line"))["line"].to_numpy()
-    return (np.sort(found)[header_count(source) :] + 1).astype(np.uint64)
+    numbers = to_arrow(records.select("line"))["line"].to_numpy()
+    return (np.sort(numbers)[header_count(source) :] + 1).astype(np.uint64)
 
 
 def ordinal_at_line(spark: SparkSession, source: Source, path: str, line: int) -> int:
@@ -99,8 +101,8 @@ def ordinal_at_line(spark: SparkSession, source: Source, path: str, line: int) -
         record = file.record_at(line - 1)
     else:
         _, records = _records(spark, source, path)
-        found = records.where(F.col("line") == line - 1).collect()
-        record = found[0].record if found else None
+        rows = records.where(F.col("line") == line - 1).collect()
+        record = rows[0].record if rows else None
     if record is None or record < header_count(source):
         raise NoMatchError(f"{path}:{line} is no row")
     return record - header_count(source)
@@ -125,8 +127,8 @@ def _running_number() -> Column:
 
 
 def _is_record(source: Source) -> Column:
-    there = F.col("value").rlike(NOT_BLANK[source.format])
+    condition = F.col("value").rlike(NOT_BLANK[source.format])
     comment = source.options.get("comment", "")
     if source.format == "csv" and comment:
-        there = there & ~F.col("value").startswith(F.lit(comment))
-    return there
+        condition = condition & ~F.col("value").startswith(F.lit(comment))
+    return condition

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lineage_core.recipe.plan import Literal, Node, Range, Values
-from lineage_dataframes.sources.unknown import as_json
+from lineage_dataframes.sources.unknown_value import as_json
 
 JSON_TYPES = {"boolean", "tinyint", "smallint", "int", "bigint"}
 """Types whose constants read as JSON's."""
@@ -20,12 +20,12 @@ def text_of_row(columns: Sequence[str], row: Sequence[Any]) -> str:
 
 def text_of_plan_row(node: Node, ordinal: int) -> str | None:
     """A row that stands in a plan; None where the plan does not say it."""
-    names = [one.name for one in node.columns]
+    names = [column.name for column in node.columns]
     if isinstance(node, Range):
         return text_of_row(names, [node.start + ordinal * node.step])
     if not isinstance(node, Values):
         return None
-    return text_of_row(names, [_literal_value(one) for one in node.rows[ordinal]])
+    return text_of_row(names, [_literal_value(literal) for literal in node.rows[ordinal]])
 
 
 def _literal_value(literal: Literal) -> Any:

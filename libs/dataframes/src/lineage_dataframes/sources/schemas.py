@@ -19,8 +19,8 @@ _CONSTANT = re.compile(
 )
 
 
-def parse_schema_json(text: str, more: str = "") -> StructType:
-    """The columns of a schema in Spark's JSON form, and those of ``more`` where there are any.
+def parse_schema_json(text: str, more_text: str = "") -> StructType:
+    """The columns of a schema in Spark's JSON form, and those of ``more_text`` where there are any.
 
     A column of a type that a class makes of another (a user-defined one) has that other type, as its values are kept:
     PySpark would import the module that the text names, and run code that stands in it (Spark 3.5).
@@ -30,7 +30,9 @@ def parse_schema_json(text: str, more: str = "") -> StructType:
     """
     try:
         fields = [
-            field for one in (text, more or NO_COLUMNS) for field in json.loads(one)["fields"]
+            field
+            for schema_json in (text, more_text or NO_COLUMNS)
+            for field in json.loads(schema_json)["fields"]
         ]
         schema: StructType = StructType.fromJson(
             _without_classes({"type": "struct", "fields": fields})
@@ -49,7 +51,7 @@ def _without_classes(raw: Any) -> Any:
         return raw
     match raw["type"]:
         case "struct":
-            return {"type": "struct", "fields": [_plain_field(one) for one in raw["fields"]]}
+            return {"type": "struct", "fields": [_plain_field(field) for field in raw["fields"]]}
         case "array":
             return {**raw, "elementType": _without_classes(raw["elementType"])}
         case "map":

@@ -1,6 +1,6 @@
 """How rows that Spark does not number itself are read: each file as one split, or large text files as several.
 
-Within a split a row's running number tells its place. Where a file has several, the records that begin before each are
+Within a split a row's running number gives its position. Where a file has several, the records that begin before each are
 counted in its bytes, as Hadoop's ``LineRecordReader`` shares them out: a line that begins at the very first byte of a
 split (but of the first one) belongs to the split before.
 """
@@ -48,10 +48,10 @@ def settings_for(sources: Sequence[Source]) -> Mapping[str, str]:
 
 def _split_settings(size: int) -> Mapping[str, str]:
     # A file is as large as a split to open: no other one fits beside it.
-    every = dict.fromkeys((SPLIT_SETTING, "spark.sql.files.openCostInBytes"), str(size))
+    sizes = dict.fromkeys((SPLIT_SETTING, "spark.sql.files.openCostInBytes"), str(size))
     # Where there are more partitions than at most, Spark puts several splits into each.
     bounds = {"minPartitionNum": "1", "maxPartitionNum": str(PARTITIONS_MAX)}
-    return {**every, **{f"spark.sql.files.{name}": number for name, number in bounds.items()}}
+    return {**sizes, **{f"spark.sql.files.{name}": number for name, number in bounds.items()}}
 
 
 def _split_bytes(sources: Sequence[Source]) -> int:
@@ -74,16 +74,16 @@ def rows_before(source: Source, size: int) -> dict[str, tuple[int, ...]]:
     """Of files that are read in splits of ``size`` bytes: how many rows begin before each split, by path.
 
     Raises:
-        RefusedError: that can't be told.
+        RefusedError: the rows can't be counted.
     """
-    found = {}
+    counts = {}
     for file in source.files:
         if file.size > size:
-            begun = _rows_before_splits(source, file.path, size)
-            if begun is None:
+            rows_before_splits = _rows_before_splits(source, file.path, size)
+            if rows_before_splits is None:
                 raise RefusedError(f"{file.path} is read in splits, whose rows can't be numbered")
-            found[file.path] = begun
-    return found
+            counts[file.path] = rows_before_splits
+    return counts
 
 
 def _rows_before_splits(source: Source, path: str, size: int) -> tuple[int, ...] | None:
@@ -107,12 +107,12 @@ def _count_rows_before(
     """``state``: of the file, as long as it is what it is its records are these."""
     splits = -(-state[1] // size)
     records = np.zeros(splits, np.int64)
-    for found in file.records():
-        if found.marked():
+    for block in file.records():
+        if block.marked():
             # What a reader makes of it hangs on whether it is the first one of its split.
             return None
         # The mark at the beginning of a file makes no difference: its first record is of the first split anyway.
-        places = np.maximum(found.begun + found.starts - 1, 0) // size
+        places = np.maximum(block.offset + block.starts - 1, 0) // size
         records += np.bincount(places, minlength=splits)
     if records[0] < header:
         # Spark looks for the header in the first split alone.
@@ -148,7 +148,7 @@ def _rows_before_term(rows: Iterable[int], size: int) -> str:
     # Of the hidden column with the same Spark would make an object for each row. Where it does not know, it says -1: there
     # is no element 0, and the query fails.
     place = f"CAST((input_file_block_start() + {size}) DIV {size} AS INT)"
-    return f"element_at(array({', '.join(f'{one}L' for one in rows)}), {place})"
+    return f"element_at(array({', '.join(f'{row_count}L' for row_count in rows)}), {place})"
 
 
 WHOLE_FILES = _split_settings(WHOLE_FILE_BYTES)

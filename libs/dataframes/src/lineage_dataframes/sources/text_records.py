@@ -1,6 +1,6 @@
 r"""Records of text files of this machine, found in their bytes as Spark's readers find them.
 
-A query would have to number all rows of a file on one core to tell at which line one stands, or what it says. Here one
+A query would have to number all rows of a file on one core to find the line of a row, or its text. Here one
 pass over the bytes does: rows end at ``\n``, ``\r\n`` or ``\r``, as Hadoop's ``LineRecordReader`` has it, a byte order mark
 at the beginning is none of them, and readers of CSV and JSON skip rows of nothing but white space, and comments.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lineage_core.recipe.document import TEXT_FORMATS, Source
 from lineage_core.tracing.budget import current_budget
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.sources.changed import local_path
+from lineage_dataframes.sources.file_changes import local_path
 from lineage_query.rows.line_index import NEWLINE, RETURN, ends_in
 from lineage_query.rows.reader import opened
 
@@ -47,20 +47,22 @@ class RecordBlock:
     """Some records of a file that follow each other.
 
     ``rows``: which rows of the file they are, from 0; ``starts`` and ``stops``: where they stand in ``content``, without
-    their ends; int64[n] each. ``begun``: where ``content`` begins in the file.
+    their ends; int64[n] each. ``offset``: where ``content`` begins in the file.
     """
 
     content: bytes
-    begun: int
+    offset: int
     rows: NDArray[np.int64]
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
 
     def marked(self) -> bool:
         """Whether one begins with a byte order mark, that at the beginning of the file left out."""
-        there = self.starts[self.stops > self.starts]
-        like = there[np.frombuffer(self.content, np.uint8)[there] == BOM[0]]
-        return any(self.content.startswith(BOM, start) for start in like.tolist())
+        nonempty_starts = self.starts[self.stops > self.starts]
+        candidates = nonempty_starts[
+            np.frombuffer(self.content, np.uint8)[nonempty_starts] == BOM[0]
+        ]
+        return any(self.content.startswith(BOM, start) for start in candidates.tolist())
 
 
 @dataclass(frozen=True)
@@ -79,16 +81,16 @@ class TextFile:
             RefusedError: a line may be several rows.
         """
         before = 0
-        for content, begun, starts, stops in self._rows():
+        for content, offset, starts, stops in self._rows():
             rows = np.arange(before, before + len(starts), dtype=np.int64)
             before += len(starts)
-            kept = self._are_records(content, starts, stops)
-            yield RecordBlock(content, begun, rows[kept], starts[kept], stops[kept])
+            is_record = self._are_records(content, starts, stops)
+            yield RecordBlock(content, offset, rows[is_record], starts[is_record], stops[is_record])
 
-    def rows_of(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which rows of the file records are; ``wanted``: their numbers from 0, ascending."""
-        found = [records.rows[places] for records, places in self._wanted(wanted)]
-        return np.concatenate([np.zeros(0, np.int64), *found])
+    def rows_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which rows of the file records are; ``numbers``: their numbers from 0, ascending."""
+        rows = [records.rows[places] for records, places in self._wanted(numbers)]
+        return np.concatenate([np.zeros(0, np.int64), *rows])
 
     def record_at(self, row: int) -> int | None:
         """The number of the record that a row of the file is; None where it is none."""
@@ -100,14 +102,14 @@ class TextFile:
             before += at
         return None
 
-    def copy(self, wanted: NDArray[np.int64], to: IO[bytes]) -> int:
-        """Write records, each with an end, as a file of its own; how many. ``wanted``: their numbers, ascending.
+    def copy(self, numbers: NDArray[np.int64], to: IO[bytes]) -> int:
+        """Write records, each with an end, as a file of its own; how many. ``numbers``: their numbers, ascending.
 
         Raises:
             MarkedError: one begins with a byte order mark: what a reader makes of it hangs on where it stands.
         """
-        many = 0
-        for records, places in self._wanted(wanted):
+        written = 0
+        for records, places in self._wanted(numbers):
             spans = zip(
                 records.starts[places].tolist(), records.stops[places].tolist(), strict=True
             )
@@ -116,24 +118,26 @@ class TextFile:
                 if piece.startswith(BOM):
                     raise MarkedError
                 to.write(piece + b"\n")
-                many += 1
-        return many
+                written += 1
+        return written
 
-    def _wanted(self, wanted: NDArray[np.int64]) -> Iterator[tuple[RecordBlock, NDArray[np.int64]]]:
+    def _wanted(
+        self, numbers: NDArray[np.int64]
+    ) -> Iterator[tuple[RecordBlock, NDArray[np.int64]]]:
         """The records that are wanted: those that hold some, and the places of these among them."""
-        before = done = 0
+        before = read_count = 0
         for records in self.records():
-            if done == len(wanted):
+            if read_count == len(numbers):
                 return
             after = before + len(records.rows)
-            upto = int(np.searchsorted(wanted, after))
-            if upto > done:
-                yield records, wanted[done:upto] - before
-            before, done = after, upto
+            upto = int(np.searchsorted(numbers, after))
+            if upto > read_count:
+                yield records, numbers[read_count:upto] - before
+            before, read_count = after, upto
 
     def _rows(self) -> Iterator[tuple[bytes, int, NDArray[np.int64], NDArray[np.int64]]]:
         """Some bytes at a time, where they begin in the file, and where the rows in them start and stop."""
-        begun, rest = 0, b""
+        offset, rest = 0, b""
         with opened(str(self.path)) as stream:
             while block := _read_block(stream):
                 current_budget().check()
@@ -148,13 +152,13 @@ class TextFile:
                     continue
                 starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
                 stops = ends - _return_lengths(content, starts, ends)
-                if not begun and content.startswith(BOM):
+                if not offset and content.startswith(BOM):
                     starts[0] = len(BOM)
-                yield content, begun, starts, stops
-                begun, rest = begun + int(ends[-1]) + 1, content[int(ends[-1]) + 1 :]
-        if rest and (begun or rest != BOM):
-            start = 0 if begun or not rest.startswith(BOM) else len(BOM)
-            yield rest, begun, np.array([start], np.int64), np.array([len(rest)], np.int64)
+                yield content, offset, starts, stops
+                offset, rest = offset + int(ends[-1]) + 1, content[int(ends[-1]) + 1 :]
+        if rest and (offset or rest != BOM):
+            start = 0 if offset or not rest.startswith(BOM) else len(BOM)
+            yield rest, offset, np.array([start], np.int64), np.array([len(rest)], np.int64)
 
     def _are_records(
         self,
@@ -162,25 +166,27 @@ class TextFile:
         starts: NDArray[np.int64],
         stops: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
-        kept = np.ones(len(starts), np.bool_)
+        is_record = np.ones(len(starts), np.bool_)
         blanks = BLANK_BYTES.get(self.format)
         if blanks is None:
-            return kept
-        there = stops > starts
-        first = np.zeros(len(starts), np.uint8)
-        first[there] = np.frombuffer(content, np.uint8)[starts[there]]
+            return is_record
+        is_nonempty = stops > starts
+        first_bytes = np.zeros(len(starts), np.uint8)
+        first_bytes[is_nonempty] = np.frombuffer(content, np.uint8)[starts[is_nonempty]]
         # What begins with another sign is more than white space.
-        for row in np.flatnonzero(first <= ord(" ")).tolist():
-            kept[row] = bool(content[starts[row] : stops[row]].strip(blanks))
+        for row in np.flatnonzero(first_bytes <= ord(" ")).tolist():
+            is_record[row] = bool(content[starts[row] : stops[row]].strip(blanks))
         if self.comment >= 0:
-            kept &= ~(there & (first == self.comment))
+            is_record &= ~(is_nonempty & (first_bytes == self.comment))
         if self.format == "json":
             for row in np.flatnonzero(
-                (first <= ord(" ")) | (first == ARRAY_START[0]) | (first == BOM[0])
+                (first_bytes <= ord(" "))
+                | (first_bytes == ARRAY_START[0])
+                | (first_bytes == BOM[0])
             ).tolist():
                 if content[starts[row] : stops[row]].lstrip(BEFORE_ARRAY).startswith(ARRAY_START):
                     raise RefusedError(f"{self.path}: {NO_LINES}")
-        return kept
+        return is_record
 
 
 def _read_block(stream: IO[bytes]) -> bytes:
@@ -198,8 +204,10 @@ def _return_lengths(
     codes = np.frombuffer(content, np.uint8)
     # A row that is empty has nothing before its end.
     before = codes[np.maximum(ends - 1, starts)]
-    found: NDArray[np.bool_] = (ends > starts) & (codes[ends] == NEWLINE) & (before == RETURN)
-    return found.astype(np.int64)
+    ends_in_return: NDArray[np.bool_] = (
+        (ends > starts) & (codes[ends] == NEWLINE) & (before == RETURN)
+    )
+    return ends_in_return.astype(np.int64)
 
 
 def has_lines(source: Source) -> bool:

@@ -1,9 +1,9 @@
 """Sources as views whose rows know where they stand.
 
 Each source has a view of its columns and another with two more: `FILE_COLUMN`, the file's path, and `ROW_COLUMN`, the row's ordinal in it,
-from 0. Parquet readers tell both. Of other formats a running number in each split of a file tells the ordinal (`splits`);
+from 0. Parquet readers give both. Of other formats a running number in each split of a file gives the ordinal (`splits`);
 but for large text files of this machine that is the whole file, so tracing such files is slower. A table of Delta
-Lake is read in the version that the job read; its reader tells files, and rows where the table has deletion vectors.
+Lake is read in the version that the job read; its reader gives files, and rows where the table has deletion vectors.
 A table of Iceberg is read in its snapshot (`iceberg`).
 Lines of Hive's text tables are split by `hive_text`, rows of databases are named by `jdbc`.
 """
@@ -22,7 +22,7 @@ from lineage_core.recipe.document import DELTA, HIVE_TEXT, ICEBERG, JDBC, Source
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach
 from lineage_dataframes.sources import hive_text, iceberg, jdbc
-from lineage_dataframes.sources.changed import literal_path, reading_version
+from lineage_dataframes.sources.file_changes import literal_path, reading_version
 from lineage_dataframes.sources.schemas import parse_schema_json
 from lineage_dataframes.sources.splits import (
     NUMBERED_FORMATS,
@@ -76,13 +76,13 @@ def make_views(spark: SparkSession, source: Source, place: int) -> None:
     Where nothing is asked of ``_metadata``, Spark's readers give all of it, row by row: rows whose names are not
     wanted are read far faster by a view that knows none.
     """
-    named, plain = _named_and_plain_rows(spark, source)
-    named.createOrReplaceTempView(view_name(place))
-    plain.createOrReplaceTempView(plain_view_name(place))
+    named_rows, plain_rows = _named_and_plain_rows(spark, source)
+    named_rows.createOrReplaceTempView(view_name(place))
+    plain_rows.createOrReplaceTempView(plain_view_name(place))
 
 
 def unnamed_rows_reason(source: Source) -> str:
-    """Why rows of such a source have no names, by which they could be told; empty where they have."""
+    """Why rows of such a source have no names; empty where they have."""
     if source.format in VERSIONED_FORMATS | {JDBC}:
         return ""
     if source.format != "parquet" and source.format not in NUMBERED_FORMATS:
@@ -106,13 +106,15 @@ def _named_and_plain_rows(spark: SparkSession, source: Source) -> tuple[DataFram
     """Rows with their names, and without."""
     _check_options(source)
     check_reach([source])
-    apart = {DELTA: _delta_rows, ICEBERG: _iceberg_rows, JDBC: _jdbc_rows}.get(source.format)
-    if apart is not None:
-        named = apart(spark, source)
-        return named, named
-    why = unnamed_rows_reason(source)
-    if why:
-        raise RefusedError(why)
+    special_reader = {DELTA: _delta_rows, ICEBERG: _iceberg_rows, JDBC: _jdbc_rows}.get(
+        source.format
+    )
+    if special_reader is not None:
+        named_rows = special_reader(spark, source)
+        return named_rows, named_rows
+    reason = unnamed_rows_reason(source)
+    if reason:
+        raise RefusedError(reason)
     paths = [literal_path(file.path) for file in source.files]
     if source.format == HIVE_TEXT:
         frame = hive_text.read_hive_rows(spark, source, paths)
@@ -126,7 +128,7 @@ def _named_and_plain_rows(spark: SparkSession, source: Source) -> tuple[DataFram
 
 
 def _check_options(source: Source) -> None:
-    """See that a source says all that its reader asks for."""
+    """See that a source has all options that its reader needs."""
     missing = [
         name for name in _REQUIRED_OPTIONS.get(source.format, ()) if name not in source.options
     ]
@@ -138,9 +140,9 @@ def _check_options(source: Source) -> None:
 
 def _ordinal_term(spark: SparkSession, source: Source) -> str:
     """The term for a row's ordinal, by its running number in its split."""
-    told = spark.conf.get(SPLIT_SETTING) or ""
-    # Of a session that is none of ours it is told with a unit.
-    size = int(told) if told.isdecimal() else WHOLE_FILE_BYTES
+    setting = spark.conf.get(SPLIT_SETTING) or ""
+    # In a session that a trace did not make, the value has a unit.
+    size = int(setting) if setting.isdecimal() else WHOLE_FILE_BYTES
     return ordinal_term(RUNNING_NUMBER, source, size, _path_term(source))
 
 
@@ -158,7 +160,7 @@ def _name_columns(source: Source, row: str) -> list[str]:
 
 
 def _path_term(source: Source) -> str:
-    """The term for a row's file. Spark tells a path as that of an address, with signs encoded."""
+    """The term for a row's file. Spark gives a path as that of a URL, with signs encoded."""
     if len(source.files) == 1 and source.format not in VERSIONED_FORMATS:
         # A hidden column would make Spark's readers of text give an object for each row. Of a table other files are read, too.
         return literals.string_constant(source.files[0].path)
@@ -175,19 +177,25 @@ def _delta_rows(spark: SparkSession, source: Source) -> DataFrame:
     with reading_version(spark, f"version {source.version} of {table}", needs):
         frame = reader.load(table)
         files = set(frame.inputFiles())
-    noted = {file.path for file in source.files}
-    if not noted <= files:
+    recorded_files = {file.path for file in source.files}
+    if not recorded_files <= files:
         raise ChangedSourceError(f"{table} was made anew: its version {source.version} is another")
-    # Without deletion vectors every row of a file is read, and Delta Lake does not tell which it is.
-    told = "row_index" in frame.select("_metadata.*").columns
-    row = "_metadata.row_index" if told else RUNNING_NUMBER
-    if not told and is_connected(spark):
+    # Without deletion vectors every row of a file is read, and Delta Lake does not say which it is.
+    has_row_index = "row_index" in frame.select("_metadata.*").columns
+    row = "_metadata.row_index" if has_row_index else RUNNING_NUMBER
+    if not has_row_index and is_connected(spark):
         raise RefusedError(f"Spark Connect does not tell how files of {table} are read")
-    if not told and frame._jdf.rdd().getNumPartitions() != len(files):
+    if not has_row_index and frame._jdf.rdd().getNumPartitions() != len(files):
         raise RefusedError(f"Spark reads files of {table} together: their rows can't be told apart")
-    named = [f"`{one['name'].replace('`', '``')}`" for one in json.loads(source.schema)["fields"]]
-    rows = frame.selectExpr(*named, *_name_columns(source, row))
-    return rows if noted == files else rows.where(F.col(FILE_COLUMN).isin(sorted(noted)))
+    column_terms = [
+        f"`{field['name'].replace('`', '``')}`" for field in json.loads(source.schema)["fields"]
+    ]
+    rows = frame.selectExpr(*column_terms, *_name_columns(source, row))
+    return (
+        rows
+        if recorded_files == files
+        else rows.where(F.col(FILE_COLUMN).isin(sorted(recorded_files)))
+    )
 
 
 def _reader_options(source: Source) -> Mapping[str, Any]:

@@ -113,9 +113,9 @@ def archive_file(*, confined: bool = False) -> Path | None:
     if version is None or int(version[1]) < JAVA_VERSION_MIN:
         return None
     spark = str(Path(pyspark.__file__).parent)
-    of = [home, release, str(state.st_mtime_ns), spark, pyspark.__version__]
-    of.append(os.environ.get("SPARK_HOME", ""))
+    parts = [home, release, str(state.st_mtime_ns), spark, pyspark.__version__]
+    parts.append(os.environ.get("SPARK_HOME", ""))
     if confined:
-        of.append("confined")
-    name = hashlib.sha256("\n".join(of).encode()).hexdigest()[:16]
+        parts.append("confined")
+    name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     return cache_folder() / "java" / f"{name}.jsa"

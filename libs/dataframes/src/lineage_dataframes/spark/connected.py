@@ -24,7 +24,7 @@ from lineage_dataframes.spark.pyspark_parts import SINCE_4, SPARK_ERRORS, is_con
 T = TypeVar("T")
 SCHEME = "sc://"
 PORT = 15002
-"""Where servers listen, if not told otherwise."""
+"""The default port of servers."""
 
 CONNECT_TIMEOUT_S = 10.0
 """Spark's client tries for many minutes."""
@@ -43,19 +43,19 @@ def connect_to_server(address: str) -> SparkSession:
         raise NoSparkError("Spark Connect takes Spark 4.1 or later")
     try:
         split = urlsplit(address)
-        place = (split.hostname or "localhost", split.port or PORT)
-        socket.create_connection(place, CONNECT_TIMEOUT_S).close()
-        # What is wrong is told by errors, and of settings that are old the server tells its own log.
+        host_and_port = (split.hostname or "localhost", split.port or PORT)
+        socket.create_connection(host_and_port, CONNECT_TIMEOUT_S).close()
+        # Errors say what is wrong, and the server logs settings that are deprecated.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         warnings.filterwarnings("ignore", module=r"pyspark\.sql\.connect\.conf")
         session: SparkSession = SparkSession.builder.remote(address).getOrCreate()
     except (*SPARK_ERRORS, OSError, ValueError) as problem:
-        said = spark_reason(problem)
+        reason = spark_reason(problem)
         # Parameters may be secrets.
-        for given in sorted(address.partition(";")[2].split(";"), key=len, reverse=True):
-            for secret in (given, given.partition("=")[2]):
-                said = said.replace(secret, "...") if secret else said
-        raise NoSparkError(f"{address.partition(';')[0]} gives no session: {said}") from problem
+        for parameter in sorted(address.partition(";")[2].split(";"), key=len, reverse=True):
+            for secret in (parameter, parameter.partition("=")[2]):
+                reason = reason.replace(secret, "...") if secret else reason
+        raise NoSparkError(f"{address.partition(';')[0]} gives no session: {reason}") from problem
     return session
 
 
@@ -63,10 +63,10 @@ def new_session(spark: SparkSession) -> SparkSession:
     """A session beside another, with settings and views of its own."""
     if not is_connected(spark):
         return spark.newSession()
-    beside: Any = spark
-    made: SparkSession = type(beside)(beside.client._builder, beside.client._user_id)
-    _SESSION_TAGS[made] = _SESSION_TAGS.get(spark, "")
-    return made
+    other: Any = spark
+    session: SparkSession = type(other)(other.client._builder, other.client._user_id)
+    _SESSION_TAGS[session] = _SESSION_TAGS.get(spark, "")
+    return session
 
 
 def stop_session(spark: SparkSession) -> None:
@@ -75,8 +75,8 @@ def stop_session(spark: SparkSession) -> None:
     Its client waits for ever for calls that are open where it is closed as late as when Python ends.
     """
     if is_connected(spark):
-        for made in list(_SESSION_TAGS):
-            made.stop()
+        for session in list(_SESSION_TAGS):
+            session.stop()
     spark.stop()
 
 
@@ -84,10 +84,10 @@ def stop_session(spark: SparkSession) -> None:
 def cancellable_session(spark: SparkSession, tag: str) -> Iterator[SparkSession]:
     """A session for the body, whose queries `cancel_queries` ends."""
     if is_connected(spark):
-        asked = new_session(spark)
-        _SESSION_TAGS[asked] = tag
+        tagged_session = new_session(spark)
+        _SESSION_TAGS[tagged_session] = tag
         try:
-            yield asked
+            yield tagged_session
         finally:
             for session in _sessions_tagged(tag):
                 session.stop()
@@ -104,15 +104,15 @@ def in_thread(spark: SparkSession, function: Callable[..., T]) -> Callable[..., 
     """A function for a thread of its own: in this one's context, where `cancel_queries` ends its queries as those of this thread."""
     context = copy_context()
 
-    def in_context(*given: Any) -> T:
-        return context.copy().run(function, *given)
+    def in_context(*arguments: Any) -> T:
+        return context.copy().run(function, *arguments)
 
     if is_connected(spark):
         return in_context
     # Spark 3.5 takes the function alone, Spark 4 warns where it is not given the session.
     wrapper: Any = inheritable_thread_target(spark) if SINCE_4 else inheritable_thread_target
-    told: Callable[..., T] = wrapper(in_context)
-    return told
+    wrapped: Callable[..., T] = wrapper(in_context)
+    return wrapped
 
 
 def cancel_queries(spark: SparkSession, tag: str) -> None:
@@ -125,4 +125,4 @@ def cancel_queries(spark: SparkSession, tag: str) -> None:
 
 
 def _sessions_tagged(tag: str) -> list[SparkSession]:
-    return [session for session, of in list(_SESSION_TAGS.items()) if of == tag]
+    return [session for session, session_tag in list(_SESSION_TAGS.items()) if session_tag == tag]

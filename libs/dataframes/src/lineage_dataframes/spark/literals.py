@@ -23,7 +23,7 @@ _ESCAPES = {"\\": "\\\\", "'": "\\'", "\0": "\\u0000", "$": "\\u0024"}
 
 
 def string_constant(value: str) -> str:
-    """A string constant. ``$`` begins what Spark may replace before it reads a statement, so it is told by its number."""
+    """A string constant. ``$`` begins what Spark may replace before it reads a statement, so it is written by its code."""
     return "'" + "".join(_ESCAPES.get(sign, sign) for sign in value) + "'"
 
 

@@ -33,7 +33,7 @@ def start_spark(
         NoSparkError: Spark does not start, or can't be confined as it has to be.
     """
     if master.startswith(SCHEME):
-        starting.prepare(master, roots)
+        starting.prepare_sandbox(master, roots)
         return connect_to_server(master)
     settings = {"spark.app.name": "lineage trace", "spark.master": master}
     sandbox = None
@@ -44,18 +44,18 @@ def start_spark(
             settings |= {**QUIET_SETTINGS, "spark.sql.warehouse.dir": str(folder)}
             if master.startswith("local"):
                 settings |= LOCAL_SETTINGS
-            sandbox = starting.prepare(master, roots)
+            sandbox = starting.prepare_sandbox(master, roots)
         if sandbox is not None:
             settings |= sandbox.settings()
         with class_archive(archived=archived, confined=None if sandbox is None else sandbox.folder):
             if sandbox is not None:
-                starting.launch(sandbox, settings)
+                starting.launch_java(sandbox, settings)
             session = SparkSession.builder.config(map=dict(settings)).getOrCreate()
     except (*SPARK_ERRORS, OSError) as problem:
         hint = "" if sandbox is None else UNCONFINED_HINT
         raise NoSparkError(str(problem), hint) from problem
     if sandbox is not None:
-        starting.settle(session.sparkContext)
+        starting.adapt_context(session.sparkContext)
     return session
 
 
@@ -78,9 +78,11 @@ def leftover_tasks(spark: SparkSession) -> int:
     context: Any = spark.sparkContext
     try:
         tracker = context._jsc.sc().statusTracker()
-        running = sum(one.numRunningTasks() for one in tracker.getExecutorInfos())
-        stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
-        return int(running - sum(one.get().numActiveTasks() for one in stages if one.isDefined()))
+        running = sum(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
+        stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
+        return int(
+            running - sum(stage.get().numActiveTasks() for stage in stages if stage.isDefined())
+        )
     except (Py4JError, OSError, AttributeError):
         # It has ended itself.
         return 0
@@ -93,7 +95,7 @@ def kill_spark(spark: SparkSession) -> None:
     """
     starting.kill_java()
     context: Any = spark.sparkContext
-    # Its Java is not asked any more.
+    # Its Java does not answer any more.
     context._jsc = None
     context.stop()
 

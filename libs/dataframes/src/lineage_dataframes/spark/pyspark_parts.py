@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
-"""What PySpark raises when Spark refuses or fails; before 4.0 a job that fails is told by py4j's error."""
+"""What PySpark raises when Spark refuses or fails; before 4.0 a job that fails raises py4j's error."""
 
 SINCE_4 = hasattr(DataFrame, "toArrow")
 """Whether frames go to Arrow tables and back by methods of PySpark: 3.5 has but the parts of these."""
@@ -27,17 +27,17 @@ ROWS_A_BATCH = 10_000
 
 def spark_reason(problem: Exception) -> str:
     """The first line of what Spark says of one of `SPARK_ERRORS`."""
-    said = str(problem)
+    message = str(problem)
     if isinstance(problem, Py4JJavaError):
         cause = problem.java_exception
         while cause.getCause() is not None:
             cause = cause.getCause()
-        said = str(cause.getMessage() or cause.toString())
-    return said.strip().split("\n", 1)[0]
+        message = str(cause.getMessage() or cause.toString())
+    return message.strip().split("\n", 1)[0]
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect: nothing of its JVM can be asked from here."""
+    """Whether a session is one of Spark Connect: its JVM can't be called from here."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
@@ -49,14 +49,14 @@ def jvm_session_classes(spark: SparkSession) -> Any:
 
 
 def parse_schema(spark: SparkSession, columns: str) -> StructType:
-    """The schema that columns, told as Spark SQL tells them, have."""
+    """The schema of columns in Spark's DDL form."""
     if is_connected(spark):
-        told: Any = spark
-        schema: StructType = told._parse_ddl(columns)
+        connect_session: Any = spark
+        schema: StructType = connect_session._parse_ddl(columns)
         return schema
     jvm: Any = spark._jvm
-    found = jvm.org.apache.spark.sql.types.StructType.fromDDL(columns)
-    return StructType.fromJson(json.loads(found.json()))
+    struct = jvm.org.apache.spark.sql.types.StructType.fromDDL(columns)
+    return StructType.fromJson(json.loads(struct.json()))
 
 
 @contextmanager

@@ -26,22 +26,22 @@ def check_spark(recipe: Recipe, version: str) -> None:
     Raises:
         RefusedError: it may not.
     """
-    theirs, ours = _minor(recipe.spark), _minor(version)
-    if theirs == ours:
+    job_version, own_version = _minor(recipe.spark), _minor(version)
+    if job_version == own_version:
         return
-    said = f"the job ran in Spark {recipe.spark}, and this is {version}"
-    if not {theirs, ours} <= COMPARED_VERSIONS:
-        raise RefusedError(f"{said}: whether both give the same was never compared")
+    message = f"the job ran in Spark {recipe.spark}, and this is {version}"
+    if not {job_version, own_version} <= COMPARED_VERSIONS:
+        raise RefusedError(f"{message}: whether both give the same was never compared")
     called = {
-        one.fn
+        part.fn
         for node in recipe.plan
-        for each in expressions_of(node)
-        for one in subexpressions_of(each)
-        if isinstance(one, Call)
+        for expression in expressions_of(node)
+        for part in subexpressions_of(expression)
+        if isinstance(part, Call)
     }
     if called & DIFFERING_FUNCTIONS:
         raise RefusedError(
-            f"{said}: in these {min(called & DIFFERING_FUNCTIONS)} gives other values"
+            f"{message}: in these {min(called & DIFFERING_FUNCTIONS)} gives other values"
         )
 
 

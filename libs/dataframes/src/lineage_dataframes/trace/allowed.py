@@ -26,7 +26,7 @@ from lineage_core.recipe.plan import (
     subexpressions_of,
 )
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.rewrite.known import CALLED
+from lineage_dataframes.rewrite.function_names import ALLOWED_FUNCTIONS
 from lineage_dataframes.sources.schemas import parse_schema_json
 from lineage_dataframes.sources.views import VERSIONED_FORMATS
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS
@@ -34,7 +34,7 @@ from lineage_dataframes.spark.settings import replayed_settings
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_store.paths import canonical
 
-ELSEWHERE = {
+PATH_OPTIONS = {
     "path",
     "paths",
     "pathglobfilter",
@@ -46,9 +46,9 @@ ELSEWHERE = {
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"(?:[A-Za-z0-9_<>(),: ]|`[^`]*`)*")
-_WORDS = re.compile(r"[A-Za-z0-9_ ]*(\(\d+(, ?\d+)?\))?")
+_PLAIN_TYPE = re.compile(r"[A-Za-z0-9_ ]*(\(\d+(, ?\d+)?\))?")
 _NUMBER = re.compile(r"-?\d+")
-_PATTERN = set("*?[]{}\\")
+_GLOB_SIGNS = set("*?[]{}\\")
 """Signs by which a path names several."""
 
 
@@ -72,14 +72,14 @@ def check_text(recipe: Recipe) -> None:
     replayed_settings(recipe)
     for options in (*(source.options for source in recipe.sources), recipe.output.options):
         for name in options:
-            if "." in name or name.lower() in ELSEWHERE:
+            if "." in name or name.lower() in PATH_OPTIONS:
                 raise RefusedError(f"a source has an option of another kind: {name}")
     for source in recipe.sources:
         _check_base(source)
     for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
         _check_schema(recipe.sources[place].schema, recipe.sources[place].partitions)
-    for one in _expressions(recipe):
-        _check_expression(one)
+    for part in _expressions(recipe):
+        _check_expression(part)
     for kind in sorted(set(_types(recipe))):
         _check_type(kind)
 
@@ -89,9 +89,9 @@ def _check_base(source: Source) -> None:
     for name, base in source.options.items():
         if name.lower() != "basepath":
             continue
-        above = tuple({f"{one.rstrip('/')}/" for one in (base, canonical(base))})
+        folders = tuple({f"{folder.rstrip('/')}/" for folder in (base, canonical(base))})
         if not all(
-            file.path.startswith(above) or canonical(file.path).startswith(above)
+            file.path.startswith(folders) or canonical(file.path).startswith(folders)
             for file in source.files
         ):
             raise RefusedError(f"{base} is not above the files of a source that names it: {name}")
@@ -112,11 +112,11 @@ def check_files_allowed(recipe: Recipe, reader: RowReader) -> None:
             paths += [*source.paths, *_metadata(source.options)]
     output = recipe.output
     if output.version is not None or (output.format in VERSIONED_FORMATS and output.files):
-        paths += [one for one in (output.path, *_metadata(output.options)) if one is not None]
+        paths += [path for path in (output.path, *_metadata(output.options)) if path is not None]
     for path in paths:
         if not reader.may_read(path):
             raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
-        if _PATTERN & set(path):
+        if _GLOB_SIGNS & set(path):
             raise RefusedError(f"{path} has signs by which Spark reads several files")
 
 
@@ -132,17 +132,17 @@ def _expressions(recipe: Recipe) -> Iterator[Expression]:
             yield from (literal for row in node.rows for literal in row)
 
 
-def _check_expression(one: Expression) -> None:
-    if isinstance(one, Call):
-        if one.fn not in CALLED:
-            raise RefusedError(f"the recipe calls {one.fn!r}, which traces do not")
-        if one.fn == "lambda variable" and not _NAME.fullmatch(one.type or ""):
-            raise RefusedError(f"the recipe has a variable {one.type!r}")
-    if isinstance(one, Literal) and not _is_what_it_says(one):
-        raise RefusedError(f"the recipe has a {one.type} {one.value!r}")
+def _check_expression(expression: Expression) -> None:
+    if isinstance(expression, Call):
+        if expression.fn not in ALLOWED_FUNCTIONS:
+            raise RefusedError(f"the recipe calls {expression.fn!r}, which traces do not")
+        if expression.fn == "lambda variable" and not _NAME.fullmatch(expression.type or ""):
+            raise RefusedError(f"the recipe has a variable {expression.type!r}")
+    if isinstance(expression, Literal) and not _is_plain_constant(expression):
+        raise RefusedError(f"the recipe has a {expression.type} {expression.value!r}")
 
 
-def _is_what_it_says(literal: Literal) -> bool:
+def _is_plain_constant(literal: Literal) -> bool:
     """Whether a constant that stands bare in a statement is one."""
     match literal.type:
         case "boolean":
@@ -158,13 +158,13 @@ def _types(recipe: Recipe) -> Iterator[str]:
         yield from (column.type for column in node.columns)
         if isinstance(node, Generate):
             yield from (column.type for column in node.made)
-    for one in _expressions(recipe):
-        if isinstance(one, Literal | OpaqueExpression | PythonCall):
-            yield one.type
-        elif isinstance(one, Call) and one.fn in {"cast", "try_cast"}:
-            yield one.type or ""
-        elif isinstance(one, Call) and one.fn == "from_json":
-            yield _json_type(one)
+    for part in _expressions(recipe):
+        if isinstance(part, Literal | OpaqueExpression | PythonCall):
+            yield part.type
+        elif isinstance(part, Call) and part.fn in {"cast", "try_cast"}:
+            yield part.type or ""
+        elif isinstance(part, Call) and part.fn == "from_json":
+            yield _json_type(part)
 
 
 def _json_type(call: Call) -> str:
@@ -184,7 +184,7 @@ def _check_schema(text: str, partitions: str) -> None:
 @lru_cache(1_000)
 def _check_type(kind: str) -> None:
     """See that a type's text is one: words alone do no harm, others must read as a type."""
-    if _WORDS.fullmatch(kind):
+    if _PLAIN_TYPE.fullmatch(kind):
         return
     refused = RefusedError(f"the recipe has a type {kind!r}")
     if not _TYPE.fullmatch(kind):

@@ -1,8 +1,8 @@
-"""Whether rows of DataFrames can be traced, told from their recipes alone: no query is run, and no Spark is needed.
+"""Whether rows of DataFrames can be traced, decided from their recipes alone: no query is run, and no Spark is needed.
 
 A recipe may be all there and still allow no trace: a group's key that can't be computed anew, a sample within a
-plan, a Python function over partitions below an aggregate. The queries of a trace (`tracing`) are written here as they
-would be then, level by level, and what refuses is told. What only rows can tell (whether a window's order ties,
+plan, a Python function over partitions below an aggregate. The queries of a trace (`backward`) are written here as they
+would be then, level by level, and each refusal is collected. What only the rows can show (whether a window's order ties,
 whether a source has changed) is for a trial on some of them: see `probing`.
 """
 
@@ -26,14 +26,14 @@ from lineage_core.recipe.plan import (
 )
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.rewrite.built import Leaf, NamedQuery
 from lineage_dataframes.rewrite.functions import runnable_in
+from lineage_dataframes.rewrite.named_query import Leaf, NamedQuery
 from lineage_dataframes.sources.views import unnamed_rows_reason
 from lineage_dataframes.spark.settings import replayed_settings
 from lineage_store.port import GraphStore
 
 NAME_UNKNOWN = "what names its rows can't be computed anew"
-OUTPUTS = ("frame", "unknown")
+OUTPUT_KINDS = ("frame", "unknown")
 """Kinds of nodes that may have a recipe."""
 
 _OPERATORS = {kind: name for name, kind in NODES.items()}
@@ -58,34 +58,36 @@ def refusals(recipe: Recipe, key: str | None = None) -> tuple[tuple[str, str], .
     """What keeps rows of a recipe's output from being traced back: operators of its plan, each with the reason.
 
     Args:
-        recipe: noted when the job ran.
+        recipe: recorded when the job ran.
         key: of its Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
     Raises:
         FunctionsKeyError: the key can't be used.
     """
     code = runnable_in(recipe, key, recipe.spark)
-    found = dict.fromkeys([*_of_settings(recipe), *_of_sources(recipe), *_of_levels(code.recipe)])
-    why = f" ({'; '.join(code.why)})" if code.why else ""
-    return tuple((operator, f"{reason}{why}") for operator, reason in found)
+    reasons = dict.fromkeys(
+        [*_setting_refusals(recipe), *_source_refusals(recipe), *_level_refusals(code.recipe)]
+    )
+    code_reasons = f" ({'; '.join(code.why)})" if code.why else ""
+    return tuple((operator, f"{reason}{code_reasons}") for operator, reason in reasons)
 
 
-def _of_settings(recipe: Recipe) -> Iterator[tuple[str, str]]:
+def _setting_refusals(recipe: Recipe) -> Iterator[tuple[str, str]]:
     try:
         replayed_settings(recipe)
     except RefusedError as problem:
         yield "", str(problem)
 
 
-def _of_sources(recipe: Recipe) -> Iterator[tuple[str, str]]:
+def _source_refusals(recipe: Recipe) -> Iterator[tuple[str, str]]:
     for node in recipe.plan:
         if isinstance(node, Scan):
-            why = unnamed_rows_reason(recipe.sources[node.source])
-            if why:
-                yield _OPERATORS[Scan], why
+            reason = unnamed_rows_reason(recipe.sources[node.source])
+            if reason:
+                yield _OPERATORS[Scan], reason
 
 
-def _of_levels(recipe: Recipe) -> Iterator[tuple[str, str]]:
+def _level_refusals(recipe: Recipe) -> Iterator[tuple[str, str]]:
     """Of the output's query and, one below the other, of those of the groups that it names."""
     todo = [(len(recipe.plan) - 1, True)]
     for place, top in todo:
@@ -93,17 +95,17 @@ def _of_levels(recipe: Recipe) -> Iterator[tuple[str, str]]:
         try:
             built = builder.build(place, ids=True, top=top)
         except RefusedError as problem:
-            at = place if builder.refused_at is None else builder.refused_at
-            yield _OPERATORS[type(recipe.plan[at])], str(problem)
+            refused_place = place if builder.refused_at is None else builder.refused_at
+            yield _OPERATORS[type(recipe.plan[refused_place])], str(problem)
             continue
         if top and recipe.names_rows and recipe.columns[-1].id in built.unknown:
             yield "", NAME_UNKNOWN
         for leaf in built.leaves:
-            todo += [one for one in _below(recipe, leaf) if one not in todo]
+            todo += [pending for pending in _nodes_below(recipe, leaf) if pending not in todo]
 
 
-def _below(recipe: Recipe, leaf: Leaf) -> list[tuple[int, bool]]:
-    """The nodes whose rows a next query gives, as `stages` writes it; with ``top`` of their builds."""
+def _nodes_below(recipe: Recipe, leaf: Leaf) -> list[tuple[int, bool]]:
+    """The nodes whose rows a next query gives, as `group_queries` writes it; with ``top`` of their builds."""
     if not leaf.grouped:
         return []
     node = recipe.plan[leaf.of]
@@ -115,11 +117,11 @@ def _below(recipe: Recipe, leaf: Leaf) -> list[tuple[int, bool]]:
         return [(node.right, False)]
     if isinstance(node, PythonRows):
         # All rows of its inputs will do where the very ones can't be had.
-        return [(one, not _builds(recipe, one)) for one in node.inputs]
+        return [(input_place, not _can_build(recipe, input_place)) for input_place in node.inputs]
     return []
 
 
-def _builds(recipe: Recipe, place: int) -> bool:
+def _can_build(recipe: Recipe, place: int) -> bool:
     try:
         Builder(recipe).build(place, ids=True)
     except RefusedError:
@@ -132,7 +134,7 @@ def with_answerable(
     app: str,
     verdict: Verdict,
     *,
-    most_s: float | None = None,
+    seconds_max: float | None = None,
     key: str | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Verdict:
@@ -142,51 +144,51 @@ def with_answerable(
         store: has the recipes.
         app: the application.
         verdict: what is known of what was received.
-        most_s: seconds after which outputs are left unchecked, and the verdict says so; None: all are looked at.
+        seconds_max: seconds after which outputs are left unchecked, and the verdict says so; None: all are looked at.
         key: of recipes' Python functions, as in `refusals`.
         clock: in seconds.
     """
     if not verdict.recipes_received:
         return verdict
-    until = None if most_s is None else clock() + most_s
+    until = None if seconds_max is None else clock() + seconds_max
     graph = store.graph(app)
-    outputs = [node for node in graph.nodes() if node.kind in OUTPUTS]
-    known: dict[object, tuple[tuple[str, str], ...]] = {}
-    found: list[Refusal] = []
+    outputs = [node for node in graph.nodes() if node.kind in OUTPUT_KINDS]
+    known_refusals: dict[object, tuple[tuple[str, str], ...]] = {}
+    refusals: list[Refusal] = []
     for place, node in enumerate(outputs):
         if until is not None and clock() > until:
-            return verdict.answered(found, len(outputs) - place)
+            return verdict.answered(refusals, len(outputs) - place)
         text = graph.recipe(node.node)
         if text is not None:
-            found += told_of(node, _refusals_of(text, key, known))
-    return verdict.answered(found)
+            refusals += to_refusals(node, _refusals_of(text, key, known_refusals))
+    return verdict.answered(refusals)
 
 
 def _refusals_of(
-    text: str, key: str | None, known: dict[object, tuple[tuple[str, str], ...]]
+    text: str, key: str | None, known_refusals: dict[object, tuple[tuple[str, str], ...]]
 ) -> tuple[tuple[str, str], ...]:
-    """The refusals of a recipe's text. ``known``: of others, by what they are like."""
+    """The refusals of a recipe's text. ``known_refusals``: of others, by what they are like."""
     try:
         recipe = Recipe.from_json(text)
         # Programs do the same in loops, over other files.
-        like = recipe.plan, tuple(_kind(recipe)), text if recipe.functions else ""
-        if like not in known:
-            known[like] = refusals(recipe, key)
-        return known[like]
+        cache_key = recipe.plan, tuple(_read_key(recipe)), text if recipe.functions else ""
+        if cache_key not in known_refusals:
+            known_refusals[cache_key] = refusals(recipe, key)
+        return known_refusals[cache_key]
     except ContractError as problem:
         return (("", f"the recipe can't be read: {problem}"),)
     except RecursionError:
         return (("", "its plan is too deep"),)
 
 
-def told_of(node: NodeRecord, refused: Iterable[tuple[str, str]]) -> Sequence[Refusal]:
+def to_refusals(node: NodeRecord, refused: Iterable[tuple[str, str]]) -> Sequence[Refusal]:
     """Refusals of a node of the graph."""
     return [
         Refusal(node.node, node.name or node.op, operator, reason) for operator, reason in refused
     ]
 
 
-def _kind(recipe: Recipe) -> Iterator[object]:
+def _read_key(recipe: Recipe) -> Iterator[object]:
     """What decides, beside the plan: how sources are read, and what for."""
     yield recipe.output.action
     yield recipe.spark, tuple(sorted(recipe.settings.items()))

@@ -1,6 +1,6 @@
 """Answers about rows of DataFrames, as those about records are: items by node, with places and texts.
 
-Who asks gives a Spark; `asking` says for which questions.
+The caller passes a Spark session; `query` says which queries are answered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import FramesError, NoMatchError, NotComputedError, RowError
 from lineage_dataframes.rewrite.functions import NO_CODE
 from lineage_dataframes.rewrite.grouping import LOSSLESS_FORMATS
-from lineage_dataframes.sources.changed import check_local, local_path, local_standing
+from lineage_dataframes.sources.file_changes import check_local, local_path, local_standing
 from lineage_dataframes.sources.jdbc import check_tables
 from lineage_dataframes.sources.locations import row_locations
 from lineage_dataframes.sources.row_texts import text_of_plan_row, text_of_row
@@ -33,15 +33,15 @@ from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.spark.connected import in_thread
 from lineage_dataframes.trace.allowed import check_files_allowed, check_recipe_allowed
 from lineage_dataframes.trace.backward import trace_backward
-from lineage_dataframes.trace.forward import Outcome, trace_forward
-from lineage_dataframes.trace.overwritten import AsNow, as_now, marked
+from lineage_dataframes.trace.forward import ForwardRows, trace_forward
+from lineage_dataframes.trace.overwritten import CurrentRecipe, current_recipe, mark_current
 from lineage_dataframes.trace.rows import (
-    file_in,
+    find_file,
+    find_in_output,
+    find_source,
+    ordinal_in_file,
     output_of,
-    place_in,
-    places_of,
-    rows_with,
-    source_with,
+    rows_with_values,
     texts_at,
     values_at,
 )
@@ -57,13 +57,13 @@ from lineage_store.paths import plain_path, shown_path
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
-EQUAL_ROWS = "the output has equal rows, some of which were made from others"
-EQUAL_IN_ALL_KNOWN = "the output has rows that are equal in all that can be computed anew, some of which were made from others"
-HELD_OTHERWISE = "the files hold them otherwise than Spark gave them"
+EQUAL_OUTPUT_ROWS = "the output has equal rows, some of which were made from others"
+EQUAL_IN_KNOWN_VALUES = "the output has rows that are equal in all that can be computed anew, some of which were made from others"
+DIFFERENT_IN_FILES = "the files hold them otherwise than Spark gave them"
 
-Rows = list[tuple[Source | None, str, NDArray[np.uint64]]]
+SourceRows = list[tuple[Source | None, str, NDArray[np.uint64]]]
 """Rows by source and file: their ordinals, ascending."""
-RowsOf = Callable[[Recipe, str], Rows]
+RowSelector = Callable[[Recipe, str], SourceRows]
 """What says which rows of a source (its node) are meant, as a recipe reads it."""
 
 
@@ -72,7 +72,7 @@ class ForwardAnswer:
     """Where rows of sources went.
 
     ``groups``: by node, the output rows of DataFrames. ``became``: by space, the records that some of these are.
-    ``asked``: by node, the rows that DataFrames were asked for, by file; ``told``: how many answers there were,
+    ``requested``: by node, the rows that were requested of DataFrames, by file; ``answer_count``: how many answers there were,
     ``refused``: why there were no others.
     """
 
@@ -80,39 +80,41 @@ class ForwardAnswer:
     reasons: list[str] = field(default_factory=list)
     refused: list[LineageError] = field(default_factory=list)
     became: dict[str, Region] = field(default_factory=dict)
-    asked: dict[str, dict[str, NDArray[np.uint64]]] = field(default_factory=dict)
-    told: int = 0
+    requested: dict[str, dict[str, NDArray[np.uint64]]] = field(default_factory=dict)
+    answer_count: int = 0
 
-    def adds(self, user: str, rows: Rows) -> bool:
-        """Note that a DataFrame is asked for rows; False where it was asked for all of them before."""
-        known = self.asked.get(user, {})
-        wanted = dict(known)
+    def add_request(self, user: str, rows: SourceRows) -> bool:
+        """Record that rows are requested of a DataFrame; False where all of them were requested before."""
+        earlier = self.requested.get(user, {})
+        merged = dict(earlier)
         for _, path, ordinals in rows:
-            wanted[path] = np.union1d(wanted.get(path, ordinals), ordinals)
-        self.asked[user] = wanted
-        sizes = {path: len(ordinals) for path, ordinals in known.items()}
-        return sizes != {path: len(ordinals) for path, ordinals in wanted.items()}
+            merged[path] = np.union1d(merged.get(path, ordinals), ordinals)
+        self.requested[user] = merged
+        sizes = {path: len(ordinals) for path, ordinals in earlier.items()}
+        return sizes != {path: len(ordinals) for path, ordinals in merged.items()}
 
     def refusal(self) -> LineageError | None:
-        """Why nothing could be told, if so: that no row matches is said only where all were looked at."""
-        if self.told or not self.refused:
+        """Why there is no answer, if so: "no row matches" only where all rows were searched."""
+        if self.answer_count or not self.refused:
             return None
-        others = [one for one in self.refused if not isinstance(one, NoSuchRowError)]
-        return (others or self.refused)[0]
+        other_refusals = [
+            refusal for refusal in self.refused if not isinstance(refusal, NoSuchRowError)
+        ]
+        return (other_refusals or self.refused)[0]
 
 
 @dataclass
 class DataFrameAnswers(ABC):
     """Traces by recipes of one application, as far as DataFrames reach: see `crossing`.
 
-    ``reader``: says which files may be read. ``key``: of recipes' Python functions, as in `tracing.trace_backward`.
+    ``reader``: says which files may be read. ``key``: of recipes' Python functions, as in `backward.trace_backward`.
     """
 
     spark: SparkSession
     store: GraphStore
     reader: RowReader
     app: str
-    question: TraceQuery
+    query: TraceQuery
     key: str | None = None
 
     def __post_init__(self) -> None:
@@ -122,128 +124,141 @@ class DataFrameAnswers(ABC):
         self._engine = QueryEngine(self.store, self.reader)
         self._warnings: list[str] = []
         self._recipes: list[Recipe] = []
-        self._as_now: list[AsNow] = []
+        self._current_recipes: list[CurrentRecipe] = []
         self._reasons: list[str] = []
         self._not_asked: list[NotAsked] = []
 
-    def row(self, noted: RecipePlace) -> Answer:
+    def answer_row(self, recipe_place: RecipePlace) -> Answer:
         """The trace of the row that stands at a place."""
-        place, node = noted.location, noted.nodes[0]
-        if self.question.direction is Direction.FORWARD:
-            return self._forward(noted, lambda recipe, _: self._at(recipe, place))
+        place, node = recipe_place.location, recipe_place.nodes[0]
+        if self.query.direction is Direction.FORWARD:
+            return self._trace_forward(recipe_place, lambda recipe, _: self._row_at(recipe, place))
         if self._nodes[node].kind == "frame-source":
-            return self._of_source(node, place)
+            return self._trace_source_row(node, place)
         recipe = self._recipe(node)
         output = output_of(self.spark, recipe)
-        file = file_in(output.files, place)
+        file = find_file(output.files, place)
         ordinal = self._ordinal(output, file, place)
         row = values_at(self.spark, recipe, output, file, ordinal)
-        there = output.format in LOSSLESS_FORMATS
+        is_in_output = output.format in LOSSLESS_FORMATS
         with ThreadPoolExecutor(1) as pool:
-            rows: Rows = [(output, file.path, np.array([ordinal], np.uint64))]
+            rows: SourceRows = [(output, file.path, np.array([ordinal], np.uint64))]
             start = pool.submit(in_thread(self.spark, self._group), node, recipe, rows)
-            found = trace_backward(
-                self.spark, recipe, [row], there=there, written=output.format, key=self.key
+            witnesses = trace_backward(
+                self.spark,
+                recipe,
+                [row],
+                is_in_output=is_in_output,
+                written=output.format,
+                key=self.key,
             )
-        self._take(node, recipe, found)
-        return self._beyond([start.result()])
+        self._add_witnesses(node, recipe, witnesses)
+        return self._trace_further([start.result()])
 
-    def valued(self, noted: RecipePlace, place: ValuedPlace) -> Answer:
+    def answer_values(self, recipe_place: RecipePlace, place: ValuedPlace) -> Answer:
         """The trace of the rows that have some values."""
-        if self.question.direction is Direction.FORWARD:
-            return self._forward(noted, lambda recipe, node: self._with_values(recipe, node, place))
+        if self.query.direction is Direction.FORWARD:
+            return self._trace_forward(
+                recipe_place, lambda recipe, node: self._rows_with_values(recipe, node, place)
+            )
 
         def trace(recipe: Recipe) -> Witnesses:
             return trace_backward(self.spark, recipe, values=place.values, key=self.key)
 
-        return self._back(noted, trace, "no row of the output has these values")
+        return self._trace_back(recipe_place, trace, "no row of the output has these values")
 
-    def where(self, noted: RecipePlace, where: str) -> Answer:
+    def answer_condition(self, recipe_place: RecipePlace, where: str) -> Answer:
         """The trace of an output's rows that fulfil a condition in Spark's SQL."""
 
         def trace(recipe: Recipe) -> Witnesses:
             return trace_backward(self.spark, recipe, where=where, key=self.key)
 
-        return self._back(noted, trace, f"no row of the output fulfils {where}")
+        return self._trace_back(recipe_place, trace, f"no row of the output fulfils {where}")
 
-    def _back(self, noted: RecipePlace, trace: Callable[[Recipe], Witnesses], none: str) -> Answer:
-        """The rows that all writes of an output which can be asked were made of.
+    def _trace_back(
+        self, recipe_place: RecipePlace, trace: Callable[[Recipe], Witnesses], no_match: str
+    ) -> Answer:
+        """The rows that the traceable writes of an output were made of.
 
         Raises:
-            NoMatchError: no row of any write matches; ``none`` says so.
-            LineageError: no row of those that can be asked matches, and others can't be.
+            NoMatchError: no row of any write matches; ``no_match`` says so.
+            LineageError: no row of the traceable writes matches, and other writes can't be traced.
         """
         start: list[Group] = []
         refused: list[LineageError] = []
-        for node in noted.nodes:
+        for node in recipe_place.nodes:
             recipes = len(self._recipes)
             try:
                 recipe = self._recipe(node)
-                found = trace(recipe)
+                witnesses = trace(recipe)
             except LineageError as problem:
                 del self._recipes[recipes:]
                 refused.append(problem)
-                self._leave_out(node, self._why(problem))
+                self._leave_out(node, self._reason_text(problem))
                 continue
-            if found.matched:
-                self._reasons += filter(None, [noted.doubts.get(node)])
-                start.append(self._grouped(self._nodes[node], found.matched, []))
-                self._take(node, recipe, found)
+            if witnesses.matched:
+                self._reasons += filter(None, [recipe_place.doubts.get(node)])
+                start.append(self._grouped(self._nodes[node], witnesses.matched, []))
+                self._add_witnesses(node, recipe, witnesses)
         if start:
-            return self._beyond(start)
-        raise refused[0] if refused else NoMatchError(none)
+            return self._trace_further(start)
+        raise refused[0] if refused else NoMatchError(no_match)
 
     def _leave_out(self, node: str, reason: str) -> None:
         left_out = NotAsked(self.app, reason, node)
         if left_out not in self._not_asked:
             self._not_asked.append(left_out)
 
-    def told(self, answer: Answer) -> Answer:
+    def mark_answer(self, answer: Answer) -> Answer:
         """The answer, marked where files were read as they are now."""
-        return marked(answer, self._as_now)
+        return mark_current(answer, self._current_recipes)
 
     @abstractmethod
-    def _take(self, node: str, recipe: Recipe, found: Witnesses) -> None:
-        """Note rows of sources that an output's rows were made of."""
+    def _add_witnesses(self, node: str, recipe: Recipe, witnesses: Witnesses) -> None:
+        """Add rows of sources that an output's rows were made of."""
 
     @abstractmethod
-    def _beyond(self, start: Sequence[Group]) -> Answer:
-        """The answer: the rows of sources that are noted, and whatever lies behind them."""
+    def _trace_further(self, start: Sequence[Group]) -> Answer:
+        """The answer: the rows of sources that were added, and whatever lies behind them."""
 
     @abstractmethod
-    def _of_source(self, node: str, place: Location) -> Answer:
+    def _trace_source_row(self, node: str, place: Location) -> Answer:
         """The trace back of a source's row."""
 
-    def _end(self) -> Answer:
-        place, direction = self.question.places[0], self.question.direction
+    def _end_answer(self) -> Answer:
+        place, direction = self.query.places[0], self.query.direction
         self._warnings.append(end_warning(place, self.app, direction))
         return self._answer([], [], ())
 
-    def _forward(self, noted: RecipePlace, rows_of: RowsOf) -> Answer:
+    def _trace_forward(self, recipe_place: RecipePlace, rows_of: RowSelector) -> Answer:
         """The output rows, of all DataFrames that read them, that rows of a source went into."""
-        if self._nodes[noted.nodes[0]].kind != "frame-source":
-            return self._end()
-        forth = ForwardAnswer()
-        start = self._made_of(noted.nodes, rows_of, forth)
-        refusal = forth.refusal()
+        if self._nodes[recipe_place.nodes[0]].kind != "frame-source":
+            return self._end_answer()
+        forward = ForwardAnswer()
+        start = self._output_rows(recipe_place.nodes, rows_of, forward)
+        refusal = forward.refusal()
         if refusal is not None:
             raise refusal
-        return self._gone_on(start, forth)
+        return self._continue_forward(start, forward)
 
-    def _made_of(self, nodes: Iterable[str], rows_of: RowsOf, forth: ForwardAnswer) -> list[Group]:
-        """Note what DataFrames that read some sources made of some rows of theirs; the rows themselves, said once."""
+    def _output_rows(
+        self, nodes: Iterable[str], rows_of: RowSelector, forward: ForwardAnswer
+    ) -> list[Group]:
+        """Add what DataFrames that read some sources made of rows of these; gives the rows themselves, once."""
         start: list[Group] = []
         for node in nodes:
             for user in self._readers(node):
-                rows = self._made_by(user, node, rows_of, forth)
+                rows = self._output_rows_of(user, node, rows_of, forward)
                 start = start or rows
         return start
 
-    def _made_by(self, user: str, node: str, rows_of: RowsOf, forth: ForwardAnswer) -> list[Group]:
+    def _output_rows_of(
+        self, user: str, node: str, rows_of: RowSelector, forward: ForwardAnswer
+    ) -> list[Group]:
         record = self._nodes[user]
-        made = f"what {record.name or record.op} (node {user}) made of it"
+        subject = f"what {record.name or record.op} (node {user}) made of it"
         if record.kind == "unknown":
-            forth.reasons.append(f"{made} is not known: {record.reason}")
+            forward.reasons.append(f"{subject} is not known: {record.reason}")
             self._leave_out(user, record.reason)
             return []
         recipes = len(self._recipes)
@@ -252,61 +267,63 @@ class DataFrameAnswers(ABC):
             recipe = self._recipe(user)
             rows = rows_of(recipe, node)
             start = [self._group(node, recipe, rows)]
-            if not forth.adds(user, rows):
+            if not forward.add_request(user, rows):
                 return start
-            asked = {path: ordinals.tolist() for path, ordinals in forth.asked[user].items()}
-            outcome = trace_forward(self.spark, recipe, asked, self.key)
+            requested = {
+                path: ordinals.tolist() for path, ordinals in forward.requested[user].items()
+            }
+            outcome = trace_forward(self.spark, recipe, requested, self.key)
         except LineageError as problem:
             del self._recipes[recipes:]
-            forth.refused.append(problem)
+            forward.refused.append(problem)
             if not isinstance(problem, NoSuchRowError):
-                forth.reasons.append(f"{made} can't be told: {self._why(problem)}")
-                self._leave_out(user, self._why(problem))
+                forward.reasons.append(f"{subject} can't be told: {self._reason_text(problem)}")
+                self._leave_out(user, self._reason_text(problem))
             return start
-        forth.told += 1
-        forth.reasons += outcome.reasons
+        forward.answer_count += 1
+        forward.reasons += outcome.reasons
         if outcome.rows:
-            forth.groups[user] = self._outcome(user, recipe, outcome, forth.reasons)
+            forward.groups[user] = self._output_group(user, recipe, outcome, forward.reasons)
         if outcome.rows and recipe.names_rows:
-            forth.became |= self._records(user, outcome)
+            forward.became |= self._records(user, outcome)
         return start
 
     @abstractmethod
-    def _gone_on(self, start: list[Group], forth: ForwardAnswer) -> Answer:
+    def _continue_forward(self, start: list[Group], forward: ForwardAnswer) -> Answer:
         """The answer, with what became of records that rows of DataFrames became."""
 
     def _readers(self, node: str) -> list[str]:
         """What read a source."""
         return [link.dest for link in self._graph.links() if link.src == node]
 
-    def _records(self, node: str, outcome: Outcome) -> dict[str, Region]:
+    def _records(self, node: str, outcome: ForwardRows) -> dict[str, Region]:
         """The records that rows of a DataFrame became, by space."""
         names = np.array([row[-1] for row in outcome.rows], np.int64).view(np.uint64)
         region = Region.from_positions(names)
         return {named_space(link.dest): region for link in self._graph.links() if link.src == node}
 
-    def _at(self, recipe: Recipe, place: Location) -> Rows:
-        source, file = source_with(recipe, place)
+    def _row_at(self, recipe: Recipe, place: Location) -> SourceRows:
+        source, file = find_source(recipe, place)
         ordinal = self._ordinal(source, file, place)
         return [(source, file.path, np.array([ordinal], np.uint64))]
 
-    def _with_values(self, recipe: Recipe, node: str, place: ValuedPlace) -> Rows:
-        named = self._nodes[node].path
-        sources = [one for one in recipe.sources if one.name == named]
-        found: dict[str, tuple[Source, str, NDArray[np.uint64]]] = {}
+    def _rows_with_values(self, recipe: Recipe, node: str, place: ValuedPlace) -> SourceRows:
+        source_path = self._nodes[node].path
+        sources = [source for source in recipe.sources if source.name == source_path]
+        rows_by_path: dict[str, tuple[Source, str, NDArray[np.uint64]]] = {}
         missing = [RowError(f"{place.of} was not read")]
         for source in sources:
             try:
-                rows = rows_with(self.spark, recipe, source, place.values)
+                rows = rows_with_values(self.spark, recipe, source, place.values)
             except RowError as problem:
                 missing.append(problem)
                 continue
             for path, ordinals in rows.items():
-                _, _, known = found.get(path, (source, path, ordinals))
-                found[path] = source, path, np.union1d(known, ordinals)
-        if not found:
+                _, _, earlier = rows_by_path.get(path, (source, path, ordinals))
+                rows_by_path[path] = source, path, np.union1d(earlier, ordinals)
+        if not rows_by_path:
             raise missing[-1]
-        return list(found.values())
+        return list(rows_by_path.values())
 
     def _answer(
         self, start: Sequence[Group], groups: Sequence[Group], reasons: Iterable[str]
@@ -314,17 +331,17 @@ class DataFrameAnswers(ABC):
         for source in (source for recipe in self._recipes for source in recipe.sources):
             # It was read while the trace was computed: what was written meanwhile may be in it.
             check_local(source)
-        said = tuple(dict.fromkeys(reasons))
+        distinct_reasons = tuple(dict.fromkeys(reasons))
         verdict = verdict_of(self.store, self.app)
         if not verdict.complete:
             self._warnings.append(incomplete_warning(self.app, verdict))
         return Answer(
             app=self.app,
-            direction=self.question.direction,
-            asked=self.question.places,
+            direction=self.query.direction,
+            asked=self.query.places,
             start=tuple(start),
-            exact=not said,
-            reasons=said,
+            exact=not distinct_reasons,
+            reasons=distinct_reasons,
             groups=tuple(groups),
             warnings=tuple(dict.fromkeys([*self._warnings, *self._left_out()])),
             changed=any(group.changed for group in groups),
@@ -333,9 +350,9 @@ class DataFrameAnswers(ABC):
         )
 
     def _left_out(self) -> Iterator[str]:
-        return (one.said() for one in self._not_asked)
+        return (left_out.said() for left_out in self._not_asked)
 
-    def _why(self, problem: LineageError) -> str:
+    def _reason_text(self, problem: LineageError) -> str:
         """What an answer says of a refusal: that of a server is also for those who may not read rows."""
         if self.key == NO_CODE and isinstance(problem, NotComputedError):
             return "Spark can't compute the plan anew"
@@ -348,11 +365,11 @@ class DataFrameAnswers(ABC):
             raise TraceError(
                 f"node {node} ({record.name or record.op}) has no recipe: {record.reason}"
             )
-        if self.question.as_now:
-            # Of files that may not be read nobody is told how they are now.
+        if self.query.as_now:
+            # An answer never shows the state of files that may not be read.
             check_files_allowed(recipe, self.reader)
-            self._as_now.append(as_now(recipe))
-            recipe = self._as_now[-1].recipe
+            self._current_recipes.append(current_recipe(recipe))
+            recipe = self._current_recipes[-1].recipe
         self._recipes.append(recipe)
         check_recipe_allowed(recipe, self.reader)
         if self.key == NO_CODE:
@@ -362,15 +379,17 @@ class DataFrameAnswers(ABC):
     def _ordinal(self, source: Source, file: File, place: Location) -> int:
         if place.number is None:
             raise RowError(f"{place.path} names no row")
-        return place_in(self.spark, source, file, place.number, line=place.unit == "line")
+        return ordinal_in_file(self.spark, source, file, place.number, line=place.unit == "line")
 
     def _source_node(self, node: str, recipe: Recipe, source: int | None) -> str:
-        """The node that read a source; where it can't be told, the node itself."""
+        """The node that read a source; where it is not known, the node itself."""
         if source is None:
             return node
-        named = recipe.sources[source].name
+        path = recipe.sources[source].name
         producers = [link.src for link in self._graph.links() if link.dest == node]
-        return next((one for one in producers if self._nodes[one].path == named), node)
+        return next(
+            (producer for producer in producers if self._nodes[producer].path == path), node
+        )
 
     def _group(
         self,
@@ -381,11 +400,11 @@ class DataFrameAnswers(ABC):
         """Rows of some files, by ordinal, as items; the first of them where there are many."""
         record, items = self._nodes[node], list[Item]()
         for source, path, ordinals in rows:
-            wanted = ordinals
-            if self.question.limit is not None:
-                wanted = ordinals[: self.question.limit - len(items)]
-            if len(wanted):
-                items += self._items(record, recipe, source, path, wanted)
+            shown = ordinals
+            if self.query.limit is not None:
+                shown = ordinals[: self.query.limit - len(items)]
+            if len(shown):
+                items += self._row_items(record, recipe, source, path, shown)
         count = sum(len(ordinals) for _, _, ordinals in rows)
         return self._grouped(record, count, items)
 
@@ -400,7 +419,7 @@ class DataFrameAnswers(ABC):
             tuple(items),
         )
 
-    def _items(
+    def _row_items(
         self,
         record: NodeRecord,
         recipe: Recipe,
@@ -414,51 +433,56 @@ class DataFrameAnswers(ABC):
         addresses = [f"{shown}#{ordinal}" for ordinal in numbers]
         if source is None:
             node = recipe.plan[int(path.removeprefix("plan:"))]
-            said = [text_of_plan_row(node, n) if self.question.texts else None for n in numbers]
+            plan_texts = [text_of_plan_row(node, n) if self.query.texts else None for n in numbers]
             return [
-                Item(address, None, text) for address, text in zip(addresses, said, strict=True)
+                Item(address, None, text)
+                for address, text in zip(addresses, plan_texts, strict=True)
             ]
         places = row_locations(self.spark, source, path, ordinals, shown)
         texts: Iterable[str | None] = [None] * len(places)
-        if self.question.texts:
+        if self.query.texts:
             texts = texts_at(self.spark, recipe, source, path, ordinals)
-        return [Item(*one) for one in zip(addresses, places, texts, strict=True)]
+        return [Item(*item_fields) for item_fields in zip(addresses, places, texts, strict=True)]
 
-    def _outcome(self, node: str, recipe: Recipe, outcome: Outcome, reasons: list[str]) -> Group:
+    def _output_group(
+        self, node: str, recipe: Recipe, outcome: ForwardRows, reasons: list[str]
+    ) -> Group:
         """Output rows as they stand in the output's files, or else by their values, as far as these are known."""
         try:
             output = output_of(self.spark, recipe)
-            standing = places_of(self.spark, recipe, output, outcome.rows)
+            standing = find_in_output(self.spark, recipe, output, outcome.rows)
         except FramesError as problem:
-            return self._by_values(node, recipe, outcome, outcome.rows, problem)
+            return self._group_by_values(node, recipe, outcome, outcome.rows, problem)
         if standing.wider:
-            reasons.append(EQUAL_IN_ALL_KNOWN if outcome.warnings else EQUAL_ROWS)
+            reasons.append(EQUAL_IN_KNOWN_VALUES if outcome.warnings else EQUAL_OUTPUT_ROWS)
         by_file = [
             (output, path, np.array([ordinal for _, ordinal in rows], np.uint64))
-            for path, rows in groupby(standing.places, key=lambda one: one[0])
+            for path, rows in groupby(standing.places, key=lambda place: place[0])
         ]
         placed = self._group(node, recipe, by_file)
         if not standing.missing:
             return placed
-        others = self._by_values(node, recipe, outcome, standing.missing, RowError(HELD_OTHERWISE))
-        items = (*placed.items, *others.items)[: self.question.limit]
-        return replace(placed, count=placed.count + others.count, items=items)
+        by_values = self._group_by_values(
+            node, recipe, outcome, standing.missing, RowError(DIFFERENT_IN_FILES)
+        )
+        items = (*placed.items, *by_values.items)[: self.query.limit]
+        return replace(placed, count=placed.count + by_values.count, items=items)
 
-    def _by_values(
+    def _group_by_values(
         self,
         node: str,
         recipe: Recipe,
-        outcome: Outcome,
+        outcome: ForwardRows,
         rows: Sequence[Sequence[Any]],
-        why: FramesError,
+        problem: FramesError,
     ) -> Group:
         """Output rows that have no place, with the reason where there are files."""
         if recipe.output.files:
-            self._warnings.append(f"rows are told by their values: {self._why(why)}")
+            self._warnings.append(f"rows are told by their values: {self._reason_text(problem)}")
         self._warnings += outcome.warnings
         columns = outcome.columns[:-1] if recipe.names_rows else outcome.columns
         label = self._names.label(node)
-        shown = rows[: self.question.limit]
+        shown = rows[: self.query.limit]
         items = [Item(label, None, text_of_row(columns, row[: len(columns)])) for row in shown]
-        there = local_standing(recipe.output.files, recipe.output.format or "")
-        return replace(self._grouped(self._nodes[node], len(rows), items), standing=there)
+        standing = local_standing(recipe.output.files, recipe.output.format or "")
+        return replace(self._grouped(self._nodes[node], len(rows), items), standing=standing)

@@ -1,8 +1,8 @@
 """Traces that cross between DataFrames and RDDs, as often as a program does.
 
-Rows of a DataFrame that became records (``df.rdd``) are told by names, records that became rows of a DataFrame
-(``toDF``) by the files that keep them. What lies among records is looked up in the graph, what lies among rows is
-asked by queries; each round of a trace does both with all that is known so far, until a round finds nothing more.
+Rows of a DataFrame that became records (``df.rdd``) are identified by names, records that became rows of a DataFrame
+(``toDF``) by the files that store them. What lies among records is looked up in the graph, what lies among rows is
+found by queries; each round of a trace does both with all that is known so far, until a round finds nothing more.
 """
 
 from __future__ import annotations
@@ -22,10 +22,15 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.spark.connected import in_thread
-from lineage_dataframes.trace.answers import DataFrameAnswers, ForwardAnswer, Rows, RowsOf
+from lineage_dataframes.trace.answers import (
+    DataFrameAnswers,
+    ForwardAnswer,
+    RowSelector,
+    SourceRows,
+)
 from lineage_dataframes.trace.backward import trace_named
-from lineage_dataframes.trace.rows import source_with
-from lineage_dataframes.trace.session import told
+from lineage_dataframes.trace.rows import find_source
+from lineage_dataframes.trace.session import translate_spark_errors
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.engine import TraceQuery
 from lineage_query.recipe_rows import RecipePlace
@@ -35,7 +40,7 @@ from lineage_query.trace import KeptRows, NamedRows, Trace
 from lineage_query.verdicts import verdict_of
 from lineage_store.port import GraphStore
 
-Regions = Mapping[str, Region]
+RegionsBySpace = Mapping[str, Region]
 GROUPS_AT_ONCE = 4
 """Of how many nodes rows are read at once."""
 
@@ -44,7 +49,7 @@ def answer_through(
     spark: SparkSession,
     store: GraphStore,
     reader: RowReader,
-    question: TraceQuery,
+    query: TraceQuery,
     traced: Trace,
     key: str | None = None,
 ) -> Answer:
@@ -56,7 +61,7 @@ def answer_through(
         spark: any session; traces run in new ones beside it.
         store: has the recipes.
         reader: says which files may be read.
-        question: about records.
+        query: about records.
         traced: what came of it, with `Trace.crosses`.
         key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
@@ -64,119 +69,131 @@ def answer_through(
         ForbiddenRowsError: a file of the trace may not be read.
         FramesError: the files are not what they were.
     """
-    crossing = Crossing(spark, store, reader, traced.app, question, key)
-    with reading_by(reader), told():
-        return crossing.told(crossing.records(traced))
+    crossing = DataFrameCrossing(spark, store, reader, traced.app, query, key)
+    with reading_by(reader), translate_spark_errors():
+        return crossing.mark_answer(crossing.answer_records(traced))
 
 
 @dataclass
-class Crossing(DataFrameAnswers):
+class DataFrameCrossing(DataFrameAnswers):
     """Traces of one application through its DataFrames and its RDDs."""
 
-    _frames: dict[str, Group] = field(default_factory=dict)
+    _dataframe_groups: dict[str, Group] = field(default_factory=dict)
     """By node, rows of DataFrames that records are."""
-    _found: dict[str, tuple[Recipe, dict[str, tuple[Source | None, NDArray[np.uint64]]]]] = field(
-        default_factory=dict
+    _source_rows: dict[str, tuple[Recipe, dict[str, tuple[Source | None, NDArray[np.uint64]]]]] = (
+        field(default_factory=dict)
     )
     """Rows of sources: by node, with a recipe that reads it, by file."""
     _ends: set[str] = field(default_factory=set)
     """Nodes of records whose trace goes on: in the answer other groups stand for them."""
-    _kept: dict[str, Group] = field(default_factory=dict)
+    _kept_groups: dict[str, Group] = field(default_factory=dict)
     """By source, rows of DataFrames that records became."""
-    _asked: dict[str, object] = field(default_factory=dict)
-    """By node, the rows that a query was asked about in an earlier round."""
+    _queried_rows: dict[str, object] = field(default_factory=dict)
+    """By node, the rows that a query of an earlier round traced."""
 
-    def records(self, traced: Trace) -> Answer:
+    def answer_records(self, traced: Trace) -> Answer:
         """What was found among records, and beyond them."""
-        begun = traced
-        if self.question.direction is Direction.FORWARD:
-            forth = ForwardAnswer()
-            for noted in traced.beside:
-                self._beside(noted, forth)
+        first = traced
+        if self.query.direction is Direction.FORWARD:
+            forward = ForwardAnswer()
+            for recipe_place in traced.beside:
+                self._add_outputs_of(recipe_place, forward)
             complete = verdict_of(self.store, self.app).complete
-            begun = traced = replace(traced, beside=(), complete=complete)
-            last = self._follow(traced, forth)
-            groups = self._forth_groups(forth)
+            first = traced = replace(traced, beside=(), complete=complete)
+            last_trace = self._follow(traced, forward)
+            groups = self._forth_groups(forward)
         else:
-            last = self._go_back(traced)
+            last_trace = self._go_back(traced)
             groups = self._back_groups()
-        answer = self._of_records(last, groups)
+        answer = self._merge_answer(last_trace, groups)
         start = (
             answer.start
-            if last is begun
-            else begun.answer(self.question.limit, texts=self.question.texts).start
+            if last_trace is first
+            else first.answer(self.query.limit, texts=self.query.texts).start
         )
-        return replace(answer, start=start, asked=begun.asked)
+        return replace(answer, start=start, asked=first.asked)
 
-    def _beside(self, noted: RecipePlace, forth: ForwardAnswer) -> None:
-        """Note what DataFrames made of a row that is a record, too."""
-        self._made_of(noted.nodes, lambda recipe, _: self._at(recipe, noted.location), forth)
+    def _add_outputs_of(self, recipe_place: RecipePlace, forward: ForwardAnswer) -> None:
+        """Add what DataFrames made of a row that is a record, too."""
+        self._output_rows(
+            recipe_place.nodes,
+            lambda recipe, _: self._row_at(recipe, recipe_place.location),
+            forward,
+        )
 
-    def _of_records(self, last: Trace, groups: list[Group]) -> Answer:
+    def _merge_answer(self, last_trace: Trace, groups: list[Group]) -> Answer:
         """What was found among records, with what was found beyond."""
-        found = last.answer(self.question.limit, texts=self.question.texts)
-        said = set(last.stops())
-        reasons = tuple(dict.fromkeys([*found.reasons, *self._reasons]))
+        record_answer = last_trace.answer(self.query.limit, texts=self.query.texts)
+        stops = set(last_trace.stops())
+        reasons = tuple(dict.fromkeys([*record_answer.reasons, *self._reasons]))
         return replace(
-            found,
-            groups=(*(one for one in found.groups if one.node not in self._ends), *groups),
+            record_answer,
+            groups=(
+                *(group for group in record_answer.groups if group.node not in self._ends),
+                *groups,
+            ),
             exact=not reasons,
             reasons=reasons,
             warnings=tuple(
                 dict.fromkeys(
                     [
-                        *(one for one in found.warnings if one not in said),
+                        *(warning for warning in record_answer.warnings if warning not in stops),
                         *self._warnings,
                         *self._left_out(),
                     ]
                 )
             ),
-            changed=found.changed or any(group.changed for group in groups),
-            complete=found.complete and not self._not_asked,
-            not_asked=(*found.not_asked, *self._not_asked),
+            changed=record_answer.changed or any(group.changed for group in groups),
+            complete=record_answer.complete and not self._not_asked,
+            not_asked=(*record_answer.not_asked, *self._not_asked),
         )
 
-    def _trace(self, regions: Regions) -> Trace:
+    def _trace(self, regions: RegionsBySpace) -> Trace:
         """What lies among records, from items of them."""
-        question = replace(self.question, places=(), app=self.app, regions=regions)
-        return self._engine.trace(question)
+        query = replace(self.query, places=(), app=self.app, regions=regions)
+        return self._engine.trace(query)
 
     # -- back ----------------------------------------------------------------------------------
 
-    def _take(self, node: str, recipe: Recipe, found: Witnesses) -> None:
-        self._warnings += found.warnings
-        self._reasons += found.reasons
-        self._collect(node, recipe, found)
+    def _add_witnesses(self, node: str, recipe: Recipe, witnesses: Witnesses) -> None:
+        self._warnings += witnesses.warnings
+        self._reasons += witnesses.reasons
+        self._collect(node, recipe, witnesses)
 
-    def _of_source(self, node: str, place: Location) -> Answer:
+    def _trace_source_row(self, node: str, place: Location) -> Answer:
         if not self._is_kept(node):
-            return self._end()
+            return self._end_answer()
         user = next(link.dest for link in self._graph.links() if link.src == node)
         recipe = self._recipe(user)
-        source, file = source_with(recipe, place)
-        rows: Rows = [
+        source, file = find_source(recipe, place)
+        rows: SourceRows = [
             (source, file.path, np.array([self._ordinal(source, file, place)], np.uint64))
         ]
-        self._found[node] = recipe, {path: (of, ordinals) for of, path, ordinals in rows}
+        self._source_rows[node] = (
+            recipe,
+            {path: (row_source, ordinals) for row_source, path, ordinals in rows},
+        )
         start = self._group(node, recipe, rows)
-        answer = self._beyond([])
+        answer = self._trace_further([])
         return replace(
-            answer, start=(start,), groups=tuple(one for one in answer.groups if one.node != node)
+            answer,
+            start=(start,),
+            groups=tuple(group for group in answer.groups if group.node != node),
         )
 
-    def _beyond(self, start: Sequence[Group]) -> Answer:
+    def _trace_further(self, start: Sequence[Group]) -> Answer:
         """The answer with the rows of sources that are found, and what records they were."""
         regions = self._kept_regions()
         if not regions:
             return self._answer(start, self._back_groups(), self._reasons)
-        last = self._go_back(self._trace(regions))
-        answer = self._of_records(last, [])
-        ahead = self._back_groups()
+        last_trace = self._go_back(self._trace(regions))
+        answer = self._merge_answer(last_trace, [])
+        source_groups = self._back_groups()
         return replace(
             answer,
             start=tuple(start),
-            asked=self.question.places,
-            groups=(*ahead, *answer.groups),
+            asked=self.query.places,
+            groups=(*source_groups, *answer.groups),
         )
 
     def _go_back(self, traced: Trace) -> Trace:
@@ -186,58 +203,62 @@ class Crossing(DataFrameAnswers):
                 if self._is_new(rows.source, (rows.signed.tobytes(), rows.records)):
                     self._name_rows(rows)
             regions = self._kept_regions()
-            more = _together(traced.begun, regions)
+            more = _merge_regions(traced.begun, regions)
             if more == dict(traced.begun):
                 return traced
             traced = self._trace(more)
 
     def _is_new(self, node: str, rows: object) -> bool:
-        """Whether other rows of a node are to be asked about than in the round before."""
-        before, self._asked[node] = self._asked.get(node), rows
+        """Whether the rows of a node to trace differ from those of the round before."""
+        before, self._queried_rows[node] = self._queried_rows.get(node), rows
         return before != rows
 
     def _name_rows(self, rows: NamedRows) -> None:
-        shown = self.question.limit if self.question.texts else 0
+        shown = self.query.limit if self.query.texts else 0
         recipe = self._recipe(rows.frame)
         try:
-            found = trace_named(
+            named_witnesses = trace_named(
                 self.spark, recipe, rows.signed, records=rows.records, shown=shown, key=self.key
             )
         except RefusedError as problem:
-            label, why = self._names.label(rows.source), self._why(problem)
-            self._reasons.append(f"where the rows of {label} come from can't be told: {why}")
-            self._leave_out(rows.frame, why)
+            label, reason = self._names.label(rows.source), self._reason_text(problem)
+            self._reasons.append(f"where the rows of {label} come from can't be told: {reason}")
+            self._leave_out(rows.frame, reason)
             return
         self._ends.add(rows.source)
         label = self._names.label(rows.frame)
-        items = [Item(label, None, text) for text in found.texts[: self.question.limit]]
+        items = [Item(label, None, text) for text in named_witnesses.texts[: self.query.limit]]
         record = self._nodes[rows.frame]
-        self._frames[rows.frame] = self._grouped(record, found.witnesses.matched, items)
-        self._reasons += found.witnesses.reasons
-        self._warnings += found.witnesses.warnings
-        self._collect(rows.frame, recipe, found.witnesses)
+        self._dataframe_groups[rows.frame] = self._grouped(
+            record, named_witnesses.witnesses.matched, items
+        )
+        self._reasons += named_witnesses.witnesses.reasons
+        self._warnings += named_witnesses.witnesses.warnings
+        self._collect(rows.frame, recipe, named_witnesses.witnesses)
 
-    def _collect(self, frame: str, recipe: Recipe, found: Witnesses) -> None:
-        of_sources = sorted(found.rows.items(), key=lambda one: (one[0][0] is None, *one[0]))
+    def _collect(self, node_of_rows: str, recipe: Recipe, witnesses: Witnesses) -> None:
+        of_sources = sorted(witnesses.rows.items(), key=lambda item: (item[0][0] is None, *item[0]))
         for (place, path), ordinals in of_sources:
-            node = self._source_node(frame, recipe, place)
+            node = self._source_node(node_of_rows, recipe, place)
             source = None if place is None else recipe.sources[place]
-            _, of = self._found.setdefault(node, (recipe, {}))
-            _, known = of.get(path, (source, ordinals))
-            of[path] = source, np.union1d(known, ordinals)
+            _, rows_by_path = self._source_rows.setdefault(node, (recipe, {}))
+            _, earlier = rows_by_path.get(path, (source, ordinals))
+            rows_by_path[path] = source, np.union1d(earlier, ordinals)
 
     def _back_groups(self) -> list[Group]:
         """Rows of DataFrames and of sources, those that were records before others."""
-        nodes = sorted(self._found, key=lambda node: not self._is_kept(node))
+        nodes = sorted(self._source_rows, key=lambda node: not self._is_kept(node))
         # Small queries, which wait for Spark more than they compute; each with properties of Spark's own.
         with ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
-            asked = [pool.submit(in_thread(self.spark, self._found_group), node) for node in nodes]
-        return [*self._frames.values(), *(one.result() for one in asked)]
+            futures = [
+                pool.submit(in_thread(self.spark, self._source_group), node) for node in nodes
+            ]
+        return [*self._dataframe_groups.values(), *(future.result() for future in futures)]
 
-    def _found_group(self, node: str) -> Group:
-        recipe, of = self._found[node]
+    def _source_group(self, node: str) -> Group:
+        recipe, rows_by_path = self._source_rows[node]
         return self._group(
-            node, recipe, [(source, path, rows) for path, (source, rows) in of.items()]
+            node, recipe, [(source, path, rows) for path, (source, rows) in rows_by_path.items()]
         )
 
     def _is_kept(self, node: str) -> bool:
@@ -249,55 +270,55 @@ class Crossing(DataFrameAnswers):
         """Of the rows that are found those that were records, by space."""
         return {
             row_file_space(path): Region.from_positions(ordinals)
-            for node, (_, of) in self._found.items()
+            for node, (_, rows_by_path) in self._source_rows.items()
             if self._is_kept(node)
-            for path, (_, ordinals) in of.items()
+            for path, (_, ordinals) in rows_by_path.items()
         }
 
     # -- forth ---------------------------------------------------------------------------------
 
-    def _gone_on(self, start: list[Group], forth: ForwardAnswer) -> Answer:
-        if not forth.became:
-            return self._answer(start, list(forth.groups.values()), forth.reasons)
-        last = self._follow(self._trace(forth.became), forth)
-        answer = self._of_records(last, self._forth_groups(forth))
-        return replace(answer, start=tuple(start), asked=self.question.places)
+    def _continue_forward(self, start: list[Group], forward: ForwardAnswer) -> Answer:
+        if not forward.became:
+            return self._answer(start, list(forward.groups.values()), forward.reasons)
+        last_trace = self._follow(self._trace(forward.became), forward)
+        answer = self._merge_answer(last_trace, self._forth_groups(forward))
+        return replace(answer, start=tuple(start), asked=self.query.places)
 
-    def _follow(self, traced: Trace, forth: ForwardAnswer) -> Trace:
+    def _follow(self, traced: Trace, forward: ForwardAnswer) -> Trace:
         """Go on until nothing is reached any more; the last trace among records."""
         while True:
-            for kept in traced.kept_rows():
-                if not self._is_new(kept.source, dict(kept.rows)):
+            for kept_rows in traced.kept_rows():
+                if not self._is_new(kept_rows.source, dict(kept_rows.rows)):
                     continue
-                rows = self._made_of([kept.source], kept_in(kept), forth)
+                rows = self._output_rows([kept_rows.source], select_kept_rows(kept_rows), forward)
                 if rows:
-                    self._ends.add(kept.sink)
-                    self._kept[kept.source] = rows[0]
-            more = _together(traced.begun, forth.became)
+                    self._ends.add(kept_rows.sink)
+                    self._kept_groups[kept_rows.source] = rows[0]
+            more = _merge_regions(traced.begun, forward.became)
             if more == dict(traced.begun):
                 return traced
             traced = self._trace(more)
 
-    def _forth_groups(self, forth: ForwardAnswer) -> list[Group]:
+    def _forth_groups(self, forward: ForwardAnswer) -> list[Group]:
         """Rows that records became, and the output rows that were made of them."""
-        self._reasons += forth.reasons
-        return [*self._kept.values(), *forth.groups.values()]
+        self._reasons += forward.reasons
+        return [*self._kept_groups.values(), *forward.groups.values()]
 
 
-def kept_in(kept: KeptRows) -> RowsOf:
+def select_kept_rows(kept_rows: KeptRows) -> RowSelector:
     """What says of a recipe that reads kept rows which of its sources' rows they are."""
 
-    def rows_of(recipe: Recipe, _: str) -> Rows:
+    def rows_of(recipe: Recipe, _: str) -> SourceRows:
         return [
-            (source, file.path, kept.rows[file.path].positions())
+            (source, file.path, kept_rows.rows[file.path].positions())
             for source in recipe.sources
             for file in source.files
-            if file.path in kept.rows
+            if file.path in kept_rows.rows
         ]
 
     return rows_of
 
 
-def _together(one: Regions, other: Regions) -> dict[str, Region]:
-    spaces = {**one, **other}
-    return {space: one.get(space, Region()) | other.get(space, Region()) for space in spaces}
+def _merge_regions(first: RegionsBySpace, second: RegionsBySpace) -> dict[str, Region]:
+    spaces = {**first, **second}
+    return {space: first.get(space, Region()) | second.get(space, Region()) for space in spaces}

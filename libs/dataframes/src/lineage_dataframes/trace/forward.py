@@ -1,6 +1,6 @@
 """Tracing rows of sources forward to the output rows that were made from them.
 
-The queries are those of tracing back, asked from the other end: of each group's input, which keys do rows
+The queries are those of tracing back, run from the other end: in each group's input, which keys do rows
 have that were made from the given ones? The rows that name such a group, or a given row itself, are affected.
 """
 
@@ -17,12 +17,12 @@ from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Aggregate, Join, PythonRows, Scan, Window
 from lineage_dataframes.errors import RefusedError, TiedError
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.rewrite.built import Leaf, NamedQuery
 from lineage_dataframes.rewrite.expressions import columns_in, matched_by
 from lineage_dataframes.rewrite.functions import Runnable, register, runnable
 from lineage_dataframes.rewrite.group_keys import COARSE_GROUPS, key_terms, recomputable_keys
+from lineage_dataframes.rewrite.group_queries import build_inputs
 from lineage_dataframes.rewrite.keys import arrow_types, distinct, has_key, matches_key
-from lineage_dataframes.rewrite.stages import build_inputs
+from lineage_dataframes.rewrite.named_query import Leaf, NamedQuery
 from lineage_dataframes.rewrite.windows import (
     is_running,
     reads_some_rows,
@@ -30,17 +30,17 @@ from lineage_dataframes.rewrite.windows import (
     window_rank,
 )
 from lineage_dataframes.sources.jdbc import live_warnings
-from lineage_dataframes.sources.unknown import UNKNOWN
+from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.sources.views import files_of
 from lineage_dataframes.spark import literals
-from lineage_dataframes.trace.backward import NOT_KNOWN
-from lineage_dataframes.trace.session import run, trace_session
+from lineage_dataframes.trace.backward import UNKNOWN_CHOICE
+from lineage_dataframes.trace.session import run_query, trace_session
 
-EQUAL_ROWS = "equal rows, of which some were made from others, became records of an RDD"
+EQUAL_RECORDS = "equal rows, of which some were made from others, became records of an RDD"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ForwardRows:
     """Output rows that were made from given rows of sources; ``columns``: their names.
 
     ``exact``: just these; else ``reasons`` say why they may be too many (never too few). Rows have `UNKNOWN` in
@@ -67,12 +67,12 @@ def trace_forward(
     recipe: Recipe,
     rows: Mapping[str, Sequence[int]],
     key: str | None = None,
-) -> Outcome:
+) -> ForwardRows:
     """The output rows that were made from rows of sources.
 
     Args:
         spark: any session; the trace runs in a new one beside it.
-        recipe: noted when the job ran.
+        recipe: recorded when the job ran.
         rows: by file (its address as in the recipe's sources), ordinals of rows from 0.
         key: of the recipe's Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
@@ -81,8 +81,8 @@ def trace_forward(
         ChangedSourceError: a source is not what it was.
         FunctionsKeyError: the key can't be used.
     """
-    known = {path for source in recipe.sources for path in files_of(source)}
-    unknown = set(rows) - known
+    source_files = {path for source in recipe.sources for path in files_of(source)}
+    unknown = set(rows) - source_files
     if unknown:
         raise RefusedError(f"the job read no file {min(unknown)}")
     code = runnable(spark, recipe, key)
@@ -99,7 +99,7 @@ class _Forward:
     rows: Mapping[str, Sequence[int]]
     reasons: list[str] = field(default_factory=list)
 
-    def outcome(self, code: Runnable) -> Outcome:
+    def outcome(self, code: Runnable) -> ForwardRows:
         """The rows of the output that were made from the given rows."""
         builder, built = self._output()
         try:
@@ -107,7 +107,7 @@ class _Forward:
         except TiedError:
             builder = Builder(self.recipe, tied=True)
             built = builder.build(len(self.recipe.plan) - 1, ids=True, top=True)
-            self.reasons.append(NOT_KNOWN)
+            self.reasons.append(UNKNOWN_CHOICE)
             return self._outcome(code, builder, built)
 
     def _output(self) -> tuple[Builder, NamedQuery]:
@@ -120,58 +120,64 @@ class _Forward:
                 return builder, built
         except RefusedError:
             pass
-        self.reasons.append(NOT_KNOWN)
+        self.reasons.append(UNKNOWN_CHOICE)
         builder = Builder(self.recipe)
         return builder, builder.build(top, ids=True, top=True)
 
-    def _outcome(self, code: Runnable, builder: Builder, built: NamedQuery) -> Outcome:
-        listed = ", ".join(f"c{one.id}" for one in self.recipe.columns)
-        condition = self.affected(builder, built)
-        many = literals.any_of([f"{leaf.columns[0]} IS NOT NULL" for leaf in self.stand_ins(built)])
-        select = f"SELECT {listed}, {many} AS many{_doubts(built)} FROM {built.name} AS r WHERE {condition}"
-        found = self._told(built, run(self.session, builder, select))
-        if any(found["many"].to_pylist()):
+    def _outcome(self, code: Runnable, builder: Builder, built: NamedQuery) -> ForwardRows:
+        select_list = ", ".join(f"c{column.id}" for column in self.recipe.columns)
+        condition = self.affected_condition(builder, built)
+        is_stand_in = literals.any_of(
+            [f"{leaf.columns[0]} IS NOT NULL" for leaf in self.stand_ins(built)]
+        )
+        select = f"SELECT {select_list}, {is_stand_in} AS many{_inexact_columns(built)} FROM {built.name} AS r WHERE {condition}"
+        rows = self._without_inexact_columns(built, run_query(self.session, builder, select))
+        if any(rows["many"].to_pylist()):
             names = [self.recipe.plan[leaf.of] for leaf in self.stand_ins(built)]
-            said = "; ".join(
-                f"{one.name}, {one.why}" for one in names if isinstance(one, PythonRows)
+            causes = "; ".join(
+                f"{stand_in.name}, {stand_in.why}"
+                for stand_in in names
+                if isinstance(stand_in, PythonRows)
             )
-            raise RefusedError(f"any row of the output may have been made from it by {said}")
-        found = found.drop_columns(["many"])
+            raise RefusedError(f"any row of the output may have been made from it by {causes}")
+        rows = rows.drop_columns(["many"])
         if self.recipe.names_rows:
-            self._look_for_equals(builder, built, found)
-        unknown = [one.id in built.unknown for one in self.recipe.columns]
-        held = [
-            [UNKNOWN] * found.num_rows if not_known else column.to_pylist()
-            for column, not_known in zip(found.columns, unknown, strict=True)
+            self._check_shared_names(builder, built, rows)
+        unknown = [column.id in built.unknown for column in self.recipe.columns]
+        column_values = [
+            [UNKNOWN] * rows.num_rows if not_known else column.to_pylist()
+            for column, not_known in zip(rows.columns, unknown, strict=True)
         ]
-        values = tuple(zip(*held, strict=True))
+        values = tuple(zip(*column_values, strict=True))
         self.reasons += live_warnings(self.recipe)
         if self.recipe.output.limit is not None:
             self.reasons.append(f"the program was given {self.recipe.output.limit} rows at most")
-        columns = tuple(one.name for one in self.recipe.columns)
+        columns = tuple(column.name for column in self.recipe.columns)
         hidden = ", ".join(
-            one for one, not_known in zip(columns, unknown, strict=True) if not_known
+            column_name
+            for column_name, not_known in zip(columns, unknown, strict=True)
+            if not_known
         )
         warnings = (f"values are unknown, for they can't be computed anew: {hidden}", *code.why)
         reasons = code.widened(tuple(dict.fromkeys(self.reasons)))
-        return Outcome(columns, values, reasons, warnings if hidden else ())
+        return ForwardRows(columns, values, reasons, warnings if hidden else ())
 
-    def _look_for_equals(self, builder: Builder, built: NamedQuery, found: pa.Table) -> None:
-        """Rows that share their name with affected ones: what was made of these can't be told apart."""
+    def _check_shared_names(self, builder: Builder, built: NamedQuery, rows: pa.Table) -> None:
+        """Rows that share their name with affected ones: what was made of these can't be distinguished."""
         name = f"c{self.recipe.columns[-1].id}"
-        names = distinct(found.select([name]))
-        find_common_subplans = has_key(self.session, "lineage_rows", [name], names)
-        count = f"SELECT count(1) AS n FROM {built.name} AS r WHERE {find_common_subplans}"
-        if run(self.session, builder, count)["n"][0].as_py() > found.num_rows:
-            self.reasons.append(EQUAL_ROWS)
+        names = distinct(rows.select([name]))
+        has_name = has_key(self.session, "lineage_rows", [name], names)
+        count = f"SELECT count(1) AS n FROM {built.name} AS r WHERE {has_name}"
+        if run_query(self.session, builder, count)["n"][0].as_py() > rows.num_rows:
+            self.reasons.append(EQUAL_RECORDS)
 
-    def _told(self, built: NamedQuery, found: pa.Table) -> pa.Table:
+    def _without_inexact_columns(self, built: NamedQuery, rows: pa.Table) -> pa.Table:
         """The rows without the columns that say of which ones witnesses may be too many."""
-        doubts = [leaf for leaf in built.leaves if leaf.doubt]
-        for leaf in doubts:
-            if found[leaf.columns[0]].null_count < found.num_rows:
-                self.reasons.append(leaf.doubt)
-        return found.drop_columns([leaf.columns[0] for leaf in doubts])
+        inexact_leaves = [leaf for leaf in built.leaves if leaf.inexact_reason]
+        for leaf in inexact_leaves:
+            if rows[leaf.columns[0]].null_count < rows.num_rows:
+                self.reasons.append(leaf.inexact_reason)
+        return rows.drop_columns([leaf.columns[0] for leaf in inexact_leaves])
 
     def stand_ins(self, built: NamedQuery) -> list[Leaf]:
         """What marks rows that stand for unknown many."""
@@ -182,13 +188,17 @@ class _Forward:
             if isinstance(plan[leaf.of], PythonRows) and not leaf.subquery
         ]
 
-    def affected(self, builder: Builder, built: NamedQuery) -> str:
+    def affected_condition(self, builder: Builder, built: NamedQuery) -> str:
         """The condition for rows of ``built`` that were made from the given rows."""
         return literals.any_of(
-            [self._of_leaf(builder, leaf) for leaf in built.leaves if not leaf.doubt]
+            [
+                self._leaf_condition(builder, leaf)
+                for leaf in built.leaves
+                if not leaf.inexact_reason
+            ]
         )
 
-    def _of_leaf(self, builder: Builder, leaf: Leaf) -> str:
+    def _leaf_condition(self, builder: Builder, leaf: Leaf) -> str:
         node = self.recipe.plan[leaf.of]
         if isinstance(node, Scan) and not leaf.subquery:
             files = set(files_of(self.recipe.sources[node.source]))
@@ -205,32 +215,38 @@ class _Forward:
         inner = Builder(self.recipe)
         if leaf.subquery:
             below = inner.build(leaf.of, ids=True)
-            table = self._keys(inner, below, below.name, ["true"])
+            table = self._affected_keys(inner, below, below.name, ["true"])
             return leaf.columns[0] if table.num_rows else "false"
         if isinstance(node, Aggregate):
             below = inner.build(node.input, ids=True)
-            known = recomputable_keys(node, below)
-            if len(known) < len(node.keys):
+            known_keys = recomputable_keys(node, below)
+            if len(known_keys) < len(node.keys):
                 self.reasons.append(COARSE_GROUPS)
-            terms = key_terms(inner.text(), known, below)
-            return self._named(leaf, self._keys(inner, below, below.name, terms))
+            terms = key_terms(inner.writer(), known_keys, below)
+            return self._group_condition(leaf, self._affected_keys(inner, below, below.name, terms))
         if isinstance(node, Window):
-            return self._window(inner, leaf, node)
+            return self._window_condition(inner, leaf, node)
         if isinstance(node, PythonRows):
             inputs = build_inputs(inner, node)
-            had = any(self._keys(inner, one, one.name, ["true"]).num_rows for one in inputs)
-            return leaf.columns[0] if had else "false"
+            has_affected_rows = any(
+                self._affected_keys(inner, query, query.name, ["true"]).num_rows for query in inputs
+            )
+            return leaf.columns[0] if has_affected_rows else "false"
         assert isinstance(node, Join)
-        return self._matched(inner, leaf, node)
+        return self._match_condition(inner, leaf, node)
 
-    def _keys(self, builder: Builder, below: NamedQuery, of: str, terms: list[str]) -> pa.Table:
+    def _affected_keys(
+        self, builder: Builder, below: NamedQuery, relation: str, terms: list[str]
+    ) -> pa.Table:
         """The distinct values of ``terms`` among the affected rows; without terms, a row if there are any."""
-        condition = self.affected(builder, below)
-        listed = ", ".join(f"{term} AS k{n}" for n, term in enumerate(terms or ["true"]))
-        select = f"SELECT DISTINCT {listed}{_doubts(below)} FROM {of} AS r WHERE {condition}"
-        return distinct(self._told(below, run(self.session, builder, select)))
+        condition = self.affected_condition(builder, below)
+        select_list = ", ".join(f"{term} AS k{n}" for n, term in enumerate(terms or ["true"]))
+        select = f"SELECT DISTINCT {select_list}{_inexact_columns(below)} FROM {relation} AS r WHERE {condition}"
+        return distinct(
+            self._without_inexact_columns(below, run_query(self.session, builder, select))
+        )
 
-    def _named(self, leaf: Leaf, keys: pa.Table, *, from_rank: bool = False) -> str:
+    def _group_condition(self, leaf: Leaf, keys: pa.Table, *, from_rank: bool = False) -> str:
         """The condition that a row names one of the groups; ``from_rank``: the last key is the least."""
         names = list(leaf.columns[1:])
         if not names:
@@ -238,37 +254,41 @@ class _Forward:
         if literals.FLOATING_TYPES & set(arrow_types(keys)):
             self.reasons.append("rows are grouped by numbers that are compared with a tolerance")
         view = f"lineage_keys_{leaf.of}"
-        return has_key(self.session, view, names, keys, last=">=" if from_rank else "<=>")
+        return has_key(self.session, view, names, keys, last_operator=">=" if from_rank else "<=>")
 
-    def _window(self, inner: Builder, leaf: Leaf, node: Window) -> str:
+    def _window_condition(self, inner: Builder, leaf: Leaf, node: Window) -> str:
         below = inner.build(node.input, ids=True)
-        terms = [inner.text().of(one) for one in window_functions(node)[0].partition]
+        terms = [inner.writer().of(term) for term in window_functions(node)[0].partition]
         if not is_running(node):
             if reads_some_rows(node):
                 self.reasons.append("a window function looks at some rows of its partition")
-            return self._named(leaf, self._keys(inner, below, below.name, terms))
-        ranked = f"(SELECT *, {window_rank(inner.text(), node)} AS lineage_rank FROM {below.name})"
-        keys = self._keys(inner, below, ranked, [*terms, "lineage_rank"])
+            return self._group_condition(leaf, self._affected_keys(inner, below, below.name, terms))
+        ranked = (
+            f"(SELECT *, {window_rank(inner.writer(), node)} AS lineage_rank FROM {below.name})"
+        )
+        keys = self._affected_keys(inner, below, ranked, [*terms, "lineage_rank"])
         names = keys.column_names
         least = keys.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "min")])
         least = least.select([*names[:-1], f"{names[-1]}_min"]).rename_columns(names)
-        return self._named(leaf, least, from_rank=True)
+        return self._group_condition(leaf, least, from_rank=True)
 
-    def _matched(self, inner: Builder, leaf: Leaf, node: Join) -> str:
+    def _match_condition(self, inner: Builder, leaf: Leaf, node: Join) -> str:
         """Left rows whose match is affected: the join's condition with the right row's values."""
         below = inner.build(node.right, ids=True)
-        left = matched_by(self.recipe, node)
-        read = set() if node.condition is None else columns_in(node.condition)
-        right = sorted(read - set(left))
-        keys = self._keys(inner, below, below.name, [f"c{one}" for one in right])
-        if node.condition is None or not right:
+        left_columns = matched_by(self.recipe, node)
+        condition_columns = set() if node.condition is None else columns_in(node.condition)
+        right_columns = sorted(condition_columns - set(left_columns))
+        keys = self._affected_keys(
+            inner, below, below.name, [f"c{column_id}" for column_id in right_columns]
+        )
+        if node.condition is None or not right_columns:
             return leaf.columns[0] if keys.num_rows else "false"
-        names = dict(zip(left, leaf.columns[1:], strict=True))
+        names = dict(zip(left_columns, leaf.columns[1:], strict=True))
         outer, view = Builder(self.recipe), f"lineage_keys_{leaf.of}"
-        found = matches_key(self.session, view, outer, node.condition, right, keys, names)
-        return f"({leaf.columns[0]} AND {found})"
+        matches = matches_key(self.session, view, outer, node.condition, right_columns, keys, names)
+        return f"({leaf.columns[0]} AND {matches})"
 
 
-def _doubts(built: NamedQuery) -> str:
+def _inexact_columns(built: NamedQuery) -> str:
     """The columns that say of which rows witnesses may be too many, to be selected beside others."""
-    return "".join(f", {leaf.columns[0]}" for leaf in built.leaves if leaf.doubt)
+    return "".join(f", {leaf.columns[0]}" for leaf in built.leaves if leaf.inexact_reason)

@@ -27,52 +27,52 @@ from lineage_dataframes.spark import literals
 GivenRow = Sequence[Any] | Mapping[str, Any]
 """What stands for a row: see above. Rows of pandas are taken, too."""
 
-FORMS = "a row is a Row, a dictionary, a row of pandas, a tuple or a list"
+ROW_FORMS = "a row is a Row, a dictionary, a row of pandas, a tuple or a list"
 
 
 @dataclass(frozen=True)
-class Placed:
+class RowValues:
     """The values of a row by the places of their columns.
 
-    ``loose``: NaN may stand for NULL, as it does in pandas. ``whole``: the row has all columns.
+    ``nan_is_null``: NaN may stand for NULL, as it does in pandas. ``has_all_columns``: of the output.
     """
 
     values: Mapping[int, Any]
-    loose: bool
-    whole: bool
+    nan_is_null: bool
+    has_all_columns: bool
 
 
-def placed(row: Any, names: Sequence[str], of: str = "the output") -> Placed:
-    """The values of a row of columns that are called ``names``; ``of``: what has them, for errors.
+def row_values(row: Any, names: Sequence[str], owner: str = "the output") -> RowValues:
+    """The values of a row of columns that are called ``names``; ``owner``: what has them, for errors.
 
     Raises:
         RowError: it names other columns, or one of several of a name; it has no names and not as many values.
     """
-    found = _named(row)
-    if found is None:
+    names_and_values = _names_and_values(row)
+    if names_and_values is None:
         if isinstance(row, str | bytes) or not isinstance(row, Sequence | np.ndarray):
-            raise RowError(f"{type(row).__name__} is no row: {FORMS}")
+            raise RowError(f"{type(row).__name__} is no row: {ROW_FORMS}")
         values = list(row)
         if len(values) != len(names):
-            raise RowError(f"{of} has {len(names)} columns, not {len(values)}")
-        return Placed(dict(enumerate(values)), isinstance(row, np.ndarray), whole=True)
-    given, values, loose = found
-    if given == list(names):
+            raise RowError(f"{owner} has {len(names)} columns, not {len(values)}")
+        return RowValues(dict(enumerate(values)), isinstance(row, np.ndarray), has_all_columns=True)
+    given_names, values, loose = names_and_values
+    if given_names == list(names):
         # Also where several columns have one name.
-        return Placed(dict(enumerate(values)), loose, whole=True)
-    if not given:
+        return RowValues(dict(enumerate(values)), loose, has_all_columns=True)
+    if not given_names:
         raise RowError(f"the row has no columns; there are {', '.join(names)}")
     by_place: dict[int, Any] = {}
-    for name, value in zip(given, values, strict=True):
+    for name, value in zip(given_names, values, strict=True):
         place = column_index(names, name)
         if place in by_place:
             raise RowError(f"the row has column {names[place]!r} twice")
         by_place[place] = value
-    return Placed(by_place, loose, whole=len(by_place) == len(names))
+    return RowValues(by_place, loose, has_all_columns=len(by_place) == len(names))
 
 
-def _named(row: Any) -> tuple[list[Any], list[Any], bool] | None:
-    """The names and values of a row that has names, and whether it is `Placed.loose`."""
+def _names_and_values(row: Any) -> tuple[list[Any], list[Any], bool] | None:
+    """The names and values of a row that has names, and whether it is `RowValues.nan_is_null`."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(row, pandas.Series):
         return list(row.index), [row.iloc[place] for place in range(len(row))], True
@@ -87,13 +87,13 @@ def _named(row: Any) -> tuple[list[Any], list[Any], bool] | None:
 
 
 @dataclass
-class Matching:
-    """The conditions that a row has some values; ``left``: the columns whose values can't be compared."""
+class RowConditions:
+    """The conditions that a row has some values; ``not_compared``: the columns whose values can't be compared."""
 
     session: SparkSession
-    loose: bool
+    nan_is_null: bool
     terms: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
 
     def add(self, column: NamedColumn, value: Any) -> None:
         """A column has a value; of a struct, its fields.
@@ -104,9 +104,9 @@ class Matching:
         if column.kind.startswith("struct<`"):
             self._add_struct(column, value)
         elif not literals.comparable(column.kind):
-            self.left.append(column.name)
+            self.not_compared.append(column.name)
         else:
-            self.terms.append(self._same(column, value))
+            self.terms.append(self._value_condition(column, value))
 
     def _add_struct(self, column: NamedColumn, value: Any) -> None:
         if value is None:
@@ -114,72 +114,78 @@ class Matching:
             return
         self.terms.append(f"{column.text} IS NOT NULL")
         fields = struct_fields(column.kind)
-        inner = placed(value, [name for name, _ in fields], column.name)
-        for place, held in inner.values.items():
+        inner = row_values(value, [name for name, _ in fields], column.name)
+        for place, field_value in inner.values.items():
             name, kind = fields[place]
             text = f"{column.text}.{literals.quoted_name(name)}"
-            self.add(NamedColumn(f"{column.name}.{name}", text, kind), held)
+            self.add(NamedColumn(f"{column.name}.{name}", text, kind), field_value)
 
-    def _same(self, column: NamedColumn, value: Any) -> str:
+    def _value_condition(self, column: NamedColumn, value: Any) -> str:
         if isinstance(value, str) and not column.kind.startswith("string"):
             value = parse_value(self.session, str(value), column)
-        found = to_column_value(value, column.kind, column.name)
-        if isinstance(found, WallClock) and column.kind == "timestamp":
+        typed_value = to_column_value(value, column.kind, column.name)
+        if isinstance(typed_value, WallClock) and column.kind == "timestamp":
             # Where clocks are put back, the same time comes twice. Spark takes a comparison with a time without zone
             # for one with the earlier of the two.
-            whole, dot, micros = found.isoformat(" ").partition(".")
-            shown = f"{whole}{dot}{micros.rstrip('0')}"
+            seconds, dot, micros = typed_value.isoformat(" ").partition(".")
+            shown = f"{seconds}{dot}{micros.rstrip('0')}"
             return f"CAST({column.text} AS STRING) <=> {literals.string_constant(shown)}"
-        if isinstance(found, float) and column.kind in INTEGER_BITS:
-            return f"CAST({column.text} AS DOUBLE) <=> {literals.constant(found, 'double')}"
-        same = literals.value_condition(column.text, found, column.kind)
-        if self.loose and isinstance(found, float) and math.isnan(found):
-            return literals.any_of([same, f"{column.text} IS NULL"])
-        return same
+        if isinstance(typed_value, float) and column.kind in INTEGER_BITS:
+            return f"CAST({column.text} AS DOUBLE) <=> {literals.constant(typed_value, 'double')}"
+        is_equal = literals.value_condition(column.text, typed_value, column.kind)
+        if self.nan_is_null and isinstance(typed_value, float) and math.isnan(typed_value):
+            return literals.any_of([is_equal, f"{column.text} IS NULL"])
+        return is_equal
 
 
 @dataclass
-class Asked:
-    """Rows that are asked for, each with the conditions that a row of the output is it.
+class RequestedRows:
+    """Requested rows, each with the conditions that a row of the output is that row.
 
     ``missing``: those that the output does not have, as text. ``reasons``: why rows that were found may be others.
     """
 
-    rows: Sequence[Placed]
-    matching: list[Matching] = field(default_factory=list)
+    rows: Sequence[RowValues]
+    conditions: list[RowConditions] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
     @property
-    def _many(self) -> Counter[str]:
+    def _count_by_condition(self) -> Counter[str]:
         """How many of the rows have a condition: they differ in nothing that can be compared."""
-        return Counter(literals.all_of(one.terms) for one in self.matching)
+        return Counter(literals.all_of(row_conditions.terms) for row_conditions in self.conditions)
 
     @property
     def condition(self) -> str:
         """That a row is one of them."""
-        return literals.any_of(list(self._many))
+        return literals.any_of(list(self._count_by_condition))
 
     @property
     def marks(self) -> list[str]:
         """Columns that say which of several conditions a row fulfils."""
-        many = self._many
-        return [f"{one} AS m{n}" for n, one in enumerate(many)] if len(many) > 1 else []
+        many = self._count_by_condition
+        return [f"{condition} AS m{n}" for n, condition in enumerate(many)] if len(many) > 1 else []
 
-    def count(self, table: pa.Table, what: str) -> None:
-        """See which rows of the output have been found, with `marks`; ``what`` they are, for people."""
-        many = self._many
-        found = [table.num_rows]
-        if len(many) > 1:
-            found = [pc.sum(table[f"m{n}"]).as_py() or 0 for n in range(len(many))]
-        there = dict(zip(many, found, strict=True))
-        for row, matching in zip(self.rows, self.matching, strict=True):
-            one = literals.all_of(matching.terms)
-            left = f" (not compared: {', '.join(matching.left)})" if matching.left else ""
-            if not there[one]:
+    def check_counts(self, table: pa.Table, subject: str) -> None:
+        """See which rows of the output have been found, with `marks`; ``subject`` they are, for people."""
+        requested_counts = self._count_by_condition
+        counts = [table.num_rows]
+        if len(requested_counts) > 1:
+            counts = [pc.sum(table[f"m{n}"]).as_py() or 0 for n in range(len(requested_counts))]
+        found_counts = dict(zip(requested_counts, counts, strict=True))
+        for row, conditions in zip(self.rows, self.conditions, strict=True):
+            condition = literals.all_of(conditions.terms)
+            remark = (
+                f" (not compared: {', '.join(conditions.not_compared)})"
+                if conditions.not_compared
+                else ""
+            )
+            if not found_counts[condition]:
                 self.missing.append(", ".join(f"{value!r}" for value in row.values.values()))
-            elif there[one] > many[one]:
-                self.reasons.append(f"{there[one]} {what} have these values{left}")
-            elif left and not row.whole:
+            elif found_counts[condition] > requested_counts[condition]:
+                self.reasons.append(
+                    f"{found_counts[condition]} {subject} have these values{remark}"
+                )
+            elif remark and not row.has_all_columns:
                 # Whole rows are taken for rows of the output.
-                self.reasons.append(f"the row may be another than the one that is meant{left}")
+                self.reasons.append(f"the row may be another than the one that is meant{remark}")

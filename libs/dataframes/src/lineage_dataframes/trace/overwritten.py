@@ -1,4 +1,4 @@
-"""Files that are not any more what a job read or wrote: told before Spark starts, or traced over as they are now."""
+"""Files that are no longer what a job read or wrote: reported before Spark starts, or traced over as they are now."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.recipe.document import HIVE_TEXT, File, Recipe, Source
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError
-from lineage_dataframes.sources.changed import Change, local_changes, local_path, time_text
+from lineage_dataframes.sources.file_changes import Change, local_changes, local_path, time_text
 from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_query.answers import Answer, Group
 from lineage_query.engine import TraceQuery
@@ -23,45 +23,45 @@ from lineage_store.paths import FileState, canonical, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
-AS_NOW = frozenset({"parquet", "orc", "csv", "json", "text", HIVE_TEXT})
+AS_NOW_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", HIVE_TEXT})
 """Formats of sources that may be read as they are now: files that say all of themselves."""
-OFFERED = "--as-now (as_now over HTTP and in programs) traces over the files as they are now, and says so in the answer"
-NO_OTHER_WAY = "run the job again to trace what it makes now"
+AS_NOW_HINT = "--as-now (as_now over HTTP and in programs) traces over the files as they are now, and says so in the answer"
+RERUN_HINT = "run the job again to trace what it makes now"
 
 
-def check_before(
-    store: GraphStore, reader: RowReader, question: TraceQuery, noted: RecipePlace
+def check_files_of_query(
+    store: GraphStore, reader: RowReader, query: TraceQuery, recipe_place: RecipePlace
 ) -> None:
     """See, before Spark starts, that the files which a question needs are what they were, as far as this machine has them.
 
     Raises:
-        ChangedSourceError: they are not; it says which, since which application, and what can be asked instead.
+        ChangedSourceError: they are not; the message says which, since which application, and which query is possible instead.
         ForbiddenRowsError: a file may not be read.
         RefusedError: a recipe names files by patterns.
     """
-    graph = store.graph(noted.app)
-    told = _Told(store, reader, noted.app)
-    if question.direction is Direction.BACKWARD:
-        users: Sequence[str] = noted.nodes
-        if noted.valued is None:
-            told.check_output(graph, noted, question)
+    graph = store.graph(recipe_place.app)
+    report = _ChangeReport(store, reader, recipe_place.app)
+    if query.direction is Direction.BACKWARD:
+        nodes: Sequence[str] = recipe_place.nodes
+        if recipe_place.valued is None:
+            report.check_output(graph, recipe_place, query)
     else:
-        users = _users(graph, noted.nodes)
-    told.check_sources(graph, users, question)
+        nodes = _users(graph, recipe_place.nodes)
+    report.check_sources(graph, nodes, query)
 
 
-def check_through(
-    store: GraphStore, reader: RowReader, question: TraceQuery, traced: Trace
+def check_files_of_trace(
+    store: GraphStore, reader: RowReader, query: TraceQuery, traced: Trace
 ) -> None:
-    """As :func:`check_before`, for a trace of records that goes on through DataFrames; raises the same."""
+    """As :func:`check_files_of_query`, for a trace of records that goes on through DataFrames; raises the same."""
     if traced.beside:
-        # What records tell is told in any case.
+        # The trace of records is answered in any case.
         return
-    if question.direction is Direction.BACKWARD:
-        users: Sequence[str] = [one.frame for one in traced.named_rows()]
+    if query.direction is Direction.BACKWARD:
+        nodes: Sequence[str] = [named_rows.frame for named_rows in traced.named_rows()]
     else:
-        users = _users(traced.graph, [one.source for one in traced.kept_rows()])
-    _Told(store, reader, traced.app).check_sources(traced.graph, users, question)
+        nodes = _users(traced.graph, [kept_rows.source for kept_rows in traced.kept_rows()])
+    _ChangeReport(store, reader, traced.app).check_sources(traced.graph, nodes, query)
 
 
 def _users(graph: FlowGraph, sources: Sequence[str]) -> Sequence[str]:
@@ -69,75 +69,83 @@ def _users(graph: FlowGraph, sources: Sequence[str]) -> Sequence[str]:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _ChangeReport:
     """Says what became of the files of one application."""
 
     store: GraphStore
     reader: RowReader
     app: str
 
-    def check_sources(self, graph: FlowGraph, users: Sequence[str], question: TraceQuery) -> None:
+    def check_sources(self, graph: FlowGraph, nodes: Sequence[str], query: TraceQuery) -> None:
         """See that one of some outputs can be computed anew from its sources, at least."""
         refused: list[ChangedSourceError] = []
-        for node in users:
+        for node in nodes:
             recipe = read_recipe(graph, node)
             if recipe is None:
                 return
             check_files_allowed(recipe, self.reader)
-            problem = self._problem(recipe, question)
+            problem = self._source_change(recipe, query)
             if problem is None:
                 return
             refused.append(problem)
         if refused:
             raise refused[0]
 
-    def _problem(self, recipe: Recipe, question: TraceQuery) -> ChangedSourceError | None:
-        changes = [one for source in recipe.sources for one in local_changes(source)[0]]
+    def _source_change(self, recipe: Recipe, query: TraceQuery) -> ChangedSourceError | None:
+        changes = [change for source in recipe.sources for change in local_changes(source)[0]]
         if not changes:
             return None
         try:
-            as_now(recipe)
+            current_recipe(recipe)
         except ChangedSourceError:
-            way = NO_OTHER_WAY
+            hint = RERUN_HINT
         else:
-            if question.as_now:
+            if query.as_now:
                 return None
-            way = OFFERED
+            hint = AS_NOW_HINT
         more = f" (and {len(changes) - 1:,} more of its sources' files)" if changes[1:] else ""
-        return ChangedSourceError(f"{changes[0].said}{more}; {self._who(self.app)} read it; {way}")
+        return ChangedSourceError(
+            f"{changes[0].message}{more}; {self._application_text(self.app)} read it; {hint}"
+        )
 
-    def check_output(self, graph: FlowGraph, noted: RecipePlace, question: TraceQuery) -> None:
-        """See that the file of a row that is asked for is what was written."""
-        node = noted.nodes[0]
+    def check_output(self, graph: FlowGraph, recipe_place: RecipePlace, query: TraceQuery) -> None:
+        """See that the file of a requested row is what was written."""
+        node = recipe_place.nodes[0]
         recipe = read_recipe(graph, node)
         if recipe is None:
             return
         check_files_allowed(recipe, self.reader)
-        wanted = canonical(noted.location.path)
-        files = tuple(file for file in recipe.output.files if canonical(file.path) == wanted)
+        path = canonical(recipe_place.location.path)
+        files = tuple(file for file in recipe.output.files if canonical(file.path) == path)
         changes, _ = local_changes(_as_source(files, recipe.output.format))
         for change in changes:
-            who = self._who(self.app)
+            who = self._application_text(self.app)
             if change.gone:
                 raise ChangedSourceError(
-                    f"{plain_path(change.file.path)} is gone: {who} wrote it{self._replaced(graph, node)}; the "
+                    f"{plain_path(change.file.path)} is gone: {who} wrote it{self._replacement_text(graph, node)}; the "
                     f"rows that it held are asked for by values: lineage back '{node}#COLUMN=VALUE' --app {self.app}"
                 )
-            if not question.as_now:
-                raise ChangedSourceError(f"{change.said}; {who} wrote it; {OFFERED}")
+            if not query.as_now:
+                raise ChangedSourceError(f"{change.message}; {who} wrote it; {AS_NOW_HINT}")
 
-    def _replaced(self, graph: FlowGraph, node: str) -> str:
+    def _replacement_text(self, graph: FlowGraph, node: str) -> str:
         """Who has written to the output since, and what there is of that."""
-        record = next(one for one in graph.nodes() if one.node == node)
-        for app, later, file in self._later(record):
-            who = "a later write of it" if app == self.app else f"a write of {self._who(app)}"
+        record = next(
+            record_of_node for record_of_node in graph.nodes() if record_of_node.node == node
+        )
+        for app, later, file in self._later_writes(record):
+            who = (
+                "a later write of it"
+                if app == self.app
+                else f"a write of {self._application_text(app)}"
+            )
             return (
                 f", and {who} (node {later}) replaced it: what there is now is asked for by rows of "
                 f"its files, such as {plain_path(file)}"
             )
         return ""
 
-    def _later(self, record: NodeRecord) -> Iterator[tuple[str, str, str]]:
+    def _later_writes(self, record: NodeRecord) -> Iterator[tuple[str, str, str]]:
         """Later writes to the path of an output of which a file is there: application, node, file. The latest first."""
         if record.path is None:
             return
@@ -148,7 +156,7 @@ class _Told:
             graph = self.store.graph(app)
             nodes = list(graph.nodes())
             if app == self.app:
-                nodes = nodes[[one.node for one in nodes].index(record.node) + 1 :]
+                nodes = nodes[[node_record.node for node_record in nodes].index(record.node) + 1 :]
             for node in reversed(nodes):
                 if node.path is None or canonical(node.path) != path:
                     continue
@@ -157,15 +165,15 @@ class _Told:
                         yield app, node.node, file.path
                         break
 
-    def _who(self, app: str) -> str:
-        for one in self.store.applications():
-            if one.app == app:
-                return f"{app} ({one.name}, begun {time_text(int(one.started_at * 1000))})"
+    def _application_text(self, app: str) -> str:
+        for application in self.store.applications():
+            if application.app == app:
+                return f"{app} ({application.name}, begun {time_text(int(application.started_at * 1000))})"
         return app
 
 
 @dataclass(frozen=True)
-class AsNow:
+class CurrentRecipe:
     """A recipe over the files as they are now.
 
     ``reasons``: what changed; none where nothing did. ``changed``: paths of the outputs and sources that did.
@@ -176,7 +184,7 @@ class AsNow:
     changed: frozenset[str] = frozenset()
 
 
-def as_now(recipe: Recipe) -> AsNow:
+def current_recipe(recipe: Recipe) -> CurrentRecipe:
     """A recipe whose sources and output are what their files are now, where they are not what they were.
 
     A file of a source that is gone is left out. Where one is, files that lie below the source's paths now are read in
@@ -191,30 +199,34 @@ def as_now(recipe: Recipe) -> AsNow:
     for source in recipe.sources:
         changes, _ = local_changes(source)
         sources.append(_source_now(source, changes) if changes else source)
-        reasons += [f"files are read as they are now: {change.said}" for change in changes]
+        reasons += [f"files are read as they are now: {change.message}" for change in changes]
         changed |= {source.name for _ in changes}
     output = recipe.output
     changes, _ = local_changes(_as_source(output.files, output.format))
     written = {change.file: change for change in changes if not change.gone}
     if written:
-        files = tuple(_file_now(one) if one in written else one for one in output.files)
+        files = tuple(_file_now(file) if file in written else file for file in output.files)
         output = replace(output, files=files)
         changed.add(output.path)
-        reasons += [f"rows are read as they are now: {one.said}" for one in written.values()]
-    names = frozenset(plain_path(one) for one in changed if one is not None)
-    return AsNow(replace(recipe, sources=tuple(sources), output=output), tuple(reasons), names)
+        reasons += [
+            f"rows are read as they are now: {change.message}" for change in written.values()
+        ]
+    names = frozenset(plain_path(path) for path in changed if path is not None)
+    return CurrentRecipe(
+        replace(recipe, sources=tuple(sources), output=output), tuple(reasons), names
+    )
 
 
-def marked(answer: Answer, found: Sequence[AsNow]) -> Answer:
+def mark_current(answer: Answer, recipes: Sequence[CurrentRecipe]) -> Answer:
     """An answer that says of the files which it was computed over that they are not those of then, where they are not."""
-    reasons = tuple(dict.fromkeys(reason for one in found for reason in one.reasons))
+    reasons = tuple(dict.fromkeys(reason for recipe in recipes for reason in recipe.reasons))
     if not reasons:
         return answer
-    changed = {path for one in found for path in one.changed}
+    changed = {path for recipe in recipes for path in recipe.changed}
 
     def as_now(group: Group) -> Group:
         items = tuple(
-            one if one.text is None else replace(one, binding="now") for one in group.items
+            item if item.text is None else replace(item, binding="now") for item in group.items
         )
         return replace(
             group, items=items, standing="changed" if group.path in changed else group.standing
@@ -236,15 +248,19 @@ def _as_source(files: tuple[File, ...], form: str | None) -> Source:
 
 
 def _source_now(source: Source, changes: Sequence[Change]) -> Source:
-    if source.format not in AS_NOW:
-        raise ChangedSourceError(f"{changes[0].said}; {NO_OTHER_WAY}")
+    if source.format not in AS_NOW_FORMATS:
+        raise ChangedSourceError(f"{changes[0].message}; {RERUN_HINT}")
     gone = {change.file for change in changes if change.gone}
-    others = {change.file for change in changes} - gone
-    files = [_file_now(one) if one in others else one for one in source.files if one not in gone]
+    changed = {change.file for change in changes} - gone
+    files = [
+        _file_now(file) if file in changed else file for file in source.files if file not in gone
+    ]
     if gone:
-        files += _new_below(source)
+        files += _new_files(source)
     if not files:
-        raise ChangedSourceError(f"{changes[0].said}, and nothing else of {source.name} is there")
+        raise ChangedSourceError(
+            f"{changes[0].message}, and nothing else of {source.name} is there"
+        )
     return replace(source, files=tuple(files))
 
 
@@ -258,18 +274,18 @@ def _file_now(file: File) -> File:
     return File(file.path, state.st_size, state.st_mtime_ns // 1_000_000)
 
 
-def _new_below(source: Source) -> list[File]:
+def _new_files(source: Source) -> list[File]:
     """Files below a source's folders that it did not have."""
-    known = {str(local_path(file.path)) for file in source.files}
-    found: list[File] = []
+    known_paths = {str(local_path(file.path)) for file in source.files}
+    files: list[File] = []
     for path in source.paths:
         folder = local_path(path)
         if folder is None or not folder.is_dir():
             continue
         for below in sorted(folder.rglob("*")):
-            if below.is_file() and str(below) not in known and not _is_hidden(below, folder):
-                found.append(_file_now(File(f"file:{below}", 0, 0)))
-    return found
+            if below.is_file() and str(below) not in known_paths and not _is_hidden(below, folder):
+                files.append(_file_now(File(f"file:{below}", 0, 0)))
+    return files
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:

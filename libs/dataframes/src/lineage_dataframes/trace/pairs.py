@@ -15,8 +15,8 @@ from lineage_core.contract.runs import sorted_unique
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.rewrite.built import Leaf, NamedQuery
 from lineage_dataframes.rewrite.keys import distinct
+from lineage_dataframes.rewrite.named_query import Leaf, NamedQuery
 from lineage_dataframes.sources.file_codes import OUTPUT_FILES, FileCodes
 from lineage_dataframes.trace.results import Result
 
@@ -28,115 +28,121 @@ OUT_GROUP, OUT_CHECK = "lineage_out_group", "lineage_out_check"
 
 
 @dataclass(frozen=True)
-class Items:
+class ItemKind:
     """Items of one kind.
 
-    ``of`` output: rows of the output's files. source: of a source's (``place``: in the recipe). plan: rows
+    ``type`` output: rows of the output's files. source: of a source's (``place``: in the recipe). plan: rows
     that stand in the plan (``place``: the node). group: groups of a node, positions are hashes of keys;
     subquery: the one group of a scalar subquery.
     """
 
-    of: Literal["output", "source", "plan", "group", "subquery"]
+    type: Literal["output", "source", "plan", "group", "subquery"]
     place: int = 0
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """``made[i]`` was made from ``used[i]``; uint64. ``made_file``, ``used_file``: of rows of files."""
+class ItemPairs:
+    """``outputs[i]`` was made from ``inputs[i]``; uint64. ``output_file``, ``input_file``: of rows of files."""
 
-    made_of: Items
-    used_of: Items
-    made_file: str
-    used_file: str
-    made: NDArray[np.uint64]
-    used: NDArray[np.uint64]
+    output_kind: ItemKind
+    input_kind: ItemKind
+    output_file: str
+    input_file: str
+    outputs: NDArray[np.uint64]
+    inputs: NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A query that has run: each row of ``result`` says what an item of ``made`` was made from.
+class CompletedQuery:
+    """A query that has run: each row of ``result`` says what an item of ``kind`` was made from.
 
     ``files``: those that rows name by numbers. ``reasons``: why they may be too many.
     """
 
-    made: Items
+    kind: ItemKind
     built: NamedQuery
     result: Result
     files: FileCodes
     reasons: tuple[str, ...] = ()
 
-    def named(self, leaf: Leaf | None = None) -> Hashes:
+    def group_hashes(self, leaf: Leaf | None = None) -> Hashes:
         """The groups that rows name by ``leaf``, or (None) those that they are of; each once.
 
         Raises:
             RefusedError: two of them have one hash.
         """
         columns = [OUT_GROUP, OUT_CHECK] if leaf is None else list(group_columns(leaf))
-        found = pa.table({name: pa.array([], pa.int64()) for name in columns})
+        keys = pa.table({name: pa.array([], pa.int64()) for name in columns})
         for table in self.result.tables(columns):
-            rows = table.cast(found.schema)
-            some = distinct(rows.filter(pc.is_valid(rows[columns[0]])))
-            found = distinct(pa.concat_tables([found, some]))
-        hashes = sorted_unique(_unsigned(found[columns[0]]))
-        if len(hashes) != found.num_rows:
+            rows = table.cast(keys.schema)
+            new_keys = distinct(rows.filter(pc.is_valid(rows[columns[0]])))
+            keys = distinct(pa.concat_tables([keys, new_keys]))
+        hashes = sorted_unique(_unsigned(keys[columns[0]]))
+        if len(hashes) != keys.num_rows:
             raise RefusedError("two groups have keys of the same 64-bit hash")
         return hashes
 
-    def doubts(self) -> list[str]:
+    def inexact_reasons(self) -> list[str]:
         """Why rows may name too much, as they themselves say."""
-        doubts = [leaf for leaf in self.built.leaves if leaf.doubt]
-        if not doubts:
+        leaves = [leaf for leaf in self.built.leaves if leaf.inexact_reason]
+        if not leaves:
             return []
-        found = pa.concat_tables(self.result.tables([leaf.columns[0] for leaf in doubts]))
-        return [leaf.doubt for leaf in doubts if found[leaf.columns[0]].null_count < found.num_rows]
+        columns = pa.concat_tables(self.result.tables([leaf.columns[0] for leaf in leaves]))
+        return [
+            leaf.inexact_reason
+            for leaf in leaves
+            if columns[leaf.columns[0]].null_count < columns.num_rows
+        ]
 
-    def pairs(self, recipe: Recipe) -> Iterator[Pairs]:
+    def pairs(self, recipe: Recipe) -> Iterator[ItemPairs]:
         """All pairs, table by table."""
         for table in self.result.tables():
             for leaf in self.built.leaves:
-                if not leaf.doubt:
-                    yield from self._of_leaf(recipe, leaf, table)
+                if not leaf.inexact_reason:
+                    yield from self._pairs_of_leaf(recipe, leaf, table)
 
-    def _of_leaf(self, recipe: Recipe, leaf: Leaf, table: pa.Table) -> Iterator[Pairs]:
-        file, (row, _), used = "", group_columns(leaf), groups_of(leaf)
+    def _pairs_of_leaf(self, recipe: Recipe, leaf: Leaf, table: pa.Table) -> Iterator[ItemPairs]:
+        file, (row, _), input_kind = "", group_columns(leaf), groups_of(leaf)
         if leaf.stored:
             file, row = leaf.columns
             node = recipe.plan[leaf.of]
-            used = (
-                Items("source", node.source) if isinstance(node, Scan) else Items("plan", leaf.of)
+            input_kind = (
+                ItemKind("source", node.source)
+                if isinstance(node, Scan)
+                else ItemKind("plan", leaf.of)
             )
-        there = table.filter(pc.is_valid(table[row]))
-        out_file, out = (OUT_FILE, OUT_ROW) if self.made.of == "output" else ("", OUT_GROUP)
-        made_files, made_codes = self._places(self.made, there, out_file)
-        used_files, used_codes = self._places(used, there, file)
-        made_at, used_at = _unsigned(there[out]), _unsigned(there[row])
-        which = made_codes * len(used_files) + used_codes
-        for one in sorted_unique(which).tolist():
-            mine = which == one
-            made_file, used_file = divmod(one, len(used_files))
-            yield Pairs(
-                self.made,
-                used,
-                made_files[made_file],
-                used_files[used_file],
-                made_at[mine],
-                used_at[mine],
+        rows = table.filter(pc.is_valid(table[row]))
+        out_file, out = (OUT_FILE, OUT_ROW) if self.kind.type == "output" else ("", OUT_GROUP)
+        output_files, output_codes = self._files_of_items(self.kind, rows, out_file)
+        input_files, input_codes = self._files_of_items(input_kind, rows, file)
+        output_positions, input_positions = _unsigned(rows[out]), _unsigned(rows[row])
+        file_pairs = output_codes * len(input_files) + input_codes
+        for file_pair in sorted_unique(file_pairs).tolist():
+            in_pair = file_pairs == file_pair
+            output_place, input_place = divmod(file_pair, len(input_files))
+            yield ItemPairs(
+                self.kind,
+                input_kind,
+                output_files[output_place],
+                input_files[input_place],
+                output_positions[in_pair],
+                input_positions[in_pair],
             )
 
-    def _places(
-        self, items: Items, table: pa.Table, column: str
+    def _files_of_items(
+        self, items: ItemKind, table: pa.Table, column: str
     ) -> tuple[list[str], NDArray[np.int64]]:
         """The files of the items that rows name, and which one each has."""
-        if items.of not in {"output", "source"} or not table.num_rows:
+        if items.type not in {"output", "source"} or not table.num_rows:
             return [""], np.zeros(table.num_rows, np.int64)
         return self.files.named(
-            OUTPUT_FILES if items.of == "output" else items.place, table[column]
+            OUTPUT_FILES if items.type == "output" else items.place, table[column]
         )
 
 
-def groups_of(leaf: Leaf) -> Items:
+def groups_of(leaf: Leaf) -> ItemKind:
     """The groups that a leaf names."""
-    return Items("subquery" if leaf.subquery else "group", leaf.of)
+    return ItemKind("subquery" if leaf.subquery else "group", leaf.of)
 
 
 def group_columns(leaf: Leaf) -> tuple[str, str]:
@@ -144,13 +150,15 @@ def group_columns(leaf: Leaf) -> tuple[str, str]:
     return f"{leaf.columns[0]}_group", f"{leaf.columns[0]}_check"
 
 
-def keys_in(result: Result, there: str, names: Sequence[str], most: int) -> pa.Table | None:
-    """The values of columns in a query's rows that have ``there``, each row once; None where they are more than ``most``."""
+def distinct_keys(
+    result: Result, condition_column: str, names: Sequence[str], keys_max: int
+) -> pa.Table | None:
+    """The values of columns in a query's rows that have ``condition_column``, each row once; None where they are more than ``keys_max``."""
     keys: pa.Table | None = None
-    for rows in result.tables([there, *names]):
-        some = distinct(rows.filter(rows[there]).select(names))
-        keys = some if keys is None else distinct(pa.concat_tables([keys, some]))
-        if keys.num_rows > most:
+    for rows in result.tables([condition_column, *names]):
+        new_keys = distinct(rows.filter(rows[condition_column]).select(names))
+        keys = new_keys if keys is None else distinct(pa.concat_tables([keys, new_keys]))
+        if keys.num_rows > keys_max:
             return None
     return keys
 

@@ -1,6 +1,6 @@
 """Tries whether rows of DataFrames' outputs can be traced: some of each are, by Spark.
 
-What recipes alone can't tell is found out so: sources that changed, orders that tie, values that come out otherwise.
+A trial finds what recipes alone don't show: sources that changed, orders that tie, values that come out otherwise.
 """
 
 from __future__ import annotations
@@ -19,24 +19,29 @@ from lineage_dataframes.rewrite.functions import register, runnable
 from lineage_dataframes.rewrite.grouping import LOSSLESS_FORMATS
 from lineage_dataframes.sources.views import view_of
 from lineage_dataframes.spark import literals
-from lineage_dataframes.trace.answerable import OUTPUTS, told_of
+from lineage_dataframes.trace.answerable import OUTPUT_KINDS, to_refusals
 from lineage_dataframes.trace.backward import trace_backward, trace_named
 from lineage_dataframes.trace.rows import output_of
-from lineage_dataframes.trace.session import check, session_of, told, trace_session
+from lineage_dataframes.trace.session import (
+    run_checks,
+    session_with_settings,
+    trace_session,
+    translate_spark_errors,
+)
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
-ROWS = 3
-"""Rows of each output that are tried, if not told otherwise."""
+ROWS_PROBED = 3
+"""Rows of each output that are tried by default."""
 
 
-def probed(
+def with_probes(
     spark: SparkSession,
     store: GraphStore,
     app: str,
     verdict: Verdict,
     *,
-    rows: int = ROWS,
+    rows: int = ROWS_PROBED,
     key: str | None = None,
 ) -> Verdict:
     """A verdict with what came of tracing some rows of each output; what it said before stays.
@@ -45,53 +50,55 @@ def probed(
         spark: any session; traces run in new ones beside it.
         store: has the recipes.
         app: the application.
-        verdict: with what recipes alone tell (`answerable`): outputs that are refused there are not tried.
+        verdict: with what recipes alone show (`answerable`): outputs that are refused there are not tried.
         rows: how many of each output.
         key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
     """
-    graph, found = store.graph(app), list(verdict.refusals)
-    refused = {one.node for one in found}
+    graph, refusals = store.graph(app), list(verdict.refusals)
+    refused = {refusal.node for refusal in refusals}
     for node in graph.nodes():
         recipe = None
-        if node.kind in OUTPUTS and node.node not in refused:
+        if node.kind in OUTPUT_KINDS and node.node not in refused:
             recipe = read_recipe(graph, node.node)
         if recipe is not None:
             problems = dict.fromkeys(probe(spark, recipe, rows, key))
-            found += told_of(node, (("", problem) for problem in problems))
-    return verdict.answered(found)
+            refusals += to_refusals(node, (("", problem) for problem in problems))
+    return verdict.answered(refusals)
 
 
 def probe(
-    spark: SparkSession, recipe: Recipe, rows: int = ROWS, key: str | None = None
+    spark: SparkSession, recipe: Recipe, rows: int = ROWS_PROBED, key: str | None = None
 ) -> Iterator[str]:
     """Trace some rows of an output: why which can't be. Of none there is nothing to say."""
     try:
-        some, there = _some(spark, recipe, rows, key)
+        sample, is_in_output = _sample_rows(spark, recipe, rows, key)
     except FramesError as problem:
         yield f"no row was found to try: {problem}"
         return
-    for row in some:
+    for row in sample:
         try:
             if recipe.names_rows:
                 trace_named(spark, recipe, np.array([row[-1]], np.int64), shown=0, key=key)
             else:
                 written = recipe.output.format if recipe.output.files else None
-                trace_backward(spark, recipe, [row], there=there, written=written, key=key)
+                trace_backward(
+                    spark, recipe, [row], is_in_output=is_in_output, written=written, key=key
+                )
         except FramesError as problem:
             yield str(problem)
 
 
-def _some(
+def _sample_rows(
     spark: SparkSession, recipe: Recipe, rows: int, key: str | None
 ) -> tuple[Sequence[Sequence[Any]], bool]:
     """Rows of the output, and whether they hold the very values that the job's had."""
     if recipe.output.files and recipe.output.format is not None:
         output = output_of(spark, recipe)
-        session = session_of(spark, recipe, [output])
+        session = session_with_settings(spark, recipe, [output])
         columns = [literals.quoted_name(column.name) for column in recipe.columns]
-        with told():
-            some = view_of(session, output).select(*columns).limit(rows).collect()
-        return [tuple(row) for row in some], output.format in LOSSLESS_FORMATS
+        with translate_spark_errors():
+            sample = view_of(session, output).select(*columns).limit(rows).collect()
+        return [tuple(row) for row in sample], output.format in LOSSLESS_FORMATS
     if not recipe.columns:
         return [], False
     code = runnable(spark, recipe, key)
@@ -99,16 +106,16 @@ def _some(
     register(session, code.recipe)
     with code.explained():
         try:
-            return _computed(session, Builder(code.recipe), rows), False
+            return _computed_rows(session, Builder(code.recipe), rows), False
         except TiedError:
-            return _computed(session, Builder(code.recipe, tied=True), rows), False
+            return _computed_rows(session, Builder(code.recipe, tied=True), rows), False
 
 
-def _computed(session: SparkSession, builder: Builder, rows: int) -> Sequence[Sequence[Any]]:
+def _computed_rows(session: SparkSession, builder: Builder, rows: int) -> Sequence[Sequence[Any]]:
     """Rows of the output as the trace itself looks for them."""
     built = builder.build(len(builder.recipe.plan) - 1, ids=False, top=True)
-    names = ", ".join(f"c{one.id} AS v{n}" for n, one in enumerate(builder.recipe.columns))
-    with told():
-        check(session, builder)
+    names = ", ".join(f"c{column.id} AS v{n}" for n, column in enumerate(builder.recipe.columns))
+    with translate_spark_errors():
+        run_checks(session, builder)
         select = f"SELECT {names} FROM {built.name} AS r LIMIT {rows}"
         return [tuple(row) for row in session.sql(builder.statement(select)).collect()]

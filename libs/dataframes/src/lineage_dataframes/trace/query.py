@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from lineage_core.tracing.trace_result import TraceError
-from lineage_dataframes.trace.crossing import Crossing
-from lineage_dataframes.trace.session import told
+from lineage_dataframes.trace.crossing import DataFrameCrossing
+from lineage_dataframes.trace.session import translate_spark_errors
 from lineage_query.answers import Answer
 from lineage_query.engine import TraceQuery
 from lineage_query.recipe_rows import RecipePlace
@@ -18,8 +18,8 @@ def trace_recipe_row(
     spark: SparkSession,
     store: GraphStore,
     reader: RowReader,
-    question: TraceQuery,
-    noted: RecipePlace,
+    query: TraceQuery,
+    recipe_place: RecipePlace,
     where: str = "",
     *,
     key: str | None = None,
@@ -30,8 +30,8 @@ def trace_recipe_row(
         spark: any session; traces run in new ones beside it.
         store: has the recipes.
         reader: says which files may be read.
-        question: of one place.
-        noted: what the place names.
+        query: of one place.
+        recipe_place: what the place names.
         where: instead of a row, all that fulfil this condition in Spark's SQL.
         key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
@@ -40,14 +40,14 @@ def trace_recipe_row(
         ForbiddenRowsError: a file of the trace may not be read.
         FramesError: no sound trace, or the files are not what they were.
     """
-    if len(question.places) != 1 or question.regions:
+    if len(query.places) != 1 or query.regions:
         raise TraceError("rows of DataFrames are traced one place at a time")
-    if question.until is not None or question.steps is not None:
+    if query.until is not None or query.steps is not None:
         raise TraceError("a DataFrame's steps keep no rows: leave out --step and --to")
-    frames = Crossing(spark, store, reader, noted.app, question, key)
-    with reading_by(reader), told():
+    crossing = DataFrameCrossing(spark, store, reader, recipe_place.app, query, key)
+    with reading_by(reader), translate_spark_errors():
         if where:
-            return frames.told(frames.where(noted, where))
-        if noted.valued is not None:
-            return frames.told(frames.valued(noted, noted.valued))
-        return frames.told(frames.row(noted))
+            return crossing.mark_answer(crossing.answer_condition(recipe_place, where))
+        if recipe_place.valued is not None:
+            return crossing.mark_answer(crossing.answer_values(recipe_place, recipe_place.valued))
+        return crossing.mark_answer(crossing.answer_row(recipe_place))

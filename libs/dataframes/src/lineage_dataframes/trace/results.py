@@ -20,16 +20,16 @@ from lineage_dataframes.sources.views import RUNNING_NUMBER
 from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import to_arrow
 
-COME_MAX = 1 << 26
+COLLECTED_BYTES_MAX = 1 << 26
 """Bytes of rows that may come to this process, about."""
 
-READ_MAX = 1 << 30
+READ_BYTES_MAX = 1 << 30
 """Bytes of sources' files: queries that read more give too many rows."""
 
-WIDTHS = {"string": 32, "binary": 32}
-"""Bytes of a value, about, where they are more than `WIDTH`."""
+VALUE_BYTES_BY_TYPE = {"string": 32, "binary": 32}
+"""Bytes of a value, about, where they are more than `VALUE_BYTES`."""
 
-WIDTH = 8
+VALUE_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -50,22 +50,24 @@ class Result:
             yield table if columns is None else table.select(columns)
 
 
-def result_of(frame: DataFrame, path: Path, sources: Iterable[Source]) -> Result:
+def run_to_disk(frame: DataFrame, path: Path, sources: Iterable[Source]) -> Result:
     """Run a query that reads ``sources``; its rows are in ``path`` then."""
     types = {field.name: field.dataType.simpleString() for field in frame.schema}
     result = Result(path, types)
-    read = sum(file.size for source in sources for file in source.files)
-    if read <= READ_MAX and all(map(literals.comparable, types.values())):
-        most = COME_MAX // sum(WIDTHS.get(kind, WIDTH) for kind in types.values())
-        table = to_arrow(frame.where(f"{RUNNING_NUMBER} <= {most}"))
-        if table.num_rows <= most:
+    source_bytes = sum(file.size for source in sources for file in source.files)
+    if source_bytes <= READ_BYTES_MAX and all(map(literals.comparable, types.values())):
+        rows_max = COLLECTED_BYTES_MAX // sum(
+            VALUE_BYTES_BY_TYPE.get(kind, VALUE_BYTES) for kind in types.values()
+        )
+        table = to_arrow(frame.where(f"{RUNNING_NUMBER} <= {rows_max}"))
+        if table.num_rows <= rows_max:
             with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
                 writer.write_table(table)
             return result
-    written = frame.write.option("compression", "uncompressed")
+    frame_writer = frame.write.option("compression", "uncompressed")
     for name, kind in types.items():
         if kind == "bigint":
             # Hashes and places hardly repeat: a dictionary of them is work in vain.
-            written = written.option(f"parquet.enable.dictionary#{name}", "false")
-    written.parquet(str(path))
+            frame_writer = frame_writer.option(f"parquet.enable.dictionary#{name}", "false")
+    frame_writer.parquet(str(path))
     return result

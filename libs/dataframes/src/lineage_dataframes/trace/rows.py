@@ -26,17 +26,17 @@ from lineage_dataframes.rewrite.values import (
     values_condition,
 )
 from lineage_dataframes.sandbox.starting import scratch_folder
-from lineage_dataframes.sources.changed import check_unchanged, local_path
+from lineage_dataframes.sources.file_changes import check_unchanged, local_path
 from lineage_dataframes.sources.hive_text import check_fields, split_partition_columns
 from lineage_dataframes.sources.locations import ordinal_at_line
+from lineage_dataframes.sources.lossy_formats import loses_values, text_as_written
 from lineage_dataframes.sources.text_records import MarkedError, has_lines, header_count, text_file
-from lineage_dataframes.sources.unknown import UNKNOWN
+from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
-from lineage_dataframes.sources.written import loses_values, text_as_written
 from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, parse_schema
-from lineage_dataframes.trace.given_rows import Matching
-from lineage_dataframes.trace.session import session_of
+from lineage_dataframes.trace.given_rows import RowConditions
+from lineage_dataframes.trace.session import session_with_settings
 from lineage_query.rows.parquet_rows import values_of
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import ForbiddenRowsError, opened
@@ -55,7 +55,9 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
     if not output.files or output.format in {None, JDBC}:
         raise RowError("the job kept no file of these rows: say by a condition which are meant")
     assert output.format is not None
-    columns = ", ".join(f"{literals.quoted_name(one.name)} {one.type}" for one in recipe.columns)
+    columns = ", ".join(
+        f"{literals.quoted_name(column.name)} {column.type}" for column in recipe.columns
+    )
     path, schema, partitions = output.path, parse_schema(spark, columns), ""
     if output.format == HIVE_TEXT and path is not None:
         schema, folders = split_partition_columns(schema, path, output.files[0].path)
@@ -72,20 +74,20 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
     )
 
 
-def file_in(files: Iterable[File], place: Location) -> File:
+def find_file(files: Iterable[File], place: Location) -> File:
     """The file that a place is in.
 
     Raises:
         RowError: it is none of these.
     """
-    wanted = canonical(place.path)
+    path = canonical(place.path)
     for file in files:
-        if canonical(file.path) == wanted:
+        if canonical(file.path) == path:
             return file
     raise RowError(f"{place.path} is no file of this output")
 
 
-def source_with(recipe: Recipe, place: Location) -> tuple[Source, File]:
+def find_source(recipe: Recipe, place: Location) -> tuple[Source, File]:
     """The source, and its file, that a place is in.
 
     Raises:
@@ -93,13 +95,15 @@ def source_with(recipe: Recipe, place: Location) -> tuple[Source, File]:
     """
     for source in recipe.sources:
         try:
-            return source, file_in(source.files, place)
+            return source, find_file(source.files, place)
         except RowError:
             continue
     raise RowError(f"{place.path} was not read")
 
 
-def place_in(spark: SparkSession, source: Source, file: File, number: int, *, line: bool) -> int:
+def ordinal_in_file(
+    spark: SparkSession, source: Source, file: File, number: int, *, line: bool
+) -> int:
     """The ordinal of a row, from 0: of a line (from 1) where the file has lines, else the number itself.
 
     Raises:
@@ -120,22 +124,27 @@ def values_at(
         RowError: the file has no such row.
         ChangedSourceError: the file is not what the job wrote.
     """
-    one = replace(source, files=(file,))
-    check_unchanged(spark, one)
-    plain = _plain_values(recipe, source, file, ordinal)
-    if plain is not None:
-        return plain
-    session = session_of(spark, recipe, [source])
+    source_of_file = replace(source, files=(file,))
+    check_unchanged(spark, source_of_file)
+    parquet_values = _parquet_values(recipe, source, file, ordinal)
+    if parquet_values is not None:
+        return parquet_values
+    session = session_with_settings(spark, recipe, [source])
     check_fields(source, [column.name for column in recipe.columns])
     # Columns that are names of folders come last in the view, those that an insertion gave by name beside them.
     columns = [literals.quoted_name(column.name) for column in recipe.columns]
-    rows = view_of(session, one).where(F.col(ROW_COLUMN) == ordinal).select(*columns).collect()
+    rows = (
+        view_of(session, source_of_file)
+        .where(F.col(ROW_COLUMN) == ordinal)
+        .select(*columns)
+        .collect()
+    )
     if not rows:
         raise RowError(f"{file.path} has no row {ordinal}")
     return tuple(rows[0])
 
 
-def _plain_values(
+def _parquet_values(
     recipe: Recipe, source: Source, file: File, ordinal: int
 ) -> tuple[Any, ...] | None:
     """The values of a row of a Parquet file of this machine, where they surely are those that Spark reads; else None.
@@ -151,7 +160,9 @@ def _plain_values(
         return None
     try:
         with opened(str(path)) as stream:
-            return values_of(stream, ordinal, [(one.name, one.type) for one in recipe.columns])
+            return values_of(
+                stream, ordinal, [(column.name, column.type) for column in recipe.columns]
+            )
     except ForbiddenRowsError:
         raise
     except (
@@ -164,20 +175,22 @@ def texts_at(
     spark: SparkSession, recipe: Recipe, source: Source, path: str, ordinals: NDArray[np.uint64]
 ) -> list[str]:
     """Rows of a file as JSON text, in order of their ordinals."""
-    with _apart(spark, source, path, ordinals) as (held, place, wanted):
-        rows = rows_at(spark, recipe, held, {place: wanted})
+    with _extracted_rows(spark, source, path, ordinals) as (part_source, part_path, part_ordinals):
+        rows = rows_at(spark, recipe, part_source, {part_path: part_ordinals})
         columns = [
             literals.quoted_name(name)
             for name in rows.columns
             if name not in {FILE_COLUMN, ROW_COLUMN}
         ]
-        found = rows.select(ROW_COLUMN, F.to_json(F.struct(*columns)).alias("text")).collect()
-    texts = {row[ROW_COLUMN]: row.text for row in found}
-    return [texts[one] for one in wanted.tolist()]
+        rows_as_json = rows.select(
+            ROW_COLUMN, F.to_json(F.struct(*columns)).alias("text")
+        ).collect()
+    texts = {row[ROW_COLUMN]: row.text for row in rows_as_json}
+    return [texts[ordinal] for ordinal in part_ordinals.tolist()]
 
 
 @contextmanager
-def _apart(
+def _extracted_rows(
     spark: SparkSession, source: Source, path: str, ordinals: NDArray[np.uint64]
 ) -> Iterator[tuple[Source, str, NDArray[np.uint64]]]:
     """Rows of a file in a source that has hardly more than these, which Spark reads as it reads the file.
@@ -195,21 +208,21 @@ def _apart(
     if file is None or not local or "basePath" in options:
         yield source, path, ordinals
         return
-    first, place = header_count(source), ""
-    wanted = np.concatenate([np.arange(first), ordinals.astype(np.int64) + first])
+    headers, part_path = header_count(source), ""
+    record_numbers = np.concatenate([np.arange(headers), ordinals.astype(np.int64) + headers])
     with tempfile.TemporaryDirectory(prefix="lineage-rows-", dir=scratch_folder()) as folder:
         part = Path(folder, "rows").with_suffix(file.path.suffix)
         with part.open("wb") as to, suppress(MarkedError):
-            if file.copy(wanted, to) != len(wanted):
+            if file.copy(record_numbers, to) != len(record_numbers):
                 raise RowError(f"{path} has no row {ordinals[-1]}")
-            place = f"file:{part}"
-        if not place:
+            part_path = f"file:{part}"
+        if not part_path:
             yield source, path, ordinals
             return
-        known = next(one for one in source.files if one.path == path)
-        here = replace(known, path=place, size=part.stat().st_size)
-        held = replace(source, options=options, files=(here,))
-        yield held, place, np.arange(len(ordinals), dtype=np.uint64)
+        original = next(file for file in source.files if file.path == path)
+        part_file = replace(original, path=part_path, size=part.stat().st_size)
+        part_source = replace(source, options=options, files=(part_file,))
+        yield part_source, part_path, np.arange(len(ordinals), dtype=np.uint64)
 
 
 LINE_BY_LINE = {"csv", "json", "text"}
@@ -217,24 +230,31 @@ LINE_BY_LINE = {"csv", "json", "text"}
 
 
 def rows_at(
-    spark: SparkSession, recipe: Recipe, source: Source, wanted: Mapping[str, NDArray[np.uint64]]
+    spark: SparkSession,
+    recipe: Recipe,
+    source: Source,
+    ordinals_by_file: Mapping[str, NDArray[np.uint64]],
 ) -> DataFrame:
-    """Rows of a source as a frame with `FILE_COLUMN` and `ROW_COLUMN`. ``wanted``: their ordinals, by file."""
-    session = session_of(spark, recipe, [source])
-    files = tuple(file for file in source.files if file.path in wanted)
+    """Rows of a source as a frame with `FILE_COLUMN` and `ROW_COLUMN`. ``ordinals_by_file``: their ordinals, by file."""
+    session = session_with_settings(spark, recipe, [source])
+    files = tuple(file for file in source.files if file.path in ordinals_by_file)
     keys = pa.table(
         {
-            "wanted_file": [path for path, rows in wanted.items() for _ in rows],
-            "wanted_row": pa.array(np.concatenate(list(wanted.values())).astype(np.int64)),
+            "wanted_file": [path for path, rows in ordinals_by_file.items() for _ in rows],
+            "wanted_row": pa.array(
+                np.concatenate(list(ordinals_by_file.values())).astype(np.int64)
+            ),
         }
     )
-    held = F.broadcast(from_arrow(session, keys))
-    same = (F.col(FILE_COLUMN) == F.col("wanted_file")) & (F.col(ROW_COLUMN) == F.col("wanted_row"))
-    return view_of(session, replace(source, files=files)).join(held, same, "leftsemi")
+    requested = F.broadcast(from_arrow(session, keys))
+    is_requested = (F.col(FILE_COLUMN) == F.col("wanted_file")) & (
+        F.col(ROW_COLUMN) == F.col("wanted_row")
+    )
+    return view_of(session, replace(source, files=files)).join(requested, is_requested, "leftsemi")
 
 
 @dataclass(frozen=True)
-class Standing:
+class OutputPlaces:
     """Where rows stand in an output's files.
 
     ``places``: files and ordinals of all rows that may be these. ``wider``: they are more than the rows. ``missing``: of
@@ -246,9 +266,9 @@ class Standing:
     missing: tuple[Sequence[Any], ...]
 
 
-def places_of(
+def find_in_output(
     spark: SparkSession, recipe: Recipe, source: Source, rows: Sequence[Sequence[Any]]
-) -> Standing:
+) -> OutputPlaces:
     """Where rows of an output that have been computed anew stand in its files.
 
     Values that are `UNKNOWN` are not compared, nor, where rows are not found by them, texts of sums of doubles. Texts in
@@ -258,65 +278,73 @@ def places_of(
         ChangedSourceError: the files are not what the job wrote.
         RefusedError: there are too many rows, or too many that may be these.
     """
-    session = session_of(spark, recipe, [source])
+    session = session_with_settings(spark, recipe, [source])
     check_unchanged(session, source)
-    view_of(session, source).createOrReplaceTempView(OUTPUT)
-    found = _places_of(session, recipe, rows, frozenset(), source.format)
-    texts = texts_of_sums(recipe) if found.missing else frozenset[int]()
-    return _places_of(session, recipe, rows, texts, source.format) if texts else found
+    view_of(session, source).createOrReplaceTempView(OUTPUT_VIEW)
+    places = _find_in_output(session, recipe, rows, frozenset(), source.format)
+    texts = texts_of_sums(recipe) if places.missing else frozenset[int]()
+    return _find_in_output(session, recipe, rows, texts, source.format) if texts else places
 
 
-def _places_of(
+def _find_in_output(
     session: SparkSession,
     recipe: Recipe,
     rows: Sequence[Sequence[Any]],
-    without: Collection[int],
+    left_out: Collection[int],
     written: str,
-) -> Standing:
-    same: dict[str, list[Sequence[Any]]] = {}
+) -> OutputPlaces:
+    rows_by_condition: dict[str, list[Sequence[Any]]] = {}
     for row in rows:
-        one = _stands_at(session, recipe, row, without, written)
-        same.setdefault(one, []).append(row)
-    if len(same) > LOOKED_UP_MAX:
-        raise RefusedError(f"{len(same):,} different rows are too many to be looked up")
+        row_condition = _row_condition(session, recipe, row, left_out, written)
+        rows_by_condition.setdefault(row_condition, []).append(row)
+    if len(rows_by_condition) > LOOKUP_MAX:
+        raise RefusedError(
+            f"{len(rows_by_condition):,} different rows are too many to be looked up"
+        )
     if not rows:
-        return Standing((), False, ())
-    whens = " ".join(f"WHEN {one} THEN {n}" for n, one in enumerate(same))
-    which = f"SELECT {FILE_COLUMN}, {ROW_COLUMN}, CASE {whens} END AS which FROM {OUTPUT}"
-    chosen = f"SELECT * FROM ({which}) AS r WHERE which IS NOT NULL LIMIT {PLACES_MAX + 1}"
-    found = session.sql(chosen).collect()
-    if len(found) > PLACES_MAX:
+        return OutputPlaces((), False, ())
+    whens = " ".join(f"WHEN {condition} THEN {n}" for n, condition in enumerate(rows_by_condition))
+    numbered = f"SELECT {FILE_COLUMN}, {ROW_COLUMN}, CASE {whens} END AS which FROM {OUTPUT_VIEW}"
+    matching_rows = (
+        f"SELECT * FROM ({numbered}) AS r WHERE which IS NOT NULL LIMIT {PLACES_MAX + 1}"
+    )
+    rows_found = session.sql(matching_rows).collect()
+    if len(rows_found) > PLACES_MAX:
         raise RefusedError(f"more than {PLACES_MAX:,} rows are equal in all that is known of them")
-    there = Counter(row.which for row in found)
-    return Standing(
-        tuple(sorted((row[FILE_COLUMN], row[ROW_COLUMN]) for row in found)),
-        any(there[n] > len(one) for n, one in enumerate(same.values())),
-        tuple(row for n, one in enumerate(same.values()) for row in one[there[n] :]),
+    counts = Counter(row.which for row in rows_found)
+    return OutputPlaces(
+        tuple(sorted((row[FILE_COLUMN], row[ROW_COLUMN]) for row in rows_found)),
+        any(counts[n] > len(equal_rows) for n, equal_rows in enumerate(rows_by_condition.values())),
+        tuple(
+            row
+            for n, equal_rows in enumerate(rows_by_condition.values())
+            for row in equal_rows[counts[n] :]
+        ),
     )
 
 
-def _stands_at(
+def _row_condition(
     session: SparkSession,
     recipe: Recipe,
     row: Sequence[Any],
-    without: Collection[int],
+    left_out: Collection[int],
     written: str,
 ) -> str:
     """The condition that a row of the output's files has a row's values, as far as they are known."""
-    matching = Matching(session, loose=False)
+    conditions = RowConditions(session, nan_is_null=False)
     for column, value in zip(recipe.columns, row, strict=True):
-        if value is UNKNOWN or column.id in without:
+        if value is UNKNOWN or column.id in left_out:
             continue
         name = literals.quoted_name(column.name)
         if loses_values(column.type, written):
-            given = text_as_written(literals.string_constant(value or ""), written)
-            matching.terms.append(f"{text_as_written(name, written)} = {given}")
+            constant = text_as_written(literals.string_constant(value or ""), written)
+            conditions.terms.append(f"{text_as_written(name, written)} = {constant}")
         else:
-            matching.add(NamedColumn(column.name, name, column.type), value)
-    return literals.all_of(matching.terms)
+            conditions.add(NamedColumn(column.name, name, column.type), value)
+    return literals.all_of(conditions.terms)
 
 
-def rows_with(
+def rows_with_values(
     spark: SparkSession, recipe: Recipe, source: Source, values: ColumnValues
 ) -> dict[str, NDArray[np.uint64]]:
     """The rows of a source that have given values: by file, their ordinals, ascending.
@@ -327,18 +355,18 @@ def rows_with(
         RowError: a value is none of its column.
         RefusedError: there are too many rows, or values can't be compared.
     """
-    session = session_of(spark, recipe, [source])
+    session = session_with_settings(spark, recipe, [source])
     check_unchanged(session, source)
     view = view_of(session, source)
     columns = [
-        NamedColumn(one.name, literals.quoted_name(one.name), one.dataType.simpleString())
-        for one in view.schema
-        if one.name not in {FILE_COLUMN, ROW_COLUMN}
+        NamedColumn(field.name, literals.quoted_name(field.name), field.dataType.simpleString())
+        for field in view.schema
+        if field.name not in {FILE_COLUMN, ROW_COLUMN}
     ]
-    found = view.where(values_condition(session, select_columns(columns, values))).select(
+    matching_rows = view.where(values_condition(session, select_columns(columns, values))).select(
         FILE_COLUMN, ROW_COLUMN
     )
-    rows = found.limit(ROWS_MAX + 1).collect()
+    rows = matching_rows.limit(ROWS_MAX + 1).collect()
     if not rows:
         raise NoMatchError("no row of the source has these values")
     if len(rows) > ROWS_MAX:
@@ -355,7 +383,7 @@ ROWS_MAX = 1_000
 PLACES_MAX = 10_000
 """Rows of an output that may be those that are looked up in it."""
 
-LOOKED_UP_MAX = 200
+LOOKUP_MAX = 200
 """Different rows that are looked up in an output by one query."""
 
-OUTPUT = "lineage_output"
+OUTPUT_VIEW = "lineage_output"

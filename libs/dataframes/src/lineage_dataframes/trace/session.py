@@ -25,9 +25,9 @@ from lineage_dataframes.errors import NotComputedError, RefusedError, TiedError
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.rewrite.expressions import conjuncts
 from lineage_dataframes.rewrite.numbering import TIED_ROWS
-from lineage_dataframes.sandbox.starting import check_reach, explained
+from lineage_dataframes.sandbox.starting import check_reach, explain_problem
 from lineage_dataframes.sources import jdbc
-from lineage_dataframes.sources.changed import check_unchanged
+from lineage_dataframes.sources.file_changes import check_unchanged
 from lineage_dataframes.sources.hive_text import check_fields
 from lineage_dataframes.sources.splits import settings_for
 from lineage_dataframes.sources.views import ROW_COLUMN, make_views, view_name, view_of
@@ -41,7 +41,7 @@ from lineage_dataframes.trace.allowed import check_text
 VIEWS_AT_ONCE = 4
 """Most of what a view takes is waiting for Spark."""
 
-PROBLEM_MAX = 300
+REASON_CHARACTERS_MAX = 300
 """Characters of what Spark says."""
 
 
@@ -52,27 +52,27 @@ def trace_session(spark: SparkSession, recipe: Recipe) -> SparkSession:
         RefusedError: rows of a source have no names, or the plan may mean something else to this Spark.
         ChangedSourceError: a source is not what it was.
     """
-    session, ready = begun_session(spark, recipe, {})
+    session, ready = start_session(spark, recipe, {})
     ready()
     return session
 
 
-def begun_session(
-    spark: SparkSession, recipe: Recipe, others: Mapping[str, Source]
+def start_session(
+    spark: SparkSession, recipe: Recipe, more_sources: Mapping[str, Source]
 ) -> tuple[SparkSession, Callable[[], None]]:
     """A session as `trace_session` gives it, and what waits until its views of sources are there.
 
-    ``others``: more rows that are read in it, by the names of their views, which are there at once. Both raise
+    ``more_sources``: more rows that are read in it, by the names of their views, which are there at once. Both raise
     what `trace_session` does.
     """
     check_spark(recipe, spark.version)
     check_text(recipe)
-    session = session_of(spark, recipe, [*recipe.sources, *others.values()])
+    session = session_with_settings(spark, recipe, [*recipe.sources, *more_sources.values()])
     scans = [node for node in recipe.plan if isinstance(node, Scan)]
-    check_reach([*(recipe.sources[node.source] for node in scans), *others.values()])
+    check_reach([*(recipe.sources[node.source] for node in scans), *more_sources.values()])
     for node in scans:
         check_fields(recipe.sources[node.source], node.fields)
-    for name, source in others.items():
+    for name, source in more_sources.items():
         check_unchanged(session, source)
         view_of(session, source).createOrReplaceTempView(name)
     pool = ThreadPoolExecutor(VIEWS_AT_ONCE)
@@ -85,10 +85,10 @@ def begun_session(
     def ready() -> None:
         for view in making:
             view.result()
-        with told():
-            for one in recipe.plan:
-                if isinstance(one, Filter):
-                    check_chosen(session, recipe, one)
+        with translate_spark_errors():
+            for node in recipe.plan:
+                if isinstance(node, Filter):
+                    check_pushed_filter(session, recipe, node)
 
     return session, ready
 
@@ -98,7 +98,7 @@ def _make_view(session: SparkSession, recipe: Recipe, place: int) -> None:
     make_views(session, recipe.sources[place], place)
 
 
-def check_chosen(session: SparkSession, recipe: Recipe, node: Filter) -> None:
+def check_pushed_filter(session: SparkSession, recipe: Recipe, node: Filter) -> None:
     """See that a filter of a database's rows, which the database itself applies, chooses those that Spark would.
 
     Raises:
@@ -108,8 +108,8 @@ def check_chosen(session: SparkSession, recipe: Recipe, node: Filter) -> None:
     if not isinstance(below, Scan) or recipe.sources[below.source].format != JDBC:
         return
     source, builder = recipe.sources[below.source], Builder(recipe)
-    pushed = [one for one in conjuncts(node.condition) if _is_plain(one)]
-    condition = literals.all_of([builder.text().of(one) for one in pushed])
+    pushed = [term for term in conjuncts(node.condition) if _may_be_pushed(term)]
+    condition = literals.all_of([builder.writer().of(term) for term in pushed])
     columns = [
         F.col(literals.quoted_name(name)).alias(f"c{column.id}")
         for name, column in zip(below.fields, below.columns, strict=True)
@@ -117,23 +117,28 @@ def check_chosen(session: SparkSession, recipe: Recipe, node: Filter) -> None:
     live = jdbc.read_table(session, source).select(
         *columns, jdbc.ordinal_column(source).alias(ROW_COLUMN)
     )
-    held = session.table(view_name(below.source)).select(*columns, ROW_COLUMN)
-    there, here = (one.where(condition).select(ROW_COLUMN) for one in (live, held))
-    if there.exceptAll(here).take(1) or here.exceptAll(there).take(1):
+    snapshot = session.table(view_name(below.source)).select(*columns, ROW_COLUMN)
+    live_ordinals, own_ordinals = (
+        view.where(condition).select(ROW_COLUMN) for view in (live, snapshot)
+    )
+    if live_ordinals.exceptAll(own_ordinals).take(1) or own_ordinals.exceptAll(live_ordinals).take(
+        1
+    ):
         raise RefusedError(
             f"the database of {source.name} chooses other rows than Spark, or was written to meanwhile"
         )
 
 
-def _is_plain(condition: Expression) -> bool:
+def _may_be_pushed(condition: Expression) -> bool:
     """Whether a condition is of the row's own columns, and no code; a database applies no other."""
     return not any(
-        isinstance(one, Subquery | OpaqueExpression | PythonCall)
-        for one in subexpressions_of(condition)
+        isinstance(part, Subquery | OpaqueExpression | PythonCall) for part in subexpressions_of(condition)
     )
 
 
-def session_of(spark: SparkSession, recipe: Recipe, sources: Sequence[Source]) -> SparkSession:
+def session_with_settings(
+    spark: SparkSession, recipe: Recipe, sources: Sequence[Source]
+) -> SparkSession:
     """A new session of the same Spark, with the recipe's settings, in which ``sources`` have numbered rows.
 
     Raises:
@@ -147,19 +152,19 @@ def session_of(spark: SparkSession, recipe: Recipe, sources: Sequence[Source]) -
     return session
 
 
-def run(session: SparkSession, builder: Builder, select: str) -> pa.Table:
+def run_query(session: SparkSession, builder: Builder, select: str) -> pa.Table:
     """The statement's rows, after its checks.
 
     Raises:
         RefusedError: a check failed.
         NotComputedError: Spark refused or could not run the statement.
     """
-    with told():
-        check(session, builder)
+    with translate_spark_errors():
+        run_checks(session, builder)
         return to_arrow(session.sql(builder.statement(select)))
 
 
-def check(session: SparkSession, builder: Builder) -> None:
+def run_checks(session: SparkSession, builder: Builder) -> None:
     """Run the checks of a statement.
 
     Raises:
@@ -171,7 +176,7 @@ def check(session: SparkSession, builder: Builder) -> None:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translate_spark_errors() -> Iterator[None]:
     """What Spark says of a statement, as an error of ours.
 
     Raises:
@@ -180,5 +185,5 @@ def told() -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as problem:
-        first = explained(problem, spark_reason(problem)[:PROBLEM_MAX])
-        raise NotComputedError(f"Spark can't compute the plan anew: {first}") from problem
+        reason = explain_problem(problem, spark_reason(problem)[:REASON_CHARACTERS_MAX])
+        raise NotComputedError(f"Spark can't compute the plan anew: {reason}") from problem

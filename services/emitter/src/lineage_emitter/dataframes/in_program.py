@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lineage_core.recipe.document import Recipe, Source
     from lineage_dataframes.sources.witnesses import Witnesses
-    from lineage_dataframes.trace.forward import Outcome
+    from lineage_dataframes.trace.forward import ForwardRows
 
 SHOWN = 20
 
@@ -121,16 +121,18 @@ class FrameLineage:
         """
         from lineage_dataframes.errors import RowError
         from lineage_dataframes.trace.forward import trace_forward
-        from lineage_dataframes.trace.rows import place_in, source_with
+        from lineage_dataframes.trace.rows import find_source, ordinal_in_file
         from lineage_query.rows.places import parse_location
 
         where = parse_location(place)
         recipe, now = self._recipe(as_now=as_now)
-        source, file = source_with(recipe, where)
+        source, file = find_source(recipe, where)
         if where.number is None:
             raise RowError(f"{place} names no row: {FORMS}")
         with scope.suspended():
-            row = place_in(self._spark, source, file, where.number, line=where.unit == "line")
+            row = ordinal_in_file(
+                self._spark, source, file, where.number, line=where.unit == "line"
+            )
             found = trace_forward(self._spark, recipe, {file.path: [row]})
         return OutputRows(replace(found, reasons=(*now, *found.reasons)))
 
@@ -140,14 +142,14 @@ class FrameLineage:
 
         if not as_now:
             return self.recipe, ()
-        found = overwritten.as_now(self.recipe)
+        found = overwritten.current_recipe(self.recipe)
         return found.recipe, found.reasons
 
 
 class _FoundRows(ABC):
     """What a trace in a program found, and what is said of it."""
 
-    found: Outcome | Witnesses
+    found: ForwardRows | Witnesses
 
     @property
     def exact(self) -> bool:
@@ -181,12 +183,12 @@ class OutputRows(_FoundRows):
     """Rows of a frame that a row of a source went into: `rows`, tuples of the values of `columns`.
 
     ``exact``: just those; else ``reasons`` say why there may be more. A value that can't be computed anew is
-    ``lineage_dataframes.sources.unknown.UNKNOWN``, and ``warnings`` say so.
+    ``lineage_dataframes.sources.unknown_value.UNKNOWN``, and ``warnings`` say so.
     """
 
-    found: Outcome
+    found: ForwardRows
 
-    def __init__(self, found: Outcome) -> None:
+    def __init__(self, found: ForwardRows) -> None:
         self.found = found
 
     @property

@@ -18,9 +18,9 @@ def loses_values(kind: str, written: str | None) -> bool:
 
 def text_as_written(term: str, written: str | None) -> str:
     """A text, a term of SQL, as files of a format that `loses_values` some give it back, but for NULL, which is empty here."""
-    held = f"coalesce({term}, '')"
+    text = f"coalesce({term}, '')"
     return (
-        f"trim(BOTH {literals.string_constant(TRIMMED_CHARACTERS)} FROM {held})"
+        f"trim(BOTH {literals.string_constant(TRIMMED_CHARACTERS)} FROM {text})"
         if written == "csv"
-        else held
+        else text
     )

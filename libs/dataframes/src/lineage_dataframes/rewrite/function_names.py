@@ -6,7 +6,7 @@ somebody has registered under a name. So a name that is not here is refused.
 
 from __future__ import annotations
 
-CALLED = frozenset({
+ALLOWED_FUNCTIONS = frozenset({
     "%", "&", "*", "+", "-", "/", "<", "<=", "<=>", "=", ">", ">=", "[]", "^", "abs", "acos", "add_months",
     "aggregate", "and", "array", "array_contains", "array_distinct", "array_except", "array_intersect",
     "array_join", "array_max", "array_min", "array_position", "array_remove", "array_repeat", "array_union",

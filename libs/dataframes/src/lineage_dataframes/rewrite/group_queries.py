@@ -25,10 +25,10 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe.plan import Aggregate, Join, PythonRows, Window
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.rewrite.built import Leaf, NamedQuery
 from lineage_dataframes.rewrite.expressions import matched_by
 from lineage_dataframes.rewrite.group_keys import COARSE_GROUPS, key_terms, recomputable_keys
 from lineage_dataframes.rewrite.keys import arrow_types, distinct, has_key, matches_key
+from lineage_dataframes.rewrite.named_query import Leaf, NamedQuery
 from lineage_dataframes.rewrite.windows import (
     is_running,
     reads_some_rows,
@@ -53,7 +53,7 @@ class GroupQuery:
     reasons: tuple[str, ...] = ()
     near: pa.Table | None = None
 
-    def keys_found(self, found: pa.Table) -> tuple[str, ...]:
+    def keys_found(self, rows: pa.Table) -> tuple[str, ...]:
         """What the keys of the rows say of the witnesses: reasons why they may be too many.
 
         Raises:
@@ -62,12 +62,15 @@ class GroupQuery:
         if self.near is None:
             return ()
         names = [f"{NEAR_KEY_PREFIX}{n}" for n in range(self.near.num_columns)]
-        there, asked = distinct(found.select(names)).num_rows, distinct(self.near).num_rows
-        if there < asked:
+        row_keys, requested_keys = (
+            distinct(rows.select(names)).num_rows,
+            distinct(self.near).num_rows,
+        )
+        if row_keys < requested_keys:
             raise RefusedError("rows are grouped by a number that comes out differently each time")
         return (
             (f"groups whose keys differ by less than {RELATIVE_TOLERANCE:g} of their value",)
-            if there > asked
+            if row_keys > requested_keys
             else ()
         )
 
@@ -85,9 +88,9 @@ def group_query_of(
     node = builder.recipe.plan[leaf.of]
     if isinstance(node, Aggregate):
         built = builder.build(node.input, ids=True)
-        known = recomputable_keys(node, built)
-        terms = key_terms(builder.text(), known, built)
-        reasons = () if len(known) == len(node.keys) else (COARSE_GROUPS,)
+        known_keys = recomputable_keys(node, built)
+        terms = key_terms(builder.writer(), known_keys, built)
+        reasons = () if len(known_keys) == len(node.keys) else (COARSE_GROUPS,)
         return _query_with_keys(session, built, built.name, terms, keys, reasons)
     if isinstance(node, Window):
         return _window_query(session, builder, node, keys)
@@ -101,7 +104,7 @@ def _window_query(
     session: SparkSession, builder: Builder, node: Window, keys: pa.Table
 ) -> GroupQuery:
     built = builder.build(node.input, ids=True)
-    terms = [builder.text().of(one) for one in window_functions(node)[0].partition]
+    terms = [builder.writer().of(term) for term in window_functions(node)[0].partition]
     if not is_running(node):
         reasons = (
             ("a window function looks at some rows of its partition",)
@@ -113,36 +116,45 @@ def _window_query(
     names = keys.column_names
     highest = keys.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "max")])
     highest = highest.select([*names[:-1], f"{names[-1]}_max"]).rename_columns(names)
-    ranked = f"(SELECT *, {window_rank(builder.text(), node)} AS lineage_rank FROM {built.name})"
-    return _query_with_keys(session, built, ranked, [*terms, "lineage_rank"], highest, up_to=True)
+    ranked = f"(SELECT *, {window_rank(builder.writer(), node)} AS lineage_rank FROM {built.name})"
+    return _query_with_keys(
+        session, built, ranked, [*terms, "lineage_rank"], highest, is_upper_bound=True
+    )
 
 
 def _query_with_keys(
     session: SparkSession,
     built: NamedQuery,
-    of: str,
+    relation: str,
     terms: list[str],
     keys: pa.Table,
     reasons: tuple[str, ...] = (),
     *,
-    up_to: bool = False,
+    is_upper_bound: bool = False,
 ) -> GroupQuery:
-    """The rows of ``of`` whose ``terms`` equal a row of ``keys`` (the last: at most that, where ``up_to``)."""
+    """The rows of ``relation`` whose ``terms`` equal a row of ``keys`` (the last: at most that, where ``is_upper_bound``)."""
     if not terms:
-        return GroupQuery(f"SELECT {_id_list(built)} FROM {of} AS r", built, reasons)
-    condition = has_key(session, KEYS_VIEW, terms, keys, last="<=" if up_to else "<=>")
-    listed, near = _id_list(built), None
-    compared = keys.drop_columns(keys.column_names[-1:]) if up_to else keys
+        return GroupQuery(f"SELECT {_id_list(built)} FROM {relation} AS r", built, reasons)
+    condition = has_key(
+        session, KEYS_VIEW, terms, keys, last_operator="<=" if is_upper_bound else "<=>"
+    )
+    select_list, floating_keys = _id_list(built), None
+    compared = keys.drop_columns(keys.column_names[-1:]) if is_upper_bound else keys
     if FLOATING_TYPES & set(arrow_types(compared)):
         # Zeros of both signs are one key.
-        named = [
+        key_columns = [
             f"{f'{term} + 0' if kind in FLOATING_TYPES else term} AS {NEAR_KEY_PREFIX}{n}"
             for n, (term, kind) in enumerate(
                 zip(terms[: compared.num_columns], arrow_types(compared), strict=True)
             )
         ]
-        listed, near = ", ".join([listed, *named]), compared
-    return GroupQuery(f"SELECT {listed} FROM {of} AS r WHERE {condition}", built, reasons, near)
+        select_list, floating_keys = ", ".join([select_list, *key_columns]), compared
+    return GroupQuery(
+        f"SELECT {select_list} FROM {relation} AS r WHERE {condition}",
+        built,
+        reasons,
+        floating_keys,
+    )
 
 
 def _matching_rows_query(
@@ -171,13 +183,13 @@ def build_inputs(builder: Builder, node: PythonRows) -> list[NamedQuery]:
 
 def _python_rows_query(builder: Builder, node: PythonRows) -> GroupQuery:
     inputs = build_inputs(builder, node)
-    every = list(dict.fromkeys(name for one in inputs for name in one.ids))
+    id_names = list(dict.fromkeys(name for query in inputs for name in query.ids))
     parts = []
-    for one in inputs:
-        held = set(one.ids)
-        named = [name if name in held else f"NULL AS {name}" for name in every]
-        parts.append(f"SELECT {', '.join(named) or 'true AS nothing'} FROM {one.name}")
-    built = NamedQuery("", (), tuple(leaf for one in inputs for leaf in one.leaves))
+    for query in inputs:
+        own_ids = set(query.ids)
+        id_terms = [name if name in own_ids else f"NULL AS {name}" for name in id_names]
+        parts.append(f"SELECT {', '.join(id_terms) or 'true AS nothing'} FROM {query.name}")
+    built = NamedQuery("", (), tuple(leaf for query in inputs for leaf in query.leaves))
     reason = f"which rows {node.name} used of those it was given, {node.why}, can't be known"
     return GroupQuery(" UNION ALL ".join(parts), built, (reason,))
 

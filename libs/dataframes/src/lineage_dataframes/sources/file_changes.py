@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lineage_core.recipe.document import DELTA, ICEBERG, File, Source
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
-from lineage_dataframes.sandbox.starting import check_reach, explained
+from lineage_dataframes.sandbox.starting import check_reach, explain_problem
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active_session, spark_reason
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.standing import Standing
@@ -45,10 +45,10 @@ def reading_version(spark: SparkSession, version: str, needs: str) -> Iterator[N
         with active_session(spark):
             yield
     except SPARK_ERRORS as problem:
-        said = explained(problem, spark_reason(problem))
-        if "DATA_SOURCE_NOT_FOUND" in said:
+        reason = explain_problem(problem, spark_reason(problem))
+        if "DATA_SOURCE_NOT_FOUND" in reason:
             raise RefusedError(needs) from problem
-        raise ChangedSourceError(f"{version} is gone: {said}") from problem
+        raise ChangedSourceError(f"{version} is gone: {reason}") from problem
 
 
 def check_unchanged(spark: SparkSession, source: Source) -> None:
@@ -57,9 +57,9 @@ def check_unchanged(spark: SparkSession, source: Source) -> None:
     Raises:
         ChangedSourceError: one has not, or is gone. Its rows may stand elsewhere now.
     """
-    elsewhere = check_local(source)
-    if elsewhere:
-        _check_remote(spark, source, elsewhere)
+    remote_files = check_local(source)
+    if remote_files:
+        _check_remote(spark, source, remote_files)
 
 
 def check_local(source: Source) -> list[File]:
@@ -68,69 +68,71 @@ def check_local(source: Source) -> list[File]:
     Raises:
         ChangedSourceError: as there.
     """
-    changes, elsewhere = local_changes(source, most=1)
+    changes, remote_files = local_changes(source, changes_max=1)
     for change in changes:
-        raise ChangedSourceError(change.said)
-    return elsewhere
+        raise ChangedSourceError(change.message)
+    return remote_files
 
 
 @dataclass(frozen=True)
 class Change:
-    """A file that is not any more what a job read or wrote. ``said``: what is known of it then and now."""
+    """A file that is not any more what a job read or wrote. ``message``: what is known of it then and now."""
 
     file: File
     gone: bool
-    said: str
+    message: str
 
 
-def local_changes(source: Source, most: int | None = None) -> tuple[list[Change], list[File]]:
-    """The files of this machine that are not what they were (the first ``most`` of them), and those elsewhere."""
-    return _changes(source.files, source.format, most)
+def local_changes(
+    source: Source, changes_max: int | None = None
+) -> tuple[list[Change], list[File]]:
+    """The files of this machine that are not what they were (the first ``changes_max`` of them), and those elsewhere."""
+    return _changes(source.files, source.format, changes_max)
 
 
 def local_standing(files: Iterable[File], kind: str) -> Standing:
-    """How the files of an output in a format stand now, as far as this machine can tell."""
-    changes, elsewhere = _changes(files, kind)
+    """How the files of an output in a format stand now, as far as this machine knows."""
+    changes, remote_files = _changes(files, kind)
     if changes:
-        return "gone" if any(one.gone for one in changes) else "changed"
-    return "unknown" if elsewhere else "same"
+        return "gone" if any(change.gone for change in changes) else "changed"
+    return "unknown" if remote_files else "same"
 
 
 def _changes(
-    files: Iterable[File], kind: str, most: int | None = None
+    files: Iterable[File], kind: str, changes_max: int | None = None
 ) -> tuple[list[Change], list[File]]:
     changes: list[Change] = []
-    elsewhere: list[File] = []
+    remote_files: list[File] = []
     for file in files:
         path = local_path(file.path)
         if path is None:
-            elsewhere.append(file)
+            remote_files.append(file)
             continue
         change = _change_of(kind, file, path)
         if change is not None:
             changes.append(change)
-        if len(changes) == most:
+        if len(changes) == changes_max:
             break
-    return changes, elsewhere
+    return changes, remote_files
 
 
 def _change_of(kind: str, file: File, path: Path) -> Change | None:
     try:
-        now = path.stat()
-        if not stat.S_ISREG(now.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             # Spark would read whatever lies below a folder, and wait for who writes to a pipe.
             return Change(file, False, f"{plain_path(file.path)} is no file")
         if not file.checksum or kind in IMMUTABLE:
-            return _change_by_state(kind, file, now.st_size, now.st_mtime_ns // 1_000_000)
-        if now.st_size == file.size and _READER.checksum(str(path)) == file.checksum:
+            return _change_by_state(kind, file, status.st_size, status.st_mtime_ns // 1_000_000)
+        if status.st_size == file.size and _READER.checksum(str(path)) == file.checksum:
             # Of a file that was only touched just the time is another.
             return None
     except (FileNotFoundError, NotADirectoryError):
         return _gone_change(kind, file)
     except (OSError, RowsError) as problem:
         return Change(file, False, f"{plain_path(file.path)} can't be compared: {problem}")
-    said = f"{_written_since_text(file, now.st_size, now.st_mtime_ns // 1_000_000)}; it has another checksum"
-    return Change(file, False, said)
+    message = f"{_written_since_text(file, status.st_size, status.st_mtime_ns // 1_000_000)}; it has another checksum"
+    return Change(file, False, message)
 
 
 def local_path(path: str) -> Path | None:
@@ -147,22 +149,22 @@ def literal_path(path: str) -> str:
 def _check_remote(spark: SparkSession, source: Source, files: list[File]) -> None:
     check_reach([replace(source, files=tuple(files))])
     try:
-        listed = spark.read.format("binaryFile").load([literal_path(file.path) for file in files])
-        found = listed.select("path", "length", F.unix_millis("modificationTime")).collect()
+        frame = spark.read.format("binaryFile").load([literal_path(file.path) for file in files])
+        rows = frame.select("path", "length", F.unix_millis("modificationTime")).collect()
     except SPARK_ERRORS as problem:
         raise ChangedSourceError(
-            f"files of a source can't be read: {explained(problem, spark_reason(problem))}"
+            f"files of a source can't be read: {explain_problem(problem, spark_reason(problem))}"
         ) from problem
-    there = {path: (size, mtime) for path, size, mtime in found}
+    states = {path: (size, mtime) for path, size, mtime in rows}
     for file in files:
-        state = there.get(file.path)
+        state = states.get(file.path)
         change = (
             _gone_change(source.format, file)
             if state is None
             else _change_by_state(source.format, file, *state)
         )
         if change is not None:
-            raise ChangedSourceError(change.said)
+            raise ChangedSourceError(change.message)
 
 
 def _gone_change(kind: str, file: File) -> Change:
@@ -175,14 +177,14 @@ def _change_by_state(kind: str, file: File, size: int, mtime: int) -> Change | N
         mtime = file.mtime
     if (size, mtime) == (file.size, file.mtime):
         return None
-    told = "" if size != file.size else "; no checksum tells whether its content is the same"
-    return Change(file, False, f"{_written_since_text(file, size, mtime)}{told}")
+    remark = "" if size != file.size else "; no checksum tells whether its content is the same"
+    return Change(file, False, f"{_written_since_text(file, size, mtime)}{remark}")
 
 
 def _written_since_text(file: File, size: int, mtime: int) -> str:
-    then = f"{file.size:,} bytes of {time_text(file.mtime)}"
-    path, now = plain_path(file.path), f"{size:,} bytes of {time_text(mtime)}"
-    return f"{path} was written since the job ran: then {then}, now {now}"
+    old_state = f"{file.size:,} bytes of {time_text(file.mtime)}"
+    path, new_state = plain_path(file.path), f"{size:,} bytes of {time_text(mtime)}"
+    return f"{path} was written since the job ran: then {old_state}, now {new_state}"
 
 
 def time_text(mtime: int) -> str:

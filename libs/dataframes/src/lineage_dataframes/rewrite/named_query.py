@@ -12,14 +12,14 @@ class Leaf:
     """What rows of ``a<n>`` are made from: rows of a source, or groups that a next query traces.
 
     ``of``: the node (of a subquery: its last). ``columns``: the columns that name it, all of which are NULL
-    for rows that were not made from it: file and row of a source; a mark, then the keys of a group. ``doubt``: it names
+    for rows that were not made from it: file and row of a source; a mark, then the keys of a group. ``inexact_reason``: it names
     nothing; its one column is true in rows of which others of ``of``'s leaves name too much, for this reason.
     """
 
     of: int
     columns: tuple[str, ...]
     subquery: bool = False
-    doubt: str = ""
+    inexact_reason: str = ""
 
     @property
     def stored(self) -> bool:
@@ -29,7 +29,7 @@ class Leaf:
     @property
     def grouped(self) -> bool:
         """Whether it names a group, which a next query traces."""
-        return not self.stored and not self.doubt
+        return not self.stored and not self.inexact_reason
 
 
 @dataclass(frozen=True)
@@ -48,4 +48,4 @@ class NamedQuery:
     @property
     def names(self) -> list[str]:
         """The columns' names, each once."""
-        return list(dict.fromkeys(f"c{one.id}" for one in self.columns))
+        return list(dict.fromkeys(f"c{column.id}" for column in self.columns))

@@ -12,7 +12,7 @@ class UnknownValue:
         return "<unknown>"
 
     def to_json(self) -> dict[str, bool]:
-        """As tools read it: no value of a column that rows are told by."""
+        """As tools read it: never a value of a column that identifies rows."""
         return {"$unknown": True}
 
 
