@@ -183,7 +183,7 @@ class StoredAccess:
         # Loads PySpark, which who has no DataFrames need not wait for.
         from lineage_dataframes.trace.answerable import with_answerable
 
-        return with_answerable(self.store, app, verdict, seconds_max=most_s)
+        return with_answerable(self.store, app, verdict, timeout_s=most_s)
 
     def probed(self, app: str, verdict: Verdict, rows: int) -> Verdict:
         if not verdict.recipes_received:

@@ -158,7 +158,7 @@ def test_outputs_of_one_plan_are_told_apart_by_their_settings() -> None:
 
 def test_time_is_bounded_and_what_is_left_is_said() -> None:
     ticks: Iterator[float] = iter(range(100))
-    found = answered(Store(GOOD, GOOD, GOOD), most_s=1.5, clock=lambda: next(ticks))
+    found = answered(Store(GOOD, GOOD, GOOD), timeout_s=1.5, clock=lambda: next(ticks))
     assert (found.answerable, found.unchecked) == (None, 2)
 
 

@@ -282,7 +282,7 @@ class Lineages:
         from lineage_dataframes.rewrite.functions import NO_CODE
         from lineage_dataframes.trace.answerable import with_answerable
 
-        found = with_answerable(self.store, app, verdict, seconds_max=CHECKED_S, key=NO_CODE)
+        found = with_answerable(self.store, app, verdict, timeout_s=CHECKED_S, key=NO_CODE)
         if found.answerable is not None:
             self._keep_verdict(app, found)
         return found

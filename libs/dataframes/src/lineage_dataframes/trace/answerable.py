@@ -134,7 +134,7 @@ def with_answerable(
     app: str,
     verdict: Verdict,
     *,
-    seconds_max: float | None = None,
+    timeout_s: float | None = None,
     key: str | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Verdict:
@@ -144,13 +144,13 @@ def with_answerable(
         store: has the recipes.
         app: the application.
         verdict: what is known of what was received.
-        seconds_max: seconds after which outputs are left unchecked, and the verdict says so; None: all are looked at.
+        timeout_s: seconds after which outputs are left unchecked, and the verdict says so; None: all are looked at.
         key: of recipes' Python functions, as in `refusals`.
         clock: in seconds.
     """
     if not verdict.recipes_received:
         return verdict
-    until = None if seconds_max is None else clock() + seconds_max
+    until = None if timeout_s is None else clock() + timeout_s
     graph = store.graph(app)
     outputs = [node for node in graph.nodes() if node.kind in OUTPUT_KINDS]
     known_refusals: dict[object, tuple[tuple[str, str], ...]] = {}
