@@ -60,20 +60,20 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def rows_of(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def rows_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Measure what is asked for, one after the other.
 
     Raises:
         RunError, WrongFlowsError: something is not as it must be; no figure counts then.
     """
-    for name in asked.names or NAMES:
+    for name in options.names or NAMES:
         if name == CODEC:
             yield codec_row()
         elif name == SDK:
-            yield sdk_row(asked.folder.resolve() / SDK)
+            yield sdk_row(options.folder.resolve() / SDK)
         else:
-            for mode in asked.modes or [SPOOL]:
-                yield mode_row(name, mode, asked)
+            for mode in options.modes or [SPOOL]:
+                yield mode_row(name, mode, options)
 
 
 def emit(row: dict[str, Any], targets: list[TextIO]) -> None:
@@ -85,15 +85,15 @@ def emit(row: dict[str, Any], targets: list[TextIO]) -> None:
 
 def run(words: list[str] | None = None) -> int:
     """Measure what the command line asks for; the exit code."""
-    asked = arguments_of(words)
+    options = arguments_of(words)
     # As Ctrl-C does: servers that were started for the while are stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     targets: list[TextIO] = [sys.stdout]
-    if asked.json_out is not None:
-        asked.json_out.parent.mkdir(parents=True, exist_ok=True)
-        targets.append(asked.json_out.open("a", encoding="utf-8"))
+    if options.json_out is not None:
+        options.json_out.parent.mkdir(parents=True, exist_ok=True)
+        targets.append(options.json_out.open("a", encoding="utf-8"))
     try:
-        for row in rows_of(asked):
+        for row in rows_of(options):
             emit(row, targets)
     except (RunError, WrongFlowsError) as error:
         print(error, file=sys.stderr)

@@ -77,18 +77,18 @@ class Side:
         if not line:
             log = self.log.read_text(encoding="utf-8", errors="replace")
             raise RunError(f"a side has ended:\n{log[-3_000:]}")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     def look(self) -> float:
         """User and system time so far, in seconds."""
         own = psutil.Process(self.process.pid)
-        for one in (own, *own.children(recursive=True)):
+        for process in (own, *own.children(recursive=True)):
             try:
-                times = one.cpu_times()
+                times = process.cpu_times()
             except psutil.Error:
                 continue
-            self.cpu_s[one.pid] = times.user + times.system
+            self.cpu_s[process.pid] = times.user + times.system
         return sum(self.cpu_s.values())
 
     def measured(self, name: str) -> tuple[float, float]:
@@ -100,7 +100,7 @@ class Side:
 
 
 @contextmanager
-def tree_of(revision: str) -> Iterator[Path]:
+def checked_out(revision: str) -> Iterator[Path]:
     """The files of a revision, for the while.
 
     Raises:
@@ -110,9 +110,9 @@ def tree_of(revision: str) -> Iterator[Path]:
         raise RunError(f"{revision} is no revision with the packages of this tree's {LOCK}")
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch).resolve() / "tree"
-        done = _git("worktree", "add", "--detach", str(tree), revision)
-        if done.returncode:
-            raise RunError(done.stderr)
+        result = _git("worktree", "add", "--detach", str(tree), revision)
+        if result.returncode:
+            raise RunError(result.stderr)
         try:
             yield tree
         finally:
@@ -124,7 +124,7 @@ def _git(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def side_of(
+def start_side(
     tree: Path,
     folder: Path,
     setup: Mapping[str, Any],
@@ -139,14 +139,16 @@ def side_of(
     file, log = folder / "setup.json", folder / "log"
     file.write_text(json.dumps({**setup, "folder": str(folder)}), encoding="utf-8")
     code = [*tree.glob("libs/*/src"), *tree.glob("services/*/src"), tree / "cli" / "src"]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LINEAGE_")}
+    other_variables = {
+        name: value for name, value in os.environ.items() if not name.startswith("LINEAGE_")
+    }
     path = os.pathsep.join(map(str, [*code, ROOT]))
     with (
         log.open("wb") as to,
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.against_side", str(file)],
             cwd=folder,
-            env={**kept, "PYTHONPATH": path, **(environment or {})},
+            env={**other_variables, "PYTHONPATH": path, **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=to,
@@ -160,7 +162,7 @@ def side_of(
         yield side
 
 
-def compared(
+def compare(
     sides: Mapping[str, Side], names: Sequence[str], warm: int, pairs: int, seconds: float
 ) -> dict[str, Any]:
     """Each task on both sides in turn: ratios, and medians of what they are made of.
@@ -183,36 +185,40 @@ def compared(
                 if number >= warm:
                     walls[name][kind].append(wall_s)
                     cpus[name][kind].append(cpu_s)
-            found = [sides[kind].call("check", name)["found"] for kind in (BEFORE, AFTER)]
-            if found[0] != found[1]:
-                raise RunError(f"{name}: {found[0]} before, {found[1]} now")
+            results = [sides[kind].call("check", name)["found"] for kind in (BEFORE, AFTER)]
+            if results[0] != results[1]:
+                raise RunError(f"{name}: {results[0]} before, {results[1]} now")
         print(f"round {number + 1} of {warm} + {pairs}", file=sys.stderr, flush=True)
     return {name: _row(walls[name], cpus[name]) for name in names}
 
 
 def _row(wall: Mapping[str, Sequence[float]], cpu: Mapping[str, Sequence[float]]) -> dict[str, Any]:
     row: dict[str, Any] = {"pairs": len(wall[BEFORE])}
-    for unit, found in (("wall", wall), ("cpu", cpu)):
+    for unit, seconds in (("wall", wall), ("cpu", cpu)):
         ratios = [
-            now / then for then, now in zip(found[BEFORE], found[AFTER], strict=True) if then > 0
+            now / then
+            for then, now in zip(seconds[BEFORE], seconds[AFTER], strict=True)
+            if then > 0
         ]
         row[f"{unit}_ratio"] = median_interval(ratios) if ratios else None
-        row[f"{unit}_s"] = {kind: round(statistics.median(each), 4) for kind, each in found.items()}
+        row[f"{unit}_s"] = {
+            kind: round(statistics.median(each), 4) for kind, each in seconds.items()
+        }
     return row
 
 
-def over_all(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def summary_of_queries(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """One figure for traces of many queries: the median of their medians, and the largest."""
     ratios = {
         unit: [row[f"{unit}_ratio"]["median"] for row in rows.values() if row[f"{unit}_ratio"]]
         for unit in ("wall", "cpu")
     }
-    found = {
+    intervals = {
         f"{unit}_ratio": {**median_interval(each), "max": max(each)}
         for unit, each in ratios.items()
     }
     pairs = min(row["pairs"] for row in rows.values())
-    return {"queries": sorted(rows), "pairs": pairs, **found}
+    return {"queries": sorted(rows), "pairs": pairs, **intervals}
 
 
 def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
@@ -243,77 +249,79 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def tasks_of(asked: argparse.Namespace) -> dict[str, list[str]]:
+def task_names(options: argparse.Namespace) -> dict[str, list[str]]:
     """Names of tasks by kind. Jobs come before the traces over what they leave."""
-    traces = [f"{job}: {way}" for job in COMPARED for way in (BACK, FORWARD)]
+    traces = [f"{job}: {direction}" for job in COMPARED for direction in (BACK, FORWARD)]
     tasks = {
         JOBS: [*STARTS, *COMPARED, *traces],
-        FRAMES: [f"{asked.suite} {number}" for number in queries(asked.suite)],
+        FRAMES: [f"{options.suite} {number}" for number in queries(options.suite)],
     }
-    if asked.only is None:
+    if options.only is None:
         return tasks
-    chosen = tuple(asked.only)
-    return {kind: [one for one in names if one.startswith(chosen)] for kind, names in tasks.items()}
-
-
-def setups_of(asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """What the sides are given, by kind."""
-    folder = asked.folder.resolve()
-    inputs, tables = folder / "inputs", folder / f"{asked.suite}-{asked.scale:g}"
-    inputs.mkdir(parents=True, exist_ok=True)
-    make_tables(asked.suite, asked.scale, tables)
-    sources = {
-        name: str(one.prepare(inputs, asked.rows if one.by_rows else asked.size))
-        for name in COMPARED
-        for one in (WORKLOADS[name],)
+    chosen = tuple(options.only)
+    return {
+        kind: [task for task in names if task.startswith(chosen)] for kind, names in tasks.items()
     }
-    common = {"cores": asked.cores, "partitions": asked.partitions}
-    jobs = {"sources": sources, "rows": asked.traced_rows, "repeats": asked.repeats}
+
+
+def side_setups(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """What the sides are given, by kind."""
+    folder = options.folder.resolve()
+    inputs, tables = folder / "inputs", folder / f"{options.suite}-{options.scale:g}"
+    inputs.mkdir(parents=True, exist_ok=True)
+    make_tables(options.suite, options.scale, tables)
+    sources = {
+        name: str(workload.prepare(inputs, options.rows if workload.by_rows else options.size))
+        for name in COMPARED
+        for workload in (WORKLOADS[name],)
+    }
+    common = {"cores": options.cores, "partitions": options.partitions}
+    jobs = {"sources": sources, "rows": options.traced_rows, "repeats": options.repeats}
     return {
         JOBS: {**common, "kind": JOBS, **jobs},
-        FRAMES: {**common, "kind": FRAMES, "suite": asked.suite, "tables": str(tables)},
+        FRAMES: {**common, "kind": FRAMES, "suite": options.suite, "tables": str(tables)},
     }
 
 
-def measured(asked: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> dict[str, Any]:
     """The row.
 
     Raises:
         RunError: a side failed, or the sides came to different results.
     """
-    found: dict[str, dict[str, Any]] = {}
-    setups = setups_of(asked)
-    with tree_of(asked.revision) as tree, tempfile.TemporaryDirectory() as scratch:
-        for kind, names in tasks_of(asked).items():
+    rows_by_kind: dict[str, dict[str, Any]] = {}
+    setups = side_setups(options)
+    with checked_out(options.revision) as tree, tempfile.TemporaryDirectory() as scratch:
+        for kind, names in task_names(options).items():
             if names:
-                pairs = asked.frame_pairs if kind == FRAMES else asked.pairs
+                pairs = options.frame_pairs if kind == FRAMES else options.pairs
                 folder = Path(scratch).resolve() / kind
                 with ExitStack() as stack:
                     sides = {
-                        name: stack.enter_context(side_of(code, folder / name, setups[kind]))
+                        name: stack.enter_context(start_side(code, folder / name, setups[kind]))
                         for name, code in ((BEFORE, tree), (AFTER, ROOT))
                     }
-                    found[kind] = compared(sides, names, asked.warm, pairs, asked.seconds)
+                    rows_by_kind[kind] = compare(sides, names, options.warm, pairs, options.seconds)
                 shutil.rmtree(folder)
-    queries_found = found.get(FRAMES, {})
-    about = {"benchmark": "against", "revision": asked.revision}
-    together = {"frames": over_all(queries_found)} if queries_found else {}
-    return {**about, **together, "tasks": {**found.get(JOBS, {}), **queries_found}}
+    queries_found = rows_by_kind.get(FRAMES, {})
+    about = {"benchmark": "against", "revision": options.revision}
+    summary = {"frames": summary_of_queries(queries_found)} if queries_found else {}
+    return {**about, **summary, "tasks": {**rows_by_kind.get(JOBS, {}), **queries_found}}
 
 
 def main() -> int:
     """Command line entry."""
-    asked = arguments_of()
+    options = arguments_of()
     # As Ctrl-C does: the other revision's files are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # Of what is loaded now, whatever is committed meanwhile.
     about = provenance()
     try:
-        row = measured(asked) | {"provenance": about}
+        row = measure(options) | {"provenance": about}
     except RunError as problem:
         print(problem, file=sys.stderr)
         return 1
-    put_out(row, asked.json_out)
+    put_out(row, options.json_out)
     return 0
 
 

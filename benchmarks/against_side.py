@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import lineage_emitter
 from benchmarks.catalog import WORKLOADS
 from benchmarks.correctness import sample_rows
-from benchmarks.frames_oracle import ParquetTables, carried
+from benchmarks.frames_oracle import ParquetTables, recipe_of_frame
 from benchmarks.spark_events import submit_arguments
 from benchmarks.tpc import SETTINGS, queries
 from benchmarks.workloads.cities import orders_by_city
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 JOBS, FRAMES, STARTED = "jobs", "frames", "started"
 TEXT, FUNCTION = "text", "python function"
-"""Tasks of `Started`, beside the queries."""
+"""Tasks of `ColdFrames`, beside the queries."""
 SHORT = Path(__file__).parent / "workloads" / "short.py"
 STARTS: Mapping[str, str] = {"start and stop": "0", "short job": "1"}
 """How many jobs run in a context that does nothing else."""
 BACK, FORWARD = "back", "forward"
-WAYS = {BACK: Direction.BACKWARD, FORWARD: Direction.FORWARD}
+DIRECTIONS = {BACK: Direction.BACKWARD, FORWARD: Direction.FORWARD}
 LIMIT = 20
 """Items listed of an answer, with their texts, as on the page."""
 SEED = 29
@@ -81,16 +81,16 @@ class Jobs:
         autorun.install()
 
     def prepare(self, name: str) -> None:
-        job, _, way = name.partition(": ")
-        if way:
-            self.questions = self._questions(job, WAYS[way])
+        job, _, direction = name.partition(": ")
+        if direction:
+            self.questions = self._questions(job, DIRECTIONS[direction])
             return
         shutil.rmtree(self.home / job, ignore_errors=True)
         os.environ["LINEAGE_STORE"] = f"sqlite:///{self.home / job / 'lineage' / 'lineage.db'}"
 
     def run(self, name: str) -> None:
-        job, _, way = name.partition(": ")
-        if way:
+        job, _, direction = name.partition(": ")
+        if direction:
             for _ in range(self.setup["repeats"]):
                 self.answers = self._asked(job)
             return
@@ -113,15 +113,15 @@ class Jobs:
         store = SqliteStore(lineage / "lineage.db")
         try:
             asker = QueryEngine(store, RowReader(lineage / "index"))
-            return [asker.ask(question).to_json() for question in self.questions]
+            return [asker.ask(query).to_json() for query in self.questions]
         finally:
             store.close()
 
-    def _questions(self, job: str, way: Direction) -> list[TraceQuery]:
+    def _questions(self, job: str, direction: Direction) -> list[TraceQuery]:
         """Rows of the output, or the lines of the input that a trace of these names."""
         rows = sample_rows(self.home / job / "out", self.setup["rows"])
         places = [place for place, _ in rows]
-        if way is Direction.FORWARD:
+        if direction is Direction.FORWARD:
             self.questions = self._questions(job, Direction.BACKWARD)
             lines = {
                 item["location"]
@@ -130,13 +130,13 @@ class Jobs:
                 for item in source["items"]
             }
             places = random.Random(SEED).sample(sorted(lines), min(len(lines), len(rows)))
-        return [TraceQuery(way, (place,), limit=LIMIT) for place in places]
+        return [TraceQuery(direction, (place,), limit=LIMIT) for place in places]
 
     def check(self, name: str) -> Mapping[str, Any]:
-        job, _, way = name.partition(": ")
-        if way:
+        job, _, direction = name.partition(": ")
+        if direction:
             return {
-                "found": _digest([_items_of(answer) for answer in self.answers]),
+                "found": _digest([_item_texts(answer) for answer in self.answers]),
                 "exact": sum(answer["exact"] for answer in self.answers),
                 "complete": all(answer["complete"] for answer in self.answers),
             }
@@ -146,17 +146,20 @@ class Jobs:
         }
 
 
-def _items_of(answer: Mapping[str, Any]) -> list[tuple[int, list[str]]]:
+def _item_texts(answer: Mapping[str, Any]) -> list[tuple[int, list[str]]]:
     """How many items of each end, and which are listed, without the folder that they are in."""
     ends = answer.get("sources", answer.get("sinks", ()))
     return [
-        (end["count"], [f"{Path(one['location']).name} {one.get('text')}" for one in end["items"]])
+        (
+            end["count"],
+            [f"{Path(item['location']).name} {item.get('text')}" for item in end["items"]],
+        )
         for end in ends
     ]
 
 
-def _digest(of: object) -> str:
-    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:16]
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 @dataclass
@@ -192,7 +195,10 @@ class Frames:
         if name not in self.kept:
             frame = self.frame(name)
             output = frame.collect()
-            self.kept[name] = carried(frame), tuple(output[len(output) // 2]) if output else None
+            self.kept[name] = (
+                recipe_of_frame(frame),
+                tuple(output[len(output) // 2]) if output else None,
+            )
 
     def run(self, name: str) -> None:
         recipe, row = self.kept[name]
@@ -202,11 +208,11 @@ class Frames:
     def check(self, name: str) -> Mapping[str, Any]:
         if self.kept[name][1] is None:
             return {"empty": True}
-        found = _digest([Path(one).name for one in self.traced.locations()])
-        return {"found": found, "reasons": self.traced.reasons}
+        digest = _digest([Path(location).name for location in self.traced.locations()])
+        return {"found": digest, "reasons": self.traced.reasons}
 
 
-class Started(Frames):
+class ColdFrames(Frames):
     """The same in a Spark that is started as commands start theirs, and traces of more: text, and a Python function."""
 
     def session(self) -> SparkSession:
@@ -233,7 +239,7 @@ class Started(Frames):
 KINDS: Mapping[str, Callable[[Mapping[str, Any]], Work]] = {
     JOBS: Jobs,
     FRAMES: Frames,
-    STARTED: Started,
+    STARTED: ColdFrames,
 }
 
 
@@ -248,9 +254,9 @@ def main() -> None:
     say(json.dumps({"code": str(Path(lineage_emitter.__file__).resolve())}))
     for line in sys.stdin:
         verb, _, name = line.rstrip("\n").partition(" ")
-        begun = time.perf_counter()
-        found = getattr(work, verb)(name)
-        say(json.dumps({"wall_s": time.perf_counter() - begun, "found": found}))
+        started = time.perf_counter()
+        result = getattr(work, verb)(name)
+        say(json.dumps({"wall_s": time.perf_counter() - started, "found": result}))
 
 
 if __name__ == "__main__":

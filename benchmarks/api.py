@@ -35,8 +35,8 @@ from benchmarks.provenance import provenance
 from lineage_store.url import open_store
 
 THINK_S = 1.0
-ROWS_ASKED = 2_000
-WIDE_ASKED = 20
+ROWS_MAX = 2_000
+WIDE_QUESTIONS = 20
 PARTITIONS, CORES = 8, 2
 
 
@@ -50,23 +50,23 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/out"))
     options = parser.parse_args()
-    store = options.store or captured(options.folder.resolve(), "wordcount", options.size)
-    narrow, wide, witnesses = rows_of(store)
-    with serving(store) as (address, pid):
+    store = options.store or capture_workload(options.folder.resolve(), "wordcount", options.size)
+    narrow, wide, witnesses = narrow_and_wide_rows(store)
+    with serve(store) as (address, pid):
         row = {
             "benchmark": "api",
             "store": store.partition(":")[0],
             "users": options.users,
             "rows": len(narrow),
-            "trace": asyncio.run(users(address, narrow, options.users, options.seconds)),
+            "trace": asyncio.run(run_users(address, narrow, options.users, options.seconds)),
             "top_witnesses": witnesses,
             "top_counts": wide_counts(address, wide),
-            "memory": asyncio.run(hammered(address, pid, narrow, options.queries)),
+            "memory": asyncio.run(load_memory(address, pid, narrow, options.queries)),
         }
     print(json.dumps(row | {"provenance": provenance()}), flush=True)
 
 
-def captured(folder: Path, name: str, size: int) -> str:
+def capture_workload(folder: Path, name: str, size: int) -> str:
     """A store that holds a captured run of a workload."""
     workload = WORKLOADS[name]
     source = workload.prepare(folder / "inputs", size)
@@ -75,17 +75,17 @@ def captured(folder: Path, name: str, size: int) -> str:
     return f"sqlite:///{run.lineage / 'lineage.db'}"
 
 
-def rows_of(store: str) -> tuple[list[str], str, int]:
+def narrow_and_wide_rows(store: str) -> tuple[list[str], str, int]:
     """Addresses of rows with few witnesses; the one with the most, and how many it has."""
     with open_store(store) as opened:
         counts = counted_rows(opened.graph(opened.application_ids()[0]))
-    few = [row for row, count in counts.items() if count <= WITNESSES_MAX][:ROWS_ASKED]
+    few = [row for row, count in counts.items() if count <= WITNESSES_MAX][:ROWS_MAX]
     top = max(counts, key=lambda row: counts[row])
     return [f"{space}#{at}" for space, at in few], f"{top[0]}#{top[1]}", counts[top]
 
 
 @contextmanager
-def serving(store: str) -> Iterator[tuple[str, int]]:
+def serve(store: str) -> Iterator[tuple[str, int]]:
     """Address and process id of a service over a store, with no limit on requests."""
     settings = {
         "LINEAGE_STORE": store,
@@ -99,8 +99,8 @@ def serving(store: str) -> Iterator[tuple[str, int]]:
         assert service.stderr is not None
         try:
             for line in service.stderr:
-                found = re.search(rb'"url": "([^"]+)"', line)
-                if found:
+                url = re.search(rb'"url": "([^"]+)"', line)
+                if url:
                     break
             else:
                 raise RunError("the query API did not start")
@@ -108,14 +108,14 @@ def serving(store: str) -> Iterator[tuple[str, int]]:
             with subprocess.Popen(
                 ["cat"], stdin=service.stderr, stdout=subprocess.DEVNULL
             ) as reader:
-                yield found[1].decode(), service.pid
+                yield url[1].decode(), service.pid
                 service.terminate()
                 reader.wait()
         finally:
             service.terminate()
 
 
-async def asked(client: httpx.AsyncClient, place: str) -> float:
+async def ask(client: httpx.AsyncClient, place: str) -> float:
     """One trace with the texts of its first items; milliseconds."""
     body = {"direction": "backward", "start": {"places": [place]}}
     started = time.perf_counter()
@@ -126,18 +126,20 @@ async def asked(client: httpx.AsyncClient, place: str) -> float:
     return elapsed
 
 
-async def users(address: str, rows: Sequence[str], count: int, seconds: float) -> dict[str, Any]:
+async def run_users(
+    address: str, rows: Sequence[str], count: int, seconds: float
+) -> dict[str, Any]:
     """Percentiles over all that the users asked, after each asked once."""
     times: list[float] = []
     async with httpx.AsyncClient(base_url=address, timeout=120) as client:
-        await asyncio.gather(*(asked(client, row) for row in rows[:count]))
+        await asyncio.gather(*(ask(client, row) for row in rows[:count]))
         stop_at = time.monotonic() + seconds
 
         async def user(number: int) -> None:
             choose = random.Random(SEED + number)
             await asyncio.sleep(choose.uniform(0, THINK_S))
             while time.monotonic() < stop_at:
-                times.append(await asked(client, choose.choice(rows)))
+                times.append(await ask(client, choose.choice(rows)))
                 await asyncio.sleep(THINK_S)
 
         await asyncio.gather(*(user(number) for number in range(count)))
@@ -148,7 +150,7 @@ def wide_counts(address: str, place: str) -> dict[str, float]:
     """Counts of the widest trace. Another ``steps`` makes it another question each time."""
     times = []
     with httpx.Client(base_url=address, timeout=120) as client:
-        for number in range(WIDE_ASKED + 1):
+        for number in range(WIDE_QUESTIONS + 1):
             body = {
                 "direction": "backward",
                 "start": {"places": [place]},
@@ -162,7 +164,7 @@ def wide_counts(address: str, place: str) -> dict[str, float]:
     return {"first_ms": round(times[0], 2), **percentiles(times[1:])}
 
 
-async def hammered(address: str, pid: int, rows: Sequence[str], queries: int) -> dict[str, Any]:
+async def load_memory(address: str, pid: int, rows: Sequence[str], queries: int) -> dict[str, Any]:
     """Resident memory (megabytes) along many traces, eight at once."""
     process, seen = psutil.Process(pid), []
     async with httpx.AsyncClient(base_url=address, timeout=120) as client:
@@ -171,7 +173,7 @@ async def hammered(address: str, pid: int, rows: Sequence[str], queries: int) ->
         for number in range(0, queries, 8):
             if number % (queries // 10 // 8 * 8 or 8) == 0:
                 seen.append(round(process.memory_info().rss / 1e6, 1))
-            await asyncio.gather(*(asked(client, choose.choice(rows)) for _ in range(8)))
+            await asyncio.gather(*(ask(client, choose.choice(rows)) for _ in range(8)))
         elapsed = time.perf_counter() - started
     seen.append(round(process.memory_info().rss / 1e6, 1))
     return {"queries": queries, "rss_mb": seen, "queries_a_second": round(queries / elapsed, 1)}

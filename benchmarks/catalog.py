@@ -34,7 +34,7 @@ class Workload:
     """Its input is sized by rows (of each table), not by bytes."""
     published_in_detail: bool = False
     """The published figures are of every operator, with values; else at stage level."""
-    asked: int = 20
+    sampled_rows: int = 20
     """Output rows whose traces are compared with plain Python."""
 
     def arguments(self, source: Path, output: Path, partitions: int) -> list[str]:
@@ -106,7 +106,7 @@ WORKLOADS = {
             witnesses.of_ranks(ITERATIONS),
             extra=(str(ITERATIONS),),
             by_rows=True,
-            asked=6,
+            sampled_rows=6,
         ),
     )
 }

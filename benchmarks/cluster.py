@@ -40,41 +40,46 @@ def main() -> None:
     for number in range(runs):
         with namespace(f"benchmark-cluster-{os.getpid()}-{number}") as space:
             release = Release(space)
-            with _timed(installs):
+            with _append_seconds(installs):
                 release.install()
             for service in SERVICES:
-                for found, end in ((ready, replace), (killed, kill)):
+                for durations, end in ((ready, replace), (killed, kill)):
                     end(release, service)
-                    found[service].append(_seconds_to_ready(release, service))
+                    durations[service].append(_seconds_to_ready(release, service))
             time.sleep(IDLE_S)
             for service in SERVICES:
                 memory[service].append(_resident_mb(space, release, service))
-            with _timed(uninstalls):
+            with _append_seconds(uninstalls):
                 release.uninstall()
     row = {
         "benchmark": "cluster",
         "runs": runs,
-        "install_s": _spread(installs),
-        "uninstall_s": _spread(uninstalls),
-        "ready_s": {service: _spread(found) for service, found in ready.items()},
-        "ready_after_kill_s": {service: _spread(found) for service, found in killed.items()},
-        "idle_mb": {service: _spread(found) for service, found in memory.items()},
+        "install_s": _median_and_range(installs),
+        "uninstall_s": _median_and_range(uninstalls),
+        "ready_s": {service: _median_and_range(seconds) for service, seconds in ready.items()},
+        "ready_after_kill_s": {
+            service: _median_and_range(seconds) for service, seconds in killed.items()
+        },
+        "idle_mb": {service: _median_and_range(megabytes) for service, megabytes in memory.items()},
     }
     print(json.dumps(row | {"provenance": provenance()}), flush=True)
 
 
 @contextmanager
-def _timed(found: list[float]) -> Iterator[None]:
-    begun = time.monotonic()
+def _append_seconds(seconds: list[float]) -> Iterator[None]:
+    started = time.monotonic()
     yield
-    found.append(round(time.monotonic() - begun, 1))
+    seconds.append(round(time.monotonic() - started, 1))
 
 
 def _seconds_to_ready(release: Release, service: str) -> float:
     """From the start of a pod's container until it is ready; Kubernetes tells whole seconds."""
     (pod,) = release.namespace.get("pods", "-l", release.labels(service))["items"]
     (container,) = pod["status"]["containerStatuses"]
-    conditions = {one["type"]: one["lastTransitionTime"] for one in pod["status"]["conditions"]}
+    conditions = {
+        condition["type"]: condition["lastTransitionTime"]
+        for condition in pod["status"]["conditions"]
+    }
     started = datetime.fromisoformat(container["state"]["running"]["startedAt"])
     return (datetime.fromisoformat(conditions["Ready"]) - started).total_seconds()
 
@@ -82,13 +87,13 @@ def _seconds_to_ready(release: Release, service: str) -> float:
 def _resident_mb(space: Namespace, release: Release, service: str) -> float:
     """Resident memory of all processes of a pod, in MB."""
     (pod,) = space.names("pods", release.labels(service))
-    said = space.kubectl("exec", pod, "--", "sh", "-c", "cat /proc/[0-9]*/status")
-    held = [line.split()[1] for line in said.splitlines() if line.startswith("VmRSS:")]
-    return round(sum(map(int, held)) * 1024 / 1e6, 1)
+    statuses = space.kubectl("exec", pod, "--", "sh", "-c", "cat /proc/[0-9]*/status")
+    kilobytes = [line.split()[1] for line in statuses.splitlines() if line.startswith("VmRSS:")]
+    return round(sum(map(int, kilobytes)) * 1024 / 1e6, 1)
 
 
-def _spread(found: list[float]) -> dict[str, Any]:
-    return {"median": statistics.median(found), "min": min(found), "max": max(found)}
+def _median_and_range(values: list[float]) -> dict[str, Any]:
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def shapes() -> dict[str, tuple[FlowBlock, int]]:
     in_ptr = np.concatenate(([0], bounds, [RUNS])).astype(np.int64)
     keys = generator.integers(0, 2**63, KEYS, dtype=np.uint64)
     lengths = generator.integers(0, RUN_LENGTH_MAX, RUNS).astype(np.uint64)
-    last = gaps * np.uint64(RUN_LENGTH_MAX) + lengths
+    last_positions = gaps * np.uint64(RUN_LENGTH_MAX) + lengths
     rows = 65_536
     return {
         "keys": (block_of(gaps, None, in_ptr, keys, "4@0"), RUNS),
@@ -66,7 +66,7 @@ def shapes() -> dict[str, tuple[FlowBlock, int]]:
             rows,
         ),
         "runs": (
-            block_of(gaps * np.uint64(RUN_LENGTH_MAX), last, in_ptr, keys, "4@0"),
+            block_of(gaps * np.uint64(RUN_LENGTH_MAX), last_positions, in_ptr, keys, "4@0"),
             int(lengths.sum()) + RUNS,
         ),
     }
@@ -115,6 +115,6 @@ def codec_row() -> dict[str, Any]:
                     per_second(partial(decode_csv, payload, header), associations)
                 ),
             }
-    for way in ("encode_per_s", "decode_per_s"):
-        row[f"{way}_min"] = min(shape[way] for shape in row["shapes"].values())
+    for rate in ("encode_per_s", "decode_per_s"):
+        row[f"{rate}_min"] = min(shape[rate] for shape in row["shapes"].values())
     return row

@@ -20,11 +20,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.against import AFTER, BEFORE, compared, over_all, side_of
+from benchmarks.against import AFTER, BEFORE, compare, start_side, summary_of_queries
 from benchmarks.against_side import FUNCTION, STARTED, TEXT
 from benchmarks.catalog import ROOT
 from benchmarks.intervals import median_interval
-from benchmarks.one_question import Asking, check, write_orders
+from benchmarks.one_question import QuestionRunner, check, write_orders
 from benchmarks.provenance import provenance
 from benchmarks.row import put_out
 from benchmarks.tpc import make_tables, queries
@@ -35,24 +35,24 @@ KEY = "a key of the benchmark for functions"
 SUITE = "tpch"
 
 
-def warm(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def measure_warm(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Traces in a Spark that is there."""
-    tables = asked.folder.resolve() / f"{SUITE}-{asked.scale:g}"
-    make_tables(SUITE, asked.scale, tables)
+    tables = options.folder.resolve() / f"{SUITE}-{options.scale:g}"
+    make_tables(SUITE, options.scale, tables)
     setup = {
         "kind": STARTED,
-        "cores": asked.cores,
+        "cores": options.cores,
         "suite": SUITE,
         "tables": str(tables),
         "orders": str(folder / "in"),
     }
     names = [*(f"{SUITE} {number}" for number in queries(SUITE)), TEXT, FUNCTION]
-    if asked.only:
-        names = [one for one in names if one.startswith(tuple(asked.only))]
+    if options.only:
+        names = [name for name in names if name.startswith(tuple(options.only))]
     with ExitStack() as stack:
         sides = {
             kind: stack.enter_context(
-                side_of(
+                start_side(
                     ROOT,
                     folder / kind,
                     setup,
@@ -65,27 +65,27 @@ def warm(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
             )
             for kind, mode in MODES.items()
         }
-        rows = compared(sides, names, asked.warm, asked.pairs, asked.seconds)
-    return {"frames": over_all(rows), "tasks": rows}
+        rows = compare(sides, names, options.warm, options.pairs, options.seconds)
+    return {"frames": summary_of_queries(rows), "tasks": rows}
 
 
-def first(pairs: int, folder: Path) -> dict[str, Any]:
+def measure_first(pairs: int, folder: Path) -> dict[str, Any]:
     """Whole commands, each with a Spark of its own."""
     import pyarrow.parquet as pq
 
     kinds = {
-        kind: Asking(folder, {SANDBOX: mode, "LINEAGE_SESSION_S": "0"})
+        kind: QuestionRunner(folder, {SANDBOX: mode, "LINEAGE_SESSION_S": "0"})
         for kind, mode in MODES.items()
     }
     kinds[BEFORE].run()
     for mode in MODES.values():
         # It leaves an archive when it ends.
-        session = Asking(folder, {SANDBOX: mode, "LINEAGE_SESSION_S": "600"})
+        session = QuestionRunner(folder, {SANDBOX: mode, "LINEAGE_SESSION_S": "600"})
         session.start_session()
         session.stop_session()
     output = next(iter(sorted((folder / "out").glob("*.parquet"))))
     rows = pq.read_table(output).to_pylist()
-    taken: dict[str, dict[str, list[float]]] = {
+    seconds: dict[str, dict[str, list[float]]] = {
         unit: {kind: [] for kind in MODES} for unit in ("wall", "cpu")
     }
     for number in range(pairs + 1):
@@ -94,18 +94,20 @@ def first(pairs: int, folder: Path) -> dict[str, Any]:
             check(kinds[kind], answer, rows[number]["city"], str(rows[number]["day"]))
             # The first pair brings files into memory.
             if number:
-                taken["wall"][kind].append(wall)
-                taken["cpu"][kind].append(cpu)
-    return first_of(taken)
+                seconds["wall"][kind].append(wall)
+                seconds["cpu"][kind].append(cpu)
+    return first_row(seconds)
 
 
-def first_of(taken: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Any]:
+def first_row(seconds: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Any]:
     """What pairs of commands took: medians, and what the confined one took more."""
-    row: dict[str, Any] = {"pairs": len(taken["wall"][BEFORE])}
-    for unit, found in taken.items():
-        more = [now - then for then, now in zip(found[BEFORE], found[AFTER], strict=True)]
+    row: dict[str, Any] = {"pairs": len(seconds["wall"][BEFORE])}
+    for unit, values in seconds.items():
+        more = [now - then for then, now in zip(values[BEFORE], values[AFTER], strict=True)]
         row[f"{unit}_more_s"] = median_interval(more)
-        row[f"{unit}_s"] = {kind: round(statistics.median(each), 3) for kind, each in found.items()}
+        row[f"{unit}_s"] = {
+            kind: round(statistics.median(each), 3) for kind, each in values.items()
+        }
     return row
 
 
@@ -131,18 +133,18 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     """Command line entry."""
-    asked = arguments_of()
+    options = arguments_of()
     # Of what is loaded now, whatever is committed meanwhile.
     about = provenance()
     row: dict[str, Any] = {"benchmark": "confined", "before": "off", "after": "auto"}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch).resolve()
-        write_orders(folder / "in", asked.rows)
-        if asked.pairs:
-            row |= warm(asked, folder)
-        if asked.first_pairs:
-            row |= {"first": first(asked.first_pairs, folder)}
-    put_out(row | {"provenance": about}, asked.json_out)
+        write_orders(folder / "in", options.rows)
+        if options.pairs:
+            row |= measure_warm(options, folder)
+        if options.first_pairs:
+            row |= {"first": measure_first(options.first_pairs, folder)}
+    put_out(row | {"provenance": about}, options.json_out)
     return 0
 
 

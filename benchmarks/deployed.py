@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.intervals import median_interval
-from benchmarks.pairs import KAFKA, Run, RunError, Setup, compared, run_once, run_pairs
-from benchmarks.pipeline import Pass, left_behind
+from benchmarks.pairs import KAFKA, Run, RunError, Setup, comparison_row, run_once, run_pairs
+from benchmarks.pipeline import Pass, what_is_stored
 from benchmarks.stack import POLL_S, QUERYABLE_LIMIT_S, complete
 from lineage_store.port import GraphStore
 from lineage_store.url import open_store
@@ -39,14 +39,14 @@ def deployed_row(setup: Setup, pairs: int) -> dict[str, Any]:
         return passes[-1].run
 
     plain, captured = run_pairs(setup, pairs, right)
-    last = passes[-1]
+    last_pass = passes[-1]
     with open_store(settings["LINEAGE_STORE"]) as store:
-        left = left_behind(setup, store, last.run, last.app, last.verdict)
+        stored = what_is_stored(setup, store, last_pass.run, last_pass.app, last_pass.verdict)
     return {
-        **compared(plain, captured),
-        "apps": [one.app for one in passes],
-        "queryable_s": median_interval([one.queryable_s for one in passes]),
-        **left,
+        **comparison_row(plain, captured),
+        "apps": [run.app for run in passes],
+        "queryable_s": median_interval([run.queryable_s for run in passes]),
+        **stored,
     }
 
 

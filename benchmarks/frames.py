@@ -29,7 +29,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from benchmarks.frames_oracle import ParquetTables, rebuilt, rebuilt_apart, same, same_rows
+from benchmarks.frames_oracle import (
+    ParquetTables,
+    rebuild,
+    rebuild_separately,
+    same_rows,
+    same_value,
+)
 from benchmarks.intervals import median_interval
 from benchmarks.meter import cpu_s
 from benchmarks.provenance import provenance
@@ -37,7 +43,7 @@ from benchmarks.row import put_out
 from benchmarks.tpc import SETTINGS, SUITES, make_tables, queries
 
 
-def passes(spark: Any, texts: Mapping[int, str], many: int, folder: Path) -> dict[str, Any]:
+def run_passes(spark: Any, texts: Mapping[int, str], many: int, folder: Path) -> dict[str, Any]:
     """Run all queries ``many`` times plain and noted; how long each took, and all of them."""
     from lineage_emitter import LineageContext
 
@@ -52,34 +58,38 @@ def passes(spark: Any, texts: Mapping[int, str], many: int, folder: Path) -> dic
         pair = ("plain", "noted") if number % 2 else ("noted", "plain")
         for kind in pair if number else ("plain",):
             context = LineageContext(spark.sparkContext, store=store) if kind == "noted" else None
-            begun, before = time.perf_counter(), cpu_s(os.getpid())
+            started, before = time.perf_counter(), cpu_s(os.getpid())
             with context or nullcontext():
                 for query, text in texts.items():
-                    _, taken = _timed(lambda text=text: spark.sql(text).collect())
+                    _, elapsed = _run_timed(lambda text=text: spark.sql(text).collect())
                     if number:
-                        times[kind][query].append(taken)
+                        times[kind][query].append(elapsed)
                 if context is not None and context.session is not None:
                     context.session.frames.settle()
                 if number:
-                    totals[kind].append(time.perf_counter() - begun)
+                    totals[kind].append(time.perf_counter() - started)
                     spent[kind].append(cpu_s(os.getpid()) - before)
     return {
-        "job_ratio": _ratio(totals),
-        "cpu_ratio": _ratio(spent),
-        "pass_s": {kind: [round(one, 1) for one in found] for kind, found in totals.items()},
+        "job_ratio": _noted_ratio(totals),
+        "cpu_ratio": _noted_ratio(spent),
+        "pass_s": {
+            kind: [round(seconds, 1) for seconds in timings] for kind, timings in totals.items()
+        },
         "times": {
-            kind: {query: statistics.median(found) for query, found in of.items()}
+            kind: {query: statistics.median(timings) for query, timings in of.items()}
             for kind, of in times.items()
         },
     }
 
 
-def _ratio(found: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
-    ratios = [noted / plain for noted, plain in zip(found["noted"], found["plain"], strict=True)]
+def _noted_ratio(timings: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
+    ratios = [
+        noted / plain for noted, plain in zip(timings["noted"], timings["plain"], strict=True)
+    ]
     return median_interval(ratios) if ratios else None
 
 
-def looked_at(
+def trace_query(
     spark: Any, tables: ParquetTables, query: str, folder: Path, rows_max: int, rounds: int
 ) -> dict[str, Any]:
     """Note, rebuild, trace and materialise a query."""
@@ -90,27 +100,27 @@ def looked_at(
     tables.views(spark)
     frame = spark.sql(query)
     output = frame.collect()
-    text, noting = _timed(lambda: recipe_of(frame).to_json())
-    found: dict[str, Any] = {"rows": len(output), "noting": noting, "recipe_bytes": len(text)}
+    text, noting = _run_timed(lambda: recipe_of(frame).to_json())
+    row: dict[str, Any] = {"rows": len(output), "noting": noting, "recipe_bytes": len(text)}
     recipe = Recipe.from_json(text)
     try:
-        if not same_rows(output, rebuilt(spark, recipe)):
-            return {**found, "result": "wrong", "reasons": ["the plan rebuilt gives other rows"]}
+        if not same_rows(output, rebuild(spark, recipe)):
+            return {**row, "result": "wrong", "reasons": ["the plan rebuilt gives other rows"]}
         if not output:
-            return {**found, "result": "empty"}
-        found |= _traced(spark, tables, query, recipe, output, folder, rows_max)
-        if rounds and found["result"] != "wrong":
+            return {**row, "result": "empty"}
+        row |= _trace_rows(spark, tables, query, recipe, output, folder, rows_max)
+        if rounds and row["result"] != "wrong":
             tables.views(spark)
-            found |= _materialised(spark, query, folder, rounds)
+            row |= _materialise(spark, query, folder, rounds)
     except FramesError as problem:
-        return {**found, "result": "refused", "reasons": [str(problem)]}
+        return {**row, "result": "refused", "reasons": [str(problem)]}
     except Exception as problem:
         # An error of the program: the other queries still are worth their rows.
-        return {**found, "result": "failed", "reasons": [repr(problem)[:500]]}
-    return found
+        return {**row, "result": "failed", "reasons": [repr(problem)[:500]]}
+    return row
 
 
-def _traced(
+def _trace_rows(
     spark: Any,
     tables: ParquetTables,
     query: str,
@@ -122,32 +132,36 @@ def _traced(
     from lineage_dataframes.trace.backward import trace_backward
 
     reasons: list[str] = []
-    found: dict[str, Any] = {"traces": [], "witnesses": []}
+    fields: dict[str, Any] = {"traces": [], "witnesses": []}
     places = sorted({n * (len(output) - 1) // max(1, rows_max - 1) for n in range(rows_max)})
     for place in places:
         row = tuple(output[place])
-        traced, taken = _timed(
+        traced, seconds = _run_timed(
             lambda row=row: trace_backward(spark, recipe, [row], is_in_output=True)
         )
-        found["traces"].append(taken)
-        found["witnesses"].append(traced.count)
+        fields["traces"].append(seconds)
+        fields["witnesses"].append(traced.count)
         reasons += traced.reasons
-        again: list[Any] = []
+        recomputed: list[Any] = []
         # A row may be there because others are absent, which no witness says.
         for whole in dict.fromkeys([(), tuple(tables.absent_in(recipe))]):
-            if not any(same(row, tuple(one)) for one in again):
+            if not any(same_value(row, tuple(value)) for value in recomputed):
                 tables.only(spark, traced, folder / f"{place}-{len(whole)}", whole)
-                again = spark.sql(query).collect()
-        if not any(same(row, tuple(one)) for one in again):
+                recomputed = spark.sql(query).collect()
+        if not any(same_value(row, tuple(value)) for value in recomputed):
             # A table that is read twice: what one reading gave may be in the way in the other.
-            again = rebuilt_apart(spark, recipe, row, traced)
-        if not any(same(row, tuple(one)) for one in again):
-            return {**found, "result": "wrong", "reasons": [f"row {place} is not given again"]}
-    listed = list(dict.fromkeys(reasons))
-    return {**found, "result": "superset" if listed else "exact", "reasons": listed}
+            recomputed = rebuild_separately(spark, recipe, row, traced)
+        if not any(same_value(row, tuple(value)) for value in recomputed):
+            return {**fields, "result": "wrong", "reasons": [f"row {place} is not given again"]}
+    distinct_reasons = list(dict.fromkeys(reasons))
+    return {
+        **fields,
+        "result": "superset" if distinct_reasons else "exact",
+        "reasons": distinct_reasons,
+    }
 
 
-def _materialised(spark: Any, query: str, folder: Path, rounds: int) -> dict[str, Any]:
+def _materialise(spark: Any, query: str, folder: Path, rounds: int) -> dict[str, Any]:
     """How long the write of a query's rows takes, and materialising them; why not, where they can't be."""
     from lineage.materialising import materialise
     from lineage_emitter import LineageContext
@@ -155,52 +169,54 @@ def _materialised(spark: Any, query: str, folder: Path, rounds: int) -> dict[str
 
     def write(name: str) -> None:
         frame = spark.sql(query)
-        named = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
-        named.write.parquet(str(folder / name))
+        renamed = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
+        renamed.write.parquet(str(folder / name))
 
     url = f"sqlite:///{folder / 'lineage.db'}"
     with LineageContext(spark.sparkContext, store=url) as context:
         write("noted")
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     writes, takes = [], []
     for number in range(rounds + 1):
-        _, plain = _timed(lambda n=number: write(f"plain-{n}"))
+        _, plain = _run_timed(lambda n=number: write(f"plain-{n}"))
         with open_store(url) as store:
-            made, taken = _timed(
+            pairs, seconds = _run_timed(
                 lambda store=store, n=number: materialise(store, url, context.app, again=n > 0)
             )
-        if made.refused:
-            return {"write": plain, "not_materialised": next(iter(made.refused.values()))}
+        if pairs.refused:
+            return {"write": plain, "not_materialised": next(iter(pairs.refused.values()))}
         # As the passes: of two that are compared neither is to be the one that Java compiles first.
         if number:
             writes.append(plain)
-            takes.append(taken)
-        found["associations"] = made.associations
-    return {**found, "write": statistics.median(writes), "materialise": statistics.median(takes)}
+            takes.append(seconds)
+        row["associations"] = pairs.associations
+    return {**row, "write": statistics.median(writes), "materialise": statistics.median(takes)}
 
 
-def _timed(call: Any) -> tuple[Any, float]:
-    begun = time.perf_counter()
+def _run_timed(call: Any) -> tuple[Any, float]:
+    started = time.perf_counter()
     value = call()
-    return value, round((time.perf_counter() - begun) * 1000, 1)
+    return value, round((time.perf_counter() - started) * 1000, 1)
 
 
-def summary(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summary_row(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the queries say together. Ratios are over the query's own time (a write's, of materialising)."""
     traced = [
-        (taken, one["plain"])
-        for one in found
-        for taken in one.get("traces", ())
-        if one.get("plain") is not None
+        (trace_seconds, seconds["plain"])
+        for seconds in rows
+        for trace_seconds in seconds.get("traces", ())
+        if seconds.get("plain") is not None
     ]
-    made = [one["materialise"] / one["write"] for one in found if "materialise" in one]
+    materialise_ratios = [
+        seconds["materialise"] / seconds["write"] for seconds in rows if "materialise" in seconds
+    ]
     return {
-        "results": dict(Counter(one["result"] for one in found)),
-        "trace_more_ms": _quantiles([taken - plain for taken, plain in traced]),
-        "trace_ratio": _quantiles([taken / plain for taken, plain in traced]),
-        "materialise_ratio": _quantiles(made),
-        "noting_ms": _quantiles([one["noting"] for one in found]),
-        "recipe_bytes": _quantiles([one["recipe_bytes"] for one in found]),
+        "results": dict(Counter(seconds["result"] for seconds in rows)),
+        "trace_more_ms": _quantiles([trace_seconds - plain for trace_seconds, plain in traced]),
+        "trace_ratio": _quantiles([trace_seconds / plain for trace_seconds, plain in traced]),
+        "materialise_ratio": _quantiles(materialise_ratios),
+        "noting_ms": _quantiles([seconds["noting"] for seconds in rows]),
+        "recipe_bytes": _quantiles([seconds["recipe_bytes"] for seconds in rows]),
     }
 
 
@@ -231,37 +247,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--json-out", type=Path, help="append the line to this file, too")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
 
     from pyspark.sql import SparkSession
 
-    folder = asked.folder.resolve() / f"{asked.suite}-{asked.scale:g}"
-    tables = ParquetTables(folder, make_tables(asked.suite, asked.scale, folder))
-    builder = SparkSession.builder.master(asked.master).config("spark.ui.enabled", "false")
+    folder = options.folder.resolve() / f"{options.suite}-{options.scale:g}"
+    tables = ParquetTables(folder, make_tables(options.suite, options.scale, folder))
+    builder = SparkSession.builder.master(options.master).config("spark.ui.enabled", "false")
     quiet = {"spark.driver.memory": "4g", "spark.ui.showConsoleProgress": "false"}
     for name, value in {**SETTINGS, **quiet}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    texts = queries(asked.suite)
-    if asked.queries:
-        texts = {int(one): texts[int(one)] for one in asked.queries.split(",")}
+    texts = queries(options.suite)
+    if options.queries:
+        texts = {int(query_row): texts[int(query_row)] for query_row in options.queries.split(",")}
     tables.views(spark)
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch:
-        ran = passes(spark, texts, asked.passes, Path(scratch))
+        ran = run_passes(spark, texts, options.passes, Path(scratch))
     times = ran.pop("times")
-    for number, text in texts.items() if asked.rows else ():
+    for number, text in texts.items() if options.rows else ():
         with tempfile.TemporaryDirectory() as scratch:
-            one = looked_at(spark, tables, text, Path(scratch), asked.rows, asked.rounds)
-        one = {"query": number, **one, **{kind: of.get(number) for kind, of in times.items()}}
-        found.append(one)
-        print(json.dumps(one), file=sys.stderr, flush=True)
+            query_row = trace_query(
+                spark, tables, text, Path(scratch), options.rows, options.rounds
+            )
+        query_row = {
+            "query": number,
+            **query_row,
+            **{kind: of.get(number) for kind, of in times.items()},
+        }
+        rows.append(query_row)
+        print(json.dumps(query_row), file=sys.stderr, flush=True)
     spark.stop()
-    about = {"bench": "frames", "suite": asked.suite, "scale": asked.scale, "passes": asked.passes}
-    row = {**about, **ran, **summary(found), "queries": found, "provenance": provenance()}
-    put_out(row, asked.json_out)
-    return int(any(one["result"] in {"wrong", "failed"} for one in found))
+    about = {
+        "bench": "frames",
+        "suite": options.suite,
+        "scale": options.scale,
+        "passes": options.passes,
+    }
+    row = {**about, **ran, **summary_row(rows), "queries": rows, "provenance": provenance()}
+    put_out(row, options.json_out)
+    return int(any(seconds["result"] in {"wrong", "failed"} for seconds in rows))
 
 
 if __name__ == "__main__":

@@ -26,44 +26,49 @@ NEAR = 1e-9
 """Relative tolerance: sums of doubles depend on their order."""
 
 
-def same(left: Any, right: Any) -> bool:
+def same_value(first: Any, second: Any) -> bool:
     """Whether two values of rows are equal; doubles up to `NEAR`."""
-    if isinstance(left, float) and isinstance(right, float):
-        return math.isclose(left, right, rel_tol=NEAR) or (math.isnan(left) and math.isnan(right))
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
-    return bool(left == right)
+    if isinstance(first, float) and isinstance(second, float):
+        return math.isclose(first, second, rel_tol=NEAR) or (
+            math.isnan(first) and math.isnan(second)
+        )
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(map(same_value, first, second))
+    return bool(first == second)
 
 
-def same_rows(left: Sequence[Any], right: Sequence[Any]) -> bool:
+def same_rows(first: Sequence[Any], second: Sequence[Any]) -> bool:
     """Whether two results hold the same rows, in any order."""
 
     def order(row: Sequence[Any]) -> list[Any]:
-        return [(one is None, f"{one:.6g}" if isinstance(one, float) else str(one)) for one in row]
+        return [
+            (value is None, f"{value:.6g}" if isinstance(value, float) else str(value))
+            for value in row
+        ]
 
-    return len(left) == len(right) and all(
-        map(same, sorted(map(tuple, left), key=order), sorted(map(tuple, right), key=order))
+    return len(first) == len(second) and all(
+        map(same_value, sorted(map(tuple, first), key=order), sorted(map(tuple, second), key=order))
     )
 
 
-def carried(frame: DataFrame) -> Recipe:
+def recipe_of_frame(frame: DataFrame) -> Recipe:
     """The frame's recipe as a reader elsewhere has it."""
     return Recipe.from_json(recipe_of(frame).to_json())
 
 
-def rebuilt(spark: SparkSession, recipe: Recipe) -> list[Any]:
+def rebuild(spark: SparkSession, recipe: Recipe) -> list[Any]:
     """The recipe's rows, computed from it alone."""
-    return _computed(trace_session(spark, recipe), recipe)
+    return _run_recipe(trace_session(spark, recipe), recipe)
 
 
-def _computed(session: SparkSession, recipe: Recipe) -> list[Any]:
+def _run_recipe(session: SparkSession, recipe: Recipe) -> list[Any]:
     builder = Builder(recipe)
     built = builder.rows(len(recipe.plan) - 1)
-    columns = ", ".join(f"c{one.id}" for one in recipe.columns)
+    columns = ", ".join(f"c{column.id}" for column in recipe.columns)
     return session.sql(builder.statement(f"SELECT {columns} FROM {built.name}")).collect()
 
 
-def rebuilt_apart(
+def rebuild_separately(
     spark: SparkSession, recipe: Recipe, row: Sequence[Any], witnesses: Witnesses
 ) -> list[Any]:
     """The recipe's rows where each scan of the plan gives just the rows that the row was made from there.
@@ -79,22 +84,22 @@ def rebuilt_apart(
         plan.append(replace(node, source=len(sources)))
         sources.append(recipe.sources[node.source])
     apart = replace(recipe, sources=tuple(sources), plan=tuple(plan))
-    found = trace_backward(spark, apart, [row], is_in_output=True)
-    assert set(found.locations()) == set(witnesses.locations())
+    trace = trace_backward(spark, apart, [row], is_in_output=True)
+    assert set(trace.locations()) == set(witnesses.locations())
     session = trace_session(spark, apart)
     for place in range(len(sources)):
-        whole = session.table(view_name(place))
-        wanted = [
+        complete_view = session.table(view_name(place))
+        conditions = [
             (path, ordinal)
-            for (source, path), ordinals in found.rows.items()
+            for (source, path), ordinals in trace.rows.items()
             if source == place
             for ordinal in ordinals.tolist()
         ]
-        keys = session.createDataFrame(wanted, f"{FILE_COLUMN} string, {ROW_COLUMN} bigint")
-        rows = whole.join(keys, [FILE_COLUMN, ROW_COLUMN], "leftsemi")
+        keys = session.createDataFrame(conditions, f"{FILE_COLUMN} string, {ROW_COLUMN} bigint")
+        rows = complete_view.join(keys, [FILE_COLUMN, ROW_COLUMN], "leftsemi")
         for name in (view_name, plain_view_name):
             rows.createOrReplaceTempView(name(place))
-    return _computed(session, apart)
+    return _run_recipe(session, apart)
 
 
 @dataclass(frozen=True)
@@ -123,35 +128,35 @@ class ParquetTables:
         spark: SparkSession,
         witnesses: Witnesses,
         folder: Path,
-        whole: Iterable[str] = (),
+        complete_tables: Iterable[str] = (),
     ) -> None:
-        """Views of the witnesses alone; of the tables called ``whole`` all rows."""
-        kept: dict[str, list[pa.Table]] = {name: [] for name in self.names}
+        """Views of the witnesses alone; of the tables called ``complete_tables`` all rows."""
+        kept_parts: dict[str, list[pa.Table]] = {name: [] for name in self.names}
         for (_, uri), ordinals in witnesses.rows.items():
             if uri.startswith("plan:"):
                 continue
             path = Path(unquote(urlsplit(uri).path))
             name = path.stem if path.parent == self.folder else path.parent.name
-            kept[name].append(pq.read_table(path).take(pa.array(ordinals.astype("int64"))))
-        for name, parts in kept.items():
-            first = next(iter(sorted((self.folder / name).glob("*.parquet"))))
-            table = pa.concat_tables([pq.read_schema(first).empty_table(), *parts])
+            kept_parts[name].append(pq.read_table(path).take(pa.array(ordinals.astype("int64"))))
+        for name, parts in kept_parts.items():
+            first_file = next(iter(sorted((self.folder / name).glob("*.parquet"))))
+            table = pa.concat_tables([pq.read_schema(first_file).empty_table(), *parts])
             folder.mkdir(parents=True, exist_ok=True)
             pq.write_table(table, folder / f"{name}.parquet")
             spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
-        for name in whole:
+        for name in complete_tables:
             spark.read.parquet(str(self.folder / name)).createOrReplaceTempView(name)
 
     def absent_in(self, recipe: Recipe) -> set[str]:
         """Tables whose rows count by their absence: those below the right sides of anti joins."""
-        todo = [one.right for one in recipe.plan if isinstance(one, Join) and one.how == "anti"]
-        found: set[str] = set()
+        todo = [join.right for join in recipe.plan if isinstance(join, Join) and join.how == "anti"]
+        tables: set[str] = set()
         while todo:
             node = recipe.plan[todo.pop()]
             todo.extend(input_nodes_of(node))
             if isinstance(node, Scan):
-                found.add(recipe.sources[node.source].paths[0].rpartition("/")[2])
-        return found
+                tables.add(recipe.sources[node.source].paths[0].rpartition("/")[2])
+        return tables
 
 
 def check_rows(
@@ -165,13 +170,16 @@ def check_rows(
     tables.views(spark)
     frame = spark.sql(query)
     output = frame.collect()
-    recipe = carried(frame)
-    assert same_rows(output, rebuilt(spark, recipe))
+    recipe = recipe_of_frame(frame)
+    assert same_rows(output, rebuild(spark, recipe))
     traced = []
     for place in range(len(output)) if rows is None else rows:
         witnesses = trace_backward(spark, recipe, [output[place]])
         tables.only(spark, witnesses, folder / str(place))
-        again = spark.sql(query).collect()
-        assert any(same(tuple(output[place]), tuple(row)) for row in again), (output[place], again)
+        recomputed = spark.sql(query).collect()
+        assert any(same_value(tuple(output[place]), tuple(row)) for row in recomputed), (
+            output[place],
+            recomputed,
+        )
         traced.append(witnesses)
     return traced

@@ -47,8 +47,8 @@ class Cluster:
         Raises:
             GatherError: kubectl can't say.
         """
-        found = json.loads(self._ask("get", "jobs", "-l", self.selector, "-o", "json"))["items"]
-        return sorted((_job(one) for one in found), key=lambda job: job.name)
+        items = json.loads(self._ask("get", "jobs", "-l", self.selector, "-o", "json"))["items"]
+        return sorted((_job(item) for item in items), key=lambda job: job.name)
 
     def log(self, job: Job) -> str:
         """What the job's pod printed.
@@ -61,23 +61,26 @@ class Cluster:
     def _ask(self, *words: str) -> str:
         where = ["--namespace", self.namespace] if self.namespace else []
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 ["kubectl", *where, *words], capture_output=True, text=True, check=False
             )
         except FileNotFoundError as error:
             raise GatherError(
                 "there is no kubectl on the path: install it, then try again"
             ) from error
-        if done.returncode != 0:
-            raise GatherError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
-        return done.stdout
+        if result.returncode != 0:
+            raise GatherError(f"kubectl {' '.join(words)}: {result.stderr.strip()}")
+        return result.stdout
 
 
-def _job(found: dict[str, Any]) -> Job:
-    states = {one["type"]: one["status"] for one in found.get("status", {}).get("conditions", ())}
+def _job(document: dict[str, Any]) -> Job:
+    states = {
+        condition["type"]: condition["status"]
+        for condition in document.get("status", {}).get("conditions", ())
+    }
     ended = {"Complete": "succeeded", "Failed": "failed"}
     state = next((state for kind, state in ended.items() if states.get(kind) == "True"), "running")
-    return Job(found["metadata"]["name"], state)
+    return Job(document["metadata"]["name"], state)
 
 
 def rows_in(log: str) -> Iterator[dict[str, Any]]:
@@ -117,9 +120,9 @@ def gather(cluster: Cluster, jobs: Sequence[Job]) -> tuple[list[dict[str, Any]],
             problems.append(f"{job.name} has not finished: see --wait")
             continue
         log = cluster.log(job)
-        found = list(rows_in(log)) if job.state == "succeeded" else []
-        rows += [{"job": job.name, **row} for row in found]
-        if not found:
+        job_rows = list(rows_in(log)) if job.state == "succeeded" else []
+        rows += [{"job": job.name, **row} for row in job_rows]
+        if not job_rows:
             tail = "\n".join(f"  {line}" for line in log.splitlines()[-TAIL:])
             problems.append(f"{job.name} {job.state} without a row; its log ends with\n{tail}")
     return rows, problems
@@ -132,17 +135,17 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("-l", "--selector", default=SELECTOR, help="labels of the jobs")
     parser.add_argument("--wait", type=float, default=0, metavar="SECONDS", help="until all ended")
     parser.add_argument("--json-out", type=Path, help="append the rows to this file, too")
-    asked = parser.parse_args(words)
-    cluster = Cluster(asked.namespace, asked.selector)
+    options = parser.parse_args(words)
+    cluster = Cluster(options.namespace, options.selector)
     try:
-        rows, problems = gather(cluster, finished(cluster, asked.wait))
+        rows, problems = gather(cluster, finished(cluster, options.wait))
     except GatherError as error:
         print(error, file=sys.stderr)
         return 1
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     print(lines, end="")
-    if asked.json_out is not None:
-        with asked.json_out.open("a", encoding="utf-8") as target:
+    if options.json_out is not None:
+        with options.json_out.open("a", encoding="utf-8") as target:
             target.write(lines)
     for problem in problems:
         print(problem, file=sys.stderr)

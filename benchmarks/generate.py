@@ -29,10 +29,10 @@ def parse_size(text: str) -> int:
     Raises:
         ValueError: the text is not a size.
     """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{text!r} is not a size (like 100MB or 1GB)")
-    return int(float(found[1]) * _UNITS[(found[2] or "B").upper()])
+    return int(float(match[1]) * _UNITS[(match[2] or "B").upper()])
 
 
 def vocabulary() -> npt.NDArray[np.object_]:
@@ -48,8 +48,8 @@ def vocabulary() -> npt.NDArray[np.object_]:
 def probabilities() -> npt.NDArray[np.float64]:
     """Chance of each word of the vocabulary: 1 / rank ** exponent, summing to 1."""
     weights = np.arange(1, VOCABULARY + 1, dtype=np.float64) ** -EXPONENT
-    found: npt.NDArray[np.float64] = weights / weights.sum()
-    return found
+    shares: npt.NDArray[np.float64] = weights / weights.sum()
+    return shares
 
 
 def write_text(target: Path, size: int, seed: int = SEED) -> None:

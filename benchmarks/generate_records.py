@@ -134,8 +134,8 @@ def write_tables(folder: Path, rows: int) -> None:
     generator = np.random.default_rng(SEED)
     words = [word.decode("ascii") for word in vocabulary().tolist()]
     customers = generator.permutation(rows).tolist()
-    named = generator.integers(0, len(words), rows).tolist()
-    people = (f"c{c:07d},{words[n]}\n" for c, n in zip(customers, named, strict=True))
+    word_indexes = generator.integers(0, len(words), rows).tolist()
+    people = (f"c{c:07d},{words[n]}\n" for c, n in zip(customers, word_indexes, strict=True))
     _write(folder / "customers.csv", people)
     buyers = generator.integers(0, int(rows * UNKNOWN_CUSTOMERS), rows).tolist()
     amounts = generator.integers(1, 100_000, rows).tolist()
@@ -147,9 +147,9 @@ def write_graph(target: Path, edges: int) -> None:
     """Lines ``FROM TO``: in a town where few nodes have most edges into them, and in villages."""
     generator = np.random.default_rng(SEED)
     town = max(edges // EDGES_A_NODE // 2, VILLAGE)
-    left = generator.integers(0, 2 * town, edges)
-    right = (generator.random(edges) ** 2 * town).astype(np.int64)
-    away = left >= town
-    right[away] = left[away] // VILLAGE * VILLAGE + generator.integers(0, VILLAGE, edges)[away]
-    pairs = zip(left.tolist(), right.tolist(), strict=True)
+    sources = generator.integers(0, 2 * town, edges)
+    targets = (generator.random(edges) ** 2 * town).astype(np.int64)
+    away = sources >= town
+    targets[away] = sources[away] // VILLAGE * VILLAGE + generator.integers(0, VILLAGE, edges)[away]
+    pairs = zip(sources.tolist(), targets.tolist(), strict=True)
     _write(target, (f"n{a} n{b}\n" for a, b in pairs))

@@ -65,15 +65,15 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        made = Spool(Path(folder) / "made" / APP, options.partitions)
+        generated = Spool(Path(folder) / "made" / APP, options.partitions)
         if options.keys:
-            made.write_distinct(options.keys)
+            generated.write_distinct(options.keys)
         else:
-            made.write_word_count(options.megabytes * ROWS_PER_MEGABYTE)
+            generated.write_word_count(options.megabytes * ROWS_PER_MEGABYTE)
         runs = []
         for run in range(options.repeat):
             spool, store = Path(folder) / f"spool-{run}", Path(folder) / f"run-{run}"
-            shutil.copytree(made.folder.parent, spool)
+            shutil.copytree(generated.folder.parent, spool)
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
                 runs.append(process.submit(one_run, spool / APP, store / "lineage.db").result())
             shutil.rmtree(store)
@@ -86,9 +86,9 @@ def main() -> None:
         "ingest_s_all": [round(wall, 3) for wall in walls],
         "ingest_cpu_s": round(statistics.median(run.pop("cpu") for run in runs), 3),
         "memory_mb": max(run.pop("memory_mb") for run in runs),
-        "spool_bytes": made.bytes,
-        "csv_bytes": made.csv_bytes,
-        "runs": made.runs,
+        "spool_bytes": generated.bytes,
+        "csv_bytes": generated.csv_bytes,
+        "runs": generated.runs,
         "python": platform.python_version(),
         **runs[-1],
     }
@@ -195,12 +195,17 @@ class Spool:
         starts = np.ones(len(keys), np.bool_)
         starts[1:] = (word[1:] != word[:-1]) | (row[1:] != row[:-1] + 1)
         at = np.flatnonzero(starts)
-        last = row[np.append(at[1:], len(keys)) - 1].astype(np.uint64)
-        first, owner = row[at].astype(np.uint64), word[at]
+        last_rows = row[np.append(at[1:], len(keys)) - 1].astype(np.uint64)
+        first_rows, owner = row[at].astype(np.uint64), word[at]
         cuts = np.flatnonzero(np.diff(owner)) + 1
-        parts = zip(np.split(owner, cuts), np.split(first, cuts), np.split(last, cuts), strict=True)
+        parts = zip(
+            np.split(owner, cuts),
+            np.split(first_rows, cuts),
+            np.split(last_rows, cuts),
+            strict=True,
+        )
         words = [(int(owners[0]), begins, ends) for owners, begins, ends in parts]
-        return sorted(words, key=lambda one: int(one[1][0]))
+        return sorted(words, key=lambda entry: int(entry[1][0]))
 
     def _map_blocks(
         self, task: int, words: list[tuple[int, np.ndarray, np.ndarray]]
@@ -223,24 +228,24 @@ class Spool:
     def _map_block(
         self, task: int, seq: int, words: list[tuple[int, np.ndarray, np.ndarray]]
     ) -> FlowBlock:
-        words = sorted(words, key=lambda one: one[0] % self.partitions)
-        numbers = np.array([one[0] for one in words])
+        words = sorted(words, key=lambda entry: entry[0] % self.partitions)
+        numbers = np.array([word[0] for word in words])
         bounds = np.searchsorted(numbers % self.partitions, np.arange(self.partitions + 1))
         sections = tuple(
             Section(f"4@{part}", int(low), int(high))
             for part, (low, high) in enumerate(pairwise(bounds))
             if high > low
         )
-        ptr = np.concatenate(([0], np.cumsum([len(one[1]) for one in words]))).astype(np.int64)
+        ptr = np.concatenate(([0], np.cumsum([len(word[1]) for word in words]))).astype(np.int64)
         return FlowBlock(
             BlockId("4", task, 100 + task, seq),
             Relation.ROWS,
             f"1#{task}",
             sections,
-            np.concatenate([one[1] for one in words]),
+            np.concatenate([word[1] for word in words]),
             self.hashes[numbers],
             ptr,
-            np.concatenate([one[2] for one in words]),
+            np.concatenate([word[2] for word in words]),
             app=APP,
         )
 

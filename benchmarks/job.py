@@ -26,7 +26,9 @@ def words_of(environment: Mapping[str, str]) -> list[str]:
     Raises:
         ParameterError: one is missing, or can't be used.
     """
-    workload, mode = (environment.get(f"BENCHMARK_{one}", "") for one in ("WORKLOAD", "MODE"))
+    workload, mode = (
+        environment.get(f"BENCHMARK_{variable}", "") for variable in ("WORKLOAD", "MODE")
+    )
     if not workload:
         raise ParameterError("BENCHMARK_WORKLOAD is not set: give the name of a workload")
     if mode not in MODES:

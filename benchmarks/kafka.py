@@ -46,15 +46,17 @@ def until_committed(bootstrap: str, group: str, topics: Sequence[str]) -> None:
         KafkaException: Kafka does not answer.
     """
     with _reader(bootstrap, group) as reader:
-        known = reader.list_topics(timeout=KAFKA_S).topics
+        known_topics = reader.list_topics(timeout=KAFKA_S).topics
         places = [
-            TopicPartition(topic, part) for topic in topics for part in known[topic].partitions
+            TopicPartition(topic, part)
+            for topic in topics
+            for part in known_topics[topic].partitions
         ]
-        ends = [reader.get_watermark_offsets(one, timeout=KAFKA_S)[1] for one in places]
+        ends = [reader.get_watermark_offsets(partition, timeout=KAFKA_S)[1] for partition in places]
         deadline = time.monotonic() + QUERYABLE_LIMIT_S
         while time.monotonic() < deadline:
-            found = _committed(reader, places)
-            if all(offset >= end for offset, end in zip(found, ends, strict=True)):
+            offsets = _committed_offsets(reader, places)
+            if all(offset >= end for offset, end in zip(offsets, ends, strict=True)):
                 return
             time.sleep(POLL_S)
     raise RunError(f"{group} has not committed all of {', '.join(topics)}")
@@ -67,7 +69,7 @@ def committed(bootstrap: str, group: str, places: Sequence[TopicPartition]) -> l
         KafkaException: Kafka does not answer.
     """
     with _reader(bootstrap, group) as reader:
-        return _committed(reader, places)
+        return _committed_offsets(reader, places)
 
 
 @contextmanager
@@ -81,15 +83,15 @@ def _reader(bootstrap: str, group: str) -> Iterator[Consumer]:
         reader.close()
 
 
-def _committed(reader: Consumer, places: Sequence[TopicPartition]) -> list[int]:
+def _committed_offsets(reader: Consumer, places: Sequence[TopicPartition]) -> list[int]:
     deadline = time.monotonic() + KAFKA_S
     while True:
         try:
-            found = reader.committed(list(places), timeout=KAFKA_S)
+            partitions = reader.committed(list(places), timeout=KAFKA_S)
         except KafkaException:
             # A group that is new, or whose broker was away, has no coordinator for a moment.
             if time.monotonic() > deadline:
                 raise
             time.sleep(POLL_S)
         else:
-            return [max(one.offset, 0) for one in found]
+            return [max(partition.offset, 0) for partition in partitions]

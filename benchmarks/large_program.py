@@ -18,7 +18,7 @@ NAMES = {"source": "textFile", "shuffle": "reduceByKey", "sink": "collect"}
 OPERATORS = ("map", "filter", "flatMap", "mapValues", "keyBy")
 
 
-def tell_program(store: str, nodes: int) -> str:
+def report_program(store: str, nodes: int) -> str:
     """Store an application of so many nodes with a single flow; its id."""
     choose = random.Random(SEED)
     with LineageApi("generated program", store=store, link=True) as api:
@@ -44,8 +44,8 @@ def tell_program(store: str, nodes: int) -> str:
 
 
 def _stages(choose: random.Random, nodes: int) -> Iterator[list[str]]:
-    begun = 0
-    while begun < nodes:
-        size = min(choose.randint(*STAGE_NODES), nodes - begun)
-        yield [str(begun + index) for index in range(size)]
-        begun += size
+    first_task = 0
+    while first_task < nodes:
+        size = min(choose.randint(*STAGE_NODES), nodes - first_task)
+        yield [str(first_task + index) for index in range(size)]
+        first_task += size

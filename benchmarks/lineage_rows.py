@@ -42,23 +42,23 @@ def lineage_row(setup: Setup, captured: Sequence[Run], input_bytes: int) -> dict
     Raises:
         RunError: the last run's lineage is not complete, or a trace is wrong.
     """
-    last = captured[-1]
-    size = sum(path.stat().st_size for path in last.lineage.rglob("*") if path.is_file())
-    store, index = SqliteStore(last.lineage / "lineage.db"), last.lineage / "index"
+    last_run = captured[-1]
+    size = sum(path.stat().st_size for path in last_run.lineage.rglob("*") if path.is_file())
+    store, index = SqliteStore(last_run.lineage / "lineage.db"), last_run.lineage / "index"
     try:
         (application,) = store.applications()
         verdict = judge(
             store.messages(application.app), store.counts(application.app), now=time.time()
         )
         if not verdict.complete:
-            raise RunError(f"lineage of {last.home} is incomplete: {verdict.reasons}")
+            raise RunError(f"lineage of {last_run.home} is incomplete: {verdict.reasons}")
         return {
             "store_bytes": size,
             "store_ratio": round(size / input_bytes, 4),
             "associations": application.associations,
             **_verdict(verdict),
             **queryable(captured),
-            "witnesses": witness_counts(setup, last.output, store, application.app, index),
+            "witnesses": witness_counts(setup, last_run.output, store, application.app, index),
             "trace": trace_times(store, application.app, index),
         }
     finally:
@@ -99,14 +99,14 @@ def trace_times(store: GraphStore, app: str, index: Path) -> dict[str, Any]:
     graph = store.graph(app)
     counts = counted_rows(graph)
     narrow = [row for row, count in counts.items() if count <= WITNESSES_MAX][:ROWS_ASKED]
-    asked = narrow or list(counts)[:WIDE_ROWS]
+    traced_rows = narrow or list(counts)[:WIDE_ROWS]
     top = max(counts, key=lambda row: counts[row])
     tracer = Tracer(graph)
     return {
-        "rows": len(asked),
-        "witnesses_p50": statistics.median(counts[row] for row in asked),
-        "witnesses_max": max(counts[row] for row in asked),
-        "positions": percentiles([_milliseconds(partial(_back, tracer, r)) for r in asked]),
+        "rows": len(traced_rows),
+        "witnesses_p50": statistics.median(counts[row] for row in traced_rows),
+        "witnesses_max": max(counts[row] for row in traced_rows),
+        "positions": percentiles([_milliseconds(partial(_back, tracer, r)) for r in traced_rows]),
         **(_texts(store, app, index, narrow) if narrow else {}),
         "top_witnesses": counts[top],
         "top_counts_first_ms": round(_milliseconds(lambda: _back(Tracer(graph), top)), 2),
@@ -160,12 +160,12 @@ def _output_rows(graph: FlowGraph, sink: str) -> list[tuple[str, int]]:
 
 def _counted(graph: FlowGraph, rows: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
     tracer, stop_at = Tracer(graph), time.monotonic() + CANDIDATES_S
-    found: dict[tuple[str, int], int] = {}
+    counts: dict[tuple[str, int], int] = {}
     for row in rows:
-        found[row] = _back(tracer, row).count
+        counts[row] = _back(tracer, row).count
         if time.monotonic() > stop_at:
             break
-    return found
+    return counts
 
 
 def _back(tracer: Tracer, row: tuple[str, int]) -> TraceResult:

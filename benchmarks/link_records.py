@@ -61,7 +61,7 @@ def main() -> None:
         if options.shuffle:
             values = shuffled(options.shuffle)
         else:
-            values = spooled(Path(folder) / APP, options)
+            values = spool_records(Path(folder) / APP, options)
         if options.reduces_first:
             values = values[len(values) // 2 :] + values[: len(values) // 2]
         with redis_server(Path(folder) / "redis") as redis:
@@ -69,7 +69,7 @@ def main() -> None:
     print(json.dumps({"bench": "link_records", **vars(options), **row}))
 
 
-def spooled(folder: Path, options: argparse.Namespace) -> list[bytes]:
+def spool_records(folder: Path, options: argparse.Namespace) -> list[bytes]:
     """Records of a word count or a distinct."""
     spool = Spool(folder, options.partitions)
     if options.keys:
@@ -77,7 +77,7 @@ def spooled(folder: Path, options: argparse.Namespace) -> list[bytes]:
     else:
         spool.write_word_count(options.megabytes * 17_000)
     values: list[bytes] = []
-    last: list[bytes] = []
+    last_messages: list[bytes] = []
     for line in (folder / "driver.jsonl").read_bytes().splitlines():
         message = parse_message(line)
         if isinstance(message, Commit):
@@ -86,10 +86,10 @@ def spooled(folder: Path, options: argparse.Namespace) -> list[bytes]:
             values += [content[frame.offset : frame.stop] for frame in frames]
             values.append(line)
         elif message.type == "end":
-            last.append(line)
+            last_messages.append(line)
         else:
             values.append(line)
-    return values + last
+    return values + last_messages
 
 
 def shuffled(size: int) -> list[bytes]:

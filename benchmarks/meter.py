@@ -43,7 +43,7 @@ class Meter:
             time.monotonic() - self._began,
             {name: cpu_s(pid) - self._before[name] for name, pid in self._pids.items()},
             {
-                name: sum(high_water_bytes(one.pid) for one in _family(pid)) / 1e6
+                name: sum(high_water_bytes(process.pid) for process in _family(pid)) / 1e6
                 for name, pid in self._pids.items()
             },
         )

@@ -15,9 +15,18 @@ from benchmarks.catalog import WORKLOADS, Workload, input_bytes
 from benchmarks.deployed import deployed_row
 from benchmarks.kafka import broker
 from benchmarks.lineage_rows import lineage_row
-from benchmarks.pairs import AGAIN, KAFKA, PLAIN, RECORD_LEVEL, SPOOL, Setup, compared, run_pairs
+from benchmarks.pairs import (
+    AGAIN,
+    KAFKA,
+    PLAIN,
+    RECORD_LEVEL,
+    SPOOL,
+    Setup,
+    comparison_row,
+    run_pairs,
+)
 from benchmarks.pipeline import pipeline_row
-from benchmarks.totals import until_queryable
+from benchmarks.totals import totals_until_queryable
 from lineage_kafka.topics import Topics
 
 WARM_BYTES = 1_000_000
@@ -40,8 +49,8 @@ class Job:
 
     def of(self, *kinds: str, **settings: Mapping[str, str]) -> Setup:
         """These two kinds of runs; environment variables by kind."""
-        left, right = kinds
-        return replace(self.setup, kinds=(left, right), settings=settings)
+        first, second = kinds
+        return replace(self.setup, kinds=(first, second), settings=settings)
 
 
 def spool(job: Job, settings: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -49,8 +58,8 @@ def spool(job: Job, settings: Mapping[str, str] | None = None) -> dict[str, Any]
     setup = job.of(PLAIN, SPOOL, **{SPOOL: settings or {}})
     plain, captured = run_pairs(setup, job.pairs)
     return {
-        **compared(plain, captured),
-        **until_queryable(plain, captured),
+        **comparison_row(plain, captured),
+        **totals_until_queryable(plain, captured),
         **lineage_row(setup, captured, job.input_bytes),
     }
 
@@ -62,7 +71,7 @@ def detailed(job: Job) -> dict[str, Any]:
 
 def again(job: Job) -> dict[str, Any]:
     """Plain, and plain: what noise alone looks like."""
-    return compared(*run_pairs(job.of(PLAIN, AGAIN), job.pairs))
+    return comparison_row(*run_pairs(job.of(PLAIN, AGAIN), job.pairs))
 
 
 def kafka(job: Job, settings: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -84,7 +93,7 @@ def emission(job: Job) -> dict[str, Any]:
     """Captured runs that only emit: to the spool, and to Kafka."""
     with _kafka_settings(job) as over_kafka:
         settings = {SPOOL: {"LINEAGE_LINK": "false"}, KAFKA: over_kafka}
-        return compared(*run_pairs(job.of(SPOOL, KAFKA, **settings), job.pairs))
+        return comparison_row(*run_pairs(job.of(SPOOL, KAFKA, **settings), job.pairs))
 
 
 @contextmanager
@@ -95,8 +104,8 @@ def _kafka_settings(job: Job) -> Iterator[Mapping[str, str]]:
         yield {**login, "LINEAGE_DISPATCHER": "kafka", "LINEAGE_KAFKA": job.kafka}
         return
     topics = Topics()
-    wanted = {topics.flow: EMISSION_PARTITIONS, topics.node: 1}
-    with broker(job.setup.folder / "broker", wanted) as server:
+    partitions_by_topic = {topics.flow: EMISSION_PARTITIONS, topics.node: 1}
+    with broker(job.setup.folder / "broker", partitions_by_topic) as server:
         yield server.settings()
 
 
@@ -117,33 +126,33 @@ MODES: dict[str, Callable[[Job], dict[str, Any]]] = {
 }
 
 
-def mode_row(name: str, mode: str, asked: argparse.Namespace) -> dict[str, Any]:
+def mode_row(name: str, mode: str, options: argparse.Namespace) -> dict[str, Any]:
     """Run the pairs of one workload in one mode.
 
     Raises:
         RunError: a run failed, outputs differ, or lineage is not as it must be; no figure counts then.
     """
-    job = _job(WORKLOADS[name], mode, asked)
+    job = _job(WORKLOADS[name], mode, options)
     return {
         "benchmark": name,
         "mode": mode,
         "input_bytes": job.input_bytes,
-        "pairs": asked.pairs,
-        "partitions": asked.partitions,
-        "local_cores": asked.cores,
+        "pairs": options.pairs,
+        "partitions": options.partitions,
+        "local_cores": options.cores,
         "outputs_identical": True,
         **MODES[mode](job),
     }
 
 
-def _job(workload: Workload, mode: str, asked: argparse.Namespace) -> Job:
-    folder: Path = asked.folder.resolve()
+def _job(workload: Workload, mode: str, options: argparse.Namespace) -> Job:
+    folder: Path = options.folder.resolve()
     inputs = folder / "inputs"
     inputs.mkdir(parents=True, exist_ok=True)
-    source = workload.prepare(inputs, asked.rows if workload.by_rows else asked.size)
+    source = workload.prepare(inputs, options.rows if workload.by_rows else options.size)
     # Only the published workloads are warmed on a small input, and these are sized by bytes.
-    warm = source if workload.by_rows else workload.prepare(inputs, min(asked.size, WARM_BYTES))
+    warm = source if workload.by_rows else workload.prepare(inputs, min(options.size, WARM_BYTES))
     setup = Setup(
-        workload, source, folder / f"{workload.name}-{mode}", asked.partitions, asked.cores
+        workload, source, folder / f"{workload.name}-{mode}", options.partitions, options.cores
     )
-    return Job(setup, asked.pairs, input_bytes(source), warm, asked.kafka)
+    return Job(setup, options.pairs, input_bytes(source), warm, options.kafka)

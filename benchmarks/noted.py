@@ -41,7 +41,7 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def round_of(spark: SparkSession, folder: Path) -> float:
+def run_actions(spark: SparkSession, folder: Path) -> float:
     """Run ``ACTIONS`` actions; seconds."""
     shutil.rmtree(folder / "out", ignore_errors=True)
     began = time.perf_counter()
@@ -58,70 +58,72 @@ def round_of(spark: SparkSession, folder: Path) -> float:
 def cpu_s() -> float:
     """User and system time of this process and all it has started, in seconds."""
     own = psutil.Process()
-    times = [one.cpu_times() for one in (own, *own.children(recursive=True))]
-    return float(sum(one.user + one.system for one in times))
+    times = [process.cpu_times() for process in (own, *own.children(recursive=True))]
+    return float(sum(process_times.user + process_times.system for process_times in times))
 
 
-def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The row."""
     from pyspark.sql import SparkSession
 
     from lineage_emitter import LineageContext
 
-    builder = SparkSession.builder.master(f"local[{asked.cores}]").appName("noted")
+    builder = SparkSession.builder.master(f"local[{options.cores}]").appName("noted")
     builder = builder.config("spark.ui.enabled", "false")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    made = spark.range(asked.rows).selectExpr("id % 1000 AS key", "id % 97 AS amount")
-    made.write.parquet(str(folder / "in"))
+    generated = spark.range(options.rows).selectExpr("id % 1000 AS key", "id % 97 AS amount")
+    generated.write.parquet(str(folder / "in"))
     store = f"sqlite:///{folder / 'lineage.db'}"
     ratios: list[float] = []
     cpu_ratios: list[float] = []
     notes: list[float] = []
     rounds: dict[str, list[float]] = {"plain": [], "noted": []}
-    for number in range(asked.pairs + 1):
+    for number in range(options.pairs + 1):
         seconds: dict[str, float] = {}
         cpu: dict[str, float] = {}
-        taken: list[float] = []
+        note_seconds: list[float] = []
         for kind in ("plain", "noted"):
-            noted = kind == "noted"
-            with LineageContext(spark.sparkContext, store=store) if noted else nullcontext() as lc:
+            is_noted = kind == "noted"
+            with (
+                LineageContext(spark.sparkContext, store=store) if is_noted else nullcontext() as lc
+            ):
                 before = cpu_s()
-                seconds[kind] = round_of(spark, folder)
+                seconds[kind] = run_actions(spark, folder)
                 if lc is not None:
                     assert lc.session is not None
                     lc.session.frames.settle()
-                    taken = list(lc.session.frames.seconds)
-                    if len(taken) != ACTIONS:
-                        raise RuntimeError(f"{len(taken)} of {ACTIONS} actions were noted")
+                    note_seconds = list(lc.session.frames.seconds)
+                    if len(note_seconds) != ACTIONS:
+                        raise RuntimeError(f"{len(note_seconds)} of {ACTIONS} actions were noted")
                 cpu[kind] = cpu_s() - before
             if number:
                 rounds[kind].append(seconds[kind])
         if number:  # the first pair warms everything
             ratios.append(seconds["noted"] / seconds["plain"])
             cpu_ratios.append(cpu["noted"] / cpu["plain"])
-            notes += taken
+            notes += note_seconds
     spark.stop()
     return {
         "row": "noted",
-        "rows": asked.rows,
-        "pairs": asked.pairs,
+        "rows": options.rows,
+        "pairs": options.pairs,
         "job_ratio": median_interval(ratios),
         "cpu_ratio": median_interval(cpu_ratios),
         "note_ms": {
             "median": round(statistics.median(notes) * 1000, 1),
             "max": round(max(notes) * 1000, 1),
         },
-        "seconds": {kind: [round(one, 3) for one in found] for kind, found in rounds.items()},
+        "seconds": {kind: [round(value, 3) for value in values] for kind, values in rounds.items()},
     }
 
 
 def main() -> int:
     """Command line entry."""
-    asked = arguments_of()
+    options = arguments_of()
     with tempfile.TemporaryDirectory() as folder:
-        row = measure(asked, Path(folder)) | {"provenance": provenance()}
-    put_out(row, asked.json_out)
+        row = measure(options, Path(folder)) | {"provenance": provenance()}
+    put_out(row, options.json_out)
     return 0
 
 

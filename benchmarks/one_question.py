@@ -54,8 +54,8 @@ def write_orders(folder: Path, rows: int) -> None:
 
     generator = np.random.default_rng(SEED)
     customers = max(1, rows // ORDERS_A_CUSTOMER)
-    cities = [f"city{one:03d}" for one in generator.integers(0, CITIES, customers).tolist()]
-    names = [f"customer {one}" for one in range(customers)]
+    cities = [f"city{city:03d}" for city in generator.integers(0, CITIES, customers).tolist()]
+    names = [f"customer {customer}" for customer in range(customers)]
     folder.mkdir(parents=True)
     table = pa.table({"id": list(range(customers)), "city": cities, "name": names})
     pq.write_table(table, folder / "customers.parquet")
@@ -73,7 +73,7 @@ def write_orders(folder: Path, rows: int) -> None:
         )
 
 
-class Asking:
+class QuestionRunner:
     """Commands over the lineage of one job. ``settings``: more of their environment."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
@@ -90,15 +90,15 @@ class Asking:
         Raises:
             subprocess.CalledProcessError: it failed.
         """
-        begun = time.perf_counter()
-        done = subprocess.run(
+        started = time.perf_counter()
+        result = subprocess.run(
             [str(Path(sys.executable).with_name("lineage")), "--store", self.store, *words],
             env=self._environment,
             check=True,
             stdout=subprocess.PIPE,
             text=True,
         )
-        return done.stdout, time.perf_counter() - begun
+        return result.stdout, time.perf_counter() - started
 
     def measured(self, *words: str) -> tuple[str, float, float]:
         """What a command prints, its seconds, and the CPU seconds of it and all that it starts.
@@ -106,23 +106,23 @@ class Asking:
         Raises:
             subprocess.CalledProcessError: it failed.
         """
-        begun, spent = time.perf_counter(), dict[int, float]()
+        started, spent = time.perf_counter(), dict[int, float]()
         command = [str(Path(sys.executable).with_name("lineage")), "--store", self.store, *words]
         with (
-            tempfile.TemporaryFile("w+") as said,
-            subprocess.Popen(command, env=self._environment, stdout=said) as process,
+            tempfile.TemporaryFile("w+") as errors,
+            subprocess.Popen(command, env=self._environment, stdout=errors) as process,
         ):
             own = psutil.Process(process.pid)
             while process.poll() is None:
                 with suppress(psutil.Error):
-                    for one in (own, *own.children(recursive=True)):
+                    for member in (own, *own.children(recursive=True)):
                         with suppress(psutil.Error):
-                            times = one.cpu_times()
-                            spent[one.pid] = times.user + times.system
+                            times = member.cpu_times()
+                            spent[member.pid] = times.user + times.system
                 time.sleep(LOOK_S / 4)
-            seconds = time.perf_counter() - begun
-            said.seek(0)
-            text = said.read()
+            seconds = time.perf_counter() - started
+            errors.seek(0)
+            text = errors.read()
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command)
         return text, seconds, sum(spent.values())
@@ -149,18 +149,18 @@ class Asking:
 
     def phases(self, direction: str, place: str) -> dict[str, Any]:
         """Where the time of a question goes, in one process."""
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "benchmarks.question_phases", self.store, direction, place],
             env=self._environment,
             check=True,
             stdout=subprocess.PIPE,
             text=True,
         )
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        phases: dict[str, Any] = json.loads(result.stdout)
+        return phases
 
 
-def check(asking: Asking, answer: str, city: str, day: str) -> None:
+def check(asking: QuestionRunner, answer: str, city: str, day: str) -> None:
     """See that a trace found the very orders of a city and day.
 
     Raises:
@@ -171,39 +171,39 @@ def check(asking: Asking, answer: str, city: str, day: str) -> None:
     table = pq.read_table(asking.folder / "in" / "customers.parquet").to_pydict()
     of_city = {str(n) for n, name in zip(table["id"], table["city"], strict=True) if name == city}
     with (asking.folder / "in" / "orders.csv").open(encoding="ascii") as orders:
-        wanted = {
+        expected = {
             line
             for line, row in enumerate(csv.reader(orders), start=1)
             if row[1] in of_city and row[2] == day and float(row[3]) > 1
         }
-    found = json.loads(answer)
-    items = [item for group in found["sources"] for item in group["items"]]
+    traced = json.loads(answer)
+    items = [item for group in traced["sources"] for item in group["items"]]
     lines = {
         int(item["location"].rpartition(":")[2]) for item in items if ".csv:" in item["location"]
     }
-    if not found["exact"] or lines != wanted:
-        raise WrongAnswerError(f"{city} {day}: {len(lines)} orders were found, of {len(wanted)}")
+    if not traced["exact"] or lines != expected:
+        raise WrongAnswerError(f"{city} {day}: {len(lines)} orders were found, of {len(expected)}")
 
 
-def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The row."""
     import pyarrow.parquet as pq
 
-    asking = Asking(folder)
-    write_orders(folder / "in", asked.rows)
+    asking = QuestionRunner(folder)
+    write_orders(folder / "in", options.rows)
     job = asking.run()
     output = next(iter(sorted((folder / "out").glob("*.parquet"))))
     rows = pq.read_table(output).to_pylist()
     forward = f"{folder / 'in' / 'orders.csv'}:{LINE}"
     times: dict[str, list[float]] = {kind: [] for kind in (*BACKWARD, "forward")}
-    for number in range(asked.rounds):
+    for number in range(options.rounds):
         asking.stop_session()
         for place, kind in enumerate(BACKWARD, start=len(BACKWARD) * number):
             if kind == "left":
                 asking.stop_session()
                 asking.start_session()
-            answer, taken = asking.command("back", "--json", f"{output}#{place}")
-            times[kind].append(taken)
+            answer, seconds = asking.command("back", "--json", f"{output}#{place}")
+            times[kind].append(seconds)
             check(asking, answer, rows[place]["city"], str(rows[place]["day"]))
         times["forward"].append(asking.command("forward", "--json", forward)[1])
     asking.stop_session()
@@ -212,14 +212,14 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "forward": asking.phases("forward", forward),
     }
     query = phases["backward"]["again"]["queries"]
-    median = {kind: statistics.median(found) for kind, found in times.items()}
+    median = {kind: statistics.median(values) for kind, values in times.items()}
     return {
         "bench": "one_question",
-        "rows": asked.rows,
-        "rounds": asked.rounds,
+        "rows": options.rows,
+        "rounds": options.rounds,
         "job_s": round(job, 2),
-        "seconds": {kind: [round(one, 2) for one in found] for kind, found in times.items()},
-        "median": {kind: round(taken, 2) for kind, taken in median.items()},
+        "seconds": {kind: [round(value, 2) for value in values] for kind, values in times.items()},
+        "median": {kind: round(seconds, 2) for kind, seconds in median.items()},
         "query": query,
         "ratios": {kind: round(median[kind] / query, 2) for kind in BACKWARD},
         "ratio_second": round(median["next"] / phases["backward"]["second"]["queries"], 2),
@@ -233,10 +233,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=2_000_000, help="of the orders")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json-out", type=Path, help="append the line to this file, too")
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:
-        row = measure(asked, Path(folder)) | {"provenance": provenance()}
-    put_out(row, asked.json_out)
+        row = measure(options, Path(folder)) | {"provenance": provenance()}
+    put_out(row, options.json_out)
     return 0
 
 

@@ -20,9 +20,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.api import captured, serving
+from benchmarks.api import capture_workload, serve
 from benchmarks.generate import parse_size
-from benchmarks.large_program import tell_program
+from benchmarks.large_program import report_program
 from benchmarks.pairs import RunError
 from benchmarks.provenance import provenance
 from lineage_query_api.page import FOLDER, require_page
@@ -42,11 +42,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/out"))
     options = parser.parse_args()
     require_page()
-    store = captured(options.folder.resolve(), "flights", options.size)
+    store = capture_workload(options.folder.resolve(), "flights", options.size)
     with open_store(store) as opened:
         flights = opened.application_ids()[0]
-    large = tell_program(store, options.nodes)
-    with serving(store) as (address, _):
+    large = report_program(store, options.nodes)
+    with serve(store) as (address, _):
         measured = in_browser(address, flights, large, options.runs)
     row = {
         "benchmark": "page",
@@ -67,7 +67,7 @@ def in_browser(address: str, app: str, large: str, runs: int) -> dict[str, list[
     """
     with tempfile.TemporaryDirectory() as folder:
         figures = Path(folder) / "figures.json"
-        done = subprocess.run(
+        result = subprocess.run(
             [str(ROOT / "scripts" / "node.sh"), "exec", "npm", "run", "--silent", "figures"],
             cwd=WEB,
             env=os.environ
@@ -82,10 +82,10 @@ def in_browser(address: str, app: str, large: str, runs: int) -> dict[str, list[
             text=True,
             check=False,
         )
-        if done.returncode:
-            raise RunError(done.stdout[-5_000:] + done.stderr[-5_000:])
-        found: dict[str, list[dict[str, Any]]] = json.loads(figures.read_text())
-        return found
+        if result.returncode:
+            raise RunError(result.stdout[-5_000:] + result.stderr[-5_000:])
+        times: dict[str, list[dict[str, Any]]] = json.loads(figures.read_text())
+        return times
 
 
 def of_views(views: list[dict[str, Any]], nodes: int | None = None) -> dict[str, Any]:

@@ -105,12 +105,12 @@ def run_once(
     command = [sys.executable, "-m", "benchmarks.measure", str(report), "--"]
     command += [sys.executable, *LAUNCHERS[kind], *script]
     with (home / "log").open("wb") as log:
-        done = subprocess.run(
+        result = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=log, stderr=log, check=False
         )
-    if done.returncode != 0:
+    if result.returncode != 0:
         tail = (home / "log").read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
-        raise RunError(f"{kind} run {number} ended with exit code {done.returncode}:\n{tail}")
+        raise RunError(f"{kind} run {number} ended with exit code {result.returncode}:\n{tail}")
     if kind == KAFKA and any((home / "lineage").rglob("*.*")):
         raise RunError(f"{kind} run {number}: lineage waits in the spool")
     measured = json.loads(report.read_text(encoding="utf-8"))
@@ -136,8 +136,10 @@ def _last_write(lineage: Path) -> float:
 
 def environment_of(home: Path, setup: Setup) -> dict[str, str]:
     """Environment variables of a run in ``home``, without what only captured runs get."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LINEAGE_")}
-    return kept | {
+    other_variables = {
+        name: value for name, value in os.environ.items() if not name.startswith("LINEAGE_")
+    }
+    return other_variables | {
         "PYSPARK_SUBMIT_ARGS": submit_arguments(home / "events", setup.cores),
         "PYSPARK_PYTHON": sys.executable,
         "LINEAGE_STORE": f"sqlite:///{(home / 'lineage' / 'lineage.db').resolve()}",
@@ -156,14 +158,14 @@ def run_pairs(
         RunError: a run failed, or outputs differ.
     """
     shutil.rmtree(run_once(setup, WARM, 0).home)
-    left, right = setup.kinds
+    first, second = setup.kinds
     plain: list[Run] = []
     captured: list[Run] = []
     for number in range(pairs):
-        plain.append(run_once(setup, left, number))
+        plain.append(run_once(setup, first, number))
         if captured:
             shutil.rmtree(captured[-1].home)
-        captured.append(right_run(number) if right_run else run_once(setup, right, number))
+        captured.append(right_run(number) if right_run else run_once(setup, second, number))
         check_same_output(plain[-1].output, captured[-1].output)
         shutil.rmtree(plain[-1].home)
         _progress(setup, number, pairs, plain[-1], captured[-1])
@@ -179,21 +181,21 @@ def _progress(setup: Setup, number: int, pairs: int, plain: Run, captured: Run) 
     )
 
 
-def check_same_output(left: Path, right: Path) -> None:
+def check_same_output(first: Path, second: Path) -> None:
     """Same files, byte for byte.
 
     Raises:
         RunError: they differ.
     """
-    names = [sorted(path.name for path in side.iterdir()) for side in (left, right)]
+    names = [sorted(path.name for path in side.iterdir()) for side in (first, second)]
     if names[0] != names[1]:
-        raise RunError(f"{left} and {right} hold other files")
-    _, differing, failed = filecmp.cmpfiles(left, right, names[0], shallow=False)
+        raise RunError(f"{first} and {second} hold other files")
+    _, differing, failed = filecmp.cmpfiles(first, second, names[0], shallow=False)
     if differing or failed:
-        raise RunError(f"{left} and {right} differ in {(differing + failed)[:3]}")
+        raise RunError(f"{first} and {second} differ in {(differing + failed)[:3]}")
 
 
-def compared(plain: list[Run], captured: list[Run]) -> dict[str, object]:
+def comparison_row(plain: list[Run], captured: list[Run]) -> dict[str, object]:
     """Ratios right / left, pair by pair, and what they are made of.
 
     ``wall``: the whole process. ``app``: from a ready SparkContext to its stop. ``jobs``: from the
@@ -205,13 +207,13 @@ def compared(plain: list[Run], captured: list[Run]) -> dict[str, object]:
         "app_ratio": ([run.times.app_s for run in plain], [run.times.app_s for run in captured]),
         "jobs_ratio": ([run.times.jobs_s for run in plain], [run.times.jobs_s for run in captured]),
     }
-    found: dict[str, object] = {
+    row: dict[str, object] = {
         name: median_interval([b / a for a, b in zip(*sides, strict=True)])
         for name, sides in measures.items()
     }
-    found["jobs_s"] = median_interval([run.times.jobs_s for run in captured])
+    row["jobs_s"] = median_interval([run.times.jobs_s for run in captured])
     for runs in (plain, captured):
-        found[runs[0].kind] = {
+        row[runs[0].kind] = {
             "wall_s": [round(run.wall_s, 3) for run in runs],
             "cpu_s": [round(run.cpu_s, 2) for run in runs],
             "jobs_s": [round(run.times.jobs_s, 3) for run in runs],
@@ -221,5 +223,5 @@ def compared(plain: list[Run], captured: list[Run]) -> dict[str, object]:
         }
     for name in ("worker_peak_mb", "worker_private_mb"):
         more = [getattr(b, name) - getattr(a, name) for a, b in zip(plain, captured, strict=True)]
-        found[name.replace("_mb", "_more_mb")] = median_interval(more)
-    return found
+        row[name.replace("_mb", "_more_mb")] = median_interval(more)
+    return row

@@ -14,9 +14,9 @@ from benchmarks.correctness import witness_counts
 from benchmarks.intervals import median_interval
 from benchmarks.lineage_rows import trace_times
 from benchmarks.meter import Meter, Usage
-from benchmarks.pairs import KAFKA, Run, Setup, compared, run_once, run_pairs
+from benchmarks.pairs import KAFKA, Run, Setup, comparison_row, run_once, run_pairs
 from benchmarks.stack import Stack, arrived, complete, stack
-from benchmarks.totals import until_queryable
+from benchmarks.totals import totals_until_queryable
 from lineage_core.contract.verdict import Verdict
 from lineage_store.port import GraphStore
 from lineage_store.url import open_store
@@ -57,34 +57,34 @@ def pipeline_row(setup: Setup, pairs: int, input_bytes: int) -> dict[str, Any]:
     with stack(setup.folder / "stack") as servers:
         empty = servers.stop()
         servers.start()
-        through(setup, servers, WARM)
+        run_through_pipeline(setup, servers, WARM)
         passes: list[MeteredPass] = []
 
         def right(number: int) -> Run:
-            passes.append(through(setup, servers, number + 1))
+            passes.append(run_through_pipeline(setup, servers, number + 1))
             return passes[-1].run
 
         plain, captured = run_pairs(setup, pairs, right)
         with open_store(servers.settings["LINEAGE_STORE"]) as store:
-            last = passes[-1]
-            left = left_behind(setup, store, last.run, last.app, last.verdict)
+            last_pass = passes[-1]
+            remains = what_is_stored(setup, store, last_pass.run, last_pass.app, last_pass.verdict)
         # All runs wrote the same, the one for the caches, too.
         stored = (servers.stop() - empty) / (pairs + 1)
     return {
-        **compared(plain, captured),
-        "queryable_s": median_interval([one.queryable_s for one in passes]),
-        **until_queryable(plain, captured, [one.usage for one in passes]),
-        **left,
-        **_rates(passes, left),
+        **comparison_row(plain, captured),
+        "queryable_s": median_interval([run.queryable_s for run in passes]),
+        **totals_until_queryable(plain, captured, [run.usage for run in passes]),
+        **remains,
+        **_rates(passes, remains),
         "redis_peak_ratio": round(
-            _median([one.redis_peak_bytes for one in passes]) / input_bytes, 4
+            _median([run.redis_peak_bytes for run in passes]) / input_bytes, 4
         ),
         "store_bytes": round(stored),
         "store_ratio": round(stored / input_bytes, 4),
     }
 
 
-def through(setup: Setup, servers: Stack, number: int) -> MeteredPass:
+def run_through_pipeline(setup: Setup, servers: Stack, number: int) -> MeteredPass:
     """One captured run, and the wait for its lineage."""
     with servers.redis() as redis:
         redis.flushall()
@@ -101,12 +101,12 @@ def through(setup: Setup, servers: Stack, number: int) -> MeteredPass:
     return MeteredPass(run, app, verdict, complete_at, usage, peak - base)
 
 
-def left_behind(
+def what_is_stored(
     setup: Setup, store: GraphStore, run: Run, app: str, verdict: Verdict
 ) -> dict[str, Any]:
     """What a run's lineage in the store says, and how fast."""
     whereabouts = (store, app, setup.folder / "index")
-    (application,) = (one for one in store.applications() if one.app == app)
+    (application,) = (application for application in store.applications() if application.app == app)
     return {
         "associations": application.associations,
         "flows": verdict.flows,
@@ -129,11 +129,11 @@ def _linked_pairs(store: GraphStore, app: str) -> int:
     return sum(edge.pairs for edge in graph.edges_into(dict.fromkeys(consumers)))
 
 
-def _rates(passes: list[MeteredPass], left: dict[str, Any]) -> dict[str, int]:
-    linker_s = _median([one.usage.cpu_s["linker"] for one in passes])
+def _rates(passes: list[MeteredPass], stored: dict[str, Any]) -> dict[str, int]:
+    linker_s = _median([run.usage.cpu_s["linker"] for run in passes])
     return {
-        "linker_associations_per_s": round(left["associations"] / linker_s),
-        "linker_pairs_per_s": round(left["linker_pairs"] / linker_s),
+        "linker_associations_per_s": round(stored["associations"] / linker_s),
+        "linker_pairs_per_s": round(stored["linker_pairs"] / linker_s),
     }
 
 

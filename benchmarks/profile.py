@@ -46,27 +46,29 @@ def sampled(setup: Setup, mode: str) -> list[Stack]:
     chosen = {**setup.workload.settings, **(IN_DETAIL if mode == DETAILED else {})}
     environment = environment_of(home, setup) | chosen
     with log.open("wb") as out:
-        done = subprocess.run(
+        result = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=out, stderr=out, check=False
         )
-    said = log.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
-    if done.returncode != 0 or not raw.exists():
-        raise RunError(f"{setup.workload.name} under py-spy ended with {done.returncode}:\n{said}")
+    log_text = log.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
+    if result.returncode != 0 or not raw.exists():
+        raise RunError(
+            f"{setup.workload.name} under py-spy ended with {result.returncode}:\n{log_text}"
+        )
     stacks = read_stacks(raw.read_text(encoding="utf-8"), setup.workload.script.name)
     workers = [stack for stack in stacks if stack.is_worker]
     if not workers:
-        raise RunError(f"py-spy saw no worker of {setup.workload.name}:\n{said}")
+        raise RunError(f"py-spy saw no worker of {setup.workload.name}:\n{log_text}")
     return workers
 
 
 def summary(name: str, mode: str, stacks: Sequence[Stack]) -> str:
     """The page of a profile."""
     total = sum(stack.samples for stack in stacks)
-    told = provenance()
+    origin = provenance()
     title = f"# Profile: {name}, {mode}"
     about = (
-        f"{total:,} samples of its workers at {RATE} a second; `{told['command']}`, commit "
-        f"{told['commit']}, Python {told['python']}, {told['cores']} cores."
+        f"{total:,} samples of its workers at {RATE} a second; `{origin['command']}`, commit "
+        f"{origin['commit']}, Python {origin['python']}, {origin['cores']} cores."
     )
     parts = _table("part", by_part(stacks), total)
     functions = _table("function", by_function(stacks)[:FUNCTIONS], total)
@@ -91,21 +93,21 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=8)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "profiles")
-    asked = parser.parse_args()
-    for name in asked.names:
+    options = parser.parse_args()
+    for name in options.names:
         workload = WORKLOADS[name]
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
-            amount = asked.rows if workload.by_rows else asked.size
+            amount = options.rows if workload.by_rows else options.size
             source = workload.prepare(folder / "inputs", amount)
-            setup = Setup(workload, source, folder / name, asked.partitions, asked.cores)
+            setup = Setup(workload, source, folder / name, options.partitions, options.cores)
             try:
-                page = summary(name, asked.mode, sampled(setup, asked.mode))
+                page = summary(name, options.mode, sampled(setup, options.mode))
             except RunError as error:
                 print(error, file=sys.stderr)
                 return 1
-        asked.folder.mkdir(parents=True, exist_ok=True)
-        target = asked.folder / f"{name}-{asked.mode}.md"
+        options.folder.mkdir(parents=True, exist_ok=True)
+        target = options.folder / f"{name}-{options.mode}.md"
         target.write_text(page, encoding="utf-8")
         print(target)
     return 0

@@ -53,9 +53,9 @@ def _java() -> str:
 
 def _answer(command: list[str]) -> str:
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent
         )
     except OSError:
         return ""
-    return done.stdout.strip()
+    return result.stdout.strip()

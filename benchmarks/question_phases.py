@@ -64,9 +64,9 @@ class Clock:
     def take(self) -> dict[str, float]:
         """What was added up until now; the clock begins anew."""
         self._count()
-        found = {name: round(taken, 3) for name, taken in sorted(self.seconds.items())}
+        phases = {name: round(seconds, 3) for name, seconds in sorted(self.seconds.items())}
         self.seconds.clear()
-        return found | {"all": round(sum(found.values()), 3)}
+        return phases | {"all": round(sum(phases.values()), 3)}
 
     def _count(self) -> None:
         now = time.perf_counter()
@@ -74,24 +74,24 @@ class Clock:
         self._since = now
 
 
-def watch(clock: Clock) -> None:
+def time_phases(clock: Clock) -> None:
     """Have the functions of `PHASES` tell the clock, whichever module calls them."""
     for name, phase in PHASES.items():
         module, _, called = name.rpartition(".")
         function = getattr(import_module(module), called)
-        told = _told(clock, phase, function)
-        for one in list(sys.modules.values()):
-            if getattr(one, "__name__", "").startswith(("lineage", "benchmarks")):
-                for place, value in list(vars(one).items()):
+        timed = _timed(clock, phase, function)
+        for loaded in list(sys.modules.values()):
+            if getattr(loaded, "__name__", "").startswith(("lineage", "benchmarks")):
+                for place, value in list(vars(loaded).items()):
                     if value is function:
-                        setattr(one, place, told)
+                        setattr(loaded, place, timed)
 
 
-def _told(clock: Clock, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _timed(clock: Clock, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
-    def called(*given: Any, **named: Any) -> Any:
+    def called(*arguments: Any, **keywords: Any) -> Any:
         with clock.phase(phase):
-            return function(*given, **named)
+            return function(*arguments, **keywords)
 
     return called
 
@@ -104,21 +104,21 @@ def main() -> int:
     from lineage.tracing import question_of
 
     clock = Clock()
-    watch(clock)
+    time_phases(clock)
     clock.take()
     clock.seconds["imports"] = time.time() - psutil.Process().create_time()
-    question = question_of(
+    query = question_of(
         direction, [place], "", None, step=False, to="", as_now=False, as_json=False
     )
     with opened(store) as access, spark_session():
-        access.ask(question)
-        first = clock.take()
+        access.ask(query)
+        first_phases = clock.take()
         later = []
         for _ in range(AGAIN):
-            access.ask(question)
+            access.ask(query)
             later.append(clock.take())
-    first["spark_stop"] = clock.take()["all"]
-    print(json.dumps({"first": first, "second": later[0], "again": later[-1]}))
+    first_phases["spark_stop"] = clock.take()["all"]
+    print(json.dumps({"first": first_phases, "second": later[0], "again": later[-1]}))
     return 0
 
 

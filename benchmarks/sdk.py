@@ -40,7 +40,7 @@ class WrongFlowsError(Exception):
     """The spool does not hold what was told."""
 
 
-def told_flows(flows: int) -> dict[str, list[Told]]:
+def flow_batches(flows: int) -> dict[str, list[Told]]:
     """Flows by form: three rows of an input go into one of an output."""
     ids = [f"f{n}" for n in range(flows)]
     inputs = [f"{READ}#{n}" for n in range(flows)]
@@ -65,8 +65,8 @@ def sdk_row(folder: Path, flows: int = FLOWS, tasks: int = TASKS) -> dict[str, A
     """
     forms: dict[str, Any] = {}
     with one_core():
-        for form, told in told_flows(flows).items():
-            forms[form] = _single_calls(folder, told, tasks)
+        for form, reported in flow_batches(flows).items():
+            forms[form] = _single_calls(folder, reported, tasks)
         columns = {
             "rows": _columns(folder, flows, tasks, 1),
             "regions": _columns(folder, flows, tasks, RUN_LENGTH),
@@ -81,62 +81,62 @@ def sdk_row(folder: Path, flows: int = FLOWS, tasks: int = TASKS) -> dict[str, A
     }
 
 
-def _single_calls(folder: Path, told: list[Told], tasks: int) -> dict[str, Any]:
+def _single_calls(folder: Path, reported: list[Told], tasks: int) -> dict[str, Any]:
     def tell(api: LineageApi) -> None:
         capture = api.capture
-        for flow_id, hash_in, hash_out, value in told:
+        for flow_id, hash_in, hash_out, value in reported:
             capture(flow_id, hash_in, hash_out, value)
 
     measured = _measured(folder, tell, tasks)
-    found = sum((Counter(_flows_of(block)) for block in measured.blocks), Counter())
-    wanted = Counter({flow[1:]: tasks for flow in told})
+    flows = sum((Counter(_flows_of(block)) for block in measured.blocks), Counter())
+    expected = Counter({flow[1:]: tasks for flow in reported})
     return {
-        "flows_told": len(told) * tasks,
-        **_compared(found, wanted),
-        "calls_per_cpu_s": measured.per_cpu_s(len(told)),
-        "calls_per_s": measured.per_s(len(told)),
+        "flows_told": len(reported) * tasks,
+        **_compared(flows, expected),
+        "calls_per_cpu_s": measured.per_cpu_s(len(reported)),
+        "calls_per_s": measured.per_s(len(reported)),
         "spool_bytes": measured.spool_bytes,
     }
 
 
 def _columns(folder: Path, flows: int, tasks: int, run_length: int) -> dict[str, Any]:
     """``run_length`` positions that are not next to each other go into each output."""
-    first = np.arange(flows * run_length, dtype=np.uint64) * np.uint64(3)
+    first_positions = np.arange(flows * run_length, dtype=np.uint64) * np.uint64(3)
     out = np.arange(flows, dtype=np.uint64)
     ptr = None if run_length == 1 else np.arange(flows + 1) * run_length
 
     def tell(api: LineageApi) -> None:
-        api.capture_columns(READ, first, f"{NODE}#0", out, in_ptr=ptr)
+        api.capture_columns(READ, first_positions, f"{NODE}#0", out, in_ptr=ptr)
 
     measured = _measured(folder, tell, tasks)
-    found: Counter[tuple[int, int]] = Counter()
+    received: Counter[tuple[int, int]] = Counter()
     for block in measured.blocks:
         counts = 1 if block.in_ptr is None else np.diff(block.in_ptr)
         outs = np.repeat(block.out_first, counts)
-        found.update(zip(block.in_first.tolist(), outs.tolist(), strict=True))
-    pairs = zip(first.tolist(), np.repeat(out, run_length).tolist(), strict=True)
+        received.update(zip(block.in_first.tolist(), outs.tolist(), strict=True))
+    pairs = zip(first_positions.tolist(), np.repeat(out, run_length).tolist(), strict=True)
     return {
-        "associations_told": len(first) * tasks,
-        **_compared(found, Counter(dict.fromkeys(pairs, tasks)), "associations"),
-        "associations_per_cpu_s": measured.per_cpu_s(len(first)),
-        "associations_per_s": measured.per_s(len(first)),
+        "associations_told": len(first_positions) * tasks,
+        **_compared(received, Counter(dict.fromkeys(pairs, tasks)), "associations"),
+        "associations_per_cpu_s": measured.per_cpu_s(len(first_positions)),
+        "associations_per_s": measured.per_s(len(first_positions)),
         "spool_bytes": measured.spool_bytes,
     }
 
 
-def _compared(found: Counter[Any], wanted: Counter[Any], what: str = "flows") -> dict[str, int]:
+def _compared(flows: Counter[Any], expected: Counter[Any], unit: str = "flows") -> dict[str, int]:
     """How many were found, and how many of them were told.
 
     Raises:
         WrongFlowsError: some are missing, or were not told.
     """
-    if found != wanted:
-        missing, strange = wanted - found, found - wanted
+    if flows != expected:
+        missing, strange = expected - flows, flows - expected
         raise WrongFlowsError(
-            f"{missing.total()} {what} are missing, {strange.total()} were never told: "
+            f"{missing.total()} {unit} are missing, {strange.total()} were never told: "
             f"{[*missing, *strange][:3]}"
         )
-    return {f"{what}_found": found.total()}
+    return {f"{unit}_found": flows.total()}
 
 
 class _Measured:

@@ -51,7 +51,7 @@ class Stack:
     def pids(self) -> dict[str, int]:
         """The first process of each server and service."""
         shown = json.loads(lineage("stack", "status", "--dir", str(self.folder), "--json"))
-        return {one["name"]: int(one["pid"]) for one in shown["servers"]}
+        return {server["name"]: int(server["pid"]) for server in shown["servers"]}
 
     def stop(self) -> int:
         """Stop all of it; bytes of Neo4j's store then."""
@@ -72,10 +72,10 @@ def lineage(*arguments: str, settings: Mapping[str, str] | None = None) -> str:
     """
     command = [sys.executable, "-c", "from lineage.main import app; app()", *arguments]
     environment = os.environ | dict(settings or {})
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RunError(f"lineage {shlex.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise RunError(f"lineage {shlex.join(arguments)}: {result.stderr.strip()}")
+    return result.stdout
 
 
 @contextmanager
@@ -99,12 +99,12 @@ def stack(folder: Path) -> Iterator[Stack]:
 
 
 def _exports(text: str) -> dict[str, str]:
-    found = {}
+    variables = {}
     for word in shlex.split(text, comments=True):
         name, equals, value = word.partition("=")
         if equals:
-            found[name] = value
-    return found
+            variables[name] = value
+    return variables
 
 
 def arrived(store: GraphStore, before: set[str]) -> str:
@@ -115,9 +115,9 @@ def arrived(store: GraphStore, before: set[str]) -> str:
     """
     deadline = time.monotonic() + QUERYABLE_LIMIT_S
     while time.monotonic() < deadline:
-        found = set(store.application_ids()) - before
-        if found:
-            return found.pop()
+        new_ids = set(store.application_ids()) - before
+        if new_ids:
+            return new_ids.pop()
         time.sleep(POLL_S)
     raise RunError("no lineage has arrived in the store")
 

@@ -50,26 +50,26 @@ class Share:
 
 def read_stacks(text: str, job: str) -> list[Stack]:
     """Stacks of a file of py-spy's raw format; ``job``: file name of the program."""
-    found = []
+    stacks = []
     for line in text.splitlines():
         words, _, count = line.rpartition(" ")
         if count.isdigit():
-            found.append(_stack(words.split(";"), int(count), job))
-    return found
+            stacks.append(_stack(words.split(";"), int(count), job))
+    return stacks
 
 
 def _stack(words: Sequence[str], samples: int, job: str) -> Stack:
-    frames = [_frame(found, job) for word in words if (found := _FRAME.fullmatch(word))]
+    frames = [_frame(match, job) for word in words if (match := _FRAME.fullmatch(word))]
     return Stack(tuple(frames), samples)
 
 
-def _frame(found: re.Match[str], job: str) -> Frame:
-    path = PurePath(found["file"])
-    named = [name for name in PACKAGES if name in path.parts]
-    part = named[0] if named else JOB if path.name == job else REST
+def _frame(match: re.Match[str], job: str) -> Frame:
+    path = PurePath(match["file"])
+    package_names = [name for name in PACKAGES if name in path.parts]
+    part = package_names[0] if package_names else JOB if path.name == job else REST
     # Where a package lies is of no interest, and differs from machine to machine.
-    inside = path.parts[path.parts.index(named[0]) :] if named else path.parts[-1:]
-    return Frame(part, found["function"], "/".join(inside))
+    inside = path.parts[path.parts.index(package_names[0]) :] if package_names else path.parts[-1:]
+    return Frame(part, match["function"], "/".join(inside))
 
 
 def by_function(stacks: Iterable[Stack]) -> list[Share]:
@@ -92,4 +92,4 @@ def _shares(stacks: Iterable[Stack], name_of: Callable[[Frame], str]) -> list[Sh
             for name in set(names):
                 anywhere[name] += stack.samples
     shares = [Share(name, inner[name], count) for name, count in anywhere.items()]
-    return sorted(shares, key=lambda one: (-one.self_samples, -one.all_samples, one.name))
+    return sorted(shares, key=lambda share: (-share.self_samples, -share.all_samples, share.name))

@@ -13,7 +13,7 @@ from benchmarks.pairs import Run
 JOB = "job"
 
 
-def until_queryable(
+def totals_until_queryable(
     plain: Sequence[Run], captured: Sequence[Run], usages: Sequence[Usage] = ()
 ) -> dict[str, Any]:
     """Processor seconds and memory of every process.

@@ -41,11 +41,11 @@ def _lines_of(path: Path) -> Iterator[tuple[Line, str]]:
 
 def of_words(source: Path, rows: Sequence[OutputRow]) -> list[Lines]:
     """Word count: the lines that hold the word."""
-    found: dict[str, Lines] = {ast.literal_eval(row.text)[0]: set() for row in rows}
+    lines_by_word: dict[str, Lines] = {ast.literal_eval(row.text)[0]: set() for row in rows}
     for line, text in _lines_of(source):
-        for word in found.keys() & text.split(" "):
-            found[word].add(line)
-    return list(found.values())
+        for word in lines_by_word.keys() & text.split(" "):
+            lines_by_word[word].add(line)
+    return list(lines_by_word.values())
 
 
 def of_matches(word: str) -> Witnesses:
@@ -60,43 +60,43 @@ def of_matches(word: str) -> Witnesses:
 
 def of_tweets(source: Path, rows: Sequence[OutputRow]) -> list[Lines]:
     """The tweets with a film hashtag that name the film, and no film that comes before it."""
-    found: defaultdict[str, Lines] = defaultdict(set)
+    lines_by_title: defaultdict[str, Lines] = defaultdict(set)
     for line, text in _lines_of(source):
         if any(tag in text for tag in tweets.HASHTAGS):
-            said = json.loads(text)["text"].lower()
-            named = [title for title in tweets.TITLES if title in said]
-            found[(named or [tweets.ANY])[0]].add(line)
-    return [found[ast.literal_eval(row.text)[0]] for row in rows]
+            tweet_text = json.loads(text)["text"].lower()
+            titles = [title for title in tweets.TITLES if title in tweet_text]
+            lines_by_title[(titles or [tweets.ANY])[0]].add(line)
+    return [lines_by_title[ast.literal_eval(row.text)[0]] for row in rows]
 
 
 def of_join(source: Path, rows: Sequence[OutputRow]) -> list[Lines]:
     """The order and the customer."""
-    wanted = [row.text.split(",")[::2] for row in rows]
-    names = {name for order_and_customer in wanted for name in order_and_customer}
+    key_pairs = [row.text.split(",")[::2] for row in rows]
+    names = {name for order_and_customer in key_pairs for name in order_and_customer}
     at = {
         name: line
         for table in ("orders", "customers")
         for line, text in _lines_of(source / f"{table}.csv")
         if (name := text.partition(",")[0]) in names
     }
-    return [{at[order], at[customer]} for order, customer in wanted]
+    return [{at[order], at[customer]} for order, customer in key_pairs]
 
 
 def of_whole_lines(source: Path, rows: Sequence[OutputRow]) -> list[Lines]:
     """Sort: the line that it is; no two are alike."""
-    wanted = {row.text for row in rows}
-    at = {text: line for line, text in _lines_of(source) if text in wanted}
+    texts = {row.text for row in rows}
+    at = {text: line for line, text in _lines_of(source) if text in texts}
     return [{at[row.text]} for row in rows]
 
 
 def of_keys(source: Path, rows: Sequence[OutputRow]) -> list[Lines]:
     """Distinct and group: the records with the key."""
-    found: dict[str, Lines] = {row.text.partition(",")[0]: set() for row in rows}
+    lines_by_key: dict[str, Lines] = {row.text.partition(",")[0]: set() for row in rows}
     for line, text in _lines_of(source):
         key = text.split(",", 2)[1]
-        if key in found:
-            found[key].add(line)
-    return list(found.values())
+        if key in lines_by_key:
+            lines_by_key[key].add(line)
+    return list(lines_by_key.values())
 
 
 def of_ranks(iterations: int) -> Witnesses:
@@ -110,9 +110,9 @@ def of_ranks(iterations: int) -> Witnesses:
         linked[start] = True
         ranked = [linked]  # after each turn: which nodes have a rank
         for _ in range(iterations):
-            given = np.zeros(len(names), np.bool_)
-            given[stop[ranked[-1][start]]] = True
-            ranked.append(given)
+            is_source = np.zeros(len(names), np.bool_)
+            is_source[stop[ranked[-1][start]]] = True
+            ranked.append(is_source)
         return [
             {(source.name, int(edge) + 1) for edge in _edges_behind(node, start, stop, ranked)}
             for node in np.searchsorted(names, [row.text.split(" ")[0] for row in rows])
@@ -128,14 +128,14 @@ def _edges_behind(
     ranked: Sequence[np.ndarray[tuple[int], np.dtype[np.bool_]]],
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Places of the edges, turn by turn back from the last."""
-    wanted = np.zeros(len(ranked[0]), np.bool_)
-    wanted[node] = True
-    sources = np.zeros_like(wanted)
+    is_wanted = np.zeros(len(ranked[0]), np.bool_)
+    is_wanted[node] = True
+    sources = np.zeros_like(is_wanted)
     for before in reversed(ranked[:-1]):
-        senders = start[wanted[stop] & before[start]]
-        wanted = np.zeros_like(wanted)
-        wanted[senders] = True
-        sources |= wanted
+        senders = start[is_wanted[stop] & before[start]]
+        is_wanted = np.zeros_like(is_wanted)
+        is_wanted[senders] = True
+        sources |= is_wanted
     return np.flatnonzero(sources[start])
 
 
@@ -156,13 +156,13 @@ def of_flights(source: Path, rows: Sequence[OutputRow]) -> list[Lines]:
             rough[hour[0]].add(line)
     airlines = {fields[0]: (line, fields[1]) for line, fields in data("airlines")}
     airports = {fields[0]: (line, fields[1]) for line, fields in data("airports")}
-    found: defaultdict[str, Lines] = defaultdict(set)
+    lines_by_group: defaultdict[str, Lines] = defaultdict(set)
     for line, fields in data("flights"):
         if not job.has_arrived(fields):
             continue
         hour, flight = job.by_departure(fields)
         if hour in rough and flight.carrier in airlines and flight.dest in airports:
             airline, airport = airlines[flight.carrier], airports[flight.dest]
-            group = found[f"{airline[1]} to {airport[1]}"]
+            group = lines_by_group[f"{airline[1]} to {airport[1]}"]
             group |= {line, airline[0], airport[0]} | rough[hour]
-    return [found[row.text.split(" | ")[2]] for row in rows]
+    return [lines_by_group[row.text.split(" | ")[2]] for row in rows]

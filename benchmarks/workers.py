@@ -50,23 +50,25 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        made = Spool(folder / "made" / APP, PARTITIONS)
-        made.write_distinct(options.keys)
+        spool = Spool(folder / "made" / APP, PARTITIONS)
+        spool.write_distinct(options.keys)
         with stack(folder / "stack") as servers:
             for number, workers in enumerate(options.workers):
-                row = measured(servers, folder / str(number), made, options.keys, workers)
+                row = measure_workers(servers, folder / str(number), spool, options.keys, workers)
                 shown = {"bench": "workers", "keys": options.keys, "workers": workers, **row}
                 print(json.dumps(shown | {"provenance": provenance()}), flush=True)
 
 
-def measured(servers: Stack, folder: Path, made: Spool, keys: int, workers: int) -> dict[str, Any]:
+def measure_workers(
+    servers: Stack, folder: Path, spool: Spool, keys: int, workers: int
+) -> dict[str, Any]:
     """One run on topics of its own; nothing of it is left in the store."""
     servers.redis().flushall()
     topics = Topics(f"{folder.name}-")
     shared = {topics.flow, topics.edge}
     bootstrap = servers.settings["LINEAGE_KAFKA"]
     with AdminClient({"bootstrap.servers": bootstrap}) as admin:
-        create_topics(admin, {one: workers if one in shared else 1 for one in topics.all()})
+        create_topics(admin, {topic: workers if topic in shared else 1 for topic in topics.all()})
     settings = {
         **servers.settings,
         "LINEAGE_TOPIC_PREFIX": topics.prefix,
@@ -74,26 +76,26 @@ def measured(servers: Stack, folder: Path, made: Spool, keys: int, workers: int)
         "LINEAGE_WRITER_GROUP": f"{topics.prefix}writer",
         "LINEAGE_SPOOL": str(folder / "spool"),
     }
-    shutil.copytree(made.folder.parent, folder / "spool")
+    shutil.copytree(spool.folder.parent, folder / "spool")
     services = [
         Service(kind, folder / f"{kind.name}-{number}", free_ports(1)[0], settings)
         for kind in KINDS
         for number in range(workers)
     ]
     try:
-        for one in services:
-            supervisor.start(one)
-        for one in services:
-            supervisor.wait_ready(one)
+        for service in services:
+            supervisor.start(service)
+        for service in services:
+            supervisor.wait_ready(service)
         idle = _idle(services)
-        with paused(services, "writer"):
+        with pause_services(services, "writer"):
             began = time.time()
             lineage("send", settings=settings)
             group = settings["LINEAGE_LINKER_GROUP"]
             until_committed(bootstrap, group, (topics.flow, topics.node))
             linked = _cpu_s(services)["linker"] - idle.used["linker"]
             linked -= (time.time() - began) * idle.per_s["linker"]
-        with paused(services, "linker"), open_store(settings["LINEAGE_STORE"]) as store:
+        with pause_services(services, "linker"), open_store(settings["LINEAGE_STORE"]) as store:
             began = time.time()
             complete(store, APP)
             written = _cpu_s(services)["writer"] - idle.used["writer"]
@@ -101,31 +103,31 @@ def measured(servers: Stack, folder: Path, made: Spool, keys: int, workers: int)
             associations = store.applications()[0].associations
             store.delete(APP)
     finally:
-        for one in services:
-            supervisor.stop(one)
+        for service in services:
+            supervisor.stop(service)
     return {
         "associations": associations,
-        "idle_cpu": {name: round(one, 3) for name, one in idle.per_s.items()},
+        "idle_cpu": {name: round(rate, 3) for name, rate in idle.per_s.items()},
         "linker_cpu_s": round(linked, 2),
         "linker_ns_per_association": round(linked / associations * 1e9),
         "linker_pairs_per_cpu_s": round(keys / linked),
         "writer_cpu_s": round(written, 2),
         "writer_ns_per_association": round(written / associations * 1e9),
-        "writer_bytes_per_cpu_s": round(made.bytes / written),
+        "writer_bytes_per_cpu_s": round(spool.bytes / written),
     }
 
 
 @contextmanager
-def paused(services: Sequence[Service], name: str) -> Iterator[None]:
+def pause_services(services: Sequence[Service], name: str) -> Iterator[None]:
     """Stop the processes of a service for a while: they use no processor time."""
-    processes = [_process(one) for one in services if one.name == name]
-    for one in processes:
-        one.suspend()
+    processes = [_process(service) for service in services if service.name == name]
+    for process in processes:
+        process.suspend()
     try:
         yield
     finally:
-        for one in processes:
-            one.resume()
+        for process in processes:
+            process.resume()
 
 
 @dataclass(frozen=True)
@@ -145,10 +147,10 @@ def _idle(services: Sequence[Service]) -> Idle:
 
 def _cpu_s(services: Sequence[Service]) -> dict[str, float]:
     """User and system time of all linkers, and of all writers, since their start."""
-    found = dict.fromkeys((kind.name for kind in KINDS), 0.0)
-    for one in services:
-        found[one.name] += cpu_s(_process(one).pid)
-    return found
+    seconds = dict.fromkeys((kind.name for kind in KINDS), 0.0)
+    for service in services:
+        seconds[service.name] += cpu_s(_process(service).pid)
+    return seconds
 
 
 def _process(service: Service) -> psutil.Process:

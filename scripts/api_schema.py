@@ -25,8 +25,10 @@ def document() -> str:
     # Nothing is asked of the store.
     app = create_app(cast("GraphStore", None), read_settings(store="sqlite:///unused.db"))
     full = app.openapi()
-    kept = {"openapi": full["openapi"], "info": {"title": full["info"]["title"], "version": "1"}}
-    return json.dumps(kept | {"components": {"schemas": full["components"]["schemas"]}}, indent=1)
+    reduced = {"openapi": full["openapi"], "info": {"title": full["info"]["title"], "version": "1"}}
+    return json.dumps(
+        reduced | {"components": {"schemas": full["components"]["schemas"]}}, indent=1
+    )
 
 
 def first_line() -> str:
@@ -35,9 +37,9 @@ def first_line() -> str:
     return f"/* By `make page-types` of the API's schemas, sha256 {digest}. */\n"
 
 
-def main(what: str) -> int:
+def main(command: str) -> int:
     """Command line entry; the exit code."""
-    match what:
+    match command:
         case "print":
             sys.stdout.write(document())
         case "stamp":

@@ -42,19 +42,23 @@ def in_python(lock: Path, words: Sequence[str] = ()) -> list[str]:
         NotScannedError: of some package nobody could tell.
     """
     # Strict: a package that the database does not know would be left out of the answer with a word on the side.
-    told = _told(
+    report = _told(
         sys.executable, "-m", "pip_audit", "--requirement", str(lock), "--disable-pip", "--require-hashes", "--strict",
         "--vulnerability-service", "osv", "--timeout", str(ANSWER_S), "--format", "json", "--progress-spinner", "off",
         *words,
     )  # fmt: skip
-    found = told.get("dependencies")
-    if not isinstance(found, list) or not found or any("vulns" not in one for one in found):
+    dependencies = report.get("dependencies")
+    if (
+        not isinstance(dependencies, list)
+        or not dependencies
+        or any("vulns" not in dependency for dependency in dependencies)
+    ):
         raise NotScannedError("pip-audit names no packages")
     return [
-        f"{one['name']} {one['version']}: {vulnerability['id']}"
+        f"{dependency['name']} {dependency['version']}: {vulnerability['id']}"
         + (f", mended in {', '.join(vulnerability['fix_versions'])}" if vulnerability["fix_versions"] else "")
-        for one in found
-        for vulnerability in one["vulns"]
+        for dependency in dependencies
+        for vulnerability in dependency["vulns"]
     ]  # fmt: skip
 
 
@@ -65,28 +69,31 @@ def in_page(folder: Path = WEB) -> list[str]:
         NotScannedError: the registry does not tell.
     """
     node = str(ROOT / "scripts/node.sh")
-    told = _told(node, "exec", "npm", "audit", "--package-lock-only", "--json", folder=folder)
-    found = told.get("vulnerabilities")
-    if not isinstance(found, dict):
-        raise NotScannedError(str(told.get("message", "npm names no packages")))
-    return [f"{name}: {one.get('severity', 'unknown')}" for name, one in sorted(found.items())]
+    report = _told(node, "exec", "npm", "audit", "--package-lock-only", "--json", folder=folder)
+    vulnerabilities = report.get("vulnerabilities")
+    if not isinstance(vulnerabilities, dict):
+        raise NotScannedError(str(report.get("message", "npm names no packages")))
+    return [
+        f"{name}: {entry.get('severity', 'unknown')}"
+        for name, entry in sorted(vulnerabilities.items())
+    ]
 
 
 def _told(*command: str, folder: Path = ROOT) -> dict[str, Any]:
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, check=False, timeout=SCAN_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotScannedError(str(error)) from error
     try:
-        told = json.loads(done.stdout)
+        report = json.loads(result.stdout)
     except ValueError:
-        said = done.stderr.strip().splitlines() or ["it says nothing"]
-        raise NotScannedError(said[-1][:300]) from None
-    if not isinstance(told, dict):
+        errors = result.stderr.strip().splitlines() or ["it says nothing"]
+        raise NotScannedError(errors[-1][:300]) from None
+    if not isinstance(report, dict):
         raise NotScannedError("another answer than was asked for")
-    return told
+    return report
 
 
 def main() -> int:
@@ -95,17 +102,17 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--required", action="store_true", help="fail where no database answers")
-    given, words = parser.parse_known_args()
+    options, words = parser.parse_known_args()
     status = 0
     for name in (*LOCKS, "services/query-api/web/package-lock.json"):
         try:
-            found = in_page() if name.endswith(".json") else in_python(ROOT / name, words)
+            findings = in_page() if name.endswith(".json") else in_python(ROOT / name, words)
         except NotScannedError as error:
             print(f"{name}: not scanned: no database of vulnerabilities answers ({error})")
-            status |= given.required
+            status |= options.required
             continue
-        print(f"{name}: {len(found)} known vulnerabilities", *found, sep="\n  ")
-        status |= bool(found)
+        print(f"{name}: {len(findings)} known vulnerabilities", *findings, sep="\n  ")
+        status |= bool(findings)
     return status
 
 

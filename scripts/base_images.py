@@ -43,26 +43,28 @@ def images_of(files: Iterable[Path]) -> Iterator[Image]:
     for file in files:
         text = file.read_text(encoding="utf-8")
         if file.name.startswith("Dockerfile"):
-            found = _of_dockerfile(text)
+            names = _of_dockerfile(text)
         elif "templates" in file.parts:
             # What it takes from the values is found there.
-            found = (one for one in _IN_TEMPLATE.findall(text) if not one.startswith("{{"))
+            names = (image for image in _IN_TEMPLATE.findall(text) if not image.startswith("{{"))
         else:
-            found = (one for document in yaml.safe_load_all(text) for one in _of_yaml(document))
-        yield from (Image(file, one) for one in found if not OURS.match(one))
+            names = (image for document in yaml.safe_load_all(text) for image in _of_yaml(document))
+        yield from (Image(file, image) for image in names if not OURS.match(image))
 
 
 def _of_dockerfile(text: str) -> Iterator[str]:
-    given = dict(_ARGUMENT.findall(text))
+    arguments = dict(_ARGUMENT.findall(text))
     stages = {"scratch"}
     yield from _FRONTEND.findall(text)
     for image, name in _STAGE.findall(text):
         if image not in stages:
-            yield re.sub(r"\$\{?(\w+)\}?", lambda found: given.get(found[1], found[0]), image)
+            yield re.sub(r"\$\{?(\w+)\}?", lambda match: arguments.get(match[1], match[0]), image)
         stages.add(name)
     # Stages by number are those of the file.
     yield from (
-        one for one in _TAKEN_FROM.findall(text) if one not in stages and not one.isdecimal()
+        image
+        for image in _TAKEN_FROM.findall(text)
+        if image not in stages and not image.isdecimal()
     )
 
 
@@ -83,24 +85,26 @@ def _of_yaml(value: Any) -> Iterator[str]:
 
 def wrong(images: Iterable[Image]) -> list[str]:
     """What is wrong with images: those without a digest, and tags that have two."""
-    found: list[str] = []
+    problems: list[str] = []
     digests: dict[str, str] = {}
     for file, reference in images:
         pinned = _PINNED.fullmatch(reference)
         if pinned is None:
-            found.append(f"{file}: {reference} has no digest: name it as NAME:TAG@sha256:...")
+            problems.append(f"{file}: {reference} has no digest: name it as NAME:TAG@sha256:...")
         elif digests.setdefault(pinned["name"], pinned["digest"]) != pinned["digest"]:
-            found.append(f"{file}: {reference} has another digest elsewhere")
-    return found
+            problems.append(f"{file}: {reference} has another digest elsewhere")
+    return problems
 
 
 def tracked(*patterns: str) -> list[Path]:
     """Files of the repository."""
-    listed = subprocess.run(
+    output = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns],
         cwd=ROOT, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-    return [ROOT / one for one in sorted(set(listed.split("\0"))) if one and (ROOT / one).is_file()]
+    return [
+        ROOT / path for path in sorted(set(output.split("\0"))) if path and (ROOT / path).is_file()
+    ]
 
 
 def with_images() -> list[Path]:
@@ -117,7 +121,7 @@ def renewed(images: Iterable[Image]) -> dict[str, str]:
     """
     digests = {}
     for pinned in {
-        match[0]: match for _, one in images if (match := _PINNED.fullmatch(one))
+        match[0]: match for _, name in images if (match := _PINNED.fullmatch(name))
     }.values():
         now = subprocess.run(
             ["docker", "buildx", "imagetools", "inspect", "--format", "{{.Manifest.Digest}}", pinned["name"]],
@@ -134,8 +138,8 @@ def renew() -> None:
     try:
         digests = renewed(images_of(with_images()))
     except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", None) or error
-        sys.exit(f"base_images: nothing is changed, a registry can't be asked: {said}")
+        reason = getattr(error, "stderr", None) or error
+        sys.exit(f"base_images: nothing is changed, a registry can't be asked: {reason}")
     for file in tracked("*Dockerfile*", "*.yaml", "*.yml", "*.md"):
         before = file.read_bytes()
         after = before
@@ -154,8 +158,8 @@ def main() -> None:
     parser.add_argument("action", choices=["check", "renew"])
     if parser.parse_args().action == "renew":
         renew()
-    elif found := wrong(images_of(with_images())):
-        sys.exit("\n".join(found))
+    elif problems := wrong(images_of(with_images())):
+        sys.exit("\n".join(problems))
 
 
 if __name__ == "__main__":

@@ -53,13 +53,13 @@ def module_folder(module: str) -> Path:
     """
     command = ["go", "mod", "download", "-json", module]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise SystemExit("kube_schemas needs Go on the PATH (https://go.dev/dl)") from None
-    found = json.loads(done.stdout or "{}")
-    if done.returncode or "Dir" not in found:
-        raise SystemExit(f"{module} can't be had: {found.get('Error') or done.stderr}")
-    return Path(found["Dir"])
+    module_info = json.loads(result.stdout or "{}")
+    if result.returncode or "Dir" not in module_info:
+        raise SystemExit(f"{module} can't be had: {module_info.get('Error') or result.stderr}")
+    return Path(module_info["Dir"])
 
 
 class Converter:
@@ -94,20 +94,20 @@ class Converter:
 
 def _closed(schema: Schema, node: Schema) -> Schema:
     """Without words that decide nothing; refuses what it does not name."""
-    found = {
+    properties = {
         key: value
         for key, value in schema.items()
         # A property may have any name; words of a schema have these.
         if not (key.startswith("x-kubernetes") or key in DROPPED)
     }
-    if "properties" in found and not node.get(OPEN):
-        found.setdefault("additionalProperties", False)
-        required = found.get("required", ())
-        found["properties"] = {
+    if "properties" in properties and not node.get(OPEN):
+        properties.setdefault("additionalProperties", False)
+        required = properties.get("required", ())
+        properties["properties"] = {
             name: field if name in required else _nullable(field)
-            for name, field in found["properties"].items()
+            for name, field in properties["properties"].items()
         }
-    return found
+    return properties
 
 
 def _nullable(schema: Schema) -> Schema:
@@ -142,9 +142,9 @@ def kinds_of_kubernetes(version: str) -> Iterator[tuple[str, Schema]]:
         kinds = definition.get("x-kubernetes-group-version-kind", ())
         if len(kinds) > GROUPS_MAX or "properties" not in definition:
             continue
-        for one in kinds:
+        for kind in kinds:
             schema = converter.convert(definition, frozenset({name}))
-            yield file_name(**one), _pinned(schema, **one)
+            yield file_name(**kind), _pinned(schema, **kind)
 
 
 def kinds_of_operators() -> Iterator[tuple[str, Schema]]:
@@ -153,13 +153,13 @@ def kinds_of_operators() -> Iterator[tuple[str, Schema]]:
         text = (module_folder(module) / path).read_text(encoding="utf-8")
         spec = yaml.safe_load(text)["spec"]
         for version in spec["versions"]:
-            one = {
+            kind_version = {
                 "group": spec["group"],
                 "version": version["name"],
                 "kind": spec["names"]["kind"],
             }
             schema = Converter({}).convert(version["schema"]["openAPIV3Schema"])
-            yield file_name(**one), _pinned(schema, **one)
+            yield file_name(**kind_version), _pinned(schema, **kind_version)
 
 
 def main() -> int:

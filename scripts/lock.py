@@ -93,10 +93,10 @@ def wanted_35(locked: str) -> str:
         copy, bound = Path(folder) / LOCK.name, Path(folder) / "spark35.txt"
         copy.write_text(locked, encoding="utf-8")
         bound.write_text("pyspark<3.6", encoding="utf-8")
-        found = workspace()
-        resolve(copy, found["members"], found["groups"], "--constraints", str(bound))
-        wanted, usual = _by_package(copy), _by_package(LOCK)
-    return "".join(pins for name, pins in wanted.items() if pins != usual.get(name))
+        members = workspace()
+        resolve(copy, members["members"], members["groups"], "--constraints", str(bound))
+        pins_35, usual = _by_package(copy), _by_package(LOCK)
+    return "".join(pins for name, pins in pins_35.items() if pins != usual.get(name))
 
 
 def check() -> None:
@@ -106,19 +106,19 @@ def check() -> None:
         copy = Path(folder) / LOCK.name
         copy.write_text(locked, encoding="utf-8")
         resolve(copy, workspace()["members"], workspace()["groups"])
-        wanted = copy.read_text(encoding="utf-8")
-    _compare(LOCK, wanted)
+        expected = copy.read_text(encoding="utf-8")
+    _compare(LOCK, expected)
     _compare(SPARK_35, wanted_35(with_spark_35()))
 
 
-def _compare(lock: Path, wanted: str) -> None:
+def _compare(lock: Path, expected: str) -> None:
     """Exit with an error when a lock is not what is wanted, or holds an address."""
     locked = lock.read_text(encoding="utf-8")
     if "://" in locked:
         sys.exit(f"{lock.name} holds an address; make it again: make lock")
-    if wanted != locked:
+    if expected != locked:
         changes = difflib.unified_diff(
-            locked.splitlines(), wanted.splitlines(), lock.name, "wanted", n=0, lineterm=""
+            locked.splitlines(), expected.splitlines(), lock.name, "wanted", n=0, lineterm=""
         )
         print("\n".join(changes))
         sys.exit(f"{lock.name} does not fit what the members require; renew it: make lock")
@@ -126,19 +126,22 @@ def _compare(lock: Path, wanted: str) -> None:
 
 def closure(member: str) -> list[str]:
     """A member and the members that it needs, in the workspace's order."""
-    found = workspace()
-    if member not in found["members"]:
-        sys.exit(f"no member is called {member!r}; there are {', '.join(found['members'])}")
-    folder_of = dict(zip(found["names"], found["members"], strict=True))
+    members = workspace()
+    if member not in members["members"]:
+        sys.exit(f"no member is called {member!r}; there are {', '.join(members['members'])}")
+    folder_of = dict(zip(members["names"], members["members"], strict=True))
     needed: set[str] = set()
     waiting = [member]
     while waiting:
         folder = waiting.pop()
         needed.add(folder)
         project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))
-        names = (re.split(r"[^A-Za-z0-9._-]", one)[0] for one in project["project"]["dependencies"])
+        names = (
+            re.split(r"[^A-Za-z0-9._-]", requirement)[0]
+            for requirement in project["project"]["dependencies"]
+        )
         waiting += {folder_of[name] for name in names if name in folder_of} - needed
-    return [folder for folder in found["members"] if folder in needed]
+    return [folder for folder in members["members"] if folder in needed]
 
 
 def subset(member: str, groups: Sequence[str]) -> None:
@@ -184,9 +187,9 @@ def main() -> None:
         help="folder of one member: subset prints its part of the lock, members what it needs",
     )
     parser.add_argument("groups", nargs="*", help="of pyproject.toml, besides the member")
-    given = parser.parse_args()
-    action: str = given.action
-    if action == "subset" and not given.member:
+    options = parser.parse_args()
+    action: str = options.action
+    if action == "subset" and not options.member:
         parser.error("subset needs a member, for example services/linker")
     if action == "check":
         check()
@@ -197,9 +200,9 @@ def main() -> None:
     elif action == "spark35":
         print(with_spark_35(), end="")
     elif action == "subset":
-        subset(given.member, given.groups)
+        subset(options.member, options.groups)
     else:
-        print(*(closure(given.member) if given.member else workspace()["members"]))
+        print(*(closure(options.member) if options.member else workspace()["members"]))
 
 
 if __name__ == "__main__":

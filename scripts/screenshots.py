@@ -52,10 +52,10 @@ def served(work: Path) -> Iterator[str]:
     ) as service:
         try:
             assert service.stdout is not None
-            found = re.search(r"http://127\.0\.0\.1:\d+", service.stdout.readline())
-            if found is None:
+            address = re.search(r"http://127\.0\.0\.1:\d+", service.stdout.readline())
+            if address is None:
                 sys.exit("the service did not start; see above")
-            yield found[0]
+            yield address[0]
         finally:
             service.terminate()
 
@@ -73,8 +73,8 @@ def take(address: str, folder: Path) -> None:
 
 def pack(picture: Path, target: Path) -> int:
     """Write a picture with few colours, which is a third of its size; its bytes."""
-    with Image.open(picture) as whole:
-        few = whole.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    with Image.open(picture) as image:
+        few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
         few.save(target, optimize=True)
     size = target.stat().st_size
     if size > BYTES_MAX:
@@ -89,9 +89,9 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=ROOT / "docs" / "images")
     options = parser.parse_args()
     prepare(options.work)
-    with tempfile.TemporaryDirectory() as taken, served(options.work) as address:
-        take(address, Path(taken))
-        for picture in sorted(Path(taken).iterdir()):
+    with tempfile.TemporaryDirectory() as folder, served(options.work) as address:
+        take(address, Path(folder))
+        for picture in sorted(Path(folder).iterdir()):
             print(f"{pack(picture, options.to / picture.name):>9,} bytes  {picture.name}")
 
 

@@ -20,16 +20,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "benchmarks.md")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        rows = read_rows(asked.results)
+        rows = read_rows(options.results)
     except ResultsError as error:
         print(error, file=sys.stderr)
         return 1
-    profiles = sorted(path.name for path in (asked.page.parent / PROFILES).glob("*.md"))
-    asked.page.write_text(page(rows, profiles), encoding="utf-8")
-    pictures = draw(rows, asked.page.parent / IMAGES)
-    print(f"{asked.page}: {len(rows)} rows, {len(pictures)} pictures")
+    profiles = sorted(path.name for path in (options.page.parent / PROFILES).glob("*.md"))
+    options.page.write_text(page(rows, profiles), encoding="utf-8")
+    pictures = draw(rows, options.page.parent / IMAGES)
+    print(f"{options.page}: {len(rows)} rows, {len(pictures)} pictures")
     return 0
 
 

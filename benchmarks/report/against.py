@@ -43,7 +43,7 @@ def _all(frames: Mapping[str, Any], unit: str) -> list[str]:
     return [NOTHING, NOTHING, _ratio(frames[f"{unit}_ratio"])]
 
 
-def _ratio(found: Mapping[str, float] | None) -> str:
-    if found is None:
+def _ratio(interval: Mapping[str, float] | None) -> str:
+    if interval is None:
         return NOTHING
-    return f"{found['median']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+    return f"{interval['median']:.3f} ({interval['low']:.3f} to {interval['high']:.3f})"

@@ -42,8 +42,11 @@ def queries(rows: Sequence[Row]) -> str:
     parts = []
     for suite in sorted({str(row.at("suite")) for row in rows if row.at("queries")}):
         row = max(
-            (one for one in rows if one.at("suite") == suite and one.at("queries")),
-            key=lambda one: (len(one.at("queries")), one.value("scale") or 0),
+            (row for row in rows if row.at("suite") == suite and row.at("queries")),
+            key=lambda row_of_suite: (
+                len(row_of_suite.at("queries")),
+                row_of_suite.value("scale") or 0,
+            ),
         )
         lead = f"{suite}, scale {row.value('scale'):g} (`{row.command}`):"
         heads = [
@@ -60,21 +63,25 @@ def queries(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts) or NO_ROWS
 
 
-def _lines(found: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
-    for one in sorted(found, key=lambda one: int(one["query"])):
-        why = "; ".join(one.get("reasons", ()))
-        traces, witnesses, plain = one.get("traces", ()), one.get("witnesses", ()), one.get("plain")
+def _lines(queries: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
+    for query in sorted(queries, key=lambda query: int(query["query"])):
+        why = "; ".join(query.get("reasons", ()))
+        traces, witnesses, plain = (
+            query.get("traces", ()),
+            query.get("witnesses", ()),
+            query.get("plain"),
+        )
         yield [
-            str(one["query"]),
-            f"{one['result']}: {why}" if why else str(one["result"]),
-            f"{one['rows']:,}",
+            str(query["query"]),
+            f"{query['result']}: {why}" if why else str(query["result"]),
+            f"{query['rows']:,}",
             number(plain),
-            number(one.get("noted")),
+            number(query.get("noted")),
             number(sum(traces) / len(traces)) if traces and plain else NOTHING,
             number(sum(witnesses) / len(witnesses)) if witnesses else NOTHING,
-            number(one["materialise"])
-            if "materialise" in one and plain
-            else one.get("not_materialised", NOTHING),
+            number(query["materialise"])
+            if "materialise" in query and plain
+            else query.get("not_materialised", NOTHING),
         ]
 
 

@@ -32,8 +32,8 @@ def growth(sizes: Sequence[float], quantities: Sequence[float]) -> Growth | None
     from_mean = x - x.mean()
     spread = float((from_mean**2).sum())
     slope = float((from_mean * y).sum()) / spread
-    left = y - y.mean() - slope * from_mean
+    residuals = y - y.mean() - slope * from_mean
     freedom = len(points) - 2
-    error = float(np.sqrt((left**2).sum() / freedom / spread))
+    error = float(np.sqrt((residuals**2).sum() / freedom / spread))
     margin = T_QUANTILES[min(freedom, len(T_QUANTILES)) - 1] * error
     return Growth(slope, slope - margin, slope + margin, len(points))

@@ -22,7 +22,7 @@ _NAMED = re.compile(r"\{\{ ([a-z-]+) \}\}")
 def page(measured: Sequence[Row], profiles: Sequence[str] = ()) -> str:
     """The page of these rows; ``profiles``: names of files beside it in ``PROFILES``."""
     parts = _parts(latest(measured), profiles)
-    return NOTE + _NAMED.sub(lambda found: parts[found[1]](), TEXT.read_text(encoding="utf-8"))
+    return NOTE + _NAMED.sub(lambda match: parts[match[1]](), TEXT.read_text(encoding="utf-8"))
 
 
 def draw(measured: Sequence[Row], folder: Path) -> list[Path]:
@@ -36,8 +36,8 @@ def draw(measured: Sequence[Row], folder: Path) -> list[Path]:
     if shown := _traced(rows):
         drawn.append(folder / f"{TRACE}.svg")
         pictures.draw_traces(shown, drawn[-1])
-    for left in set(folder.glob("*.svg")) - set(drawn):
-        left.unlink()
+    for stale_picture in set(folder.glob("*.svg")) - set(drawn):
+        stale_picture.unlink()
     return drawn
 
 
@@ -45,7 +45,7 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
     of_jobs = jobs(rows)
     frames = [row for row in rows if row.benchmark == "frames"]
     compared = [row for row in rows if row.benchmark == "against"]
-    others = [row for row in rows if not row.mode and row not in (*frames, *compared)]
+    other_rows = [row for row in rows if not row.mode and row not in (*frames, *compared)]
     return {
         "targets": lambda: tables.of_targets(of_jobs),
         "jobs": lambda: tables.of_jobs(of_jobs, tables.JOBS),
@@ -61,9 +61,9 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "frames": lambda: dataframes.summaries(frames),
         "frames-queries": lambda: dataframes.queries(frames),
         "against": lambda: against.tables_of(compared),
-        "others": lambda: tables.of_others(others),
+        "others": lambda: tables.of_others(other_rows),
         "origins": lambda: tables.of_origins(rows),
-        **{f"picture-{one.name}": _shower(one, of_jobs) for one in BY_SIZE},
+        **{f"picture-{picture.name}": _table_if_shown(picture, of_jobs) for picture in BY_SIZE},
         f"picture-{TRACE}": lambda: _shown("Time of traces", TRACE, _traced(of_jobs)),
     }
 
@@ -73,7 +73,7 @@ def _links(profiles: Sequence[str]) -> str:
     return "\n".join(lines) or "No profile has been written yet."
 
 
-def _shower(picture: Picture, rows: Sequence[Row]) -> Callable[[], str]:
+def _table_if_shown(picture: Picture, rows: Sequence[Row]) -> Callable[[], str]:
     return lambda: _shown(picture.title, picture.name, picture.rows(rows))
 
 

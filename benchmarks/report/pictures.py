@@ -97,8 +97,8 @@ def draw_traces(rows: Sequence[Row], target: Path) -> None:
     workloads = by_workload(rows)
 
     def panel(axes: Axes, workload: str) -> None:
-        for mode, found in workloads[workload].items():
-            points = found[-1].at("trace.points")
+        for mode, mode_rows in workloads[workload].items():
+            points = mode_rows[-1].at("trace.points")
             counts, times = zip(*points, strict=True)
             axes.scatter(counts, times, s=14, color=COLOURS[mode], label=mode)
         axes.set_xscale("log")
@@ -128,11 +128,15 @@ def _line(axes: Axes, mode: str, rows: Sequence[Row], field: str) -> None:
 
 
 def _mark_published(axes: Axes, workload: str, field: str) -> None:
-    found = [one for one in PUBLISHED if (one.benchmark, one.field) == (workload, field)]
-    if found:
+    points = [
+        published
+        for published in PUBLISHED
+        if (published.benchmark, published.field) == (workload, field)
+    ]
+    if points:
         axes.plot(
-            [one.input_bytes / 1e6 for one in found],
-            [one.value for one in found],
+            [published.input_bytes / 1e6 for published in points],
+            [published.value for published in points],
             color="black",
             marker="D",
             markerfacecolor="none",

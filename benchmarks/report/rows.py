@@ -53,29 +53,29 @@ class Row:
 
     @property
     def provenance(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.fields["provenance"]
-        return found
+        provenance_fields: Mapping[str, Any] = self.fields["provenance"]
+        return provenance_fields
 
     def value(self, path: str) -> float | None:
         """A number by its dotted path, of a median with an interval the median; None: not there."""
-        found = self.at(path)
-        if isinstance(found, Mapping):
-            found = found.get("median")
-        return None if found is None else float(found)
+        value = self.at(path)
+        if isinstance(value, Mapping):
+            value = value.get("median")
+        return None if value is None else float(value)
 
     def interval(self, path: str) -> tuple[float, float] | None:
         """The interval around a median; None where there is none."""
-        found = self.at(path)
-        if not isinstance(found, Mapping) or "low" not in found:
+        field_value = self.at(path)
+        if not isinstance(field_value, Mapping) or "low" not in field_value:
             return None
-        return float(found["low"]), float(found["high"])
+        return float(field_value["low"]), float(field_value["high"])
 
     def at(self, path: str) -> Any:
         """What is at a dotted path; None: nothing."""
-        found: Any = self.fields
+        value: Any = self.fields
         for name in path.split("."):
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return found
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
 
 
 def size_label(size: int) -> str:
@@ -93,7 +93,7 @@ def read_rows(folder: Path) -> list[Row]:
     Raises:
         ResultsError: a line is no row, or has no provenance.
     """
-    found = []
+    rows = []
     for file in sorted(folder.glob("*.jsonl")):
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
             try:
@@ -101,18 +101,18 @@ def read_rows(folder: Path) -> list[Row]:
                 row.provenance["commit"]
             except (ValueError, KeyError, TypeError) as error:
                 raise ResultsError(f"{file}:{number} is no row of a benchmark: {error!r}") from None
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:
     """Of rows about the same thing the one that was measured last, in the order of their sizes."""
-    kept: dict[tuple[str, ...], Row] = {}
+    latest_rows: dict[tuple[str, ...], Row] = {}
     for row in sorted(rows, key=lambda row: str(row.provenance["at"])):
         # Other programs say by their arguments what a row is about.
         about = (row.size,) if row.mode else (row.command, str(row.fields.get("workers", "")))
-        kept[row.benchmark, row.mode, *about] = row
-    return sorted(kept.values(), key=lambda row: (row.benchmark, row.mode, row.input_bytes))
+        latest_rows[row.benchmark, row.mode, *about] = row
+    return sorted(latest_rows.values(), key=lambda row: (row.benchmark, row.mode, row.input_bytes))
 
 
 def jobs(rows: Iterable[Row]) -> list[Row]:
@@ -122,13 +122,13 @@ def jobs(rows: Iterable[Row]) -> list[Row]:
 
 def by_workload(rows: Iterable[Row]) -> dict[str, dict[str, list[Row]]]:
     """Rows by workload, then by mode."""
-    found: dict[str, dict[str, list[Row]]] = {}
+    rows_by_mode: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
-        found.setdefault(row.benchmark, {}).setdefault(row.mode, []).append(row)
-    return found
+        rows_by_mode.setdefault(row.benchmark, {}).setdefault(row.mode, []).append(row)
+    return rows_by_mode
 
 
-def find(rows: Sequence[Row], benchmark: str, mode: str, size: str = "") -> Row | None:
+def find_row(rows: Sequence[Row], benchmark: str, mode: str, size: str = "") -> Row | None:
     """The row of a workload and mode at a size; without a size, at the largest."""
     fitting = [
         row

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.report.fit import Growth, growth
 from benchmarks.report.published import MACHINE, PUBLISHED
-from benchmarks.report.rows import Row, by_workload, find, size_label
+from benchmarks.report.rows import Row, by_workload, find_row, size_label
 from benchmarks.report.targets import TARGETS
 
 NOTHING = ""
@@ -104,13 +104,17 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def of_jobs(rows: Sequence[Row], columns: Sequence[Column]) -> str:
     """A line a row; rows and columns that say nothing are left out."""
-    there = [one for one in columns if any(cell(row, one) for row in rows)]
+    columns_shown = [column for column in columns if any(cell(row, column) for row in rows)]
     return table(
-        ["job", "mode", "input", "pairs", *(one.title for one in there)],
+        ["job", "mode", "input", "pairs", *(column.title for column in columns_shown)],
         (
-            [*_about(row), number(row.value("pairs")), *(cell(row, one) for one in there)]
+            [
+                *_about(row),
+                number(row.value("pairs")),
+                *(cell(row, column) for column in columns_shown),
+            ]
             for row in rows
-            if any(cell(row, one) for one in there)
+            if any(cell(row, column) for column in columns_shown)
         ),
     )
 
@@ -120,21 +124,21 @@ def cell(row: Row, column: Column) -> str:
     value, around, scale = row.value(column.path), row.interval(column.path), column.scale(row)
     if value is None or scale is None:
         return NOTHING
-    said = number(value / scale)
+    text = number(value / scale)
     if around is None or around[0] == around[1]:
-        return said
-    return f"{said} ({number(around[0] / scale)} to {number(around[1] / scale)})"
+        return text
+    return f"{text} ({number(around[0] / scale)} to {number(around[1] / scale)})"
 
 
 def of_processes(rows: Sequence[Row], field: str, digits: str) -> str:
     """A column a process."""
-    found = [row for row in rows if isinstance(row.at(field), Mapping)]
-    names = sorted({name for row in found for name in row.at(field)})
+    process_rows = [row for row in rows if isinstance(row.at(field), Mapping)]
+    names = sorted({name for row in process_rows for name in row.at(field)})
     return table(
         ["job", "mode", "input", *names],
         (
             [*_about(row), *(_or_nothing(row.value(f"{field}.{name}"), digits) for name in names)]
-            for row in found
+            for row in process_rows
         ),
     )
 
@@ -151,11 +155,13 @@ def of_targets(rows: Sequence[Row]) -> str:
     """What was to be reached, and what was."""
     lines = []
     for target in TARGETS:
-        found = target.measured(rows)
-        if found is None:
+        reached = target.measured(rows)
+        if reached is None:
             lines.append([target.what, target.wanted, "not measured", NOTHING])
         else:
-            lines.append([target.what, target.wanted, found.text, "yes" if found.met else "**no**"])
+            lines.append(
+                [target.what, target.wanted, reached.text, "yes" if reached.met else "**no**"]
+            )
     return table(["figure", "to reach", "measured", "reached"], lines)
 
 
@@ -163,25 +169,25 @@ def of_growth(rows: Sequence[Row]) -> str:
     """Exponents, with the sizes that they are fitted to."""
     lines = []
     for workload, modes in by_workload(rows).items():
-        for mode, found in modes.items():
-            exponents = [_exponent(fitted(found, one.path)) for one in GROWING]
-            if any(one != NOTHING for one in exponents):
-                sizes = ", ".join(row.size for row in found)
+        for mode, mode_rows in modes.items():
+            exponents = [_exponent(fit_growth(mode_rows, column.path)) for column in GROWING]
+            if any(exponent != NOTHING for exponent in exponents):
+                sizes = ", ".join(row.size for row in mode_rows)
                 lines.append([workload, mode, sizes, *exponents])
-    return table(["job", "mode", "inputs", *(one.title for one in GROWING)], lines)
+    return table(["job", "mode", "inputs", *(column.title for column in GROWING)], lines)
 
 
-def fitted(rows: Sequence[Row], path: str) -> Growth | None:
+def fit_growth(rows: Sequence[Row], path: str) -> Growth | None:
     """Growth of a quantity with the input."""
     points = [(row.input_bytes, row.value(path)) for row in rows]
-    there = [(size, value) for size, value in points if value is not None]
-    return growth([size for size, _ in there], [value for _, value in there])
+    known_points = [(size, value) for size, value in points if value is not None]
+    return growth([size for size, _ in known_points], [value for _, value in known_points])
 
 
-def _exponent(found: Growth | None) -> str:
-    if found is None:
+def _exponent(fit: Growth | None) -> str:
+    if fit is None:
         return NOTHING
-    return f"{found.exponent:.2f} ({found.low:.2f} to {found.high:.2f})"
+    return f"{fit.exponent:.2f} ({fit.low:.2f} to {fit.high:.2f})"
 
 
 def of_published(rows: Sequence[Row]) -> str:
@@ -189,31 +195,40 @@ def of_published(rows: Sequence[Row]) -> str:
     lines: list[list[str]] = []
     for theirs in (row for row in rows if row.mode == "record-level"):
         ours = _ours(rows, theirs)
-        for said, row in (("as published, run here", theirs), ("Lineage Master", ours)):
-            figures = [cell(row, one) for one in AGAINST] if row else [NOTHING] * len(AGAINST)
-            lines.append([theirs.benchmark, theirs.size, said, *figures])
+        for label, row in (("as published, run here", theirs), ("Lineage Master", ours)):
+            figures = [cell(row, column) for column in AGAINST] if row else [NOTHING] * len(AGAINST)
+            lines.append([theirs.benchmark, theirs.size, label, *figures])
         lines.append([theirs.benchmark, theirs.size, "times", *_times(theirs, ours)])
-    for key in dict.fromkeys((one.benchmark, one.input_bytes) for one in PUBLISHED):
-        found = {p.field: p.value for p in PUBLISHED if (p.benchmark, p.input_bytes) == key}
-        if "store_ratio" in found:
-            found["store_bytes"] = found["store_ratio"] * key[1] / 1e6
-        figures = [number(found.get(one.path)) for one in AGAINST]
+    for key in dict.fromkeys(
+        (published.benchmark, published.input_bytes) for published in PUBLISHED
+    ):
+        values = {p.field: p.value for p in PUBLISHED if (p.benchmark, p.input_bytes) == key}
+        if "store_ratio" in values:
+            values["store_bytes"] = values["store_ratio"] * key[1] / 1e6
+        figures = [number(values.get(column.path)) for column in AGAINST]
         lines.append([key[0], size_label(key[1]), f"as published, there ({MACHINE})", *figures])
-    return table(["job", "input", "design", *(one.title for one in AGAINST)], lines)
+    return table(["job", "input", "design", *(column.title for column in AGAINST)], lines)
 
 
 def _ours(rows: Sequence[Row], theirs: Row) -> Row | None:
     mode = "kafka-detailed" if theirs.at("in_detail") else "kafka"
-    return find(rows, theirs.benchmark, mode, theirs.size)
+    return find_row(rows, theirs.benchmark, mode, theirs.size)
 
 
 def _times(theirs: Row, ours: Row | None) -> list[str]:
-    found = []
+    lines = []
     for column in AGAINST:
-        left, right = theirs.value(column.path), ours.value(column.path) if ours else None
+        their_value, our_value = (
+            theirs.value(column.path),
+            ours.value(column.path) if ours else None,
+        )
         # Ours may be below zero: where capture makes the job cheaper than plain.
-        found.append(number(left / right) if left and right and right > 0 else NOTHING)
-    return found
+        lines.append(
+            number(their_value / our_value)
+            if their_value and our_value and our_value > 0
+            else NOTHING
+        )
+    return lines
 
 
 def of_others(rows: Sequence[Row]) -> str:

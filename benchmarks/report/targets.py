@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.report.rows import Row, find
+from benchmarks.report.rows import Row, find_row
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ def _at_most(
     benchmark: str, mode: str, path: str, limit: float, size: str = "", *, exact: bool = False
 ) -> Callable[[Sequence[Row]], Reached | None]:
     def measured(rows: Sequence[Row]) -> Reached | None:
-        row = find(rows, benchmark, mode, size)
+        row = find_row(rows, benchmark, mode, size)
         value = row.value(path) if row else None
         if row is None or value is None:
             return None
         inexact = row.value("witnesses.superset_rows") if exact else 0
-        said = f", {inexact:g} of {row.value('witnesses.rows'):g} traces inexact" if exact else ""
-        return Reached(f"{value:.3g} at {row.size}{said}", value <= limit and not inexact, (row,))
+        remark = f", {inexact:g} of {row.value('witnesses.rows'):g} traces inexact" if exact else ""
+        return Reached(f"{value:.3g} at {row.size}{remark}", value <= limit and not inexact, (row,))
 
     return measured
 
@@ -45,15 +45,21 @@ def _times(benchmark: str, path: str, limit: float) -> Callable[[Sequence[Row]],
     """The published design over ours, at the largest size that it was run at."""
 
     def measured(rows: Sequence[Row]) -> Reached | None:
-        theirs = find(rows, benchmark, "record-level")
-        ours = find(rows, benchmark, "kafka", theirs.size) if theirs else None
-        left = theirs.value(path) if theirs else None
-        right = ours.value(path) if ours else None
-        if theirs is None or ours is None or left is None or right is None:
+        theirs = find_row(rows, benchmark, "record-level")
+        ours = find_row(rows, benchmark, "kafka", theirs.size) if theirs else None
+        their_value = theirs.value(path) if theirs else None
+        our_value = ours.value(path) if ours else None
+        if theirs is None or ours is None or their_value is None or our_value is None:
             return None
         # Less than nothing, where capture makes the job cheaper than plain.
-        said = f"{left / right:.3g} times" if right > 0 else f"{left:.3g} to {right:.3g}"
-        return Reached(f"{said} at {theirs.size}", left >= limit * right, (theirs, ours))
+        ratio_text = (
+            f"{their_value / our_value:.3g} times"
+            if our_value > 0
+            else f"{their_value:.3g} to {our_value:.3g}"
+        )
+        return Reached(
+            f"{ratio_text} at {theirs.size}", their_value >= limit * our_value, (theirs, ours)
+        )
 
     return measured
 

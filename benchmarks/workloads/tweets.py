@@ -44,9 +44,9 @@ def votes_in(text: str) -> Votes:
     return int(any(word in text for word in GOOD)), int(any(word in text for word in BAD))
 
 
-def sum_of(left: Votes, right: Votes) -> Votes:
+def sum_of(first: Votes, second: Votes) -> Votes:
     """Good and bad votes of both."""
-    return left[0] + right[0], left[1] + right[1]
+    return first[0] + second[0], first[1] + second[1]
 
 
 def rating_of(votes: Votes) -> str:

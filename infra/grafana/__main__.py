@@ -24,16 +24,18 @@ def all_dashboards() -> list[Dashboard]:
 def files() -> dict[str, str]:
     """Contents by file name, as Grafana imports them."""
     return {
-        f"{one.uid}.json": json.dumps(one, cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
-        for one in all_dashboards()
+        f"{board.uid}.json": json.dumps(board, cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
+        for board in all_dashboards()
     }
 
 
-def stale(wanted: dict[str, str]) -> list[str]:
+def stale(expected: dict[str, str]) -> list[str]:
     """Names of files that differ from what is wanted, are missing, or are there for nothing."""
-    found = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
+    existing = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
     return sorted(
-        name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)
+        name
+        for name in expected.keys() | existing.keys()
+        if expected.get(name) != existing.get(name)
     )
 
 
@@ -43,17 +45,17 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="change nothing; 1 when not up to date"
     )
-    asked = parser.parse_args()
-    wanted = files()
-    names = stale(wanted)
-    if asked.check:
+    options = parser.parse_args()
+    expected = files()
+    names = stale(expected)
+    if options.check:
         for name in names:
             print(f"{FOLDER / name} is not up to date: run `make dashboards`", file=sys.stderr)
         return 1 if names else 0
     FOLDER.mkdir(exist_ok=True)
     for name in names:
-        if name in wanted:
-            (FOLDER / name).write_text(wanted[name], encoding="utf-8")
+        if name in expected:
+            (FOLDER / name).write_text(expected[name], encoding="utf-8")
         else:
             (FOLDER / name).unlink()
     return 0

@@ -28,7 +28,7 @@ WIDTH = 24
 """Of a dashboard, in Grafana's units."""
 GRAPH, STAT, TABLE = 8, 4, 12
 """Heights."""
-SHARES = (0.5, 0.95, 0.99)
+QUANTILES = (0.5, 0.95, 0.99)
 
 Panel = Builder[models.Panel]
 
@@ -60,7 +60,7 @@ class Column:
     """What is shown instead of 0, 1, ..."""
 
 
-def graph(title: str, about: str, unit: str, *queries: Query, span: int = 8) -> Panel:
+def graph_panel(title: str, about: str, unit: str, *queries: Query, span: int = 8) -> Panel:
     """Lines over time; ``about`` says what it means that somebody should act on."""
     panel = (
         timeseries.Panel()
@@ -85,15 +85,15 @@ def graph(title: str, about: str, unit: str, *queries: Query, span: int = 8) -> 
     return panel
 
 
-def quantiles(title: str, about: str, histogram: str, where: str = "", span: int = 8) -> Panel:
+def quantile_panel(title: str, about: str, histogram: str, where: str = "", span: int = 8) -> Panel:
     """How long most, nearly all and the slowest take."""
     lines = [
-        Query(quantile(share, histogram, where=where), f"p{share * 100:g}") for share in SHARES
+        Query(quantile(share, histogram, where=where), f"p{share * 100:g}") for share in QUANTILES
     ]
-    return graph(title, about, "s", *lines, span=span)
+    return graph_panel(title, about, "s", *lines, span=span)
 
 
-def number(
+def number_panel(
     title: str, about: str, unit: str, expr: str, limits: Limits | None = None, span: int = 4
 ) -> Panel:
     """One number as it is now; red and yellow where there are limits."""
@@ -114,7 +114,7 @@ def number(
     return panel
 
 
-def spread(title: str, about: str, expr: str, span: int = 12) -> Panel:
+def bucket_heatmap(title: str, about: str, expr: str, span: int = 12) -> Panel:
     """A histogram's buckets (``expr`` by ``le``) over time."""
     target = prometheus.Dataquery().expr(expr).legend_format("{{le}}").ref_id("A")
     target = target.format(prometheus_models.PromQueryFormat.HEATMAP).range()
@@ -131,7 +131,7 @@ def spread(title: str, about: str, expr: str, span: int = 12) -> Panel:
     )
 
 
-def rows(title: str, about: str, keys: Sequence[str], columns: Sequence[Column]) -> Panel:
+def label_table(title: str, about: str, keys: Sequence[str], columns: Sequence[Column]) -> Panel:
     """A table with a row for each combination of ``keys``, labels that every column's query gives."""
     names = dict(zip(string.ascii_uppercase, columns, strict=False))
     order = {key: index for index, key in enumerate(keys)}
@@ -172,9 +172,9 @@ def rows(title: str, about: str, keys: Sequence[str], columns: Sequence[Column])
     return panel
 
 
-def board(uid: str, title: str, about: str, *parts: str | Panel) -> models.Dashboard:
+def build_dashboard(uid: str, title: str, about: str, *parts: str | Panel) -> models.Dashboard:
     """A dashboard; texts among its parts begin rows."""
-    made = (
+    builder = (
         dashboard.Dashboard(f"Lineage Master / {title}")
         .uid(uid)
         .description(about)
@@ -195,22 +195,22 @@ def board(uid: str, title: str, about: str, *parts: str | Panel) -> models.Dashb
         .with_variable(
             dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
         )
-        .with_variable(_choice("namespace", "Namespace", "lineage_.+"))
-        .with_variable(_choice("job", "Job", 'lineage_.+",namespace=~"$namespace'))
+        .with_variable(_label_variable("namespace", "Namespace", "lineage_.+"))
+        .with_variable(_label_variable("job", "Job", 'lineage_.+",namespace=~"$namespace'))
     )
     for part in parts:
         if isinstance(part, str):
-            made = made.with_row(dashboard.Row(part))
+            builder = builder.with_row(dashboard.Row(part))
         else:
-            made = made.with_panel(part)
-    built = made.build()
-    for index, one in enumerate(built.panels or (), 1):
+            builder = builder.with_panel(part)
+    built = builder.build()
+    for index, panel in enumerate(built.panels or (), 1):
         # Grafana would number them itself, in each import anew, and links to a panel name it.
-        one.id_val = index
+        panel.id_val = index
     return built
 
 
-def _choice(label: str, shown: str, names: str) -> Builder[models.VariableModel]:
+def _label_variable(label: str, shown: str, names: str) -> Builder[models.VariableModel]:
     return (
         dashboard.QueryVariable(label)
         .label(shown)

@@ -8,11 +8,11 @@ from infra.grafana.panels import (
     Limits,
     Panel,
     Query,
-    board,
-    graph,
-    number,
-    quantiles,
-    spread,
+    bucket_heatmap,
+    build_dashboard,
+    graph_panel,
+    number_panel,
+    quantile_panel,
 )
 from infra.grafana.queries import (
     cores,
@@ -30,7 +30,7 @@ LINKER, WRITER = "lineage_linker", "lineage_writer"
 
 def dashboard() -> Dashboard:
     """The first one to look at."""
-    return board(
+    return build_dashboard(
         "lineage-pipeline",
         "Pipeline",
         "From Kafka through linker and writer into the store.",
@@ -56,20 +56,24 @@ def _now() -> list[Panel]:
     )
     late = quantile(0.95, f"{WRITER}_queryable_seconds", over="$__range")
     return [
-        number("Linkers ready", "Processes that do their work.", "short", total(f"{LINKER}_ready")),
-        number("Writers ready", "Processes that do their work.", "short", total(f"{WRITER}_ready")),
-        number("Flows", "Stored a second.", "cps", rate(f"{WRITER}_flows_total")),
-        number(
+        number_panel(
+            "Linkers ready", "Processes that do their work.", "short", total(f"{LINKER}_ready")
+        ),
+        number_panel(
+            "Writers ready", "Processes that do their work.", "short", total(f"{WRITER}_ready")
+        ),
+        number_panel("Flows", "Stored a second.", "cps", rate(f"{WRITER}_flows_total")),
+        number_panel(
             "Waiting", "Records that nobody has handled yet.", "short", waiting, Limits(1e3, 1e5)
         ),
-        number(
+        number_panel(
             "Until queryable, p95",
             "From emit to when it can be traced, in all that is shown.",
             "s",
             late,
             Limits(10, 60),
         ),
-        number(
+        number_panel(
             "Dead letters",
             "Records that could not be used, in all that is shown: `lineage dlq list`.",
             "short",
@@ -81,7 +85,7 @@ def _now() -> list[Panel]:
 
 def _throughput() -> list[Panel]:
     return [
-        graph(
+        graph_panel(
             "Messages",
             "Kafka records a second.",
             "cps",
@@ -89,7 +93,7 @@ def _throughput() -> list[Panel]:
             Query(rate(f"{LINKER}_sent_messages_total"), "linker, sent"),
             Query(rate(f"{WRITER}_messages_total"), "writer, stored"),
         ),
-        graph(
+        graph_panel(
             "Bytes",
             "Of these records' values, a second.",
             "Bps",
@@ -97,27 +101,27 @@ def _throughput() -> list[Panel]:
             Query(rate(f"{LINKER}_sent_bytes_total"), "linker, sent"),
             Query(rate(f"{WRITER}_bytes_total"), "writer, stored"),
         ),
-        graph(
+        graph_panel(
             "Blocks",
             "Flow blocks that were stored a second.",
             "cps",
             Query(rate(f"{WRITER}_blocks_total"), "writer"),
         ),
-        graph(
+        graph_panel(
             "Flows",
             "Rows of flow blocks a second.",
             "cps",
             Query(rate(f"{LINKER}_flows_total"), "linker"),
             Query(rate(f"{WRITER}_flows_total"), "writer"),
         ),
-        graph(
+        graph_panel(
             "Edges",
             "Linked pairs of flows a second.",
             "cps",
             Query(rate(f"{LINKER}_edges_total"), "linker"),
             Query(rate(f"{WRITER}_edges_total"), "writer"),
         ),
-        graph(
+        graph_panel(
             "Associations",
             "Pairs of an input and an output position a second.",
             "cps",
@@ -128,7 +132,7 @@ def _throughput() -> list[Panel]:
 
 def _lag() -> list[Panel]:
     return [
-        graph(
+        graph_panel(
             "Records that wait",
             "It falls again when a job ends. Where it only grows, add workers (up to one a partition).",
             "short",
@@ -136,7 +140,7 @@ def _lag() -> list[Panel]:
             Query(total(f"{WRITER}_lag_messages"), "writer"),
             span=12,
         ),
-        graph(
+        graph_panel(
             "Age of what waits",
             "Of the oldest record in the worst partition.",
             "s",
@@ -150,30 +154,32 @@ def _lag() -> list[Panel]:
 def _latency() -> list[Panel]:
     buckets = rate(f"{WRITER}_queryable_seconds_bucket", "le")
     return [
-        quantiles(
+        quantile_panel(
             "From emit to queryable",
             "From when the last message that made blocks visible was sent until they can be traced.",
             f"{WRITER}_queryable_seconds",
         ),
-        quantiles(
+        quantile_panel(
             "From emit to stored",
             "Of every record.",
             f"{WRITER}_latency_seconds",
         ),
-        graph(
+        graph_panel(
             "Batches",
             "Seconds of the slower batches.",
             "s",
             Query(quantile(0.95, f"{LINKER}_batch_seconds"), "linker, p95"),
             Query(quantile(0.95, f"{WRITER}_batch_seconds"), "writer, p95"),
         ),
-        spread("From emit to queryable, spread", "How many took how long.", buckets, span=24),
+        bucket_heatmap(
+            "From emit to queryable, spread", "How many took how long.", buckets, span=24
+        ),
     ]
 
 
 def _errors() -> list[Panel]:
     return [
-        graph(
+        graph_panel(
             "Dead letters",
             "Records a second that could not be used: `lineage dlq list` says why.",
             "cps",
@@ -181,7 +187,7 @@ def _errors() -> list[Panel]:
             Query(rate(f"{WRITER}_dead_letters_total"), "writer"),
             span=12,
         ),
-        graph(
+        graph_panel(
             "Retries",
             "Attempts a second that failed because a server was away, full or busy.",
             "cps",
@@ -189,7 +195,7 @@ def _errors() -> list[Panel]:
             Query(rate(f"{WRITER}_retries_total", "cause"), "writer, {{cause}}"),
             span=12,
         ),
-        graph(
+        graph_panel(
             "OpenLineage",
             "Applications a second that it was told of, and tries that failed; those that wait for it.",
             "short",
@@ -197,7 +203,7 @@ def _errors() -> list[Panel]:
             Query(highest(f"{WRITER}_openlineage_waiting"), "waiting"),
             span=12,
         ),
-        graph(
+        graph_panel(
             "Ready",
             "1: the process and its servers do their work.",
             "short",
@@ -211,21 +217,21 @@ def _errors() -> list[Panel]:
 def _processes() -> list[Panel]:
     name = "{{job}} {{instance}}"
     return [
-        graph(
+        graph_panel(
             "Processor",
             "Cores in use.",
             "short",
             Query(cores(f"{LINKER}_ready"), name),
             Query(cores(f"{WRITER}_ready"), name),
         ),
-        graph(
+        graph_panel(
             "Memory",
             "Resident.",
             "bytes",
             Query(memory(f"{LINKER}_ready"), name),
             Query(memory(f"{WRITER}_ready"), name),
         ),
-        graph(
+        graph_panel(
             "Join columns in memory",
             "The linker's cache: what it saves Redis from.",
             "bytes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CHOSEN = 'namespace=~"$namespace",job=~"$job"'
+SELECTED = 'namespace=~"$namespace",job=~"$job"'
 """What the two variables at the top of each dashboard choose; All also matches where there is none."""
 RATE_S = "$__rate_interval"
 """Grafana's own choice: never shorter than four scrapes."""
@@ -10,7 +10,7 @@ RATE_S = "$__rate_interval"
 
 def series(metric: str, where: str = "") -> str:
     """A metric of what is chosen."""
-    return f"{metric}{{{CHOSEN}{',' if where else ''}{where}}}"
+    return f"{metric}{{{SELECTED}{',' if where else ''}{where}}}"
 
 
 def total(metric: str, by: str = "", where: str = "") -> str:
@@ -49,15 +49,15 @@ def quantile(
 
 def cores(marker: str) -> str:
     """Processor time of the processes that have a metric, by instance."""
-    return _of_processes(f"rate({series('process_cpu_seconds_total')}[{RATE_S}])", marker)
+    return _of_marked_processes(f"rate({series('process_cpu_seconds_total')}[{RATE_S}])", marker)
 
 
 def memory(marker: str) -> str:
     """Resident bytes of the processes that have a metric, by instance."""
-    return _of_processes(series("process_resident_memory_bytes"), marker)
+    return _of_marked_processes(series("process_resident_memory_bytes"), marker)
 
 
-def _of_processes(samples: str, marker: str) -> str:
+def _of_marked_processes(samples: str, marker: str) -> str:
     own = f"{samples} and on (namespace, job, instance) {series(marker)}"
     return f"sum by (job, instance) ({own})"
 

@@ -62,7 +62,7 @@ def test_traces_name_the_lines_that_made_a_row(
     with open_store(url) as store:
         whereabouts = (tmp_path / "out", store, lc.app, tmp_path / "index")
         counts = witness_counts(setup, *whereabouts)
-        assert counts["rows"] == (11 if name == "tweets" else workload.asked)
+        assert counts["rows"] == (11 if name == "tweets" else workload.sampled_rows)
         assert counts["expected"] >= counts["rows"]
         if name == "join-key":
             assert counts["superset_rows"] == counts["rows"]

@@ -22,7 +22,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as f
 
-from benchmarks.frames_oracle import carried
+from benchmarks.frames_oracle import recipe_of_frame
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.witnesses import Witnesses as Found
 from lineage_dataframes.trace.backward import trace_backward
@@ -208,7 +208,7 @@ def held(session: SparkSession, query: Query, home: Path) -> Finding:
     finding = Finding(complete=True)
     if not truth:
         return finding
-    recipe = carried(tables.traced)
+    recipe = recipe_of_frame(tables.traced)
     for row in tables.traced.collect()[:ROWS_TRACED]:
         key = tuple(tuple(one) if isinstance(one, list) else one for one in row)
         try:

@@ -14,7 +14,7 @@ from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.frames_oracle import ParquetTables, carried, check_rows, rebuilt, same_rows
+from benchmarks.frames_oracle import ParquetTables, check_rows, rebuild, recipe_of_frame, same_rows
 from lineage_core.recipe.document import Output, Recipe
 from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
 from lineage_dataframes.sources.file_changes import literal_path
@@ -51,7 +51,7 @@ def traced(
     spark: SparkSession, tables: ParquetTables, query: str, row: tuple[object, ...]
 ) -> Witnesses:
     tables.views(spark)
-    return trace_backward(spark, carried(spark.sql(query)), [row])
+    return trace_backward(spark, recipe_of_frame(spark.sql(query)), [row])
 
 
 def test_just_the_rows_of_the_group(spark: SparkSession, tables: ParquetTables) -> None:
@@ -114,7 +114,7 @@ def test_equal_output_rows_share_their_witnesses_and_it_is_said(
 
 def test_a_condition_names_output_rows(spark: SparkSession, tables: ParquetTables) -> None:
     tables.views(spark)
-    recipe = carried(
+    recipe = recipe_of_frame(
         spark.sql("select city as `the city`, sum(amount) s from orders group by city")
     )
     found = trace_backward(spark, recipe, where="`the city` = 'Oslo' or s > 5")
@@ -142,7 +142,7 @@ def test_forward_is_the_other_way_round(
     """An input row leads to just those output rows that lead back to it."""
     tables.views(spark)
     frame = spark.sql(QUERIES[name])
-    recipe = carried(frame)
+    recipe = recipe_of_frame(frame)
     output = [tuple(row) for row in frame.collect()]
     back = [trace_backward(spark, recipe, [row]).rows for row in output]
     assert len(output) == len(set(output))
@@ -161,7 +161,7 @@ def test_forward_is_the_other_way_round(
 def test_forward_from_a_file_that_was_not_read(spark: SparkSession, tables: ParquetTables) -> None:
     tables.views(spark)
     with pytest.raises(RefusedError, match="the job read no file file:/no"):
-        trace_forward(spark, carried(spark.sql("select id from orders")), {"file:/no": [1]})
+        trace_forward(spark, recipe_of_frame(spark.sql("select id from orders")), {"file:/no": [1]})
 
 
 def test_a_row_that_is_not_there(spark: SparkSession, tables: ParquetTables) -> None:
@@ -179,20 +179,20 @@ def test_what_can_not_be_computed_anew_is_wider_or_refused(
     shout = F.udf(lambda city: f"{city}!")
     shouted = orders.select("id", shout("city").alias("loud"), F.rand().alias("r"))
     row = next(row for row in shouted.collect() if row.id == 2)
-    found = trace_backward(spark, carried(shouted), [row])
+    found = trace_backward(spark, recipe_of_frame(shouted), [row])
     assert (ids(found, "orders"), found.exact) == ([2], True)
     narrow = orders.select(shout("city").alias("loud"))
-    found = trace_backward(spark, carried(narrow), [("Lima!",)])
+    found = trace_backward(spark, recipe_of_frame(narrow), [("Lima!",)])
     assert (found.count, found.matched, found.exact) == (7, 7, False)
     grouped = orders.groupBy(shout("city").alias("loud")).count()
-    found = trace_backward(spark, carried(grouped), [("Lima!", 1)])
+    found = trace_backward(spark, recipe_of_frame(grouped), [("Lima!", 1)])
     assert (found.count, found.exact) == (7, False)
     with pytest.raises(RefusedError, match="can't be computed anew"):
-        trace_backward(spark, carried(grouped.groupBy("count").count()), [(1, 1)])
-    recipe = carried(orders.sample(0.9, seed=1).groupBy().count())
+        trace_backward(spark, recipe_of_frame(grouped.groupBy("count").count()), [(1, 1)])
+    recipe = recipe_of_frame(orders.sample(0.9, seed=1).groupBy().count())
     with pytest.raises(RefusedError, match="sample"):
         trace_backward(spark, recipe)
-    recipe = carried(spark.createDataFrame(spark.sparkContext.parallelize([(1,)]), "a int"))
+    recipe = recipe_of_frame(spark.createDataFrame(spark.sparkContext.parallelize([(1,)]), "a int"))
     with pytest.raises(RefusedError, match="RDD"):
         trace_backward(spark, recipe, [(1,)])
 
@@ -203,7 +203,7 @@ def test_a_limit_within_that_cuts_between_equals_is_refused(
     query = "select sum(amount) s from (select amount from orders order by city limit 3)"
     tables.views(spark)
     with pytest.raises(RefusedError, match="a limit within the plan"):
-        trace_backward(spark, carried(spark.sql(query)))
+        trace_backward(spark, recipe_of_frame(spark.sql(query)))
 
 
 def test_a_window_that_numbers_equals_may_have_used_any_of_them(
@@ -249,31 +249,33 @@ def test_one_row_of_a_group_is_kept(spark: SparkSession, tables: ParquetTables) 
     orders = spark.table("orders")
     kept = orders.select("id", "city").dropDuplicates(["city"])
     row = next(row for row in kept.collect() if row.city == "Oslo")
-    found = trace_backward(spark, carried(kept), [tuple(row)])
+    found = trace_backward(spark, recipe_of_frame(kept), [tuple(row)])
     assert (ids(found, "orders"), found.exact) == ([row.id], True)
     (path,) = {
-        file.path for file in carried(kept).sources[0].files if file.path.endswith("part-0.parquet")
+        file.path
+        for file in recipe_of_frame(kept).sources[0].files
+        if file.path.endswith("part-0.parquet")
     }
-    ahead = trace_forward(spark, carried(kept), {path: [2]})
+    ahead = trace_forward(spark, recipe_of_frame(kept), {path: [2]})
     assert (ahead.rows, ahead.exact) == (((UNKNOWN, "Oslo"),), False)
     # By a condition it isn't known whether a row is in the output.
-    found = trace_backward(spark, carried(kept), where="id = 2")
+    found = trace_backward(spark, recipe_of_frame(kept), where="id = 2")
     assert (ids(found, "orders"), found.exact) == ([2], False)
     counted = kept.agg(F.count("id"))
-    found = trace_backward(spark, carried(counted), [(4,)])
+    found = trace_backward(spark, recipe_of_frame(counted), [(4,)])
     assert (ids(found, "orders"), found.exact) == ([0, 1, 2, 3, 4, 5, 6], False)
     alone = orders.where("id in (3, 4)").dropDuplicates(["city"]).agg(F.count("id"))
-    found = trace_backward(spark, carried(alone), [(2,)])
+    found = trace_backward(spark, recipe_of_frame(alone), [(2,)])
     assert (ids(found, "orders"), found.exact) == ([3, 4], True)
     equal = orders.select("city", "amount").dropDuplicates(["city"])
-    found = trace_backward(spark, carried(equal), [("Rome", Decimal("2.25"))])
+    found = trace_backward(spark, recipe_of_frame(equal), [("Rome", Decimal("2.25"))])
     assert (ids(found, "orders"), found.exact) == ([1, 5], False)
     anything = orders.agg(F.first("id").alias("id"))
     (row,) = anything.collect()
-    found = trace_backward(spark, carried(anything), [tuple(row)])
+    found = trace_backward(spark, recipe_of_frame(anything), [tuple(row)])
     assert (ids(found, "orders"), found.exact) == ([row.id], True)
     nothing = orders.where("id > 99").agg(F.first("id").alias("id"))
-    assert trace_backward(spark, carried(nothing), [(None,)]).count == 0
+    assert trace_backward(spark, recipe_of_frame(nothing), [(None,)]).count == 0
 
 
 def test_groups_by_numbers_that_hardly_differ_are_told_as_too_many(
@@ -317,7 +319,7 @@ def test_cached_frames_are_traced_to_what_they_were_made_from(
     try:
         both = cached.alias("a").join(cached.alias("b"), F.expr("a.s < b.s and a.city = 'Rome'"))
         frame = both.select("a.city", F.col("b.city").alias("more"))
-        found = trace_backward(spark, carried(frame), [("Rome", "Lima")])
+        found = trace_backward(spark, recipe_of_frame(frame), [("Rome", "Lima")])
         assert ids(found, "orders") == [1, 4, 5]
     finally:
         cached.unpersist()
@@ -338,8 +340,8 @@ def test_formats(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     made.write.options(**FORMATS[kind]).format(kind).save(str(tmp_path / "t"))
     read = spark.read.options(**FORMATS[kind]).schema("id int, city string").format(kind)
     frame = read.load(str(tmp_path / "t")).groupBy("city").agg(F.sum("id").alias("s"))
-    recipe = carried(frame)
-    assert same_rows(frame.collect(), rebuilt(spark, recipe))
+    recipe = recipe_of_frame(frame)
+    assert same_rows(frame.collect(), rebuild(spark, recipe))
     found = trace_backward(spark, recipe, [("city 1", 12)])
     assert (found.count, found.exact) == (3, True)
     names = list(locations(spark, recipe, found))
@@ -386,7 +388,7 @@ def test_lines_are_those_of_the_file(
         reader = reader.schema("id int, name string")
     frame = reader.load(str(path))
     name = frame.columns[-1]
-    recipe = carried(frame.where(F.col(name) == "a").groupBy(name).count())
+    recipe = recipe_of_frame(frame.where(F.col(name) == "a").groupBy(name).count())
     found = trace_backward(spark, recipe, [("a", 2)])
     assert list(locations(spark, recipe, found)) == [f"{path}:{line}" for line in wanted]
 
@@ -396,7 +398,7 @@ def test_folders_whose_names_are_columns(spark: SparkSession, tmp_path: Path) ->
     made = spark.createDataFrame(rows, "id int, kind string")
     made.coalesce(1).write.partitionBy("kind").parquet(str(tmp_path / "t"))
     frame = spark.read.parquet(str(tmp_path / "t")).groupBy("kind").agg(F.max("id").alias("m"))
-    found = trace_backward(spark, carried(frame), [("b", 5)])
+    found = trace_backward(spark, recipe_of_frame(frame), [("b", 5)])
     assert found.count == 3
     assert all("kind=b" in path for _, path in found.rows)
 
@@ -406,7 +408,7 @@ def test_files_whose_names_have_odd_signs(spark: SparkSession, tmp_path: Path) -
     folder.mkdir()
     (folder / "i n.csv").write_text("x,y\n1,2\n3,4\n")
     frame = spark.read.csv(literal_path(str(folder / "i n.csv")), header=True).where("x > 2")
-    recipe = carried(frame)
+    recipe = recipe_of_frame(frame)
     found = trace_backward(spark, recipe, [("3", "4")])
     assert list(locations(spark, recipe, found)) == [f"{folder / 'i n.csv'}:3"]
     assert trace_forward(spark, recipe, {f"file:{folder / 'i n.csv'}": [1]}).rows == (("3", "4"),)
@@ -432,7 +434,7 @@ def test_the_current_time_of_an_action_that_plans_anew(spark: SparkSession, tmp_
 def test_a_changed_source_is_said(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_text("1\n2\n", encoding="utf-8")
-    recipe = carried(spark.read.schema("id int").csv(str(path)))
+    recipe = recipe_of_frame(spark.read.schema("id int").csv(str(path)))
     assert trace_backward(spark, recipe, [(2,)]).count == 1
     os.utime(path, ns=(1, 1))
     with pytest.raises(ChangedSourceError, match="was written since the job ran"):
@@ -446,14 +448,14 @@ def test_a_recipe_is_enough_for_another_session(
     spark: SparkSession, tables: ParquetTables, tmp_path: Path
 ) -> None:
     tables.views(spark)
-    text = carried(spark.sql(QUERIES["aggregate"])).to_json()
+    text = recipe_of_frame(spark.sql(QUERIES["aggregate"])).to_json()
     other = SparkSession(spark.sparkContext).newSession()
     other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     other.conf.set("spark.sql.ansi.enabled", "false")
     from lineage_core.recipe.document import Recipe
 
     recipe = Recipe.from_json(text)
-    rows: list[DataFrame] = rebuilt(other, recipe)
+    rows: list[DataFrame] = rebuild(other, recipe)
     assert same_rows(rows, spark.sql(QUERIES["aggregate"]).collect())
 
 
@@ -484,7 +486,7 @@ def test_an_order_by_sums_that_hardly_differ_is_refused(
     refused = {"limit": "a limit within", "window": "sums of doubles", "rank": "sums of doubles"}
     tables.views(spark)
     for name, reason in refused.items():
-        recipe = carried(spark.sql(SUMS_IN_ORDER[name].format(n=1)))
+        recipe = recipe_of_frame(spark.sql(SUMS_IN_ORDER[name].format(n=1)))
         with pytest.raises(RefusedError, match=reason):
             trace_backward(spark, recipe)
     # Groups that are equal have one rank; stored numbers are the same in every run.
@@ -515,7 +517,7 @@ def test_a_percentile_from_the_end_is_not_noted_as_one_from_the_front(
     spark: SparkSession, tables: ParquetTables
 ) -> None:
     tables.views(spark)
-    recipe = carried(
+    recipe = recipe_of_frame(
         spark.sql("select percentile_cont(0.3) within group (order by id desc) from orders")
     )
     assert recipe.opaque() == ["Percentile: not known to recipes in descending order"]

@@ -16,7 +16,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.frames_oracle import ParquetTables, carried, rebuilt, same
+from benchmarks.frames_oracle import ParquetTables, rebuild, recipe_of_frame, same_value
 from lineage_emitter.dataframes import functions as known
 
 pytestmark = pytest.mark.integration
@@ -332,16 +332,16 @@ def classes_in(frame: DataFrame) -> set[str]:
 def problems(frame: DataFrame, wanted: Iterable[str], texts: list[str]) -> list[str]:
     """What the frame's recipe says otherwise than the frame. ``texts``: what its last columns were."""
     found = [f"no plan holds {name}" for name in set(wanted) - classes_in(frame)]
-    recipe = carried(frame)
+    recipe = recipe_of_frame(frame)
     found += recipe.opaque()
-    before, after = frame.collect(), rebuilt(frame.sparkSession, recipe)
+    before, after = frame.collect(), rebuild(frame.sparkSession, recipe)
     if len(before) != len(after):
         return [*found, f"{len(after)} rows"]
     if frame.columns[0] == "id":
         before, after = (sorted(rows, key=lambda row: row[0]) for rows in (before, after))
     for place, text in enumerate(texts, len(frame.columns) - len(texts)):
         values = [(one[place], other[place]) for one, other in zip(before, after, strict=True)]
-        if not all(same(*pair) and type(pair[0]) is type(pair[1]) for pair in values):
+        if not all(same_value(*pair) and type(pair[0]) is type(pair[1]) for pair in values):
             found.append(f"{text}: {values}")
     return found
 
@@ -387,7 +387,7 @@ def test_generators(spark: SparkSession) -> None:
     for name, text in listed(GENERATORS):
         frame = spark.sql(f"SELECT id, {text} FROM v")
         assert name in classes_in(frame)
-        before, after = frame.collect(), rebuilt(spark, carried(frame))
+        before, after = frame.collect(), rebuild(spark, recipe_of_frame(frame))
         assert sorted(repr(tuple(row)) for row in before) == sorted(
             repr(tuple(row)) for row in after
         ), text
@@ -402,6 +402,6 @@ def test_names_of_time_zones_are_opaque(spark: SparkSession) -> None:
         "date_format(z, if(n > 1, 'z', 'HH'))",
     )
     for text in texts:
-        assert len(carried(spark.sql(f"SELECT {text} AS c FROM v")).opaque()) == 1, text
+        assert len(recipe_of_frame(spark.sql(f"SELECT {text} AS c FROM v")).opaque()) == 1, text
     quoted = spark.sql("SELECT date_format(z, \"'at z' HH:mm 'z'\") AS c FROM v")
-    assert carried(quoted).opaque() == []
+    assert recipe_of_frame(quoted).opaque() == []

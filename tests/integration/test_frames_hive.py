@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.frames_oracle import rebuilt
+from benchmarks.frames_oracle import rebuild
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import RefusedError, RowError
 from lineage_dataframes.sources.locations import locations
@@ -108,7 +108,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     "name", ["cells", "escaped", "ends", "odd b", "parts", "parts pruned", "columnar", "columnar pruned"]
 )  # fmt: skip
 def test_rows_are_read_as_hive_read_them(name: str, ran: Ran, spark: SparkSession) -> None:
-    rows = [tuple(map(repr, row)) for row in rebuilt(spark, ran.recipes[name])]
+    rows = [tuple(map(repr, row)) for row in rebuild(spark, ran.recipes[name])]
     assert Counter(rows) == Counter(ran.given[name])
     assert rows
 

@@ -17,7 +17,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import Row, SparkSession
 
-from benchmarks.frames_oracle import carried, same
+from benchmarks.frames_oracle import recipe_of_frame, same_value
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.unknown_value import UNKNOWN
@@ -86,7 +86,7 @@ def test_an_idiom(name: str, given: Given) -> None:
     (one,) = (each for each in IDIOMS if each.name == name)
     frame = one.frame(given)
     rows = list({str(row): row for row in frame.collect()}.values())
-    recipe = carried(frame)
+    recipe = recipe_of_frame(frame)
     assert rows
     # Those at both ends: what ties or is missing lies there in most of them.
     rows = [*rows[: examples(1)], *rows[examples(1) :][-1:]]
@@ -141,7 +141,7 @@ def test_forward_of_an_idiom(name: str, given: Given, tmp_path: Path) -> None:
 def may_be(held: tuple[Any, ...], row: tuple[Any, ...]) -> bool:
     """Whether a row of a file is one that was computed anew, which says nothing that the file does not hold."""
     return all(
-        new is UNKNOWN or same(of_file(value), of_arrow(new))
+        new is UNKNOWN or same_value(of_file(value), of_arrow(new))
         for value, new in zip(held, row, strict=True)
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.frames_oracle import carried, rebuilt, same, same_rows
+from benchmarks.frames_oracle import rebuild, recipe_of_frame, same_rows, same_value
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sources.jdbc import check_tables
@@ -95,8 +95,8 @@ def test_the_rows_that_are_named_give_each_row(
     """The database is left with just these, and the query run again."""
     output = spark.sql(QUERIES[name]).collect()
     assert output
-    recipe = carried(spark.sql(QUERIES[name]))
-    assert same_rows(output, rebuilt(spark, recipe))
+    recipe = recipe_of_frame(spark.sql(QUERIES[name]))
+    assert same_rows(output, rebuild(spark, recipe))
     for row in output[:2]:
         found = trace_backward(spark, recipe, [tuple(row)])
         assert found.exact
@@ -110,13 +110,13 @@ def test_the_rows_that_are_named_give_each_row(
         for of, condition in views.items():
             table(spark, of).cache().where(condition).createOrReplaceTempView(of)
         again = spark.sql(QUERIES[name]).collect()
-        assert any(same(tuple(row), tuple(one)) for one in again), (row, again)
+        assert any(same_value(tuple(row), tuple(one)) for one in again), (row, again)
         for of in views:
             table(spark, of).createOrReplaceTempView(of)
 
 
 def test_rows_are_named_by_the_primary_key(database: Database, spark: SparkSession) -> None:
-    recipe = carried(spark.sql(QUERIES["groups"]))
+    recipe = recipe_of_frame(spark.sql(QUERIES["groups"]))
     found = trace_backward(spark, recipe, [("Oslo", 4.5, 2)])
     assert named(spark, recipe, found) == ["orders#ID=1", "orders#ID=3"]
     (source,) = recipe.sources
@@ -124,7 +124,7 @@ def test_rows_are_named_by_the_primary_key(database: Database, spark: SparkSessi
     texts = texts_at(spark, recipe, source, path, ordinals)
     assert sorted(texts)[0].startswith('{"ID":1,"CITY":"Oslo","AMOUNT":1.50')
     assert found.warnings == (f"rows of {ORDERS} are as they are now",)
-    recipe = carried(spark.sql("SELECT size FROM places"))
+    recipe = recipe_of_frame(spark.sql("SELECT size FROM places"))
     found = trace_backward(spark, recipe, [(1,)])
     assert named(spark, recipe, found) == ["places#NAME=Rome,LAND=US"]
 
@@ -132,16 +132,16 @@ def test_rows_are_named_by_the_primary_key(database: Database, spark: SparkSessi
 def test_rows_without_a_key_go_by_all_of_their_values(
     database: Database, spark: SparkSession
 ) -> None:
-    recipe = carried(spark.table("log"))
+    recipe = recipe_of_frame(spark.table("log"))
     found = trace_backward(spark, recipe, [("Oslo", 1)])
     assert named(spark, recipe, found) == ["log#CITY=Oslo,N=1"]
     assert "has no key: equal rows go by one name" in found.reasons[-1]
     found = trace_backward(spark, recipe, [(None, None)])
     assert named(spark, recipe, found) == ["log#CITY=,N="]
-    recipe = carried(table(spark, "(SELECT city, amount FROM orders) q"))
+    recipe = recipe_of_frame(table(spark, "(SELECT city, amount FROM orders) q"))
     with pytest.raises(RefusedError, match="no query of a recipe"):
         check_tables(recipe)
-    check_tables(carried(table(spark, '"READER".orders')))
+    check_tables(recipe_of_frame(table(spark, '"READER".orders')))
     found = trace_backward(spark, recipe, [("Lima", 5.1)])
     assert named(spark, recipe, found) == [
         "(SELECT city, amount FROM orders) q#CITY=Lima,AMOUNT=5.10"
@@ -150,12 +150,12 @@ def test_rows_without_a_key_go_by_all_of_their_values(
 
 def test_a_table_read_in_parts_is_one(database: Database, spark: SparkSession) -> None:
     parts = {"partitionColumn": "id", "lowerBound": "1", "upperBound": "4", "numPartitions": "2"}
-    recipe = carried(table(spark, "orders", **parts).groupBy().count())
+    recipe = recipe_of_frame(table(spark, "orders", **parts).groupBy().count())
     assert trace_backward(spark, recipe, [(5,)]).count == 5
 
 
 def test_rows_that_changed_are_said(database: Database, spark: SparkSession) -> None:
-    recipe = carried(spark.sql(QUERIES["groups"]))
+    recipe = recipe_of_frame(spark.sql(QUERIES["groups"]))
     database.run("UPDATE orders SET amount = 9 WHERE id = 3")
     with pytest.raises(ChangedSourceError, match="changed since: what it has now does not give"):
         trace_backward(spark, recipe, [("Oslo", 4.5, 2)])
@@ -172,7 +172,7 @@ def test_rows_that_changed_are_said(database: Database, spark: SparkSession) -> 
 
 
 def test_rows_are_traced_forward_by_their_key(database: Database, spark: SparkSession) -> None:
-    recipe = carried(spark.sql(QUERIES["groups"]))
+    recipe = recipe_of_frame(spark.sql(QUERIES["groups"]))
     rows = rows_with_values(spark, recipe, recipe.sources[0], [("id", "3")])
     outcome = trace_forward(spark, recipe, {path: one.tolist() for path, one in rows.items()})
     assert [row[0] for row in outcome.rows] == ["Oslo"]
@@ -187,11 +187,11 @@ def test_a_database_that_compares_otherwise_is_refused(
     frame = spark.sql("SELECT id FROM orders WHERE city = 'Oslo'")
     assert len(frame.collect()) == 3
     with pytest.raises(RefusedError, match="chooses other rows than Spark"):
-        trace_backward(spark, carried(frame), [(1,)])
+        trace_backward(spark, recipe_of_frame(frame), [(1,)])
 
 
 def test_nothing_secret_is_noted(database: Database, spark: SparkSession) -> None:
-    text = carried(spark.table("orders")).to_json()
+    text = recipe_of_frame(spark.table("orders")).to_json()
     assert not any(one in text for one in ("not to be noted", "reader", "create=true"))
     for url, noted in URLS.items():
         assert address(url) == noted
@@ -211,7 +211,7 @@ def test_the_environment_names_the_database(
     database: Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A recipe sends no password anywhere."""
-    recipe = carried(spark.sql(QUERIES["groups"]))
+    recipe = recipe_of_frame(spark.sql(QUERIES["groups"]))
     monkeypatch.setenv("LINEAGE_JDBC_URL", "jdbc:derby:memory:other")
     with pytest.raises(RefusedError, match="of another database"):
         trace_backward(spark, recipe, [("Rome", 2.25, 1)])
@@ -224,6 +224,6 @@ def test_rows_that_the_program_chose_by_sql_are_refused(
     database: Database, spark: SparkSession
 ) -> None:
     frame = spark.read.jdbc(URL, "orders", predicates=["id < 3", "id < 2"], properties=LOGIN)
-    recipe = carried(frame)
+    recipe = recipe_of_frame(frame)
     with pytest.raises(RefusedError, match="the program's own predicates"):
         trace_backward(spark, recipe, where="id = 1")

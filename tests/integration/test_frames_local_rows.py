@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import IntegerType
 
-from benchmarks.frames_oracle import carried, rebuilt, same_rows
+from benchmarks.frames_oracle import rebuild, recipe_of_frame, same_rows
 from lineage_core.recipe.plan import OpaqueNode
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.trace.backward import trace_backward
@@ -48,7 +48,7 @@ def kept(spark: SparkSession, data: list[Any], schema: Any = None) -> Any:
 )
 def test_the_rows_are_those_of_the_frame(spark: SparkSession, data: list[Any], schema: Any) -> None:
     frame = kept(spark, data, schema)
-    assert same_rows(frame.collect(), rebuilt(spark, carried(frame)))
+    assert same_rows(frame.collect(), rebuild(spark, recipe_of_frame(frame)))
 
 
 def test_a_trace_names_them_by_their_place(spark: SparkSession) -> None:
@@ -56,7 +56,7 @@ def test_a_trace_names_them_by_their_place(spark: SparkSession) -> None:
         spark, [("Rome", "IT"), ("Oslo", "NO"), ("Bari", "IT")], "city string, land string"
     )
     joined = frame.alias("a").join(frame.alias("b"), "land").groupBy("land").count()
-    found = trace_backward(spark, carried(joined), [("IT", 4)])
+    found = trace_backward(spark, recipe_of_frame(joined), [("IT", 4)])
     assert [rows.tolist() for rows in found.rows.values()] == [[0, 2], [0, 2]]
     assert found.exact
 
@@ -71,7 +71,7 @@ def test_a_trace_names_them_by_their_place(spark: SparkSession) -> None:
 def test_many_rows_and_nested_ones_are_not_kept(
     spark: SparkSession, data: list[Any], schema: Any
 ) -> None:
-    recipe = carried(kept(spark, data, schema))
+    recipe = recipe_of_frame(kept(spark, data, schema))
     assert isinstance(recipe.plan[-1], OpaqueNode)
     with pytest.raises(RefusedError, match="rows of an RDD"):
         trace_backward(spark, recipe)
@@ -84,7 +84,7 @@ def test_values_that_spark_would_make_something_else_of_are_not_kept(
     """An int in a column of doubles becomes NULL where types are not checked."""
     frame = spark.createDataFrame([(value,)], f"a {kind}", verifySchema=False)
     local_rows.keep(frame, [(value,)], frame.schema)
-    assert isinstance(carried(frame).plan[-1], OpaqueNode)
+    assert isinstance(recipe_of_frame(frame).plan[-1], OpaqueNode)
 
 
 def test_the_oldest_are_given_up_first(
@@ -92,8 +92,8 @@ def test_the_oldest_are_given_up_first(
 ) -> None:
     monkeypatch.setattr(local_rows, "KEPT_MAX", 3)
     first, second = kept(spark, [(1,), (2,)], "a int"), kept(spark, [(3,), (4,)], "a int")
-    assert isinstance(carried(first).plan[-1], OpaqueNode)
-    assert not isinstance(carried(second).plan[-1], OpaqueNode)
+    assert isinstance(recipe_of_frame(first).plan[-1], OpaqueNode)
+    assert not isinstance(recipe_of_frame(second).plan[-1], OpaqueNode)
 
 
 def test_a_frame_of_pandas(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,4 +101,4 @@ def test_a_frame_of_pandas(spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(SparkSession, "_create_dataframe", local_rows.keeping(stock))
     table = pd.DataFrame({"a": [1.5, None], "b": ["x", "y"]})
     frame = spark.createDataFrame(table)
-    assert same_rows(frame.collect(), rebuilt(spark, carried(frame)))
+    assert same_rows(frame.collect(), rebuild(spark, recipe_of_frame(frame)))

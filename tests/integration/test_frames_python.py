@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
-from benchmarks.frames_oracle import ParquetTables, carried, same, same_rows
+from benchmarks.frames_oracle import ParquetTables, recipe_of_frame, same_rows, same_value
 from lineage_core.errors import FunctionsKeyError
 from lineage_core.recipe.document import Function, Recipe
 from lineage_core.recipe.functions import sign_recipe
@@ -71,7 +71,7 @@ def key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 def noted(frame: DataFrame, monkeypatch: pytest.MonkeyPatch) -> Recipe:
     """The frame's recipe; what follows is as in another process, where no key is set."""
-    recipe = carried(frame)
+    recipe = recipe_of_frame(frame)
     monkeypatch.delenv("LINEAGE_FUNCTIONS_KEY_FILE", raising=False)
     return recipe
 
@@ -283,7 +283,10 @@ def test_what_code_is_not_taken(
     ):
         assert f"a Python function {why}" in said or why in said
     monkeypatch.setenv("LINEAGE_FUNCTIONS_KEY", "short")
-    assert "at least 16 bytes" in carried(orders.select(job().LETTERS["plain"]("city"))).opaque()[0]
+    assert (
+        "at least 16 bytes"
+        in recipe_of_frame(orders.select(job().LETTERS["plain"]("city"))).opaque()[0]
+    )
 
 
 def over_many(orders: DataFrame) -> dict[str, DataFrame]:
@@ -322,7 +325,7 @@ def test_rows_of_many_have_all_of_them_as_witnesses(name: str, orders: DataFrame
     spark = orders.sparkSession
     frame = over_many(orders)[name]
     row = tuple(frame.collect()[0])
-    recipe = carried(frame)
+    recipe = recipe_of_frame(frame)
     assert any(isinstance(node, PythonRows) for node in recipe.plan)
     found = trace_backward(spark, recipe, [row])
     assert ids(found)[:5] == [0, 1, 2, 3, 4]
@@ -343,7 +346,7 @@ def test_rows_of_unknown_number_stand_where_rows_pass_one_by_one(orders: DataFra
     other = orders.select(F.col("id").alias("number"), F.col("weight").alias("heavy"))
     passed = made.where("weight > 1").join(other, F.expr("id = number")).orderBy("id").limit(2)
     row = tuple(passed.collect()[0])
-    found = trace_backward(spark, carried(passed), [row])
+    found = trace_backward(spark, recipe_of_frame(passed), [row])
     # All orders below 5 through the function, and the very row on the other side.
     assert sorted(ids(found)) == [0, 1, 2, 2, 3, 4] or set(ids(found)) == {0, 1, 2, 3, 4}
     assert not found.exact
@@ -356,7 +359,7 @@ def test_rows_of_unknown_number_stand_where_rows_pass_one_by_one(orders: DataFra
         other.join(made, F.expr("id = number"), "left"),
     ):
         with pytest.raises(RefusedError, match=r"which rows some gave|can't be computed anew"):
-            trace_backward(spark, carried(decided))
+            trace_backward(spark, recipe_of_frame(decided))
 
 
 def test_aggregates_and_windows_by_python_name_their_group(orders: DataFrame) -> None:
@@ -365,23 +368,23 @@ def test_aggregates_and_windows_by_python_name_their_group(orders: DataFrame) ->
     for function in (most,) if IN_35 else (most, job().total):
         frame = orders.groupBy("city").agg(function("weight").alias("m"))
         row = next(row for row in frame.collect() if row.city == "Rome")
-        found = trace_backward(spark, carried(frame), [tuple(row)])
+        found = trace_backward(spark, recipe_of_frame(frame), [tuple(row)])
         assert (ids(found), found.exact) == ([1, 5], True)
         alone = orders.where(F.col("id").isin(ids(found))).groupBy("city")
         again = alone.agg(function("weight").alias("m")).collect()
-        assert same(tuple(again[0]), tuple(row))
+        assert same_value(tuple(again[0]), tuple(row))
         by_city = Window.partitionBy("city")
         running = by_city.orderBy("id").rowsBetween(Window.unboundedPreceding, 0)
         whole = orders.select("id", function("weight").over(by_city).alias("m"))
-        found = trace_backward(spark, carried(whole), [(2, None)])
+        found = trace_backward(spark, recipe_of_frame(whole), [(2, None)])
         assert (ids(found), found.exact) == ([0, 2, 6], True)
         frame = orders.select("id", function("weight").over(running).alias("m"))
-        found = trace_backward(spark, carried(frame), [(2, None)])
+        found = trace_backward(spark, recipe_of_frame(frame), [(2, None)])
         assert set(ids(found)) >= {0, 2}
         assert set(ids(found)) <= {0, 2, 6}
     kept = orders.groupBy("city").agg(most("weight").alias("m")).where("m > 5")
     with pytest.raises(RefusedError, match="can't be computed anew"):
-        trace_backward(spark, carried(kept.groupBy().count()))
+        trace_backward(spark, recipe_of_frame(kept.groupBy().count()))
 
 
 def test_calls_within_calls_and_what_is_imported(

@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, _parse_datatype_string
 
-from benchmarks.frames_oracle import carried, rebuilt, same, same_rows
+from benchmarks.frames_oracle import rebuild, recipe_of_frame, same_rows, same_value
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.witnesses import Witnesses
@@ -128,7 +128,7 @@ class Written:
 
 def bounds_of(program: Program, row: tuple[Any, ...]) -> tuple[Bounds, int]:
     """The interpreter's witnesses of the rows that have these values, and how many there are."""
-    held = [one for one in program.relation.rows if same(one.values, row)]
+    held = [one for one in program.relation.rows if same_value(one.values, row)]
     return joined(one.total for one in held), len(held)
 
 
@@ -148,7 +148,7 @@ def check_back(
         written.only(items, scratch)
         again = written.spark.sql(program.relation.sql).collect()
         written.view({})
-        assert any(same(tuple(one), row) for one in again), ("not given again", row, again)
+        assert any(same_value(tuple(one), row) for one in again), ("not given again", row, again)
 
 
 def check_forward(written: Written, program: Program, recipe: Recipe, item: Item) -> None:
@@ -181,8 +181,8 @@ def check_program(
         output = [tuple(row) for row in frame.collect()]
         wanted = [one.values for one in program.relation.rows]
         assert same_rows(output, wanted), ("the interpreter gives other rows", output, wanted)
-        recipe = carried(frame)
-        assert same_rows(output, rebuilt(spark, recipe))
+        recipe = recipe_of_frame(frame)
+        assert same_rows(output, rebuild(spark, recipe))
         try:
             for n in {place % len(output) for place in places}:
                 check_back(written, program, recipe, output[n], Path(folder) / str(n))

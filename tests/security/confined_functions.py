@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from benchmarks.frames_oracle import ParquetTables, carried
+from benchmarks.frames_oracle import ParquetTables, recipe_of_frame
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import FramesError
 from lineage_dataframes.spark.own_spark import start_spark
@@ -86,7 +86,7 @@ def main() -> None:
     told: dict[str, object] = {}
     for one in FUNCTIONS:
         valued = spark.table("orders").withColumn("v", F.udf(one, "string")("id"))
-        recipe: Recipe = carried(valued.groupBy("v").agg(F.count("*").alias("n")))
+        recipe: Recipe = recipe_of_frame(valued.groupBy("v").agg(F.count("*").alias("n")))
         assert recipe.functions
         try:
             told[one.__name__] = trace_backward(spark, recipe, [(OUTSIDE, 5)]).count

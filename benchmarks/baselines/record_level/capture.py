@@ -84,7 +84,7 @@ class RecordRDD:
 
     def flatMap(self, function: Callable[[Any], Any]) -> RecordRDD:
         def step(records: Iterable[Trace]) -> Iterator[Trace]:
-            return ((at, made) for at, record in records for made in function(record))
+            return ((at, output) for at, record in records for output in function(record))
 
         return self._stepped("flatMap", step)
 
@@ -95,8 +95,8 @@ class RecordRDD:
         partitions = self._rdd._defaultReducePartitions()
         written = self._rdd.mapPartitions(combining.write, preservesPartitioning=True)
         shuffled = written.partitionBy(partitions, portable_hash)
-        read = shuffled.mapPartitions(combining.read, preservesPartitioning=True)
-        return RecordRDD(self._context, read)
+        reduced = shuffled.mapPartitions(combining.read, preservesPartitioning=True)
+        return RecordRDD(self._context, reduced)
 
     def saveAsTextFile(self, path: str) -> None:
         """``write#PARTITION#ROW`` names a record of the output."""

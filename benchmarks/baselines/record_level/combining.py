@@ -31,14 +31,14 @@ class Combining:
         """Shuffle write: each record goes into its key's."""
         point = Point(self.target, "shuffle-write")
 
-        def first(told: tuple[str, Any]) -> Combined:
+        def first(event_and_value: tuple[str, Any]) -> Combined:
             out = point.fresh()
-            point.tell(told[0], out, self._val(told[1]))
-            return [told[1], [out]]
+            point.tell(event_and_value[0], out, self._val(event_and_value[1]))
+            return [event_and_value[1], [out]]
 
-        def further(combined: Combined, told: tuple[str, Any]) -> Combined:
-            point.tell(told[0], combined[1][0], self._val(told[1]))
-            combined[0] = self.function(combined[0], told[1])
+        def further(combined: Combined, event_and_value: tuple[str, Any]) -> Combined:
+            point.tell(event_and_value[0], combined[1][0], self._val(event_and_value[1]))
+            combined[0] = self.function(combined[0], event_and_value[1])
             return combined
 
         merger = self._merger(first, further)
@@ -61,8 +61,8 @@ class Combining:
     def _val(self, record: Any) -> str:
         return repr(record) if self.target.detailed else ""
 
-    def _both(self, left: Combined, right: Combined) -> Combined:
-        return [self.function(left[0], right[0]), left[1] + right[1]]
+    def _both(self, first: Combined, second: Combined) -> Combined:
+        return [self.function(first[0], second[0]), first[1] + second[1]]
 
     def _merger(self, add: Callable[..., Any], add_more: Callable[..., Any]) -> ExternalMerger:
         return ExternalMerger(

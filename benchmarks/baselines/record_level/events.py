@@ -40,13 +40,13 @@ def decode(lines: Iterable[bytes]) -> list[Event]:
     Raises:
         EventError: a line has not the four fields.
     """
-    found = []
+    events = []
     texts = (line.decode(errors="replace") for line in lines)
     for fields in csv.reader(texts, delimiter=";", strict=True):
         if len(fields) != FIELDS:
             raise EventError(f"an event has {FIELDS} fields, not {len(fields)}: {fields!r:.200}")
-        found.append(Event(*fields))
-    return found
+        events.append(Event(*fields))
+    return events
 
 
 def hash_of(name: str) -> str:

@@ -33,25 +33,25 @@ Splits: TypeAlias = Sequence[Sequence[str]]
 def split_ends(size: int, partitions: int) -> list[int]:
     """Where the splits of a file of so many bytes end."""
     at_once = max(1, min(size // max(partitions, 1), BLOCK_BYTES))
-    ends, left = [], size
-    while left / at_once > SLOP:
-        left -= at_once
-        ends.append(size - left)
-    return [*ends, size] if left else ends
+    ends, bytes_left = [], size
+    while bytes_left / at_once > SLOP:
+        bytes_left -= at_once
+        ends.append(size - bytes_left)
+    return [*ends, size] if bytes_left else ends
 
 
 def lines_by_split(source: Path, partitions: int) -> list[list[str]]:
     """The lines of each split."""
     ends = split_ends(source.stat().st_size, partitions)
-    found: list[list[str]] = [[] for _ in ends]
+    lines_of_splits: list[list[str]] = [[] for _ in ends]
     offset = split = 0
     with source.open("rb") as lines:
         for line in lines:
             while offset > ends[split]:
                 split += 1
-            found[split].append(line.removesuffix(b"\n").decode())
+            lines_of_splits[split].append(line.removesuffix(b"\n").decode())
             offset += len(line)
-    return found
+    return lines_of_splits
 
 
 def line_of(name: str, splits: Splits) -> int:
@@ -76,8 +76,8 @@ def of_grep(splits: Splits) -> Counts:
 def of_tweets(splits: Splits) -> Counts:
     """In detail: a filter and three maps, each a flow a tweet that is about films; a map after the shuffle."""
     keys = [[_film(line) for line in split if tweets.is_about_films(line)] for split in splits]
-    kept = sum(map(len, keys))
-    before = Counts(sum(map(len, splits)) + 4 * kept, 4 * kept)
+    tweet_count = sum(map(len, keys))
+    before = Counts(sum(map(len, splits)) + 4 * tweet_count, 4 * tweet_count)
     return _reduced(before=before, keys=keys, after=2)
 
 

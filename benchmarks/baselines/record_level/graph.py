@@ -76,7 +76,7 @@ class RecordGraph:
 
     def load(self, flows: Iterable[Keyed]) -> None:
         """Add flows in one transaction."""
-        rows = [[*one.event[:3], one.event.val or None, one.app, one.node] for one in flows]
+        rows = [[*flow.event[:3], flow.event.val or None, flow.app, flow.node] for flow in flows]
         self._ask(LOAD, rows=rows)
 
     def link(self, app: str) -> None:
@@ -85,9 +85,9 @@ class RecordGraph:
         Raises:
             LinkError: APOC says that some are not.
         """
-        (done,) = self._ask(ITERATE, pairs=PAIRS, link=LINK, batch=BATCH, app=app)
-        if done["failedOperations"]:
-            raise LinkError(f"{done['failedOperations']} not linked: {done['errorMessages']}")
+        (result,) = self._ask(ITERATE, pairs=PAIRS, link=LINK, batch=BATCH, app=app)
+        if result["failedOperations"]:
+            raise LinkError(f"{result['failedOperations']} not linked: {result['errorMessages']}")
 
     def counts(self, app: str) -> dict[str, int]:
         """How many flows and links there are."""

@@ -22,8 +22,8 @@ from benchmarks.correctness import sample_rows
 from benchmarks.intervals import median_interval
 from benchmarks.lineage_rows import percentiles
 from benchmarks.meter import Meter, Usage
-from benchmarks.pairs import RECORD_LEVEL, Run, RunError, Setup, compared, run_once, run_pairs
-from benchmarks.totals import until_queryable
+from benchmarks.pairs import RECORD_LEVEL, Run, RunError, Setup, comparison_row, run_once, run_pairs
+from benchmarks.totals import totals_until_queryable
 
 WARM = 0
 """Number of the run that is for what servers compile as they go."""
@@ -63,17 +63,17 @@ def record_row(setup: Setup, warm_source: Path, pairs: int, input_bytes: int) ->
             return passes[-1].run
 
         plain, captured = run_pairs(setup, pairs, right)
-        found = checked(setup, servers.graph, passes[-1].app, passes[-1].run.output)
-        flows_in_all = servers.graph.counts(warm.app)["flows"] + pairs * found["flows"]
+        counts = checked(setup, servers.graph, passes[-1].app, passes[-1].run.output)
+        flows_in_all = servers.graph.counts(warm.app)["flows"] + pairs * counts["flows"]
         # A flow takes as much in each run: of the same job, each has the same properties.
-        stored = (servers.stop_neo4j() - empty) * found["flows"] / flows_in_all
+        stored = (servers.stop_neo4j() - empty) * counts["flows"] / flows_in_all
     return {
-        **compared(plain, captured),
+        **comparison_row(plain, captured),
         "in_detail": setup.workload.published_in_detail,
-        "queryable_s": median_interval([one.queryable_s for one in passes]),
-        "link_s": median_interval([one.linked_at - one.loaded_at for one in passes]),
-        **until_queryable(plain, captured, [one.usage for one in passes]),
-        **found,
+        "queryable_s": median_interval([run.queryable_s for run in passes]),
+        "link_s": median_interval([run.linked_at - run.loaded_at for run in passes]),
+        **totals_until_queryable(plain, captured, [run.usage for run in passes]),
+        **counts,
         "store_bytes": round(stored),
         "store_ratio": round(stored / input_bytes, 4),
     }
@@ -103,31 +103,31 @@ def checked(setup: Setup, graph: RecordGraph, app: str, output: Path) -> dict[st
     """
     splits = lines_by_split(setup.source, setup.partitions)
     expected = EXPECTED[setup.workload.name](splits)
-    found = graph.counts(app)
-    if found != expected._asdict():
-        raise RunError(f"found {found}, expected {expected._asdict()}")
-    places = sample_rows(output, setup.workload.asked)
-    wanted = setup.workload.witnesses(setup.source, [row for _, row in places])
+    stored_counts = graph.counts(app)
+    if stored_counts != expected._asdict():
+        raise RunError(f"found {stored_counts}, expected {expected._asdict()}")
+    places = sample_rows(output, setup.workload.sampled_rows)
+    expected_lines = setup.workload.witnesses(setup.source, [row for _, row in places])
     times, witnesses = [], []
     names = [_written(place) for place, _ in places]
     graph.back(app, names[0])  # once for the plan
     for name in names:
         began = time.perf_counter()
-        told = graph.back(app, name)
+        traced = graph.back(app, name)
         times.append((time.perf_counter() - began) * 1000)
-        witnesses.append({(setup.source.name, line_of(one, splits)) for one in told})
-    if witnesses != wanted:
+        witnesses.append({(setup.source.name, line_of(event, splits)) for event in traced})
+    if witnesses != expected_lines:
         raise RunError(f"traces of {places} name other lines than there are")
     counts = [len(lines) for lines in witnesses]
     return {
-        **found,
+        **stored_counts,
         # Each of its flows says that one record was made from another.
-        "associations": found["flows"],
+        "associations": stored_counts["flows"],
         "flows_expected": expected.flows,
         "links_expected": expected.links,
         "witnesses": {
             "rows": len(places),
-            "expected": sum(map(len, wanted)),
+            "expected": sum(map(len, expected_lines)),
             "found": sum(counts),
             "superset_rows": 0,
         },

@@ -27,7 +27,7 @@ from benchmarks.pairs import LAUNCHERS, PLAIN, SPOOL, Run, RunError, check_same_
 from benchmarks.report.page import TEXT
 from benchmarks.sdk import RUN_LENGTH, WrongFlowsError, sdk_row
 from benchmarks.spark_events import AppTimes, read_times
-from benchmarks.totals import until_queryable
+from benchmarks.totals import totals_until_queryable
 from benchmarks.workloads.tweets import ANY, TITLES, is_about_films, title_in, votes_in
 
 pytestmark = pytest.mark.unit
@@ -197,7 +197,7 @@ def test_lineage_costs_what_all_processes_used_less_the_plain_job() -> None:
     plain = [run_of(PLAIN, 10.0, 300), run_of(PLAIN, 12.0, 320)]
     captured = [run_of(SPOOL, 11.0, 310), run_of(SPOOL, 13.0, 400)]
     usages = [Usage(9.0, {"kafka": cpu_s, "neo4j": 2.0}, {"neo4j": 600.0}) for cpu_s in (1.0, 3.0)]
-    found = until_queryable(plain, captured, usages)
+    found = totals_until_queryable(plain, captured, usages)
     assert found["lineage_cpu_s"]["median"] == 5.0  # of 11 + 1 + 2 - 10 and 13 + 3 + 2 - 12
     assert found["cpu_s"] == {"job": 12.0, "kafka": 2.0, "neo4j": 2.0}
     assert found["peak_mb"] == {"jvm": 400.0, "neo4j": 600.0, "worker": 50.0}
@@ -205,7 +205,7 @@ def test_lineage_costs_what_all_processes_used_less_the_plain_job() -> None:
 
 
 def test_without_servers_it_is_the_difference_of_the_jobs() -> None:
-    found = until_queryable([run_of(PLAIN, 10.0, 300)], [run_of(SPOOL, 9.5, 300)])
+    found = totals_until_queryable([run_of(PLAIN, 10.0, 300)], [run_of(SPOOL, 9.5, 300)])
     assert (found["lineage_cpu_s"]["median"], found["cpu_s"]) == (-0.5, {"job": 9.5})
 
 

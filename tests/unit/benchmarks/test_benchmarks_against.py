@@ -12,10 +12,10 @@ from benchmarks.against import (
     COMPARED,
     Side,
     arguments_of,
-    compared,
-    over_all,
-    tasks_of,
-    tree_of,
+    checked_out,
+    compare,
+    summary_of_queries,
+    task_names,
 )
 from benchmarks.against_side import FRAMES, JOBS
 from benchmarks.pairs import RunError
@@ -49,7 +49,7 @@ def sides(calls: list[str], result: str = "same") -> dict[str, Side]:
 
 def test_sides_take_turns_and_warm_rounds_do_not_count() -> None:
     calls: list[str] = []
-    found = compared(sides(calls), ["grep", "join"], warm=1, pairs=3, seconds=60)
+    found = compare(sides(calls), ["grep", "join"], warm=1, pairs=3, seconds=60)
     assert calls[:8] == [
         *("after grep", "before grep", "after join", "before join"),
         *("before grep", "after grep", "before join", "after join"),
@@ -59,39 +59,39 @@ def test_sides_take_turns_and_warm_rounds_do_not_count() -> None:
 
 
 def test_no_round_begins_when_time_is_up_once_one_has_counted() -> None:
-    found = compared(sides([]), ["grep"], warm=2, pairs=3, seconds=0)
+    found = compare(sides([]), ["grep"], warm=2, pairs=3, seconds=0)
     assert found["grep"]["pairs"] == 1
 
 
 def test_other_results_end_the_run() -> None:
     with pytest.raises(RunError, match="grep"):
-        compared(sides([], "other"), ["grep"], warm=0, pairs=1, seconds=60)
+        compare(sides([], "other"), ["grep"], warm=0, pairs=1, seconds=60)
 
 
 def test_a_revision_that_is_none_is_refused() -> None:
-    with pytest.raises(RunError, match="no-such"), tree_of("no-such-revision"):
+    with pytest.raises(RunError, match="no-such"), checked_out("no-such-revision"):
         pass
 
 
 def test_jobs_come_before_the_traces_over_what_they_leave() -> None:
-    names = tasks_of(arguments_of(["HEAD"]))
+    names = task_names(arguments_of(["HEAD"]))
     places = {name: place for place, name in enumerate(names[JOBS])}
     assert all(places[job] < places[f"{job}: back"] for job in COMPARED)
     assert len(names[FRAMES]) == 22
-    assert tasks_of(arguments_of(["HEAD", "--only", "grep"])) == {
+    assert task_names(arguments_of(["HEAD", "--only", "grep"])) == {
         JOBS: ["grep", "grep: back", "grep: forward"],
         FRAMES: [],
     }
 
 
 def test_the_page_shows_tasks_and_queries_together() -> None:
-    jobs = compared(sides([]), ["grep"], warm=0, pairs=2, seconds=60)
-    queries = compared(sides([]), ["tpch 1", "tpch 2"], warm=0, pairs=2, seconds=60)
+    jobs = compare(sides([]), ["grep"], warm=0, pairs=2, seconds=60)
+    queries = compare(sides([]), ["tpch 1", "tpch 2"], warm=0, pairs=2, seconds=60)
     row = Row(
         {
             "benchmark": "against",
             "revision": "abc",
-            "frames": over_all(queries),
+            "frames": summary_of_queries(queries),
             "tasks": {**jobs, **queries},
             "provenance": {"commit": "def", "command": "python -m benchmarks.against abc"},
         }

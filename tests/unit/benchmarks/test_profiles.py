@@ -46,8 +46,8 @@ def test_a_profile_says_shares_of_the_workers_time() -> None:
 
 def test_what_is_above_a_limit_is_said() -> None:
     row = {"jobs_ratio": {"median": 1.31}, "store_ratio": 0.2}
-    assert guard.outside(row) == ["jobs_ratio of word count is 1.31, above 1.3"]
-    assert guard.outside({"jobs_ratio": {"median": 1.3}, "store_ratio": 0.21}) == [
+    assert guard.limits_exceeded(row) == ["jobs_ratio of word count is 1.31, above 1.3"]
+    assert guard.limits_exceeded({"jobs_ratio": {"median": 1.3}, "store_ratio": 0.21}) == [
         "store_ratio of word count is 0.21, above 0.2"
     ]
 
@@ -67,6 +67,6 @@ def test_what_is_outside_is_looked_at_again(
             "store_ratio": 0.05,
         },
     )
-    row = guard.guarded(None, (3, 4))  # type: ignore[arg-type]
+    row = guard.measure_until_inside(None, (3, 4))  # type: ignore[arg-type]
     assert row["pairs"] == pairs
-    assert bool(guard.outside(row)) == (ratios[-1] > 1.3)
+    assert bool(guard.limits_exceeded(row)) == (ratios[-1] > 1.3)

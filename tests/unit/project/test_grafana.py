@@ -11,7 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from infra.grafana import __main__ as dashboard_files
-from infra.grafana.queries import CHOSEN
+from infra.grafana.queries import SELECTED
 from tests.support.grafana import (
     RULE_TESTS,
     RULES,
@@ -52,7 +52,7 @@ def test_every_query_can_be_narrowed() -> None:
     for target in targets():
         parts = re.findall(r"(?:lineage|process)_[a-z_]+(\{[^}]*)?", target.expr)
         assert parts, target
-        assert all(part.startswith("{" + CHOSEN) for part in parts), target
+        assert all(part.startswith("{" + SELECTED) for part in parts), target
 
 
 def test_metrics_that_are_asked_for_are_documented() -> None:

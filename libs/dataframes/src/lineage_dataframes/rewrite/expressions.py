@@ -9,7 +9,6 @@ from lineage_core.recipe.plan import (
     Call,
     Column,
     Expression,
-    WindowFrame,
     Join,
     Literal,
     OpaqueExpression,
@@ -17,6 +16,7 @@ from lineage_core.recipe.plan import (
     PythonCall,
     SortKey,
     Subquery,
+    WindowFrame,
     subexpressions_of,
 )
 from lineage_dataframes.errors import RefusedError
@@ -149,7 +149,9 @@ def subqueries_in(expression: Expression) -> list[int]:
 
 def opaque_in(expression: Expression) -> OpaqueExpression | None:
     """What can't be computed anew in an expression."""
-    opaque_parts = [part for part in subexpressions_of(expression) if isinstance(part, OpaqueExpression)]
+    opaque_parts = [
+        part for part in subexpressions_of(expression) if isinstance(part, OpaqueExpression)
+    ]
     return opaque_parts[0] if opaque_parts else None
 
 

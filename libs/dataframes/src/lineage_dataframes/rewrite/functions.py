@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe.document import Function, Recipe
-from lineage_core.recipe.functions import FUNCTIONS_KEY, parse_key, has_valid_signature, read_key
+from lineage_core.recipe.functions import FUNCTIONS_KEY, has_valid_signature, parse_key, read_key
 from lineage_core.recipe.imported import MISSING_MODULE, fingerprints_of
 from lineage_core.recipe.plan import OpaqueExpression, PythonCall
 from lineage_dataframes.errors import NotComputedError, RefusedError

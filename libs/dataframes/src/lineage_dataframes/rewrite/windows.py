@@ -11,7 +11,12 @@ WHOLE_PARTITION = {"ntile", "percent_rank", "cume_dist"}
 
 def window_functions(node: Window) -> list[Over]:
     """The window functions of a node; all have one partition and order."""
-    return [o for expression in node.expressions for o in subexpressions_of(expression) if isinstance(o, Over)]
+    return [
+        o
+        for expression in node.expressions
+        for o in subexpressions_of(expression)
+        if isinstance(o, Over)
+    ]
 
 
 def _function_name(over: Over) -> str:

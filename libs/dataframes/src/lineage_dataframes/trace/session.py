@@ -132,7 +132,8 @@ def check_pushed_filter(session: SparkSession, recipe: Recipe, node: Filter) -> 
 def _may_be_pushed(condition: Expression) -> bool:
     """Whether a condition is of the row's own columns, and no code; a database applies no other."""
     return not any(
-        isinstance(part, Subquery | OpaqueExpression | PythonCall) for part in subexpressions_of(condition)
+        isinstance(part, Subquery | OpaqueExpression | PythonCall)
+        for part in subexpressions_of(condition)
     )
 
 
