@@ -315,6 +315,7 @@ def _redis() -> Iterator[Finding]:
     from redis.exceptions import RedisError
 
     from lineage_query_api.settings import read_redis_settings
+    from lineage_service.redis_settings import eviction_problem, redis_problem
 
     settings = read_redis_settings()
     try:
@@ -330,15 +331,14 @@ def _redis() -> Iterator[Finding]:
         yield Finding(
             "redis",
             "problem",
-            f"{settings.redis}: {error}",
+            f"{settings.redis}: {redis_problem(f'{type(error).__name__}: {error}')}",
             "docs/guide/security.md lists the rights",
         )
         return
-    policy = memory.get("maxmemory_policy", "?")
-    if policy != "noeviction":
-        hint = "set maxmemory-policy to noeviction: the linker links nothing before"
+    problem = eviction_problem(memory)
+    if problem:
         yield Finding(
-            "redis", "problem", f"{settings.redis} forgets keys when it is full ({policy})", hint
+            "redis", "problem", f"{settings.redis}: {problem}", "the linker links nothing before"
         )
         return
     yield Finding("redis", "ok", settings.redis)

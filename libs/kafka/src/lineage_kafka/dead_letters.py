@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from pydantic import ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage_core.contract.dead_letter import (
@@ -23,9 +22,8 @@ from lineage_core.contract.dead_letter import (
     read_dead_record,
 )
 from lineage_core.contract.message import dump_message
-from lineage_core.environment.setting_problems import setting_problems
 from lineage_core.errors import ContractError, LineageError
-from lineage_kafka.settings import KafkaSettings
+from lineage_kafka.settings import KafkaSettings, settings_from_environment
 from lineage_kafka.topics import RECORD_BYTES_MAX, app_partition
 
 if TYPE_CHECKING:
@@ -79,16 +77,11 @@ def read_kafka_settings() -> KafkaSettings:
     Raises:
         DeadLetterError: no Kafka is named, or a setting can't be used.
     """
-    try:
-        settings = _Settings()
-    except ValidationError as error:
-        raise DeadLetterError(setting_problems(error)) from None
-    if not settings.kafka:
-        raise DeadLetterError(
-            "LINEAGE_KAFKA is not set: give Kafka's address as HOST:PORT (`eval \"$(lineage stack "
-            'env)"` does so)'
-        )
-    return settings
+    return settings_from_environment(
+        _Settings,
+        DeadLetterError,
+        'give Kafka\'s address as HOST:PORT (`eval "$(lineage stack env)"` does so)',
+    )
 
 
 class DeadLetterTopic:
@@ -119,15 +112,15 @@ class DeadLetterTopic:
         Raises:
             DeadLetterError: Kafka does not answer, or has no such topic.
         """
-        found: dict[TopicPartitionOffset, DeadLetterRecord] = {}
+        letters: dict[TopicPartitionOffset, DeadLetterRecord] = {}
         resolved: set[TopicPartitionOffset] = set()
         for letter in self._all():
             place = letter.dead.place
             if letter.dead.resolved:
                 resolved.add(place)
             else:
-                found.setdefault(place, replace(letter, value=None))
-        return [letter for place, letter in found.items() if place not in resolved]
+                letters.setdefault(place, replace(letter, value=None))
+        return [letter for place, letter in letters.items() if place not in resolved]
 
     def at(self, name: str) -> DeadLetterRecord:
         """The letter that ``OFFSET``, ``PARTITION:OFFSET`` or the place of its record names.
@@ -216,10 +209,10 @@ class DeadLetterTopic:
 
     def _partitions(self, topic: str) -> int:
         with _kafka_errors():
-            found = self._consumer.list_topics(topic, timeout=ANSWER_S).topics[topic]
-            if found.error is not None:
-                raise KafkaException(found.error)
-            return len(found.partitions)
+            metadata = self._consumer.list_topics(topic, timeout=ANSWER_S).topics[topic]
+            if metadata.error is not None:
+                raise KafkaException(metadata.error)
+            return len(metadata.partitions)
 
     # -- replaying ---------------------------------------------------------------------------
 
@@ -235,14 +228,14 @@ class DeadLetterTopic:
                 raise DeadLetterError(f"{letter.name}: Kafka does not keep {place} any more")
             value, key = original.value(), original.key()
         self._send(producer, place.topic, place.partition, key, value)
-        done = replace(letter.dead, resolved=True, service=SERVICE, at=time.time(), cut=False)
-        message = done.message()
+        resolution = replace(letter.dead, resolved=True, service=SERVICE, at=time.time(), cut=False)
+        message = resolution.message()
         if message is not None:
             body = dump_message(message).encode()
-            topic, partition = self._way_of_message(place, done.app)
-            self._send(producer, topic, partition, done.app.encode(), body)
+            topic, partition = self._way_of_message(place, resolution.app)
+            self._send(producer, topic, partition, resolution.app.encode(), body)
         dead_letter = self._topics.dead_letter
-        self._send(producer, dead_letter, letter.partition, letter.key, None, done.headers())
+        self._send(producer, dead_letter, letter.partition, letter.key, None, resolution.headers())
 
     def _way_of_message(self, place: TopicPartitionOffset, app: str) -> tuple[str, int]:
         """Where the message goes that resolves a letter.
@@ -290,17 +283,17 @@ class DeadLetterTopic:
                 on_delivery=lambda error, _: failures.append(error) if error else None,
                 **more,
             )
-            left = producer.flush(2 * ANSWER_S)
+            undelivered = producer.flush(2 * ANSWER_S)
             if failures:
                 raise KafkaException(failures[0])
-        if left:
+        if undelivered:
             raise DeadLetterError(f"Kafka does not take records for {topic}: is it up?")
 
 
 def choose(letters: Sequence[DeadLetterRecord], names: Sequence[str]) -> list[DeadLetterRecord]:
     """The open letters that ``names`` (offsets or places) name; a name without one is left out."""
-    wanted = {one if "/" in one else one.removeprefix("0:") for one in names}
-    return [one for one in letters if one.name in wanted or str(one.dead.place) in wanted]
+    requested = {name if "/" in name else name.removeprefix("0:") for name in names}
+    return [name for name in letters if name.name in requested or str(name.dead.place) in requested]
 
 
 def _letter(message: Message) -> DeadLetterRecord | None:
@@ -327,5 +320,5 @@ def _kafka_errors() -> Iterator[None]:
         yield
     except KafkaException as error:
         first = error.args[0]
-        said = first.str() if isinstance(first, KafkaError) else str(error)
-        raise DeadLetterError(f"Kafka: {said}; see LINEAGE_KAFKA and LINEAGE_KAFKA_*") from error
+        text = first.str() if isinstance(first, KafkaError) else str(error)
+        raise DeadLetterError(f"Kafka: {text}; see LINEAGE_KAFKA and LINEAGE_KAFKA_*") from error

@@ -35,10 +35,10 @@ _ADVICE = (
 
 def kafka_problem(error: BaseException | str) -> str:
     """An error of a client of Kafka, and what to do about it where that can be told."""
-    said = " ".join(str(error).split())
-    if not isinstance(error, str) and type(error).__name__ not in said:
-        said = f"{type(error).__name__}: {said}"
+    text = " ".join(str(error).split())
+    if not isinstance(error, str) and type(error).__name__ not in text:
+        text = f"{type(error).__name__}: {text}"
     for signs, advice in _ADVICE:
-        if any(sign in said.lower() for sign in signs):
-            return f"{said} ({advice})"
-    return said
+        if any(sign in text.lower() for sign in signs):
+            return f"{text} ({advice})"
+    return text

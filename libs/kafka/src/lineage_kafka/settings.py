@@ -7,11 +7,13 @@ secret is given by value or, better, by the path of a file that holds it.
 from __future__ import annotations
 
 import ssl
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 
 from lineage_core.environment.secrets import SecretFileError, read_secret
+from lineage_core.environment.setting_problems import setting_problems
 from lineage_core.errors import LineageError
 from lineage_kafka.topics import Topics
 
@@ -100,12 +102,12 @@ class KafkaSettings(BaseModel):
         Raises:
             KafkaSettingsError: a secret's file can't be read.
         """
-        found = self.public_config()
+        config = self.public_config()
         for field, name in SECRETS.items():
             secret = self.kafka_secret(field)
             if secret:
-                found[name] = secret
-        return found
+                config[name] = secret
+        return config
 
     def public_config(self) -> dict[str, str]:
         """The same without the secrets."""
@@ -117,17 +119,17 @@ class KafkaSettings(BaseModel):
         Raises:
             KafkaSettingsError: a file can't be read.
         """
-        found: dict[str, Any] = {
+        config: dict[str, Any] = {
             "bootstrap_servers": self.kafka.split(","),
             "security_protocol": self.kafka_security_protocol,
         }
         if self.kafka_security_protocol.startswith("SASL"):
-            found["sasl_mechanism"] = self.kafka_sasl_mechanism or "PLAIN"
-            found["sasl_plain_username"] = self.kafka_sasl_username
-            found["sasl_plain_password"] = self.kafka_secret("kafka_sasl_password")
+            config["sasl_mechanism"] = self.kafka_sasl_mechanism or "PLAIN"
+            config["sasl_plain_username"] = self.kafka_sasl_username
+            config["sasl_plain_password"] = self.kafka_secret("kafka_sasl_password")
         if self.kafka_security_protocol.endswith("SSL"):
-            found["ssl_context"] = self.ssl_context()
-        return found
+            config["ssl_context"] = self.ssl_context()
+        return config
 
     def ssl_context(self) -> ssl.SSLContext:
         """TLS with a check of the broker's certificate and name.
@@ -146,3 +148,30 @@ class KafkaSettings(BaseModel):
         except OSError as problem:
             raise KafkaSettingsError(f"a file of kafka_ssl_* can't be used: {problem}") from problem
         return context
+
+
+Settings = TypeVar("Settings", bound=KafkaSettings)
+
+
+def settings_from_environment(
+    kind: Callable[[], Settings],
+    error: Callable[[str], Exception],
+    advice: str = "give the address as HOST:PORT",
+) -> Settings:
+    """Settings of a service from the environment, in which Kafka must be named.
+
+    Args:
+        kind: class of the settings.
+        error: makes the error of a text.
+        advice: what to do where no Kafka is named.
+
+    Raises:
+        Exception: what ``error`` makes; no value is shown, for it may be a secret.
+    """
+    try:
+        settings = kind()
+    except ValidationError as problem:
+        raise error(setting_problems(problem)) from None
+    if not settings.kafka:
+        raise error(f"LINEAGE_KAFKA is not set: {advice}")
+    return settings

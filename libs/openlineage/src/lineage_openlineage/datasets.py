@@ -49,11 +49,11 @@ def dataset_name(path: str) -> tuple[str, str]:
     ``/a/b`` and ``file:/a/b`` are ("file", "/a/b"), ``hdfs://nn:8020/a`` is ("hdfs://nn:8020", "/a"),
     ``s3a://bucket/a`` is ("s3://bucket", "a").
     """
-    scheme, rest = split_scheme(path)
+    scheme, path_in_scheme = split_scheme(path)
     if scheme == "file":
-        return "file", posixpath.normpath(rest)
-    found = _WITH_AUTHORITY.fullmatch(rest)
-    authority, inner = (found["authority"], found["path"] or "/") if found else ("", rest)
+        return "file", posixpath.normpath(path_in_scheme)
+    match = _WITH_AUTHORITY.fullmatch(path_in_scheme)
+    authority, inner = (match["authority"], match["path"] or "/") if match else ("", path_in_scheme)
     scheme = _SAME.get(scheme, scheme)
     name = posixpath.normpath(re.sub("/+", "/", inner))
     if scheme in _OBJECT_STORES:
@@ -66,27 +66,34 @@ def inputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
 
     ``cwd``: where relative paths of the program begin.
     """
-    found = []
+    datasets = []
     for node in _nodes(graph, "source", "frame-source"):
         # A file may be read in several splits: its rows are those of all.
         files: dict[str, _File] = {}
         for split in graph.splits(node.node):
-            known = files.get(split.path)
+            first_split = files.get(split.path)
             rows = split.rows
-            if known is not None:
-                rows = None if None in (rows, known.rows) else (rows or 0) + (known.rows or 0)
+            if first_split is not None:
+                rows = (
+                    None
+                    if None in (rows, first_split.rows)
+                    else (rows or 0) + (first_split.rows or 0)
+                )
             files[split.path] = _File(split.path, rows, split.file_size)
-        found += _datasets(node, list(files.values()), cwd)
-    return _each_once(found)
+        datasets += _datasets(node, list(files.values()), cwd)
+    return _each_once(datasets)
 
 
 def outputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
     """What the sinks of an application wrote; those that wrote no files are left out."""
-    found = []
+    datasets = []
     for node in _nodes(graph, "sink", "frame", "unknown"):
-        files = [_File(one.path, one.rows, one.size) for one in graph.sink_files(node.node)]
-        found += _datasets(node, files, cwd)
-    return _each_once(found)
+        files = [
+            _File(sink_file.path, sink_file.rows, sink_file.size)
+            for sink_file in graph.sink_files(node.node)
+        ]
+        datasets += _datasets(node, files, cwd)
+    return _each_once(datasets)
 
 
 def _nodes(graph: FlowGraph, *kinds: str) -> Iterable[NodeRecord]:
@@ -95,11 +102,18 @@ def _nodes(graph: FlowGraph, *kinds: str) -> Iterable[NodeRecord]:
 
 def _datasets(node: NodeRecord, files: Sequence[_File], cwd: str) -> list[Dataset]:
     """The datasets that a node's files belong to."""
-    named = [one for one in (node.path or "").split(",") if one]
+    node_paths = [node_path for node_path in (node.path or "").split(",") if node_path]
     parts: dict[tuple[str, str], list[_File]] = {}
     unnamed: list[_File] = []
     for file in files:
-        owner = next((own for own in (_owner(file, one, cwd) for one in named) if own), None)
+        owner = next(
+            (
+                owner_of_file
+                for owner_of_file in (_owner(file, node_path, cwd) for node_path in node_paths)
+                if owner_of_file
+            ),
+            None,
+        )
         if owner is None:
             unnamed.append(file)
         else:
@@ -109,21 +123,27 @@ def _datasets(node: NodeRecord, files: Sequence[_File], cwd: str) -> list[Datase
     return [_dataset(name, of_it) for name, of_it in parts.items()]
 
 
-def _owner(file: _File, named: str, cwd: str) -> tuple[str, str] | None:
+def _owner(file: _File, node_path: str, cwd: str) -> tuple[str, str] | None:
     """The dataset that a path of the program means, if the file is it or lies under it."""
     namespace, name = dataset_name(file.path)
-    scheme, rest = split_scheme(named)
-    if scheme != "file" or named.startswith(("/", "file:")):
-        wanted = dataset_name(named)
+    scheme, path_in_scheme = split_scheme(node_path)
+    if scheme != "file" or node_path.startswith(("/", "file:")):
+        node_dataset = dataset_name(node_path)
         # Without a scheme the path is on the default file system, which the file tells.
-        path = wanted[1] if wanted[0] == namespace or named.startswith("/") else None
+        path = (
+            node_dataset[1] if node_dataset[0] == namespace or node_path.startswith("/") else None
+        )
     else:
-        path = posixpath.normpath(posixpath.join(cwd, rest)) if cwd else None
+        path = posixpath.normpath(posixpath.join(cwd, path_in_scheme)) if cwd else None
     if path is not None and _lies_under(name, path):
         return namespace, path.lstrip("/") if not name.startswith("/") else path
     # Its working directory may have been another one, as Hadoop's is.
-    tail = [part for part in posixpath.normpath(rest).split("/") if part not in ("", ".", "..")]
-    if tail and not named.startswith("/") and scheme == "file":
+    tail = [
+        part
+        for part in posixpath.normpath(path_in_scheme).split("/")
+        if part not in ("", ".", "..")
+    ]
+    if tail and not node_path.startswith("/") and scheme == "file":
         parts = name.split("/")
         for stop in range(len(parts), len(tail) - 1, -1):
             if parts[stop - len(tail) : stop] == tail:
@@ -143,13 +163,13 @@ def _by_itself(file: _File, *, folder: bool) -> tuple[str, str]:
 
 def _dataset(name: tuple[str, str], files: Sequence[_File]) -> Dataset:
     rows = [file.rows for file in files]
-    known = None if None in rows else sum(row or 0 for row in rows)
-    return Dataset(*name, rows=known, size=sum(file.size for file in files), files=len(files))
+    row_count = None if None in rows else sum(row or 0 for row in rows)
+    return Dataset(*name, rows=row_count, size=sum(file.size for file in files), files=len(files))
 
 
-def _each_once(found: Iterable[Dataset]) -> list[Dataset]:
+def _each_once(datasets: Iterable[Dataset]) -> list[Dataset]:
     """Datasets by name; of those that two nodes used the first."""
     unique: dict[tuple[str, str], Dataset] = {}
-    for one in found:
-        unique.setdefault((one.namespace, one.name), one)
+    for dataset in datasets:
+        unique.setdefault((dataset.namespace, dataset.name), dataset)
     return list(unique.values())

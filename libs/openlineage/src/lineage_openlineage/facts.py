@@ -91,18 +91,18 @@ def facts_of(
 def _frame(store: GraphStore, app: str) -> tuple[Begin, float, float | None]:
     """Beginning, the last sign of life, and the end."""
     begin: Begin | None = None
-    heard: list[float] = []
+    heartbeats: list[float] = []
     ended_at: float | None = None
     for message in store.messages(app, "begin", "heartbeat", "end"):
         match message:
             case Begin():
                 begin = message
-                heard.append(message.started_at)
+                heartbeats.append(message.started_at)
             case Heartbeat():
-                heard.append(message.at)
+                heartbeats.append(message.at)
             case End():
                 ended_at = message.ended_at
-                heard.append(message.ended_at)
+                heartbeats.append(message.ended_at)
             case _:
                 pass
     if begin is None:
@@ -110,4 +110,4 @@ def _frame(store: GraphStore, app: str) -> tuple[Begin, float, float | None]:
             f"the beginning of {app} was never received (`lineage verify {app}`): when it "
             "started is not known, and an event has to say so"
         )
-    return begin, max(heard), ended_at
+    return begin, max(heartbeats), ended_at

@@ -143,9 +143,9 @@ def send(events: Sequence[Event], endpoint: Endpoint) -> None:
             _check(error.response, endpoint)
         raise OpenLineageError(f"{endpoint.url} refuses the event: {error}") from error
     except requests.RequestException as error:
-        said = " ".join(str(error).split())[:SAID_MAX]
+        text = " ".join(str(error).split())[:SAID_MAX]
         raise OpenLineageUnavailableError(
-            f"can't reach the OpenLineage backend at {endpoint.url} ({said}): see whether it "
+            f"can't reach the OpenLineage backend at {endpoint.url} ({text}): see whether it "
             "runs, then send again"
         ) from error
     finally:

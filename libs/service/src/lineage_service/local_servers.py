@@ -80,8 +80,8 @@ def running_at(url: str) -> LocalServer | None:
         return None
     if address.scheme != "http":
         return None
-    found = (_running(_file(one, port)) for one in _ADDRESSES.get(host, ()))
-    return next((server for server in found if server is not None), None)
+    announcements = (_running(_file(one, port)) for one in _ADDRESSES.get(host, ()))
+    return next((server for server in announcements if server is not None), None)
 
 
 def leading_page(server: LocalServer) -> str:

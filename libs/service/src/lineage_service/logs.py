@@ -25,12 +25,12 @@ class Seldom(logging.Filter):
         """Whether it was not said for a while."""
         if record.name.partition(".")[0] not in self._libraries:
             return True
-        said = record.name, str(record.msg)[:80]
-        if record.created - self._said.get(said, -SELDOM_S) < SELDOM_S:
+        message_key = record.name, str(record.msg)[:80]
+        if record.created - self._said.get(message_key, -SELDOM_S) < SELDOM_S:
             return False
         if len(self._said) > SAID_MAX:
             self._said.clear()
-        self._said[said] = record.created
+        self._said[message_key] = record.created
         return True
 
 

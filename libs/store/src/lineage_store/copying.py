@@ -36,10 +36,10 @@ def copy_application(source: GraphStore, target: GraphStore, app: str) -> None:
         blocks = [loaded[ref.block_id] for ref in refs]
         target.write(app, blocks=blocks, tasks=tasks, unmatched=unmatched)
         copied += tasks
-    known = set(copied)
+    copied_ids = set(copied)
     for consumers in in_parts(copied, BLOCKS_AT_ONCE):
         # Not of blocks that have come since.
-        edges = [edge for edge in graph.edges_into(consumers) if edge.producer in known]
+        edges = [edge for edge in graph.edges_into(consumers) if edge.producer in copied_ids]
         target.write(app, edges=edges)
     # Written last: what they are of has all of its edges now.
     target.write(app, seals=seals)

@@ -59,10 +59,10 @@ class FileState:
 
 def split_scheme(path: str) -> tuple[str, str]:
     """Scheme and rest: ``file:/a/b`` and ``/a/b`` are ("file", "/a/b")."""
-    found = _SCHEME.fullmatch(path)
-    if found is None:
+    match = _SCHEME.fullmatch(path)
+    if match is None:
         return "file", path
-    scheme, rest = found[1].lower(), found[2]
+    scheme, rest = match[1].lower(), match[2]
     if scheme == "file":
         return scheme, "/" + rest.lstrip("/")
     return scheme, rest
@@ -110,8 +110,8 @@ class Spellings:
             return canonical(path)
         if head not in self._folders:
             self._folders[head] = canonical(head or "/")
-        there = os.path.join(self._folders[head], name)
-        return canonical(there) if os.path.islink(there) else there
+        canonical_path = os.path.join(self._folders[head], name)
+        return canonical(canonical_path) if os.path.islink(canonical_path) else canonical_path
 
 
 def plain_path(path: str) -> str:
@@ -120,9 +120,13 @@ def plain_path(path: str) -> str:
     return rest if scheme == "file" else path
 
 
-def shown_path(path: str, given: str | None) -> str:
+def shown_path(path: str, as_named: str | None) -> str:
     """A plain absolute path in the way the program named it: relative if it was given so."""
-    relative = given is not None and split_scheme(given) == ("file", given) and given[:1] != "/"
+    relative = (
+        as_named is not None
+        and split_scheme(as_named) == ("file", as_named)
+        and as_named[:1] != "/"
+    )
     if relative and path.startswith("/"):
         near = os.path.relpath(path)
         return path if near.startswith("..") else near
@@ -170,17 +174,23 @@ def files_below(path: str) -> list[str]:
     scheme, rest = split_scheme(path)
     try:
         if scheme == "file":
-            found = _local_files(rest)
+            paths = _local_files(rest)
         else:
             protocol = f"{scheme}://"
-            listed = [str(one) for one in _file_system(path).find(path)]
-            found = [canonical(protocol + one.removeprefix(protocol)) for one in listed]
+            remote_paths = [str(file_path) for file_path in _file_system(path).find(path)]
+            paths = [
+                canonical(protocol + file_path.removeprefix(protocol)) for file_path in remote_paths
+            ]
     except FileNotFoundError:
         return []
     except (OSError, ImportError, ValueError) as error:
         raise RowsError(f"{path}: {error}") from error
     spellings = Spellings()
-    return sorted(spellings.of(one) for one in found if not _is_hidden(one.removeprefix(path)))
+    return sorted(
+        spellings.of(file_path)
+        for file_path in paths
+        if not _is_hidden(file_path.removeprefix(path))
+    )
 
 
 def _local_files(path: str) -> list[str]:
@@ -294,13 +304,13 @@ class Bytes:
             if not self._tail:
                 return b""
             self._at += len(self._tail)
-        kept = self._tail[len(self._tail) - (self._at - offset) :] if self._at > offset else b""
-        missing = length - len(kept)
-        more = self._file.read(missing) if missing > 0 else b""
+        overlap = self._tail[len(self._tail) - (self._at - offset) :] if self._at > offset else b""
+        missing_bytes = length - len(overlap)
+        more = self._file.read(missing_bytes) if missing_bytes > 0 else b""
         self._at += len(more)
-        if more or not kept:
-            self._tail = kept + more
-        return (kept + more)[:length]
+        if more or not overlap:
+            self._tail = overlap + more
+        return (overlap + more)[:length]
 
     def blocks(self) -> Iterator[bytes]:
         """The whole file in order."""
@@ -348,12 +358,12 @@ class _Inflated:
         self._packed = self._ready = b""
 
     def read(self, length: int) -> bytes:
-        while (missing := length - len(self._ready)) > 0:
+        while (missing_bytes := length - len(self._ready)) > 0:
             packed = self._packed or self._raw.read(READ_BYTES // 16)
             if not packed:
                 break
             # No more than is wanted: a byte of it may stand for a thousand.
-            self._ready += self._inflate.decompress(packed, missing)
+            self._ready += self._inflate.decompress(packed, missing_bytes)
             self._packed = self._inflate.unconsumed_tail
         out, self._ready = self._ready[:length], self._ready[length:]
         return out

@@ -22,12 +22,12 @@ LEVEL = 9
 
 def names_in(rows: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
     """What applications are called, by their ids and the bodies of their beginnings."""
-    found: dict[str, frozenset[str]] = {}
+    names_by_app: dict[str, frozenset[str]] = {}
     for app, body in rows:
-        begun = parse_body(body)
-        if isinstance(begun, Begin):
-            found[app] = found.get(app, frozenset()) | {begun.name}
-    return found
+        begin = parse_body(body)
+        if isinstance(begin, Begin):
+            names_by_app[app] = names_by_app.get(app, frozenset()) | {begin.name}
+    return names_by_app
 
 
 def packed_body(body: str) -> bytes:
@@ -82,10 +82,10 @@ def read_recipe(graph: FlowGraph, node: str) -> Document | None:
             checksums |= {split.path: split.checksum for split in graph.splits(link.src)}
 
     def summed(files: tuple[File, ...]) -> tuple[File, ...]:
-        return tuple(replace(one, checksum=checksums.get(one.path, "")) for one in files)
+        return tuple(replace(entry, checksum=checksums.get(entry.path, "")) for entry in files)
 
     return replace(
         recipe,
-        sources=tuple(replace(one, files=summed(one.files)) for one in recipe.sources),
+        sources=tuple(replace(entry, files=summed(entry.files)) for entry in recipe.sources),
         output=replace(recipe.output, files=summed(recipe.output.files)),
     )

@@ -88,7 +88,7 @@ def node_records(
             (lost.discard if message.resolved else lost.add)(message.place)
             continue
         assert isinstance(message, Register)
-        known = counts.get(message.node, NodeCounts())
+        node_counts = counts.get(message.node, NodeCounts())
         found[message.node] = NodeRecord(
             node=message.node,
             kind=message.kind,
@@ -101,9 +101,9 @@ def node_records(
             reason=message.reason,
             partitions=message.partitions,
             path=message.path,
-            blocks=known.blocks,
-            flows=known.flows,
-            associations=known.associations,
+            blocks=node_counts.blocks,
+            flows=node_counts.flows,
+            associations=node_counts.associations,
             call_path=message.call_path,
             inputs=message.inputs or 0,
         )
@@ -115,44 +115,44 @@ def node_records(
         stored = committed() if why else {}
     else:
         stored = committed() if totals.tasks else {}
-        missing = sum(one.commits for one in stored.values()) < totals.tasks
-        why = COMMITS_MISSING if missing else ""
+        is_missing = sum(commit_counts.commits for commit_counts in stored.values()) < totals.tasks
+        why = COMMITS_MISSING if is_missing else ""
     if why:
         for node, record in found.items():
-            named = node in stored and not stored[node].unnamed
-            if record.kind == "shuffle" and record.exact and not named:
+            names_attempts = node in stored and not stored[node].unnamed
+            if record.kind == "shuffle" and record.exact and not names_attempts:
                 found[node] = replace(record, exact=False, reason=why)
     return list(found.values())
 
 
 def link_records(messages: Iterable[Message]) -> list[LinkRecord]:
     """Links in order of creation."""
-    found: dict[LinkRecord, None] = {}
+    links: dict[LinkRecord, None] = {}
     for message in messages:
         assert isinstance(message, Link)
-        found[LinkRecord(message.src, message.dest)] = None
-    return list(found)
+        links[LinkRecord(message.src, message.dest)] = None
+    return list(links)
 
 
 def split_records(
     messages: Iterable[Message], node: str, reads: Mapping[str, SplitRead]
 ) -> list[SplitRecord]:
     """Splits of a node, by partition. ``reads``: what tasks read of them, by space."""
-    found: dict[tuple[int, int], SplitRecord] = {}
+    splits_by_position: dict[tuple[int, int], SplitRecord] = {}
     for message in messages:
         assert isinstance(message, Splits | RecordSplits)
         if message.node == node:
             for split in message.splits:
-                read = reads.get(f"{node}#{split.partition}", SplitRead())
-                record = _split_record(message, split, read)
-                found[record.partition, record.row] = record
-    return [found[place] for place in sorted(found)]
+                split_read = reads.get(f"{node}#{split.partition}", SplitRead())
+                record = _split_record(message, split, split_read)
+                splits_by_position[record.partition, record.row] = record
+    return [splits_by_position[place] for place in sorted(splits_by_position)]
 
 
 def _split_record(
-    message: Splits | RecordSplits, split: Split | RecordSplit, read: SplitRead
+    message: Splits | RecordSplits, split: Split | RecordSplit, split_read: SplitRead
 ) -> SplitRecord:
-    known = SplitRecord(
+    record = SplitRecord(
         node=message.node,
         partition=split.partition,
         path=split.path,
@@ -161,27 +161,27 @@ def _split_record(
         file_size=split.file_size,
         mtime=split.mtime,
         compressed=False,
-        rows=read.rows,
+        rows=split_read.rows,
         checksum=split.checksum,
     )
     if isinstance(split, Split):
-        return replace(known, compressed=split.compressed, summed=read.summed)
+        return replace(record, compressed=split.compressed, summed=split_read.summed)
     if isinstance(message, RecordSplits) and message.whole:
-        return replace(known, unit="file", row=split.row, rows=1)
-    return replace(known, unit="record", row=split.row, first=split.first)
+        return replace(record, unit="file", row=split.row, rows=1)
+    return replace(record, unit="record", row=split.row, first=split.first)
 
 
 def file_records(
     messages: Iterable[Message], node: str, newlines: Mapping[int, tuple[tuple[int, int], ...]]
 ) -> list[SinkFileRecord]:
     """Files of a sink, by partition. ``newlines``: (row, newlines inside it) by partition."""
-    found: dict[tuple[int, str], SinkFileRecord] = {}
+    files_by_position: dict[tuple[int, str], SinkFileRecord] = {}
     for message in messages:
         assert isinstance(message, SinkFiles | RecordFiles)
         if message.node != node:
             continue
         for file in message.files:
-            found[file.partition, file.path] = SinkFileRecord(
+            files_by_position[file.partition, file.path] = SinkFileRecord(
                 node=node,
                 partition=file.partition,
                 path=file.path,
@@ -192,7 +192,7 @@ def file_records(
                 unit="record" if isinstance(message, RecordFiles) else "line",
                 checksum=file.checksum,
             )
-    return [found[place] for place in sorted(found)]
+    return [files_by_position[place] for place in sorted(files_by_position)]
 
 
 def reads_of(messages: Iterable[Message], node: str) -> dict[str, SplitRead]:
@@ -217,8 +217,11 @@ def split_reads(reads: Iterable[tuple[str, int, bool, str]]) -> dict[str, SplitR
         if sums:
             summed[space].add((count, sums))
     return {
-        space: SplitRead(rows.get(space), tuple(RowChecksums(*one) for one in sorted(some)))
-        for space, some in summed.items()
+        space: SplitRead(
+            rows.get(space),
+            tuple(RowChecksums(*rows_and_sums) for rows_and_sums in sorted(space_sums)),
+        )
+        for space, space_sums in summed.items()
     }
 
 
@@ -226,9 +229,9 @@ def newlines_by_partition(
     messages: Iterable[Message], node: str
 ) -> dict[int, tuple[tuple[int, int], ...]]:
     """(row, newlines inside it) by partition of a sink."""
-    found: dict[int, dict[int, int]] = {}
+    newlines: dict[int, dict[int, int]] = {}
     for message in messages:
         assert isinstance(message, Commit)
         if message.node == node and message.newlines:
-            found.setdefault(message.partition, {}).update(message.newlines)
-    return {partition: tuple(sorted(by_row.items())) for partition, by_row in found.items()}
+            newlines.setdefault(message.partition, {}).update(message.newlines)
+    return {partition: tuple(sorted(by_row.items())) for partition, by_row in newlines.items()}

@@ -99,9 +99,9 @@ def index_folder(url: str) -> Path:
 
 def cache_folder() -> Path:
     """Where what can be made again is kept for this user."""
-    named = os.environ.get("LINEAGE_CACHE", "")
-    if named:
-        return Path(named).expanduser().absolute()
+    configured = os.environ.get("LINEAGE_CACHE", "")
+    if configured:
+        return Path(configured).expanduser().absolute()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "lineage"
     if sys.platform == "win32":

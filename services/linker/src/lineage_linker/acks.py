@@ -79,7 +79,7 @@ class Acks(Generic[E]):
             run = await self._processing.process(records)
             self._done.append(_Done(events, records, run, self._clock()))
             await self._release()
-        while sum(one.size for one in self._done) > self._unsafe_bytes:
+        while sum(batch_done.size for batch_done in self._done) > self._unsafe_bytes:
             await asyncio.sleep(self._unsafe_s / 10)
             await self.release()
 
@@ -92,18 +92,18 @@ class Acks(Generic[E]):
         if not self._done or not self._is_due(self._done[0]):
             return
         run = await self._processing.run()
-        if any(one.run.run_id != run.run_id for one in self._done):
+        if any(batch_done.run.run_id != run.run_id for batch_done in self._done):
             log.warning("redis_was_restarted", batches_done_again=len(self._done))
             await self._processing.rewind()
-            for one in self._done:
-                one.run = await self._processing.process(one.records)
-                one.at = self._clock()
+            for batch_done in self._done:
+                batch_done.run = await self._processing.process(batch_done.records)
+                batch_done.at = self._clock()
         while self._done and self._is_due(self._done[0]):
-            done = self._done.popleft()
-            for event in done.events:
+            oldest = self._done.popleft()
+            for event in oldest.events:
                 self._ack(event)
-            await self._processing.acked(done.records)
+            await self._processing.acked(oldest.records)
 
-    def _is_due(self, one: _Done[E]) -> bool:
-        safe = one.run.answers_for_disk or not one.run.keeps
-        return safe or self._clock() - one.at >= self._unsafe_s
+    def _is_due(self, batch_done: _Done[E]) -> bool:
+        safe = batch_done.run.answers_for_disk or not batch_done.run.keeps
+        return safe or self._clock() - batch_done.at >= self._unsafe_s

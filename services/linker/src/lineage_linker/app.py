@@ -52,7 +52,7 @@ def make_app(settings: LinkerSettings, folder: str) -> faust.App:
     """
     app = faust.App(
         settings.linker_group,
-        broker=[f"kafka://{one}" for one in settings.kafka.split(",")],
+        broker=[f"kafka://{address}" for address in settings.kafka.split(",")],
         broker_credentials=credentials(settings),
         broker_client_id="lineage-linker",
         broker_commit_interval=1.0,
@@ -105,40 +105,48 @@ class SeekingConsumer(Consumer):
     async def seek_to_committed(self) -> Mapping[TP, int]:
         generation = int(self.app.consumer_generation_id)
         committed: dict[TP, int | None] = dict(await super().seek_to_committed())
-        held = {one: offset for one, offset in committed.items() if offset}
-        ends = await self.highwaters(*held) if held else {}
-        for one, offset in held.items():
-            if offset > ends[one]:
-                log.warning("log_is_shorter", partition=one, committed=offset, end=ends[one])
-                committed[one] = None
+        committed_offsets = {partition: offset for partition, offset in committed.items() if offset}
+        ends = await self.highwaters(*committed_offsets) if committed_offsets else {}
+        for partition, offset in committed_offsets.items():
+            if offset > ends[partition]:
+                log.warning(
+                    "log_is_shorter", partition=partition, committed=offset, end=ends[partition]
+                )
+                committed[partition] = None
         transport: Any = self.transport
         located = await transport.locate(
-            generation, {(one.topic, one.partition): offset for one, offset in committed.items()}
+            generation,
+            {
+                (partition.topic, partition.partition): offset
+                for partition, offset in committed.items()
+            },
         )
-        starts = {one: located[one.topic, one.partition] for one in committed}
+        starts = {
+            partition: located[partition.topic, partition.partition] for partition in committed
+        }
         await self._go_to(starts)
         return starts
 
     async def _go_to(self, starts: Mapping[TP, int]) -> None:
         # Faust does not seek to 0.
-        first = [one for one, offset in starts.items() if not offset]
+        first = [partition for partition, offset in starts.items() if not offset]
         if first:
             await self._thread.seek_to_beginning(*first)
         if len(first) < len(starts):
-            await self._thread.seek_wait({one: at for one, at in starts.items() if at})
+            await self._thread.seek_wait({partition: at for partition, at in starts.items() if at})
         # What it knew of an assignment before may be ahead of the state.
-        self._committed_offset.update({one: at or None for one, at in starts.items()})
+        self._committed_offset.update({partition: at or None for partition, at in starts.items()})
 
 
 def credentials(settings: LinkerSettings) -> CredentialsT | None:
     """Kafka's security settings in Faust's terms."""
-    known = settings.aiokafka_config()
-    context = known.get("ssl_context")
-    if "sasl_mechanism" in known:
+    config = settings.aiokafka_config()
+    context = config.get("ssl_context")
+    if "sasl_mechanism" in config:
         return SASLCredentials(
-            mechanism=known["sasl_mechanism"],
-            username=known["sasl_plain_username"],
-            password=known["sasl_plain_password"],
+            mechanism=config["sasl_mechanism"],
+            username=config["sasl_plain_username"],
+            password=config["sasl_plain_password"],
             ssl_context=context,
         )
     return None if context is None else SSLCredentials(context)
@@ -163,10 +171,10 @@ def add_agent(
     @app.agent(flow, name="linker", concurrency=1, supervisor_strategy=mode.CrashingSupervisor)
     async def link(stream: faust.StreamT[Any]) -> None:
         # It gives out events, whatever its annotation says.
-        taken: AsyncIterator[Sequence[EventT[Any]]] = cast("Any", stream).noack_take(
+        batches: AsyncIterator[Sequence[EventT[Any]]] = cast("Any", stream).noack_take(
             settings.linker_batch, within=settings.linker_wait_s
         )
-        async for events in taken:
+        async for events in batches:
             begin = 0
             for stop in cuts([len(event.message.value or b"") for event in events], settings):
                 with continuity.working():
@@ -183,14 +191,14 @@ def add_agent(
 
 def cuts(sizes: Sequence[int], settings: LinkerSettings) -> list[int]:
     """Where batches end, so that each is at most as large as it may be, or a single record."""
-    found: list[int] = []
+    stops: list[int] = []
     size = 0
     for index, one in enumerate(sizes):
         if size and size + one > settings.linker_batch_bytes:
-            found.append(index)
+            stops.append(index)
             size = 0
         size += one
-    return [*found, len(sizes)] if sizes else []
+    return [*stops, len(sizes)] if sizes else []
 
 
 def incoming(event: EventT[Any]) -> Incoming:
@@ -255,12 +263,15 @@ class FaustPositions:
             FaustError: there is no consumer yet.
         """
         consumer: Any = self._app.consumer
-        own = list(consumer.assignment())
-        if not own:
+        assigned = list(consumer.assignment())
+        if not assigned:
             return {}
-        ends = await consumer.highwaters(*own)
-        starts = await self._starts(own)
-        return {(one.topic, one.partition): (starts[one], ends[one]) for one in own}
+        ends = await consumer.highwaters(*assigned)
+        starts = await self._starts(assigned)
+        return {
+            (partition.topic, partition.partition): (starts[partition], ends[partition])
+            for partition in assigned
+        }
 
     async def start(self, partition: Partition) -> int:
         place = TP(*partition)
@@ -268,10 +279,10 @@ class FaustPositions:
 
     async def _starts(self, places: Sequence[TP]) -> dict[TP, int]:
         consumer: Any = self._app.consumer
-        known = {one: consumer._committed_offset.get(one) for one in places}
-        unknown = [one for one, offset in known.items() if offset is None]
+        committed = {partition: consumer._committed_offset.get(partition) for partition in places}
+        unknown = [partition for partition, offset in committed.items() if offset is None]
         first = await consumer.earliest_offsets(*unknown) if unknown else {}
-        return known | dict(first)
+        return committed | dict(first)
 
     async def first_at(self, partition: Partition, offset: int) -> int | None:
         # A reader of its own: the app's stands elsewhere.
@@ -286,10 +297,10 @@ class FaustPositions:
         try:
             await reader.start()
             reader.seek(place, offset)
-            found = await reader.getmany(place, timeout_ms=int(ANSWER_S * 1000), max_records=1)
+            records = await reader.getmany(place, timeout_ms=int(ANSWER_S * 1000), max_records=1)
         finally:
             await reader.stop()
-        return found[place][0].offset if found.get(place) else None
+        return records[place][0].offset if records.get(place) else None
 
 
 class FaustSender:
@@ -334,16 +345,16 @@ class FaustSender:
         producer: Any = await self._app.maybe_start_producer()
         try:
             client = producer._ensure_producer().client
-            known = client.cluster.partitions_for_topic(topic)
-            if not known:
+            partitions = client.cluster.partitions_for_topic(topic)
+            if not partitions:
                 client.add_topic(topic)
                 await client.force_metadata_update()
-                known = client.cluster.partitions_for_topic(topic)
+                partitions = client.cluster.partitions_for_topic(topic)
         except (KafkaError, FaustError) as error:
             raise BrokerUnavailableError(f"no metadata: {kafka_problem(error)}") from error
-        if not known:
+        if not partitions:
             raise BrokerUnavailableError(f"there is no topic {topic} that it may see ({RIGHTS})")
-        return len(known)
+        return len(partitions)
 
 
 def unavailable_or_refused(error: Exception) -> BrokerUnavailableError | RefusedError:

@@ -118,8 +118,10 @@ class Batch:
         """Say what is sealed; the records are in :attr:`outgoing`, too."""
         sent = len(self.outgoing)
         for name, app in self._apps.items():
-            frames = pack_links(Links(name, seals=app.seals, epoch=epoch)) if app.seals else None
-            for value in () if frames is None else frames.last:
+            packed_links = (
+                pack_links(Links(name, seals=app.seals, epoch=epoch)) if app.seals else None
+            )
+            for value in () if packed_links is None else packed_links.last:
                 self._send(name, value, self._app_partition(name), app.timestamp)
             app.seals.clear()
         return self.outgoing[sent:]
@@ -199,8 +201,8 @@ class Batch:
         for raw in app.state.held_of(task):
             frame = read_block_record(raw)
             if frame.block_id not in app.sent:
-                kept = _kept(task, commit.keep)
-                prepared = prepare_block(frame, self._is_source(app), kept)
+                row_limit = _kept(task, commit.keep)
+                prepared = prepare_block(frame, self._is_source(app), row_limit)
                 self._link(app, frame, prepared, record)
 
     # -- dead letters ------------------------------------------------------------------------

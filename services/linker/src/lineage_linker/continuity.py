@@ -115,15 +115,15 @@ class Continuity:
             self._unread.clear()
             return
         now = self._clock()
-        found: dict[Partition, tuple[int, float]] = {}
+        unread: dict[Partition, tuple[int, float]] = {}
         for partition, (start, end) in bounds.items():
             at = max(self._next.get(partition, start), start)  # others had it meanwhile
             # Behind the end, too: either the bounds are old by now, and we go on, or the log is another.
             if at != end:
-                known, since = self._unread.get(partition, (at, now))
-                found[partition] = (at, since if known == at else now)
-        self._unread = found
-        for (topic, number), (at, since) in found.items():
+                previous_at, since = self._unread.get(partition, (at, now))
+                unread[partition] = (at, since if previous_at == at else now)
+        self._unread = unread
+        for (topic, number), (at, since) in unread.items():
             if now - since > self._stall_s:
                 if at > (end := bounds[topic, number][1]):
                     raise ReadingError(

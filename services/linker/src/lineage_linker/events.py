@@ -102,7 +102,7 @@ def read_block_record(value: bytes) -> BlockRecord:
 
 
 def prepare_block(
-    frame: BlockRecord, is_source: Callable[[str], bool], kept: RowLimit | None = None
+    record: BlockRecord, is_source: Callable[[str], bool], row_limit: RowLimit | None = None
 ) -> Prepared:
     """Decode, cut and pack a block.
 
@@ -111,18 +111,18 @@ def prepare_block(
         Exception: what ``is_source`` raises, which is no fault of the block.
     """
     try:
-        from_outside = is_source_space(frame.header.in_space, is_source)
+        from_outside = is_source_space(record.header.in_space, is_source)
     except AddressError as error:
         unusable(error)
     try:
-        block = decode_csv(decompress_payload(frame.payload), frame.header)
-        associations: int | None = frame.header.associations
-        if kept is not None:
-            cut = cut_block(block, kept.space, kept.rows)
+        block = decode_csv(decompress_payload(record.payload), record.header)
+        associations: int | None = record.header.associations
+        if row_limit is not None:
+            cut = cut_block(block, row_limit.space, row_limit.rows)
             if cut is not block:
                 block, associations = cut, None
         packed = pack_for_store(block, lambda _: from_outside, associations)
-        value = pack_stored(stored_block(frame.header.app, frame.task, packed))
+        value = pack_stored(stored_block(record.header.app, record.task, packed))
         if len(value) > VALUE_BYTES_MAX:
             raise BlockError(f"{len(value)} bytes when packed", where="block")
     except Exception as error:
@@ -133,19 +133,19 @@ def prepare_block(
 def app_of(record: Incoming) -> str:
     """The application that an unusable record is about, as far as that can be told; else empty."""
     value = record.value or b""
-    found: object = None
+    app: object = None
     try:
         if len(value) <= VALUE_BYTES_MAX:
             frame = value.startswith(RECORD_BATCH_MAGIC)
             text = next(read_record_batches(io.BytesIO(value))).header if frame else value
             fields = from_json(text) if frame or value.startswith(_JSON) else None
-            found = fields.get("app") if isinstance(fields, dict) else None
+            app = fields.get("app") if isinstance(fields, dict) else None
     except MemoryError:
         raise
     except Exception:
-        found = None
-    if isinstance(found, str) and app_of_key(found.encode("utf-8", "replace")):
-        return found[:APP_MAX]
+        app = None
+    if isinstance(app, str) and app_of_key(app.encode("utf-8", "replace")):
+        return app[:APP_MAX]
     # What is no record of ours at all says nothing about an application, whatever its key.
     return app_of_key(record.key) if value.startswith((_JSON, RECORD_BATCH_MAGIC)) else ""
 

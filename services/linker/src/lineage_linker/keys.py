@@ -114,10 +114,10 @@ def parse_task(text: str) -> TaskId:
     Raises:
         AddressError: it did not.
     """
-    read = _TASK.fullmatch(text)
-    if read is None:
+    match = _TASK.fullmatch(text)
+    if match is None:
         raise AddressError(f"{text!r:.80} does not name a task (like 4#0.17)")
-    node, partition, attempt = read.groups()
+    node, partition, attempt = match.groups()
     return TaskId(node, int(partition), int(attempt))
 
 
@@ -128,8 +128,8 @@ def parse_block(name: bytes) -> BlockId:
     Raises:
         AddressError: it is none.
     """
-    read = _BLOCK.fullmatch(name.decode("utf-8", "replace"))
-    if read is None:
+    match = _BLOCK.fullmatch(name.decode("utf-8", "replace"))
+    if match is None:
         raise AddressError(f"{name!r:.80} does not name a block (like 4#0.17#2)")
-    node, *numbers = read.groups()
+    node, *numbers = match.groups()
     return BlockId(node, *map(int, numbers))

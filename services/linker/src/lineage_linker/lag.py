@@ -35,13 +35,13 @@ class Lag:
         ``bounds``: of the worker's partitions, where it had to begin, and the offset behind the last
         record.
         """
-        for known in self._next.keys() - bounds.keys():
-            del self._next[known]
+        for stale in self._next.keys() - bounds.keys():
+            del self._next[stale]
         for topic in topics:
-            behind = 0
+            lag = 0
             for place, (start, end) in bounds.items():
                 if place[0] == topic:
-                    behind += max(0, end - self._next.get(place, start))
+                    lag += max(0, end - self._next.get(place, start))
             emitted = self._emitted.get(topic, 0.0)
-            age = max(0.0, self._clock() - emitted) if behind and emitted else 0.0
-            self._metrics.lag(topic, behind, age)
+            age = max(0.0, self._clock() - emitted) if lag and emitted else 0.0
+            self._metrics.lag(topic, lag, age)

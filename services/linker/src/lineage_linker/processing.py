@@ -106,8 +106,8 @@ class Processor:
         self, generation: int, committed: Mapping[Partition, int | None]
     ) -> Mapping[Partition, int]:
         """Where the state stands in the partitions of a new assignment."""
-        found = partial(self._positions.locate, generation, committed)
-        return await self._patiently(partial(self._access.guarded, found))
+        work = partial(self._positions.locate, generation, committed)
+        return await self._patiently(partial(self._access.guarded, work))
 
     async def rewind(self) -> None:
         """Another process of Redis answers: what it does not have is done again.
@@ -124,8 +124,8 @@ class Processor:
             StateLostError: it is not.
             StateUnavailableError: Redis can't be asked now.
         """
-        standing = await self.ask(partial(self._access.guarded, self._positions.check))
-        self._metrics.state_behind.set(standing.behind)
+        state = await self.ask(partial(self._access.guarded, self._positions.check))
+        self._metrics.state_behind.set(state.behind)
 
     async def acked(self, records: Sequence[Incoming]) -> None:
         """Kafka is told that records are done."""
@@ -135,9 +135,9 @@ class Processor:
         """Which process of Redis answers."""
         return await self._patiently(self._access.run)
 
-    async def ask(self, question: Callable[[], T]) -> T:
+    async def ask(self, work: Callable[[], T]) -> T:
         """Have something done in the thread that uses Redis."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, question)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
         """No more batches; one that is under way is not waited for."""
@@ -195,11 +195,11 @@ class Processor:
         await self._send_all(batch, [record for record in batch.outgoing if record.after])
 
     async def _send_all(self, batch: Batch, records: Sequence[Outgoing]) -> None:
-        left = list(records)
+        unsent = list(records)
 
         async def attempt() -> None:
-            nonlocal left
-            left, problem = await self._send_some(batch, left)
+            nonlocal unsent
+            unsent, problem = await self._send_some(batch, unsent)
             if problem is not None:
                 raise problem
 
@@ -210,22 +210,22 @@ class Processor:
     ) -> tuple[list[Outgoing], BrokerUnavailableError | None]:
         """Send records; those that have to be sent (again), and why."""
         answers = await _answers([await _begun(self._sender.send(record)) for record in records])
-        left: list[Outgoing] = []
+        unsent: list[Outgoing] = []
         problem: BrokerUnavailableError | None = None
         for record, answer in zip(records, answers, strict=True):
             match answer:
                 case BrokerUnavailableError():
-                    left.append(record)
+                    unsent.append(record)
                     problem = answer
                 case RefusedError() if record.source is not None:
-                    left += batch.refused(record.source)
+                    unsent += batch.refused(record.source)
                 case BaseException():
                     raise answer
                 case _:
                     self._metrics.sent(1, len(record.value))
-        if left and problem is None:
+        if unsent and problem is None:
             problem = BrokerUnavailableError("a record was refused: its dead letter is to be sent")
-        return left, problem
+        return unsent, problem
 
 
 async def _begun(sending: Awaitable[Awaitable[object]]) -> Awaitable[object] | Exception:
@@ -235,7 +235,7 @@ async def _begun(sending: Awaitable[Awaitable[object]]) -> Awaitable[object] | E
         return error
 
 
-async def _answers(begun: Sequence[Awaitable[object] | Exception]) -> list[object]:
-    waiting = [one for one in begun if not isinstance(one, Exception)]
+async def _answers(sends: Sequence[Awaitable[object] | Exception]) -> list[object]:
+    waiting = [one for one in sends if not isinstance(one, Exception)]
     answers = iter(await asyncio.gather(*waiting, return_exceptions=True))
-    return [one if isinstance(one, Exception) else next(answers) for one in begun]
+    return [one if isinstance(one, Exception) else next(answers) for one in sends]

@@ -23,6 +23,7 @@ from redis.exceptions import (
 
 from lineage_linker.errors import StateUnavailableError
 from lineage_linker.keys import PREFIX
+from lineage_service.redis_settings import eviction_problem, redis_problem
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -34,31 +35,6 @@ _AWAY = (
 _PASSING = re.compile(
     r"(?i)\b(OOM|MISCONF|LOADING|BUSY|READONLY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS|NOAUTH"
     r"|WRONGPASS|NOPERM)\b"
-)
-PROBLEM_MAX = 200
-NO_EVICTION = "noeviction"
-_EVICTS = (
-    "it drops keys when it is full (maxmemory-policy {policy}), and lineage with them: set maxmemory-policy "
-    "to noeviction, in its configuration and by redis-cli config set"
-)
-_ADVICE = (
-    (
-        re.compile(r"(?i)certificate.verify.failed"),
-        "its certificate is not trusted: LINEAGE_REDIS_CA_FILE must name the authority that issued "
-        "it, and LINEAGE_REDIS a host that it is made out to",
-    ),
-    (
-        re.compile(r"(?i)WRONGPASS|NOAUTH|AuthenticationError|username-password"),
-        "it refuses the login: check LINEAGE_REDIS_USERNAME and LINEAGE_REDIS_PASSWORD_FILE",
-    ),
-    (
-        re.compile(r"(?i)NOPERM|NoPermissionError"),
-        "its ACL user lacks a right: docs/guide/security.md has the line to give it",
-    ),
-    (
-        re.compile(r"(?i)closed by server|reset by peer|wrong.version.number"),
-        "where it speaks TLS, and only there, LINEAGE_REDIS begins with rediss://",
-    ),
 )
 _FENCE = f"{PREFIX}fence"
 _FENCE_S = 3600
@@ -83,14 +59,7 @@ def unavailable_or_broken() -> Iterator[None]:
 
 
 def _unavailable(text: str) -> StateUnavailableError:
-    """What Redis said, and what to do about it where that can be told."""
-    advice = [f" ({advice})" for sign, advice in _ADVICE if sign.search(text)]
-    return StateUnavailableError("".join([_short(text), *advice[:1]]))
-
-
-def _short(text: str) -> str:
-    """Without the values of a command that failed."""
-    return text if len(text) <= PROBLEM_MAX else f"{text[:60]} ... {text[-100:]}"
+    return StateUnavailableError(redis_problem(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +86,7 @@ class RedisAccess:
 
     def __init__(self, redis: Redis) -> None:
         self.redis = redis
-        self._told = ""
+        self._logged_run_id = ""
 
     def run(self) -> RedisRun:
         """Which process answers.
@@ -130,22 +99,22 @@ class RedisAccess:
             pipe.info("persistence")
             pipe.info("memory")
             server, persistence, memory = cast("list[dict[str, Any]]", pipe.execute())
-        policy = memory.get("maxmemory_policy", NO_EVICTION)
-        if policy != NO_EVICTION:
+        problem = eviction_problem(memory)
+        if problem:
             # A key that is gone while others stay is noticed by nobody.
-            raise StateUnavailableError(_EVICTS.format(policy=policy))
+            raise StateUnavailableError(problem)
         numbers = re.findall(r"\d+", str(server["redis_version"]))
-        found = RedisRun(
+        run = RedisRun(
             str(server["run_id"]),
             tuple(map(int, numbers)),
             bool(persistence.get("aof_enabled")),
         )
-        if found.run_id != self._told:
-            self._told = found.run_id
-            log.info("redis", version=server["redis_version"], append_only=found.keeps)
-            if not found.keeps:
+        if run.run_id != self._logged_run_id:
+            self._logged_run_id = run.run_id
+            log.info("redis", version=server["redis_version"], append_only=run.keeps)
+            if not run.keeps:
                 log.warning("redis_keeps_nothing", advice="set appendonly yes: its state is lost")
-        return found
+        return run
 
     def to_disk(self) -> None:
         """Return when all that Redis was told so far is on its disk."""

@@ -145,8 +145,8 @@ class RedisState:
     def use_of(self, node: str) -> Use | None:
         # Asked again for one that is not known: another process may just register it.
         if node not in self._nodes:
-            found = self._hgetall(self._keys.nodes)
-            self._nodes = {name.decode(): Use(use.decode()) for name, use in found.items()}
+            uses = self._hgetall(self._keys.nodes)
+            self._nodes = {name.decode(): Use(use.decode()) for name, use in uses.items()}
         return self._nodes.get(node)
 
     def register(self, node: str, use: Use) -> None:
@@ -194,8 +194,8 @@ class RedisState:
         self._committed[task] = _promise(promise)
 
     def held_of(self, task: TaskId) -> Sequence[bytes]:
-        found = self._held.pop(task, None)
-        return list((self._hgetall(self._keys.held(task)) if found is None else found).values())
+        held = self._held.pop(task, None)
+        return list((self._hgetall(self._keys.held(task)) if held is None else held).values())
 
     def end(self, totals: Totals) -> None:
         with self._pipeline() as pipe:
@@ -208,13 +208,13 @@ class RedisState:
     def is_claimed(self, space: str) -> bool:
         if not claimable(space):
             return False
-        known = self._claimed.pop(space, None)
-        if known is None:
-            known = bool(self._redis.sismember(self._keys.claims, space))
-        if known:
+        claimed = self._claimed.pop(space, None)
+        if claimed is None:
+            claimed = bool(self._redis.sismember(self._keys.claims, space))
+        if claimed:
             # A claim is for ever; that there is none is only true right now.
             self._claimed[space] = True
-        return known
+        return claimed
 
     def claim(self, space: str) -> None:
         with self._pipeline() as pipe:
@@ -252,17 +252,17 @@ class RedisState:
         self._waited[entry.block_id] = _Waited(task, waiting, entry)
 
     def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
-        found = self._waiting.pop(task, None)
-        if found is None:
-            found = self._hgetall(self._keys.waiting(task))
-        return list(self._entries(task, found))
+        waiting = self._waiting.pop(task, None)
+        if waiting is None:
+            waiting = self._hgetall(self._keys.waiting(task))
+        return list(self._entries(task, waiting))
 
     def waiting_into(self, space: str) -> Sequence[JoinEntry]:
-        found = self._into.pop(space, None)
-        if found is None:
-            found = self._hgetall(self._keys.waiting_into(space))
+        waiting = self._into.pop(space, None)
+        if waiting is None:
+            waiting = self._hgetall(self._keys.waiting_into(space))
         tasks: dict[bytes, list[bytes]] = {}
-        for block, name in found.items():
+        for block, name in waiting.items():
             if parse_block(block) not in self._shown:
                 tasks.setdefault(name, []).append(block)
         entries: list[JoinEntry] = []
@@ -270,13 +270,13 @@ class RedisState:
             task = parse_task(name.decode())
             packed = self._hmget(self._keys.waiting(task), blocks)
             # None: it has become visible since.
-            there = {block: one for block, one in zip(blocks, packed, strict=True) if one}
-            entries += self._entries(task, there)
+            present = {block: value for block, value in zip(blocks, packed, strict=True) if value}
+            entries += self._entries(task, present)
         return entries
 
-    def _entries(self, task: TaskId, found: Mapping[bytes, bytes]) -> Iterator[JoinEntry]:
+    def _entries(self, task: TaskId, values: Mapping[bytes, bytes]) -> Iterator[JoinEntry]:
         """Entries of blocks that wait; not of those whose columns have expired meanwhile."""
-        for name, packed in found.items():
+        for name, packed in values.items():
             block = parse_block(name)
             if block not in self._waited:
                 waiting = unpack_waiting(packed)
@@ -295,28 +295,28 @@ class RedisState:
         sides = self._sides_of(block, places, list(map(read_mark, marks)))
         if None in sides:
             return None
-        whole = cast("list[Side]", sides)
-        inputs = whole.pop() if waiting.inputs is not None else None
-        outputs = dict(zip(waiting.outputs, whole, strict=True))
+        complete_sides = cast("list[Side]", sides)
+        inputs = complete_sides.pop() if waiting.inputs is not None else None
+        outputs = dict(zip(waiting.outputs, complete_sides, strict=True))
         return JoinEntry(block, waiting.in_space, inputs, outputs)
 
     def _sides_of(
         self, block: BlockId, places: Sequence[Place], marks: Sequence[Mark]
     ) -> list[Side | None]:
         """A block's sides in several spaces; None where the columns are not there."""
-        found = [
+        sides = [
             mark.side or self._cache.get(self._app, *place, block)
             for place, mark in zip(places, marks, strict=True)
         ]
-        missing = [at for at, side in enumerate(found) if side is None]
-        if missing:
+        missing_indexes = [at for at, side in enumerate(sides) if side is None]
+        if missing_indexes:
             with self._pipeline() as pipe:
-                for at in missing:
+                for at in missing_indexes:
                     pipe.hget(self._keys.columns(*places[at]), str(block))
                 columns = pipe.execute()
-            for at, one in zip(missing, columns, strict=True):
-                found[at] = None if one is None else marks[at].with_columns(one)
-        return found
+            for at, column in zip(missing_indexes, columns, strict=True):
+                sides[at] = None if column is None else marks[at].with_columns(column)
+        return sides
 
     # -- visible blocks ----------------------------------------------------------------------
 
@@ -354,8 +354,10 @@ class RedisState:
             # Said outright: should the block come again when nobody remembers the source any more,
             # it would be counted, and of several counts the smallest is true.
             self.set_unmatched(entry.block_id, 0)
-        found = replies[len(replies) - len(reads) :]
-        self._ahead = {place: _marks(one) for place, one in zip(reads, found, strict=True)}
+        mark_replies = replies[len(replies) - len(reads) :]
+        self._ahead = {
+            place: _marks(reply) for place, reply in zip(reads, mark_replies, strict=True)
+        }
         self._look_ahead(entry)
         self._shown[entry.block_id] = _Shown(
             waited.task,
@@ -405,33 +407,33 @@ class RedisState:
 
     def _look_ahead(self, entry: JoinEntry) -> None:
         """Read columns and counts that the join is about to ask for, in one go."""
-        wanted: list[tuple[Place, BlockId]] = []
+        places_and_blocks: list[tuple[Place, BlockId]] = []
         consumers: list[BlockId] = []
         runs = 0
         for place, marks in self._ahead.items():
             role, space = place
-            mine = entry.inputs if role == OUT else entry.outputs[space]
-            assert mine is not None
-            for block, mark in _within(marks, mine.low, mine.high):
+            own_side = entry.inputs if role == OUT else entry.outputs[space]
+            assert own_side is not None
+            for block, mark in _within(marks, own_side.low, own_side.high):
                 if role == IN and not self._matched.get(block, False):
                     consumers.append(block)
                 if not mark.is_all and self._cache.get(self._app, role, space, block) is None:
                     runs += mark.runs
                     if runs <= RUNS_AHEAD:
-                        wanted.append((place, block))
-        if len(wanted) + len(consumers) <= 1:
+                        places_and_blocks.append((place, block))
+        if len(places_and_blocks) + len(consumers) <= 1:
             return
         with self._pipeline() as pipe:
-            for (role, space), block in wanted:
+            for (role, space), block in places_and_blocks:
                 pipe.hget(self._keys.columns(role, space), str(block))
             for block in consumers:
                 pipe.sismember(self._keys.matched, str(block))
             replies = pipe.execute()
-        for (place, block), columns in zip(wanted, replies, strict=False):
+        for (place, block), columns in zip(places_and_blocks, replies, strict=False):
             if columns is not None:
                 side = self._ahead[place][block].with_columns(columns)
                 self._cache.put(self._app, *place, block, side)
-        for block, matched in zip(consumers, replies[len(wanted) :], strict=True):
+        for block, matched in zip(consumers, replies[len(places_and_blocks) :], strict=True):
             self._matched[block] = bool(matched)
 
     def _sides(self, place: Place, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
@@ -451,28 +453,28 @@ class RedisState:
     def _with_columns(
         self, place: Place, marks: Sequence[tuple[BlockId, Mark]]
     ) -> Iterator[tuple[BlockId, Side]]:
-        found: dict[BlockId, Side] = {}
-        missing: list[tuple[BlockId, Mark]] = []
+        sides: dict[BlockId, Side] = {}
+        without_columns: list[tuple[BlockId, Mark]] = []
         for block, mark in marks:
             side = mark.side or self._cache.get(self._app, *place, block)
             if side is None:
-                missing.append((block, mark))
+                without_columns.append((block, mark))
             else:
-                found[block] = side
-        if missing:
-            names = [str(block) for block, _ in missing]
+                sides[block] = side
+        if without_columns:
+            names = [str(block) for block, _ in without_columns]
             columns = self._hmget(self._keys.columns(*place), names)
-            for (block, mark), one in zip(missing, columns, strict=True):
+            for (block, mark), column in zip(without_columns, columns, strict=True):
                 # None: its writer was stopped between the two. It adds the block again, and reads
                 # this side then.
-                if one is None:
+                if column is None:
                     self._drop_mark(place, block)
                 else:
-                    found[block] = mark.with_columns(one)
-                    self._cache.put(self._app, *place, block, found[block])
+                    sides[block] = mark.with_columns(column)
+                    self._cache.put(self._app, *place, block, sides[block])
         for block, _ in marks:
-            if block in found:
-                yield block, found[block]
+            if block in sides:
+                yield block, sides[block]
 
     def _drop_mark(self, place: Place, block: BlockId) -> None:
         keys = self._keys.visible, self._keys.columns(*place), self._keys.marks(*place)
@@ -491,7 +493,7 @@ class RedisState:
                 self._touch(pipe, self._keys.matched)
             for shown in _parts(list(self._shown.items())):
                 words = chain.from_iterable(
-                    (str(block), task_name(one.task)) for block, one in shown
+                    (str(block), task_name(waited.task)) for block, waited in shown
                 )
                 pipe.eval(_FINISH, 2, self._keys.visible, self._keys.finished, *words)
                 self._touch(pipe, self._keys.visible)
@@ -517,12 +519,12 @@ class RedisState:
         return matched + [block for block in self._shown if block not in self._counts]
 
     def _done_waiting(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for block, one in self._shown.items():
-            keys = [self._keys.waiting(one.task), self._keys.held(one.task)]
-            for key in (*keys, *map(self._keys.waiting_into, one.claimable)):
-                found.setdefault(key, []).append(str(block))
-        return found
+        fields_by_key: dict[str, list[str]] = {}
+        for block, waited in self._shown.items():
+            keys = [self._keys.waiting(waited.task), self._keys.held(waited.task)]
+            for key in (*keys, *map(self._keys.waiting_into, waited.claimable)):
+                fields_by_key.setdefault(key, []).append(str(block))
+        return fields_by_key
 
     def _is_complete(self, totals: Totals) -> bool:
         """Whether every block of every task that was announced is linked to all its producers."""
@@ -575,18 +577,18 @@ class RedisState:
         return cast("bytes | None", self._redis.hget(key, name))
 
     def _hmget(self, key: str, names: Sequence[str | bytes]) -> list[bytes | None]:
-        found: list[bytes | None] = []
+        values: list[bytes | None] = []
         for part in _parts(names):
-            found += cast("list[bytes | None]", self._redis.hmget(key, list(part)))
-        return found
+            values += cast("list[bytes | None]", self._redis.hmget(key, list(part)))
+        return values
 
 
 def _promise(text: bytes | None) -> Promise | None:
     return None if text is None else Promise(*json.loads(text))
 
 
-def _marks(found: Mapping[bytes, bytes]) -> Marks:
-    return {parse_block(block): read_mark(packed) for block, packed in found.items()}
+def _marks(values: Mapping[bytes, bytes]) -> Marks:
+    return {parse_block(block): read_mark(packed) for block, packed in values.items()}
 
 
 def _within(marks: Marks, first: int, last: int) -> Iterable[tuple[BlockId, Mark]]:

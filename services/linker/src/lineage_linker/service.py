@@ -163,12 +163,12 @@ class Service:
         await app.start()
         self._health.well(KAFKA)
         waiting = asyncio.create_task(app.wait_until_stopped())
-        done, _ = await asyncio.wait([waiting, *chores], return_when=asyncio.FIRST_COMPLETED)
+        finished, _ = await asyncio.wait([waiting, *chores], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
-        for one in done:
+        for task in finished:
             # A chore is cancelled with the thread of a consumer that crashes: the app says why.
-            if not one.cancelled():
-                one.result()
+            if not task.cancelled():
+                task.result()
 
     async def _close(self, app: faust.App) -> None:
         try:
@@ -230,9 +230,9 @@ class Service:
 
     def _ask_redis(self) -> None:
         probe: Any = self._probe
-        asked = time.perf_counter()
+        started_at = time.perf_counter()
         self._metrics.state_entries.set(probe.dbsize())
-        self._metrics.state_answer_seconds.set(time.perf_counter() - asked)
+        self._metrics.state_answer_seconds.set(time.perf_counter() - started_at)
         memory = probe.info("memory")
         self._metrics.state_bytes.set(memory["used_memory"])
         # Absent where a provider's Redis hides it.
@@ -242,13 +242,13 @@ class Service:
 
     async def _problems(self) -> dict[str, str]:
         """What is wrong right now: what work found, and what a question finds."""
-        found = dict(self._health.problems)
-        for server, question in ((REDIS, self._redis_answers()), (KAFKA, self._kafka_answers())):
+        problems = dict(self._health.problems)
+        for server, answer in ((REDIS, self._redis_answers()), (KAFKA, self._kafka_answers())):
             try:
-                await asyncio.wait_for(question, 2 * PROBE_S)
+                await asyncio.wait_for(answer, 2 * PROBE_S)
             except Exception as error:
-                found.setdefault(server, str(error) or type(error).__name__)
-        return found
+                problems.setdefault(server, str(error) or type(error).__name__)
+        return problems
 
     async def _redis_answers(self) -> None:
         with unavailable_or_broken():
@@ -263,13 +263,13 @@ class Service:
         )
         try:
             await admin.start()
-            missing = set(self._settings.topics.all()) - set(await admin.list_topics())
+            missing_topics = set(self._settings.topics.all()) - set(await admin.list_topics())
         except (KafkaError, OSError) as error:
             problem = await bootstrap_problem(self._settings, error, PROBE_S)
             raise BrokerUnavailableError(problem) from error
         finally:
             with suppress(Exception):
                 await admin.close()
-        if missing:
-            names = ", ".join(sorted(missing))
+        if missing_topics:
+            names = ", ".join(sorted(missing_topics))
             raise BrokerUnavailableError(f"there is no topic {names} that it may see ({RIGHTS})")

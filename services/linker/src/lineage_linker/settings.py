@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from lineage_core.environment.setting_problems import setting_problems
-from lineage_kafka.settings import KafkaSettings
+from lineage_kafka.settings import KafkaSettings, settings_from_environment
 from lineage_linker.errors import LinkerSettingsError
 from lineage_service.redis_settings import RedisSettings, RedisSettingsError
 
@@ -99,7 +98,7 @@ def read_settings() -> LinkerSettings:
     Raises:
         LinkerSettingsError: one can't be used; no value is shown, for it may be a secret.
     """
-    settings = read_kafka_settings()
+    settings = read_topic_settings()
     if not settings.redis:
         raise LinkerSettingsError(
             "LINEAGE_REDIS is not set: give the address as redis://HOST:PORT/0"
@@ -107,16 +106,10 @@ def read_settings() -> LinkerSettings:
     return settings
 
 
-def read_kafka_settings() -> LinkerSettings:
+def read_topic_settings() -> LinkerSettings:
     """The same for what needs Kafka alone.
 
     Raises:
         LinkerSettingsError: as above.
     """
-    try:
-        settings = LinkerSettings()
-    except ValidationError as error:
-        raise LinkerSettingsError(setting_problems(error)) from None
-    if not settings.kafka:
-        raise LinkerSettingsError("LINEAGE_KAFKA is not set: give the address as HOST:PORT")
-    return settings
+    return settings_from_environment(LinkerSettings, LinkerSettingsError)

@@ -36,5 +36,5 @@ class SideCache:
             self.nbytes += side.nbytes + OVERHEAD
         self._sides[key] = side
         while self.nbytes > self._bytes_max:
-            _, gone = self._sides.popitem(last=False)
-            self.nbytes -= gone.nbytes + OVERHEAD
+            _, evicted = self._sides.popitem(last=False)
+            self.nbytes -= evicted.nbytes + OVERHEAD

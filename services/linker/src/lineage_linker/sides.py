@@ -87,12 +87,12 @@ class Mark:
         if flags & _ZSTD:
             # Three columns of full width, and the head of each: what says that it holds more is not unpacked.
             content = decompress(content, min(COLUMNS_MAX, 3 * (8 * self.runs + 32)))
-        first, rest = unpack_numbers(memoryview(content), self.runs, "first")
+        first, remaining = unpack_numbers(memoryview(content), self.runs, "first")
         last = first
         if not flags & _POINTS:
-            lengths, rest = unpack_numbers(rest, self.runs, "last")
+            lengths, remaining = unpack_numbers(remaining, self.runs, "last")
             last = first + lengths
-        rows, rest = unpack_numbers(rest, self.runs, "row")
+        rows, remaining = unpack_numbers(remaining, self.runs, "row")
         return Side(
             first,
             last,
@@ -200,7 +200,7 @@ def _read_head(text: bytes) -> _Head:
         raise BlockError(f"not JSON: {error}", where="waiting") from error
     match fields:
         case {"in": str(space), "out": list(out), "inputs": bool(inputs), "sizes": list(sizes)} if (
-            all(isinstance(one, str) for one in out)
+            all(isinstance(item, str) for item in out)
             and all(type(n) is int and n >= 0 for n in sizes)
         ):
             return _Head(space, out, inputs, sizes)

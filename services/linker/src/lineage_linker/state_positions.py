@@ -123,14 +123,14 @@ class StatePositions:
         Raises:
             StateLostError: it has not.
         """
-        stored, behind = self._stored(), 0
-        for partition, known in self._known.items():
+        stored, lost_records = self._stored(), 0
+        for partition, position in self._known.items():
             name = _name(partition)
             stands = int(stored.get(name, -1))
-            if stands < known.acked:
-                raise _lost(name, known.acked)
-            behind += max(0, int(stored.get(_BEHIND + name, 0)) - stands)
-        return Standing(stored.get(EPOCH, ""), behind)
+            if stands < position.acked:
+                raise _lost(name, position.acked)
+            lost_records += max(0, int(stored.get(_BEHIND + name, 0)) - stands)
+        return Standing(stored.get(EPOCH, ""), lost_records)
 
     def advance(self, records: Iterable[Incoming]) -> dict[Partition, int]:
         """The state has all that a batch brought about: where it stands now, for :meth:`confirm`.
@@ -168,8 +168,8 @@ class StatePositions:
         """
         self.check()
         stored = self._stored()
-        for partition, known in self._known.items():
-            known.done = min(known.done, int(stored.get(_name(partition), -1)))
+        for partition, position in self._known.items():
+            position.done = min(position.done, int(stored.get(_name(partition), -1)))
 
     def acked(self, records: Iterable[Incoming]) -> None:
         """Kafka is told that records are done: from now on the state must have them."""
@@ -188,8 +188,8 @@ class StatePositions:
         return ends
 
     def _stored(self) -> dict[str, str]:
-        found = cast("dict[bytes, bytes]", self._redis.hgetall(self._key))
-        return {name.decode(): value.decode() for name, value in found.items()}
+        fields = cast("dict[bytes, bytes]", self._redis.hgetall(self._key))
+        return {name.decode(): value.decode() for name, value in fields.items()}
 
 
 def _lost(name: str, acked: object) -> StateLostError:

@@ -20,7 +20,7 @@ from lineage_kafka.settings import KafkaSettings
 from lineage_kafka.topics import RECORD_BYTES_MAX
 from lineage_linker.errors import BrokerUnavailableError
 from lineage_linker.health import FIRST_PAUSE_S, LONGEST_PAUSE_S
-from lineage_linker.settings import read_kafka_settings
+from lineage_linker.settings import read_topic_settings
 from lineage_service.logs import set_up_logs
 
 EXIT_AWAY = 1
@@ -44,30 +44,31 @@ async def make_topics(settings: KafkaSettings, topics: Mapping[str, int], copies
     )
     try:
         await admin.start()
-        missing = set(topics) - set(await admin.list_topics())
+        missing_topics = set(topics) - set(await admin.list_topics())
         config = {"max.message.bytes": str(RECORD_BYTES_MAX)}
-        wanted = [
-            NewTopic(name, topics[name], copies, topic_configs=config) for name in sorted(missing)
+        new_topics = [
+            NewTopic(name, topics[name], copies, topic_configs=config)
+            for name in sorted(missing_topics)
         ]
-        answer = await admin.create_topics(wanted) if wanted else None
+        answer = await admin.create_topics(new_topics) if new_topics else None
     except (KafkaError, OSError) as error:
         problem = await bootstrap_problem(settings, error, ANSWER_S)
         raise BrokerUnavailableError(problem) from error
     finally:
         with suppress(Exception):
             await admin.close()
-    made = []
-    for name, code, said in () if answer is None else answer.topic_errors:
+    created = []
+    for name, code, detail in () if answer is None else answer.topic_errors:
         kind = for_code(code)
         # Another one made it meanwhile.
         if kind is TopicAlreadyExistsError:
             continue
         if code:
             raise BrokerUnavailableError(
-                f"topic {name} can't be made: {kafka_problem(kind(said or ''))}"
+                f"topic {name} can't be made: {kafka_problem(kind(detail or ''))}"
             )
-        made.append(name)
-    return made
+        created.append(name)
+    return created
 
 
 async def make_patiently(
@@ -112,16 +113,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="SECONDS",
         help="wait so long for Kafka to answer (default: do not wait)",
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     set_up_logs("info", ("aiokafka",))
     try:
-        settings = read_kafka_settings()
-        wanted = settings.topics.partitions(given.partitions)
-        made = asyncio.run(make_patiently(settings, wanted, given.replication, given.wait))
+        settings = read_topic_settings()
+        partitions = settings.topics.partitions(options.partitions)
+        created = asyncio.run(
+            make_patiently(settings, partitions, options.replication, options.wait)
+        )
     except LineageError as error:
         log.error("topics_failed", reason=str(error))
         return EXIT_AWAY if isinstance(error, BrokerUnavailableError) else EXIT_SETTINGS
-    log.info("topics_are_there", topics=sorted(wanted), made=made)
+    log.info("topics_are_there", topics=sorted(partitions), made=created)
     return 0
 
 

@@ -59,21 +59,21 @@ class KafkaSource:
         )
 
     async def fetch(self, partition: Partition, limit: int, wait_s: float) -> Sequence[Record]:
-        wanted = TopicPartition(*partition)
+        topic_partition = TopicPartition(*partition)
         try:
             found = await self.consumer.getmany(
-                wanted, timeout_ms=int(wait_s * 1000), max_records=limit
+                topic_partition, timeout_ms=int(wait_s * 1000), max_records=limit
             )
         except OffsetOutOfRangeError as error:
             raise OffsetGoneError(str(error)) from error
-        records: list[Any] = found.get(wanted, [])
+        records: list[Any] = found.get(topic_partition, [])
         return records
 
     async def bounds(self, partition: Partition) -> tuple[int, int]:
-        wanted = TopicPartition(*partition)
-        low = await self.consumer.beginning_offsets([wanted])
-        high = await self.consumer.end_offsets([wanted])
-        return low[wanted], high[wanted]
+        topic_partition = TopicPartition(*partition)
+        low = await self.consumer.beginning_offsets([topic_partition])
+        high = await self.consumer.end_offsets([topic_partition])
+        return low[topic_partition], high[topic_partition]
 
     def seek(self, partition: Partition, offset: int) -> None:
         # A partition that is not ours any more: its task is about to be told.
@@ -123,9 +123,9 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         watch = asyncio.ensure_future(self._watch())
         try:
             await asyncio.wait({watch, self._failed}, return_when=asyncio.FIRST_COMPLETED)
-            for done in (watch, self._failed):
-                if done.done():
-                    done.result()
+            for task in (watch, self._failed):
+                if task.done():
+                    task.result()
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
@@ -138,9 +138,9 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._ended(self._running.values(), limit_s)
         finished = not self._running
         for ending in (self._commit(), self._consumer.stop(), self._letters.stop()):
-            left = max(0.5, deadline - time.monotonic())
+            remaining_s = max(0.5, deadline - time.monotonic())
             try:
-                await asyncio.wait_for(ending, left)
+                await asyncio.wait_for(ending, remaining_s)
             except (KafkaError, TimeoutError, OSError) as error:
                 self._log.warning("kafka_left_without_goodbye", reason=dead_letter_reason(error))
         if not self._failed.done():
@@ -204,34 +204,34 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         # Its own tasks fail silently where no partition is ours.
         self._consumer._coordinator.check_errors()
         await self._commit()
-        own = [writer for writer in self._running if writer.position is not None]
-        if not own and self._topic not in await self._consumer.topics():
+        positioned = [writer for writer in self._running if writer.position is not None]
+        if not positioned and self._topic not in await self._consumer.topics():
             problem = f"there is no topic {self._topic} that it may see ({RIGHTS})"
             self._health.fails("kafka", problem)
             return
-        if own:
+        if positioned:
             ends = await self._consumer.end_offsets(
-                [TopicPartition(*writer.partition) for writer in own]
+                [TopicPartition(*writer.partition) for writer in positioned]
             )
             now = time.time()
-            for writer in own:
+            for writer in positioned:
                 end = ends[TopicPartition(*writer.partition)]
-                behind = max(0, end - (writer.position or 0))
-                self._metrics.lag(writer.partition, behind, writer.lag_seconds(end, now))
+                lag_records = max(0, end - (writer.position or 0))
+                self._metrics.lag(writer.partition, lag_records, writer.lag_seconds(end, now))
         self._health.answers("kafka")
 
     async def _look_at_store(self) -> None:
         """A read that changes nothing; a store that can't be written says so by itself."""
-        asked = time.monotonic()
+        started_at = time.monotonic()
         try:
             await asyncio.wait_for(self._store.offset(Partition(self._topic, 0)), ANSWER_S)
         except (StoreError, TimeoutError, OSError) as error:
             self._health.fails("store_reads", dead_letter_reason(error))
         else:
             self._health.answers("store_reads")
-            self._metrics.store_answer_seconds.set(time.monotonic() - asked)
-            if asked - self._measured_at >= MEASURED_EVERY_S:
-                self._measured_at = asked
+            self._metrics.store_answer_seconds.set(time.monotonic() - started_at)
+            if started_at - self._measured_at >= MEASURED_EVERY_S:
+                self._measured_at = started_at
                 await self._measure_store()
                 await self._compare_positions()
 
@@ -266,7 +266,10 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
             return
         try:
             await self._consumer.commit(
-                {TopicPartition(*one): OffsetAndMetadata(at, "") for one, at in moved.items()}
+                {
+                    TopicPartition(*partition): OffsetAndMetadata(at, "")
+                    for partition, at in moved.items()
+                }
             )
         except KafkaError as error:
             self._log.debug("commit_failed", reason=dead_letter_reason(error))

@@ -24,15 +24,15 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = new_registry()
 
-        def counter(name: str, said: str, *labels: str) -> Counter:
-            return Counter(f"lineage_writer_{name}", said, labels, registry=self.registry)
+        def counter(name: str, help_text: str, *labels: str) -> Counter:
+            return Counter(f"lineage_writer_{name}", help_text, labels, registry=self.registry)
 
-        def histogram(name: str, said: str, buckets: Iterable[float]) -> Histogram:
+        def histogram(name: str, help_text: str, buckets: Iterable[float]) -> Histogram:
             full = f"lineage_writer_{name}"
-            return Histogram(full, said, buckets=list(buckets), registry=self.registry)
+            return Histogram(full, help_text, buckets=list(buckets), registry=self.registry)
 
-        def gauge(name: str, said: str, *labels: str) -> Gauge:
-            return Gauge(f"lineage_writer_{name}", said, labels, registry=self.registry)
+        def gauge(name: str, help_text: str, *labels: str) -> Gauge:
+            return Gauge(f"lineage_writer_{name}", help_text, labels, registry=self.registry)
 
         self.messages = counter("messages", "Records of Kafka that were stored")
         self.bytes = counter("bytes", "Bytes of their values")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from lineage_core.environment.setting_problems import setting_problems
-from lineage_kafka.settings import KafkaSettings
+from lineage_kafka.settings import KafkaSettings, settings_from_environment
 from lineage_kafka.topics import RECORD_BYTES_MAX
 from lineage_openlineage.errors import OpenLineageError
 from lineage_openlineage.sending import read_endpoint
@@ -64,12 +63,7 @@ def read_settings() -> WriterSettings:
     Raises:
         SettingsError: one is missing or can't be used.
     """
-    try:
-        settings = WriterSettings()
-    except ValidationError as error:
-        raise SettingsError(setting_problems(error)) from None
-    if not settings.kafka:
-        raise SettingsError("LINEAGE_KAFKA is not set: give Kafka's address as HOST:PORT")
+    settings = settings_from_environment(WriterSettings, SettingsError)
     if not settings.store:
         raise SettingsError("LINEAGE_STORE is not set: give Neo4j's as neo4j://HOST:PORT")
     if settings.openlineage_url:

@@ -63,14 +63,14 @@ class StopSign:
             StoppedError: the work is to stop.
         """
         task = asyncio.ensure_future(waiting)
-        told = asyncio.ensure_future(self._event.wait())
+        stop_wait = asyncio.ensure_future(self._event.wait())
         try:
-            await asyncio.wait({task, told}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, stop_wait}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            stop_wait.cancel()
             if not task.done():
                 task.cancel()
-            await asyncio.gather(task, told, return_exceptions=True)
+            await asyncio.gather(task, stop_wait, return_exceptions=True)
         if task.cancelled():
             raise StoppedError
         return task.result()

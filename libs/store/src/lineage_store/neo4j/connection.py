@@ -194,7 +194,7 @@ class Connection:
 
 
 def _explained(error: Exception, address: Address, verb: str) -> StoreError:
-    at, said = address.uri, " ".join(str(error).split())
+    at, text = address.uri, " ".join(str(error).split())
     tls = "without TLS (else give neo4j+s://)"
     if urlsplit(at).scheme.endswith((TLS, "+ssc")):
         tls = "with TLS and a certificate that is trusted (LINEAGE_NEO4J_CA_FILE)"
@@ -208,15 +208,15 @@ def _explained(error: Exception, address: Address, verb: str) -> StoreError:
             exceptions.ServiceUnavailable() | exceptions.SessionExpired() | OSError() | ValueError()
         ):
             return StoreUnavailableError(
-                f"can't reach Neo4j at {at} ({said}): see whether it runs (`lineage stack status`) "
+                f"can't reach Neo4j at {at} ({text}): see whether it runs (`lineage stack status`) "
                 f"{tls}, or name another store by --store or LINEAGE_STORE"
             )
         case exceptions.ClientError() if "Database.DatabaseNotFound" in str(error.code):
             return StoreError(f"Neo4j at {at} has no database {address.database!r}")
         case exceptions.Neo4jError() | exceptions.DriverError() if _may_pass(error):
-            return StoreUnavailableError(f"can't {verb} the lineage store {at} for now: {said}")
+            return StoreUnavailableError(f"can't {verb} the lineage store {at} for now: {text}")
         case _:
-            return StoreError(f"can't {verb} the lineage store {at}: {said}")
+            return StoreError(f"can't {verb} the lineage store {at}: {text}")
 
 
 def _may_pass(error: exceptions.Neo4jError | exceptions.DriverError) -> bool:

@@ -210,7 +210,7 @@ class Neo4jGraph:
 
     def _committed(self) -> Mapping[str, records.CommitCounts]:
         rows = self._connection.read(_COMMITTED, prefix=prefix(self._app), named=[NAMED])
-        return {node: records.CommitCounts(*found) for node, *found in rows}
+        return {node: records.CommitCounts(*counts) for node, *counts in rows}
 
     def links(self) -> Sequence[LinkRecord]:
         return records.link_records(self.messages("link"))
@@ -251,7 +251,9 @@ class Neo4jGraph:
         spaces = [parse_space(row[0]) for row in rows]
         return [
             str(space)
-            for space in sorted(spaces, key=lambda one: (one.partition, one.incarnation or 0))
+            for space in sorted(
+                spaces, key=lambda parsed: (parsed.partition, parsed.incarnation or 0)
+            )
             if space.kind is SpaceKind.PARTITION
         ]
 
@@ -277,8 +279,8 @@ class Neo4jGraph:
         return [Seal.from_text(*row) for row in rows]
 
     def sealed(self, spaces: Iterable[str]) -> Collection[str]:
-        asked = [key(self._app, space) for space in spaces]
-        return [one for part in in_parts(asked, SPACES_AT_ONCE) for one in self._sealed(part)]
+        space_keys = [key(self._app, space) for space in spaces]
+        return [one for part in in_parts(space_keys, SPACES_AT_ONCE) for one in self._sealed(part)]
 
     def _sealed(self, keys: Sequence[str]) -> Iterator[str]:
         for space, text, *sides in self._connection.read(_SEALED, app=self._app, spaces=keys):
@@ -313,18 +315,18 @@ class Neo4jGraph:
     def _refs_of(
         self, query: LiteralString, ranges: Sequence[PositionRange]
     ) -> list[list[BlockRef]]:
-        found: list[list[BlockRef]] = [[] for _ in ranges]
-        asked = [
+        refs_by_range: list[list[BlockRef]] = [[] for _ in ranges]
+        range_rows = [
             {"at": at, "space": space, "first": first - BIAS, "last": last - BIAS}
             for at, (space, first, last) in enumerate(ranges)
         ]
-        if asked:
-            rows = self._connection.read(query + _REF, app=self._app, ranges=asked)
+        if range_rows:
+            rows = self._connection.read(query + _REF, app=self._app, ranges=range_rows)
             for at, *columns in rows:
-                found[at].append(_ref(columns))
-        for refs in found:
+                refs_by_range[at].append(_ref(columns))
+        for refs in refs_by_range:
             refs.sort(key=lambda ref: ref.block_id)
-        return found
+        return refs_by_range
 
     def _about(self, node: str, *kinds: str) -> list[Message]:
         """Messages of some types that have something to say of a node's splits or files."""

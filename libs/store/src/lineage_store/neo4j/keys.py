@@ -31,7 +31,7 @@ def task_key(app: str, task: TaskId) -> str:
 def block_of(block_key: str) -> BlockId:
     """The block that an id names; inverse of :func:`key` with a block."""
     local = block_key.partition(SEPARATOR)[2]
-    rest, _, seq = local.rpartition("#")
-    node, _, attempt = rest.partition("#")
+    task, _, seq = local.rpartition("#")
+    node, _, attempt = task.partition("#")
     partition, _, incarnation = attempt.partition(".")
     return BlockId(node, int(partition), int(incarnation), int(seq))

@@ -61,7 +61,7 @@ class Loading:
         self._transaction = transaction
         self._now = now
         self._apps: dict[str, Row] = {}
-        self._frames: dict[str, Row] = {}
+        self._app_properties: dict[str, Row] = {}
         self._nodes: dict[str, Row] = {}
         self._registered: dict[str, Row] = {}
         self._sends_to: dict[tuple[str, str], Row] = {}
@@ -116,9 +116,13 @@ class Loading:
         self.application(app)
         match message:
             case Begin():
-                self._frame(app, {"name": message.name, "started_at": message.started_at})
+                self._set_app_properties(
+                    app, {"name": message.name, "started_at": message.started_at}
+                )
             case End():
-                self._frame(app, {"ended_at": message.ended_at, "status": message.status})
+                self._set_app_properties(
+                    app, {"ended_at": message.ended_at, "status": message.status}
+                )
             case Register():
                 row = self._node(app, message.node)
                 self._registered[row["id"]] = {"id": row["id"], "props": registered(message)}
@@ -129,7 +133,7 @@ class Loading:
                 self._commit(message)
             case _:
                 pass
-        self._keep(message)
+        self._collect_message(message)
 
     def block(self, block: StoredBlock) -> None:
         """Store a block; it is invisible until :class:`Links` named it, before or after this."""
@@ -154,8 +158,8 @@ class Loading:
             self._visible[block_key] = {"id": block_key}
         for block_id, positions in links.unmatched:
             block_key = self._block(links.app, block_id)
-            known = self._unmatched.get(block_key, {"positions": INTEGER_MAX})
-            fewest = min(positions, known["positions"])
+            collected = self._unmatched.get(block_key, {"positions": INTEGER_MAX})
+            fewest = min(positions, collected["positions"])
             self._unmatched[block_key] = {"id": block_key, "positions": fewest}
         for edge in links.edges:
             ends = self._block(links.app, edge.producer), self._block(links.app, edge.consumer)
@@ -179,7 +183,7 @@ class Loading:
     def flush(self) -> None:
         """Send all that was collected; further rows may follow, and another flush."""
         self._send(statements.APPLICATIONS, self._apps, now=self._now)
-        self._send(statements.FRAMES, self._frames, now=self._now)
+        self._send(statements.APPLICATION_PROPERTIES, self._app_properties, now=self._now)
         self._send(statements.HEARTBEATS, self._heartbeats, now=self._now)
         self._send(statements.EPOCHS, self._epochs)
         self._send(statements.TASKS, self._tasks)
@@ -205,17 +209,17 @@ class Loading:
                 rows.clear()
 
     def _send(self, statement: LiteralString, rows: Mapping[Any, Row], **values: Any) -> None:
-        for part in parts(rows[one] for one in sorted(rows)):
+        for part in parts(rows[row_key] for row_key in sorted(rows)):
             self._transaction.run(statement, rows=part, **values).consume()
 
     def _uncommitted(self) -> Mapping[str, Row]:
         """Tasks of visible blocks, among those collected, whose commit is not stored."""
-        shown = self._visible | self._filled
-        found: dict[str, Row] = {}
-        for part in parts({"id": one} for one in sorted(shown)):
+        block_rows = self._visible | self._filled
+        tasks: dict[str, Row] = {}
+        for part in parts({"id": block_key} for block_key in sorted(block_rows)):
             for (task,) in self._transaction.run(statements.UNCOMMITTED, rows=part):
-                found[task] = {"id": task}
-        return found
+                tasks[task] = {"id": task}
+        return tasks
 
     def _send_edges(self) -> None:
         """Create the edges that are not there: their ends are locked, so nobody else does.
@@ -226,19 +230,19 @@ class Loading:
             producers = {edge["producer"] for edge in part}
             consumers = {edge["consumer"] for edge in part}
             into = len(consumers) <= len(producers)
-            here, there = ("consumer", "producer") if into else ("producer", "consumer")
+            near_end, far_end = ("consumer", "producer") if into else ("producer", "consumer")
             groups: dict[str, Row] = {}
             for edge in part:
-                group = groups.setdefault(edge[here], {"id": edge[here], "edges": []})
+                group = groups.setdefault(edge[near_end], {"id": edge[near_end], "edges": []})
                 columns = {"pairs": edge["pairs"], "data": edge["data"]}
-                group["edges"].append({"id": edge[there]} | columns)
+                group["edges"].append({"id": edge[far_end]} | columns)
             statement = statements.EDGES_INTO if into else statements.EDGES_FROM
             self._transaction.run(statement, rows=list(groups.values())).consume()
 
     # -- collecting --------------------------------------------------------------------------
 
-    def _frame(self, app: str, properties: Row) -> None:
-        row = self._frames.setdefault(app, {"id": app_key(app), "props": {}})
+    def _set_app_properties(self, app: str, properties: Row) -> None:
+        row = self._app_properties.setdefault(app, {"id": app_key(app), "props": {}})
         row["props"] |= properties
 
     def _node(self, app: str, node: str) -> Row:
@@ -248,10 +252,10 @@ class Loading:
 
     def _task(self, app: str, task: TaskId) -> str:
         self.application(app)
-        own = task_key(app, task)
-        row = {"id": own, "app": app, "node": task.node, "partition": task.partition}
-        self._tasks.setdefault(own, row)
-        return own
+        row_key = task_key(app, task)
+        row = {"id": row_key, "app": app, "node": task.node, "partition": task.partition}
+        self._tasks.setdefault(row_key, row)
+        return row_key
 
     def _block(self, app: str, block_id: BlockId) -> str:
         self.application(app)
@@ -261,20 +265,20 @@ class Loading:
 
     def _seal(self, app: str, seal: Seal) -> None:
         space_key = key(app, seal.space)
-        known = self._seals.get(space_key)
-        if known is None or known["size"] <= seal.size:
+        collected = self._seals.get(space_key)
+        if collected is None or collected["size"] <= seal.size:
             row = {"space": seal.space, "size": seal.size, "seal": seal.to_text()}
             self._seals[space_key] = {"id": space_key, "app": app} | row
 
     def _commit(self, commit: Commit) -> None:
         task = TaskId(commit.node, commit.partition, commit.attempt)
-        own = self._task(commit.app, task)
-        row = self._commits.setdefault(own, {"id": own, "attempts": [], "digests": []})
+        row_key = self._task(commit.app, task)
+        row = self._commits.setdefault(row_key, {"id": row_key, "attempts": [], "digests": []})
         for column, value in (("attempts", commit.attempt), ("digests", digest_of(commit))):
             if value not in row[column]:
                 row[column].append(value)
 
-    def _keep(self, message: Message) -> None:
+    def _collect_message(self, message: Message) -> None:
         self._number += 1
         body = dump_message(message)
         properties: Row = {"app": message.app, "type": message.type, "number": self._number}
@@ -289,9 +293,9 @@ class Loading:
         if isinstance(message, Heartbeat):
             # Only the latest is of use; a notebook that is open for a week would leave thousands.
             row_key = key(message.app, "heartbeat")
-            known = self._heartbeats.get(row_key)
+            collected = self._heartbeats.get(row_key)
             properties |= {"beat": message.beat, "at": message.at}
-            if known is None or _beat(known["props"]) < _beat(properties):
+            if collected is None or _beat(collected["props"]) < _beat(properties):
                 row = {"id": row_key, "of": app_key(message.app), "props": properties}
                 self._heartbeats[row_key] = row
             return

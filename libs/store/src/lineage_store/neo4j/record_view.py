@@ -115,20 +115,20 @@ class RecordView:
         """
         had_some = bool(self._connection.read(_HAS_ANY, app=self._app))
         total = len(flows.flows) + flows.links
-        done = 0
+        stored = 0
         for rows in in_parts(_node_rows(flows), ROWS_AT_ONCE):
             self._write(_NODES, rows)
         for rows in in_parts(_link_rows(flows), ROWS_AT_ONCE):
             self._write(_SENDS_TO, rows)
-        told = {node.node: (node.name or node.op, node.description) for node in flows.nodes}
-        for some in in_parts(flows.flows, ROWS_AT_ONCE):
-            self._write(_FLOWS, [_flow_row(flow, told) for flow in some])
-            done += len(some)
-            yield Progress(done, total)
-        for hashes, links in _hashes(flows, every=had_some):
+        node_texts = {node.node: (node.name or node.op, node.description) for node in flows.nodes}
+        for flow_part in in_parts(flows.flows, ROWS_AT_ONCE):
+            self._write(_FLOWS, [_flow_row(flow, node_texts) for flow in flow_part])
+            stored += len(flow_part)
+            yield Progress(stored, total)
+        for hashes, links in _hashes(flows, with_ends=had_some):
             self._connection.run(_FOLLOWING, app=self._app, hashes=hashes, at_once=ROWS_AT_ONCE)
-            done += links
-            yield Progress(done, total)
+            stored += links
+            yield Progress(stored, total)
 
     def remove(self) -> int:
         """Remove the view, and say how many flows it had; it need not be there.
@@ -158,8 +158,8 @@ def _link_rows(flows: RecordFlows) -> Iterator[dict[str, Any]]:
         yield {"src": link.src, "dest": link.dest}
 
 
-def _flow_row(flow: RecordFlow, told: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    name, description = told.get(flow.node, ("", ""))
+def _flow_row(flow: RecordFlow, node_texts: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    name, description = node_texts.get(flow.node, ("", ""))
     return {
         "flowId": flow.flow_id,
         "nodeId": flow.node,
@@ -171,13 +171,13 @@ def _flow_row(flow: RecordFlow, told: Mapping[str, tuple[str, str]]) -> dict[str
     }
 
 
-def _hashes(flows: RecordFlows, *, every: bool) -> Iterator[tuple[list[str], int]]:
+def _hashes(flows: RecordFlows, *, with_ends: bool) -> Iterator[tuple[list[str], int]]:
     """Items where flows meet, some at a time, with how many links that makes.
 
     ``every``: also items at the ends, for flows that were there before may meet new ones there.
     """
     meeting = dict(flows.middles)
-    if every:
+    if with_ends:
         for flow in flows.flows:
             meeting.setdefault(flow.hash_in, 0)
             meeting.setdefault(flow.hash_out, 0)

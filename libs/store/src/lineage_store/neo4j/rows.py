@@ -72,9 +72,9 @@ def about(message: Message) -> list[str]:
         case Splits() | RecordSplits() | SinkFiles() | RecordFiles():
             return [message.node]
         case Commit():
-            known = [one for one in message.reads if one.exhausted or one.sums]
-            read = {one.space.rpartition("#")[0] for one in known}
-            return sorted((read | ({message.node} if message.newlines else set())) - {""})
+            reads = [part for part in message.reads if part.exhausted or part.sums]
+            nodes = {part.space.rpartition("#")[0] for part in reads}
+            return sorted((nodes | ({message.node} if message.newlines else set())) - {""})
         case _:
             return []
 

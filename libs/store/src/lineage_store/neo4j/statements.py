@@ -35,7 +35,7 @@ ON CREATE SET a.app = row.app, a.name = '', a.started_at = 0.0, a.status = 'runn
     a.seen_at = coalesce($now, timestamp() / 1000.0)
 """
 
-FRAMES: Final[LiteralString] = """
+APPLICATION_PROPERTIES: Final[LiteralString] = """
 UNWIND $rows AS row
 MATCH (a:Application {id: row.id})
 SET a.seen_at = CASE

@@ -144,8 +144,8 @@ class Neo4jStore:
             StoreError: the store can't be written.
         """
 
-        def transaction(opened: neo4j.ManagedTransaction) -> T:
-            loading = Loading(opened, self._clock())
+        def transaction(managed: neo4j.ManagedTransaction) -> T:
+            loading = Loading(managed, self._clock())
             result = work(loading)
             loading.flush()
             return result
@@ -174,30 +174,30 @@ class Neo4jStore:
         unmatched: Mapping[BlockId, int] | None = None,
         seals: Iterable[Seal] = (),
     ) -> None:
-        said = list(messages)
+        all_messages = list(messages)
         stored = []
         for block in blocks:
             block_id = block.block_id
-            own = TaskId(block_id.node, block_id.partition, block_id.attempt)
+            own_task = TaskId(block_id.node, block_id.partition, block_id.attempt)
             stored.append(
-                stored_block(app, (tasks or {}).get(block_id, own), pack_for_store(block))
+                stored_block(app, (tasks or {}).get(block_id, own_task), pack_for_store(block))
             )
         links = Links(
             app,
-            [one.block_id for one in stored],
+            [stored_one.block_id for stored_one in stored],
             list((unmatched or {}).items()),
             [packed_edge(edge) for edge in edges],
             list(seals),
         )
         ends = {end for edge in links.edges for end in (edge.producer, edge.consumer)}
-        unknown = sorted(ends - {one.block_id for one in stored})
+        unknown = sorted(ends - {stored_one.block_id for stored_one in stored})
 
         def work(loading: Loading) -> None:
             loading.application(app)
-            for message in said:
+            for message in all_messages:
                 loading.message(message)
-            for one in stored:
-                loading.block(one)
+            for stored_one in stored:
+                loading.block(stored_one)
             loading.links(links)
 
         self._check_known(app, unknown)
@@ -207,29 +207,29 @@ class Neo4jStore:
         if not blocks:
             return
         ids = {f"{prefix(app)}{block_id}": block_id for block_id in blocks}
-        known = {row[0] for row in self._connection.read(_BLOCK_KEYS, ids=list(ids))}
+        stored_keys = {row[0] for row in self._connection.read(_BLOCK_KEYS, ids=list(ids))}
         for block_key, block_id in ids.items():
-            if block_key not in known:
+            if block_key not in stored_keys:
                 raise KeyError(f"edge of block {block_id}, which is not in the store")
 
     def applications(self) -> Sequence[ApplicationRecord]:
-        found = []
+        records = []
         rows = self._connection.read(_APPLICATIONS, half=HALF, now=self._clock())
         for app, name, started_at, ended_at, status, silent_s, flows, high, low, recipes in rows:
-            gone = status == "running" and silent_s > ABANDONED_AFTER_S
-            found.append(
+            is_abandoned = status == "running" and silent_s > ABANDONED_AFTER_S
+            records.append(
                 ApplicationRecord(
                     app=app,
                     name=name,
                     started_at=started_at,
                     ended_at=ended_at,
-                    status="abandoned" if gone else status,
+                    status="abandoned" if is_abandoned else status,
                     flows=flows,
                     associations=high * HALF + low,
                     recipes=recipes,
                 )
             )
-        return sorted(found, key=lambda one: (one.started_at, one.app), reverse=True)
+        return sorted(records, key=lambda record: (record.started_at, record.app), reverse=True)
 
     def application_ids(self) -> Sequence[str]:
         rows = self._connection.read("MATCH (a:Application) RETURN a.app, a.started_at")

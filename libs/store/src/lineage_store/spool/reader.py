@@ -36,9 +36,9 @@ def age_s(folder: Path) -> float:
     0 where that can't be asked: the folder may only be read.
     """
     try:
-        with tempfile.TemporaryFile(dir=folder) as now:
+        with tempfile.TemporaryFile(dir=folder) as probe:
             return max(
-                0.0, os.fstat(now.fileno()).st_mtime - (folder / DRIVER_FILE).stat().st_mtime
+                0.0, os.fstat(probe.fileno()).st_mtime - (folder / DRIVER_FILE).stat().st_mtime
             )
     except OSError:
         return 0.0
@@ -76,9 +76,9 @@ def read_lines(stream: IO[bytes], offset: int) -> Iterator[Line]:
         if not text.endswith(b"\n"):
             if size <= MESSAGE_BYTES_MAX:
                 return
-            while rest := stream.readline(MESSAGE_BYTES_MAX):
-                size += len(rest)
-                if rest.endswith(b"\n"):
+            while more := stream.readline(MESSAGE_BYTES_MAX):
+                size += len(more)
+                if more.endswith(b"\n"):
                     break
             else:
                 return
@@ -107,10 +107,10 @@ def block_path(folder: Path, name: str) -> Path | None:
 def block_files(folder: Path) -> list[Path]:
     """All block files, in order of name."""
     try:
-        found = [path for path in (folder / BLOCKS_FOLDER).iterdir() if _is_block_file(path)]
+        paths = [path for path in (folder / BLOCKS_FOLDER).iterdir() if _is_block_file(path)]
     except FileNotFoundError:
         return []
-    return sorted(found)
+    return sorted(paths)
 
 
 def _is_block_file(path: Path) -> bool:
@@ -134,32 +134,32 @@ def record_batches_of(path: Path) -> Iterator[RecordBatch | Damage]:
 
 def first_header(path: Path) -> BlockHeader | None:
     """Header of a file's first frame; None when it has no whole one."""
-    for frame in record_batches_of(path):
-        if isinstance(frame, RecordBatch):
+    for batch in record_batches_of(path):
+        if isinstance(batch, RecordBatch):
             try:
-                return BlockHeader.from_json(frame.header)
+                return BlockHeader.from_json(batch.header)
             except ContractError:
                 return None
     return None
 
 
 def decode(
-    frame: RecordBatch,
+    batch: RecordBatch,
     app: str,
     is_source: Callable[[str], bool],
-    kept: RowLimit | None = None,
+    row_limit: RowLimit | None = None,
 ) -> PackedBlock | Damage:
     """Decode, cut and pack one frame's block; runs in a thread."""
     try:
-        header = BlockHeader.from_json(frame.header)
+        header = BlockHeader.from_json(batch.header)
         if header.app != app:
             raise BlockError(f"of application {header.app!r:.80}, not {app}", where="app")
-        block = decode_csv(decompress_payload(frame.payload), header)
+        block = decode_csv(decompress_payload(batch.payload), header)
         associations: int | None = header.associations
-        if kept is not None:
-            cut = cut_block(block, kept.space, kept.rows)
+        if row_limit is not None:
+            cut = cut_block(block, row_limit.space, row_limit.rows)
             if cut is not block:
                 block, associations = cut, None
         return pack_for_store(block, is_source, associations)
     except ContractError as error:
-        return Damage(f"frame at byte {frame.offset}: {error}")
+        return Damage(f"frame at byte {batch.offset}: {error}")

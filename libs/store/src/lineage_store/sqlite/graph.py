@@ -89,7 +89,7 @@ class SqliteGraph:
             NAMED,
             self._app_id,
         )
-        return {node: records.CommitCounts(*found) for node, *found in rows}
+        return {node: records.CommitCounts(*counts) for node, *counts in rows}
 
     def links(self) -> Sequence[LinkRecord]:
         return records.link_records(self.messages("link"))
@@ -152,7 +152,9 @@ class SqliteGraph:
         spaces = [parse_space(row[0]) for row in rows]
         return [
             str(space)
-            for space in sorted(spaces, key=lambda one: (one.partition, one.incarnation or 0))
+            for space in sorted(
+                spaces, key=lambda parsed: (parsed.partition, parsed.incarnation or 0)
+            )
             if space.kind is SpaceKind.PARTITION
         ]
 
@@ -191,29 +193,29 @@ class SqliteGraph:
         return [Seal.from_text(*row) for row in rows]
 
     def sealed(self, spaces: Iterable[str]) -> Collection[str]:
-        found = []
+        sealed_spaces = []
         for space in spaces:
             rows = self._all(
                 "SELECT id, seal FROM space WHERE app = ? AND text = ? AND seal <> ''",
                 self._app_id,
                 space,
             )
-            found += [
+            sealed_spaces += [
                 space
                 for row_id, text in rows
                 if is_intact(self._all, row_id, Seal.from_text(space, text))
             ]
-        return found
+        return sealed_spaces
 
     def counts(self) -> StoreCounts:
         """What the verdict needs to know of the store."""
         return count_store(self._all, self._app_id, self._clock())
 
     def _edges(self, block_id: BlockId, side: str) -> Iterator[EdgeBatch]:
-        other = "producer" if side == "consumer" else "consumer"
+        other_side = "producer" if side == "consumer" else "consumer"
         rows = self._all(
             "SELECT pairs, data, block.node, block.partition, block.attempt, block.seq "
-            f"FROM edge JOIN block ON block.id = edge.{other} WHERE edge.{side} = ?",
+            f"FROM edge JOIN block ON block.id = edge.{other_side} WHERE edge.{side} = ?",
             self._row_id(block_id),
         )
         for pairs, data, *key in rows:
@@ -226,13 +228,13 @@ class SqliteGraph:
                 yield EdgeBatch(producer, consumer, pairs, *unpack_edge(pairs, data))
 
     def _refs(self, where: str, *values: object) -> list[BlockRef]:
-        found = []
+        block_refs = []
         rows = self._all(f"SELECT {_REF_COLUMNS} FROM {where}", *values)
         for row_id, node, partition, attempt, seq, *columns in rows:
             block_id = BlockId(node, partition, attempt, seq)
             self._row_ids[block_id] = row_id
             in_space, low, high, count, associations, exact, reason, task, unmatched = columns
-            found.append(
+            block_refs.append(
                 BlockRef(
                     block_id=block_id,
                     in_space=in_space,
@@ -247,8 +249,8 @@ class SqliteGraph:
                     unmatched=unmatched,
                 )
             )
-        found.sort(key=lambda ref: ref.block_id)
-        return found
+        block_refs.sort(key=lambda ref: ref.block_id)
+        return block_refs
 
     def _row_id(self, block_id: BlockId) -> int | None:
         row_id = self._row_ids.get(block_id)

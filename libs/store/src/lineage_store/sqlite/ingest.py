@@ -184,24 +184,26 @@ class _Ingest:
     def _file(self, task: TaskId, commit: Commit | None, path: Path | None) -> Iterator[_Step]:
         yield _FileStart(task, commit, path)
         # Of a claimed task's file no sink's block is stored: nobody reads the space of a sink.
-        kept = None if commit is None else row_limit_of(commit)
+        row_limit = None if commit is None else row_limit_of(commit)
         size = -1 if path is None else _size(path)
         if path is not None and size >= 0:
-            for frame in spool.record_batches_of(path):
-                yield frame if isinstance(frame, Damage) else self._decoding(frame, kept)
+            for batch in spool.record_batches_of(path):
+                yield batch if isinstance(batch, Damage) else self._decoding(batch, row_limit)
         yield _FileStop(size)
 
-    def _decoding(self, frame: RecordBatch, kept: RowLimit | None) -> tuple[int, Future[_Outcome]]:
+    def _decoding(
+        self, batch: RecordBatch, row_limit: RowLimit | None
+    ) -> tuple[int, Future[_Outcome]]:
         is_source = self._loader.sources.__contains__
-        decoding = _submit(self._pool, spool.decode, frame, self._app, is_source, kept)
-        return frame.stop - frame.offset, decoding
+        decoding = _submit(self._pool, spool.decode, batch, self._app, is_source, row_limit)
+        return batch.stop - batch.offset, decoding
 
     def _claimed_files(self) -> Iterator[_Step] | None:
         """Files of tasks without a commit whose records some visible block read.
 
         None when there is no more to find. Reading one may claim others, also in the same file.
         """
-        found = []
+        claimed = []
         with self._store.transaction():
             for path in spool.block_files(self._folder):
                 header = None
@@ -210,10 +212,10 @@ class _Ingest:
                 if header is not None and header.app == self._app:
                     task = self._loader.claimant(path.name, _size(path), header)
                     if task is not None:
-                        found.append((task, path))
-        if not found:
+                        claimed.append((task, path))
+        if not claimed:
             return None
-        return (step for task, path in found for step in self._file(task, None, path))
+        return (step for task, path in claimed for step in self._file(task, None, path))
 
     # -- doing it ----------------------------------------------------------------------------
 
@@ -282,9 +284,9 @@ def _submit(
     try:
         return pool.submit(work, *arguments)
     except RuntimeError:
-        done: Future[_Outcome] = Future()
-        done.set_result(work(*arguments))
-        return done
+        future: Future[_Outcome] = Future()
+        future.set_result(work(*arguments))
+        return future
 
 
 def _ahead(steps: Iterator[_Step]) -> Generator[_Step, None, None]:

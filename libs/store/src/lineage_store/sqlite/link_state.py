@@ -85,8 +85,8 @@ class SqliteLinkState:
             if not is_read(self._rows, row_id):
                 yield None  # asked first: a space of many map tasks' outputs has many producers
                 continue
-            found = members_of(self._rows, row_id)
-            yield found if self._was_whole(space, found) else None
+            members = members_of(self._rows, row_id)
+            yield members if self._was_whole(space, members) else None
 
     def settled(self) -> None:
         """What was added is sealed: the last act in a transaction."""
@@ -106,8 +106,8 @@ class SqliteLinkState:
 
     def unmatched(self, block: BlockId) -> int:
         row_id = self._writer.block_row(block)
-        found = self._db.execute("SELECT unmatched FROM block WHERE id = ?", (row_id,)).fetchone()
-        return 0 if found is None else int(found[0])
+        row = self._db.execute("SELECT unmatched FROM block WHERE id = ?", (row_id,)).fetchone()
+        return 0 if row is None else int(row[0])
 
     def set_unmatched(self, block: BlockId, positions: int) -> None:
         row_id = self._writer.block_row(block)
@@ -124,13 +124,13 @@ class SqliteLinkState:
         self._committed.add(task)
 
     def is_claimed(self, space: str) -> bool:
-        found = self._claimed.get(space)
-        if found is None:
+        claimed = self._claimed.get(space)
+        if claimed is None:
             row = self._db.execute(
                 "SELECT claimed FROM space WHERE id = ?", (self._writer.space(space),)
             ).fetchone()
-            found = self._claimed[space] = bool(row[0])
-        return found
+            claimed = self._claimed[space] = bool(row[0])
+        return claimed
 
     def claim(self, space: str) -> None:
         self._db.execute("UPDATE space SET claimed = 1 WHERE id = ?", (self._writer.space(space),))
@@ -209,5 +209,5 @@ def _unpack(
     first = np.frombuffer(data, np.uint64, runs)
     last = first if single else np.frombuffer(data, np.uint64, runs, 8 * runs)
     row = np.frombuffer(data, np.uint32, runs, (8 if single else 16) * runs)
-    read = None if attempts is None else Region.from_text(attempts)
-    return Side(first, last, row, low + BIAS, high + BIAS, row_low, bool(once), read)
+    attempts_read = None if attempts is None else Region.from_text(attempts)
+    return Side(first, last, row, low + BIAS, high + BIAS, row_low, bool(once), attempts_read)

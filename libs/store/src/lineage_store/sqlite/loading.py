@@ -78,13 +78,13 @@ class Loader:
 
     def commit_of(self, task: TaskId) -> Commit | None:
         """The stored commit of a task; None when its message is not stored yet."""
-        found = self._db.execute(
+        row = self._db.execute(
             "SELECT body FROM message WHERE app = ? AND type = 'commit' "
             "AND json_extract(body, '$.node') = ? AND json_extract(body, '$.partition') = ? "
             "AND json_extract(body, '$.attempt') = ?",
             (self._writer.app_id, *task),
         ).fetchone()
-        message = None if found is None else parse_message(found[0])
+        message = None if row is None else parse_message(row[0])
         return message if isinstance(message, Commit) else None
 
     def claimant(self, file: str, size: int, header: BlockHeader) -> TaskId | None:
@@ -99,17 +99,19 @@ class Loader:
             task = row.task
         else:
             outs = {part.space for part in header.out}
-            mine = [one for one in claims if str(one) in outs or _is_named_after(file, one)]
-            if not mine:
+            own_claims = [
+                space for space in claims if str(space) in outs or _is_named_after(file, space)
+            ]
+            if not own_claims:
                 return None
-            task = TaskId(mine[0].name, mine[0].partition, attempt)
+            task = TaskId(own_claims[0].name, own_claims[0].partition, attempt)
         news = (size, frozenset(map(str, claims)))
         if self._claims_read.get(file) == news:
             return None
-        known = file not in self._claims_read and row is not None and row.file_bytes == size
+        is_unchanged = file not in self._claims_read and row is not None and row.file_bytes == size
         self._claims_read[file] = news
         # An earlier call read the file as it is: just a space without blocks can be news.
-        return None if known and all(map(self._has_blocks, news[1])) else task
+        return None if is_unchanged and all(map(self._has_blocks, news[1])) else task
 
     def _claims(self, attempt: int) -> list[Space]:
         rows = self._db.execute(
@@ -119,10 +121,10 @@ class Loader:
         return [parse_space(text) for (text,) in rows]
 
     def _has_blocks(self, space: str) -> bool:
-        found = self._db.execute(
+        row = self._db.execute(
             "SELECT 1 FROM section WHERE space = ? LIMIT 1", (self._writer.space(space),)
         )
-        return found.fetchone() is not None
+        return row.fetchone() is not None
 
     # -- events ------------------------------------------------------------------------------
 
@@ -152,8 +154,8 @@ class Loader:
             if claim is not None and not claim.committed and claim.id != row.id:
                 self._writer.adopt(claim, row)
         else:
-            known = self._rows.get(path.name) if path is not None else None
-            row = known or self._writer.claim(task, path.name if path is not None else "")
+            stored_row = self._rows.get(path.name) if path is not None else None
+            row = stored_row or self._writer.claim(task, path.name if path is not None else "")
         if row.committed:
             self._linker.commit(task)
         self._file = _OpenFile(row, path)
@@ -186,26 +188,26 @@ class Loader:
         self._file = None
         row = file.row
         received = max(row.received, len(file.received))
-        done = row.committed and received >= row.expected
+        is_complete = row.committed and received >= row.expected
         place = row.file or f"task {row.task.node}#{row.task.partition}.{row.task.attempt}"
-        if row.committed and not done:
+        if row.committed and not is_complete:
             reason = "the commit names no file" if file.path is None else "the file is missing"
             if size >= 0:
                 reason = "blocks are missing" if file.damage is None else file.damage.reason
             self._problem(place, f"{reason} ({received} of {row.expected} blocks)")
-        elif not done and file.damage is not None and not file.damage.truncated:
+        elif not is_complete and file.damage is not None and not file.damage.truncated:
             self._problem(place, file.damage.reason)
         else:
             self._writer.no_problem(place)
-        self._writer.finish(row.task, received=received, file_bytes=size, done=done)
+        self._writer.finish(row.task, received=received, file_bytes=size, done=is_complete)
         if row.committed:
             self._writer.mark_recomputed(row.task)
             self._report.tasks += 1
         if row.file:
             self._rows[row.file] = dataclasses.replace(
-                row, received=received, file_bytes=size, done=done
+                row, received=received, file_bytes=size, done=is_complete
             )
-        return file.path if done and size >= 0 else None
+        return file.path if is_complete and size >= 0 else None
 
     def recount_unmatched(self) -> None:
         """Bring counts and seals up to date: the last act in a transaction."""

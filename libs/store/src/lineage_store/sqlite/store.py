@@ -80,8 +80,8 @@ class SqliteStore:
                     touched.add(TaskId(message.node, message.partition, message.attempt))
             for block in blocks:
                 block_id = block.block_id
-                own = TaskId(block_id.node, block_id.partition, block_id.attempt)
-                task = (tasks or {}).get(block_id, own)
+                own_task = TaskId(block_id.node, block_id.partition, block_id.attempt)
+                task = (tasks or {}).get(block_id, own_task)
                 writer.visible_block(task, pack_for_store(block))
                 touched.add(task)
             writer.edges(edges)
@@ -102,22 +102,22 @@ class SqliteStore:
             "(SELECT count(*) FROM recipe WHERE recipe.app = application.id) "
             "FROM application ORDER BY started_at DESC, app DESC"
         )
-        found = []
+        records = []
         for app, name, started_at, ended_at, status, seen_at, flows, high, low, recipes in rows:
-            gone = status == "running" and self._clock() - seen_at > ABANDONED_AFTER_S
-            found.append(
+            is_abandoned = status == "running" and self._clock() - seen_at > ABANDONED_AFTER_S
+            records.append(
                 ApplicationRecord(
                     app=app,
                     name=name,
                     started_at=started_at,
                     ended_at=ended_at,
-                    status="abandoned" if gone else status,
+                    status="abandoned" if is_abandoned else status,
                     flows=flows,
                     associations=(high << 32) + low,
                     recipes=recipes,
                 )
             )
-        return found
+        return records
 
     def application_ids(self) -> Sequence[str]:
         rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
@@ -146,10 +146,10 @@ class SqliteStore:
         return self.graph(app).messages(*kinds)
 
     def graph(self, app: str) -> SqliteGraph:
-        found = self._query("SELECT id FROM application WHERE app = ?", app)
-        if not found:
+        rows = self._query("SELECT id FROM application WHERE app = ?", app)
+        if not rows:
             raise KeyError(f"there is no application {app} in {self.path}")
-        return SqliteGraph(self._db, self._lock, found[0][0], self._clock)
+        return SqliteGraph(self._db, self._lock, rows[0][0], self._clock)
 
     def counts(self, app: str) -> StoreCounts:
         return self.graph(app).counts()
@@ -213,10 +213,10 @@ class SqliteStore:
         """Give free pages back to the file system."""
         with self._lock:
             while self._db.execute("PRAGMA freelist_count").fetchone()[0]:
-                before = self._db.execute("PRAGMA page_count").fetchone()[0]
+                pages_before = self._db.execute("PRAGMA page_count").fetchone()[0]
                 # The pragma frees one page for each row that is fetched.
                 self._db.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
-                if self._db.execute("PRAGMA page_count").fetchone()[0] >= before:
+                if self._db.execute("PRAGMA page_count").fetchone()[0] >= pages_before:
                     break
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

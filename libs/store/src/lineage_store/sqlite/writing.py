@@ -65,8 +65,8 @@ class Writer:
         connection.execute(
             "INSERT OR IGNORE INTO application (app, seen_at) VALUES (?, ?)", (app, heard_at)
         )
-        found = connection.execute("SELECT id FROM application WHERE app = ?", (app,)).fetchone()
-        self.app_id: int = found[0]
+        row = connection.execute("SELECT id FROM application WHERE app = ?", (app,)).fetchone()
+        self.app_id: int = row[0]
 
     def message(self, message: Message) -> None:
         """Store a message, and what follows from it for the application and its tasks."""
@@ -87,20 +87,26 @@ class Writer:
                 pass
         body = dump_message(message)
         digest = hashlib.blake2b(body.encode(), digest_size=16).digest()
-        kept = packed_body(body) if isinstance(message, Recipe) else body
-        found = self._db.execute(
+        stored_body = packed_body(body) if isinstance(message, Recipe) else body
+        inserted = self._db.execute(
             "INSERT OR IGNORE INTO message (app, type, digest, body, keyed) VALUES (?, ?, ?, ?, ?)",
-            (self.app_id, message.type, digest, kept, 1 if message.type in FILE_MESSAGES else None),
+            (
+                self.app_id,
+                message.type,
+                digest,
+                stored_body,
+                1 if message.type in FILE_MESSAGES else None,
+            ),
         )
-        if message.type in FILE_MESSAGES and found.rowcount:
+        if message.type in FILE_MESSAGES and inserted.rowcount:
             self._db.executemany(
                 "INSERT OR IGNORE INTO file_use VALUES (?, ?)",
                 [(key, self.app_id) for key in keys_in(message, self._spellings)],
             )
-        if isinstance(message, Recipe) and found.rowcount:
+        if isinstance(message, Recipe) and inserted.rowcount:
             self._db.execute(
                 "INSERT OR REPLACE INTO recipe VALUES (?, ?, ?)",
-                (self.app_id, message.node, found.lastrowid),
+                (self.app_id, message.node, inserted.lastrowid),
             )
 
     def _begin(self, message: Begin) -> None:
@@ -113,16 +119,16 @@ class Writer:
 
     def _heartbeat(self, message: Heartbeat) -> bool:
         """Whether it is the latest."""
-        known = self._db.execute(
+        stored = self._db.execute(
             "SELECT id, coalesce(json_extract(body, '$.beat'), 0), json_extract(body, '$.at') "
             "FROM message WHERE app = ? AND type = 'heartbeat'",
             (self.app_id,),
         ).fetchall()
-        if any((beat, at) >= (message.beat, message.at) for _, beat, at in known):
+        if any((beat, at) >= (message.beat, message.at) for _, beat, at in stored):
             return False
         # Only the latest is of use; a notebook that is open for a week would leave thousands.
         self._db.executemany(
-            "DELETE FROM message WHERE id = ?", [(row_id,) for row_id, *_ in known]
+            "DELETE FROM message WHERE id = ?", [(row_id,) for row_id, *_ in stored]
         )
         self._db.execute(
             "UPDATE application SET seen_at = ? WHERE id = ?", (self._heard_at, self.app_id)
@@ -182,7 +188,7 @@ class Writer:
 
     def block(self, packed: PackedBlock, task_row: int | None = None) -> int | None:
         """Store a visible block; its row id, or None when it was there."""
-        found = self._db.execute(
+        inserted = self._db.execute(
             "INSERT OR IGNORE INTO block (app, node, partition, attempt, seq, task, in_space, "
             "in_low, in_high, count, associations, exact, reason) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -199,9 +205,9 @@ class Writer:
                 packed.reason,
             ),
         )
-        if found.rowcount == 0:
+        if inserted.rowcount == 0:
             return None
-        row_id = found.lastrowid
+        row_id = inserted.lastrowid
         self._db.execute("INSERT INTO block_columns VALUES (?, ?)", (row_id, packed.data))
         self._db.executemany(
             "INSERT INTO section VALUES (?, ?, ?, ?)",
@@ -254,12 +260,12 @@ class Writer:
 
     def block_row(self, block_id: BlockId) -> int | None:
         """Row id of a stored block."""
-        found = self._db.execute(
+        row = self._db.execute(
             "SELECT id FROM block WHERE app = ? AND node = ? AND partition = ? AND attempt = ? "
             "AND seq = ?",
             (self.app_id, *_key(block_id)),
         ).fetchone()
-        return None if found is None else int(found[0])
+        return None if row is None else int(row[0])
 
     def space(self, text: str) -> int:
         """Row id of a space, made when it is new."""
@@ -292,14 +298,14 @@ class Writer:
         same as another.
         """
         place = (self.app_id, task.node, task.partition)
-        known = dict(
+        digests_by_attempt = dict(
             self._db.execute(
                 "SELECT attempt, CASE WHEN committed THEN digest END FROM task "
                 "WHERE app = ? AND node = ? AND partition = ?",
                 place,
             ).fetchall()
         )
-        if len(known) < 2:
+        if len(digests_by_attempt) < 2:
             return
         merged: dict[int, _Merged] = {}
         rows = self._db.execute(
@@ -313,15 +319,17 @@ class Writer:
         for row_id, attempt, exact, reason, origin, target in rows:
             if merges_by_key([target]):
                 merged[row_id] = _Merged(attempt, bool(exact), reason, origin)
-        committed = {attempt: digest for attempt, digest in known.items() if digest is not None}
+        committed = {
+            attempt: digest for attempt, digest in digests_by_attempt.items() if digest is not None
+        }
         digests = set(committed.values())
-        there = {*committed, *(one.attempt for one in merged.values())}
-        unsure = len(there) > 1 and len(there) > len(committed) and digests != {NAMED}
-        for row_id, one in merged.items():
-            reason = UNCOMMITTED if unsure else ""
-            if may_differ(len(committed), digests, one.in_space):
+        attempts = {*committed, *(block.attempt for block in merged.values())}
+        is_uncertain = len(attempts) > 1 and len(attempts) > len(committed) and digests != {NAMED}
+        for row_id, block in merged.items():
+            reason = UNCOMMITTED if is_uncertain else ""
+            if may_differ(len(committed), digests, block.in_space):
                 reason = RECOMPUTED
-            if reason != one.reason and (one.exact or one.reason == UNCOMMITTED):
+            if reason != block.reason and (block.exact or block.reason == UNCOMMITTED):
                 self._db.execute(
                     "UPDATE block SET exact = ?, reason = ? WHERE id = ?",
                     (not reason, reason, row_id),
