@@ -32,3 +32,4 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version, values, mended = names["version"], names["values"], names["mended"]
     assert version.back(mended, np.s_[2]).cells["values"].positions().tolist() == [1]
     assert version.forward(values, mended, np.s_[2]).cells["mended.1"].count == 0
+    assert names["later"].back(mended, np.s_[2]).cells["values"].positions().tolist() == [1]

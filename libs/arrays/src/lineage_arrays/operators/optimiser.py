@@ -1,0 +1,203 @@
+"""Which strategies to keep: an integer programme over what they cost (section VII of the paper).
+
+Needs SciPy, whose HiGHS solves it: the extra ``optimiser`` of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnly
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+
+from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.operators.graph import Step
+from lineage_arrays.operators.strategies import Strategy
+
+EPSILON = 1e-4
+"""How much all disk and run time count beside the longest question: differences in time below that may be given up for less of them."""
+BETA = 1.0
+"""How much run time counts beside disk, each in shares of the most that a strategy takes."""
+
+MAGNITUDE = 1e3
+"""The solver stops a millionth away from the best: costs are made as large as to count beside that."""
+GAP = 1e-4
+"""How far, as a share, a choice may be from the best one: to prove the last of it takes seconds."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """What a strategy costs at one step.
+
+    ``disk_bytes`` and ``run_s``: more than without lineage. ``query_s``: of one question of the workload that meets the step.
+    """
+
+    strategy: Strategy
+    disk_bytes: int
+    run_s: float
+    query_s: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What lineage may cost; None: any amount."""
+
+    disk_bytes: int | None = None
+    run_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The strategies that were chosen, and what they cost together.
+
+    ``query_s``: the expected time of a question, over the workload.
+    """
+
+    strategies: ReadOnly[Step, tuple[Strategy, ...]]
+    disk_bytes: int
+    run_s: float
+    query_s: float
+
+
+def choose(
+    alternatives: ReadOnly[Step, Sequence[Alternative]],
+    workload: ReadOnly[Step, float],
+    limits: Limits = Limits(),  # immutable
+    pinned: ReadOnly[Step, Sequence[Strategy]] | None = None,
+) -> Choice:
+    """Choose strategies for each step, so that the workload's questions take the least time within limits.
+
+    A question uses the quickest strategy that its step has. Of choices that take the same time the one with least disk and run time wins.
+
+    Args:
+        alternatives: what each strategy costs at each step; one of them costs nothing to keep (a black box, functions).
+        workload: how often questions meet each step, relative to each other.
+        limits: what may be spent.
+        pinned: strategies that are kept whatever they cost; they count against the limits.
+
+    Raises:
+        ArrayLineageError: no choice is within the limits, a cost is no finite number from 0 up, or SciPy is missing.
+    """
+    _check(alternatives, workload, pinned or {})
+    entries = [
+        (step, one)
+        for step, of in alternatives.items()
+        for one in _worthwhile(step, of, pinned or {})
+    ]
+    chosen = _solve(entries, workload, limits, pinned or {})
+    strategies: dict[Step, tuple[Strategy, ...]] = {
+        step: tuple(one.strategy for at, one in chosen if at is step) for step in alternatives
+    }
+    return Choice(
+        strategies,
+        sum(one.disk_bytes for _, one in chosen),
+        sum(one.run_s for _, one in chosen),
+        sum(
+            workload.get(step, 0.0) * min(one.query_s for at, one in chosen if at is step)
+            for step in alternatives
+        ),
+    )
+
+
+def _check(
+    alternatives: ReadOnly[Step, Sequence[Alternative]],
+    workload: ReadOnly[Step, float],
+    pinned: ReadOnly[Step, Sequence[Strategy]],
+) -> None:
+    costs = [
+        cost
+        for of in alternatives.values()
+        for one in of
+        for cost in (one.disk_bytes, one.run_s, one.query_s)
+    ]
+    if not all(np.isfinite(cost) and cost >= 0 for cost in (*costs, *workload.values())):
+        raise ArrayLineageError("a cost or a frequency is no finite number from 0 up")
+    if not all(alternatives.values()):
+        raise ArrayLineageError("a step has no strategy to choose from")
+    for step, wanted in pinned.items():
+        known = {one.strategy for one in alternatives.get(step, ())}
+        if not set(wanted) <= known:
+            raise ArrayLineageError(f"{step.name}: what is pinned is not among its alternatives")
+
+
+def _worthwhile(
+    step: Step, alternatives: Sequence[Alternative], pinned: ReadOnly[Step, Sequence[Strategy]]
+) -> list[Alternative]:
+    """Without those that another one beats at everything: no choice needs them. Pinned ones stay."""
+    kept: list[Alternative] = []
+    order = sorted(alternatives, key=lambda one: (one.query_s, one.disk_bytes, one.run_s))
+    for one in order:
+        beaten = any(
+            better.query_s <= one.query_s
+            and better.disk_bytes <= one.disk_bytes
+            and better.run_s <= one.run_s
+            for better in kept
+        )
+        if not beaten or one.strategy in pinned.get(step, ()):
+            kept.append(one)
+    return kept
+
+
+def _solve(
+    entries: Sequence[tuple[Step, Alternative]],
+    workload: ReadOnly[Step, float],
+    limits: Limits,
+    pinned: ReadOnly[Step, Sequence[Strategy]],
+) -> list[tuple[Step, Alternative]]:
+    if find_spec("scipy") is None:
+        raise ArrayLineageError(
+            "the optimiser needs SciPy: install the extra `optimiser` of lineage-arrays"
+        )
+    from scipy import sparse
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    # A question of a step uses the quickest of those kept, so one beside the pinned ones is enough: which one is the variable.
+    pins = np.array([one.strategy in pinned.get(step, ()) for step, one in entries], np.bool_)
+    disk = np.array([one.disk_bytes for _, one in entries], np.float64)
+    run = np.array([one.run_s for _, one in entries], np.float64)
+    used = np.array([workload.get(step, 0.0) * one.query_s for step, one in entries])
+    shares = disk / (disk.max() or 1.0) + BETA * run / (run.max() or 1.0)
+    objective = used / (used.max() or 1.0) + EPSILON * np.where(pins, 0.0, shares) / len(entries)
+    steps = {step: row for row, step in enumerate(dict.fromkeys(step for step, _ in entries))}
+    each = sparse.csr_array(
+        (
+            np.ones(len(entries)),
+            ([steps[step] for step, _ in entries], np.arange(len(entries))),
+        )
+    )
+    constraints = [LinearConstraint(each, 1, 1)]
+    for costs, most in ((disk, limits.disk_bytes), (run, limits.run_s)):
+        if most is not None:
+            # In shares of the limit: bytes and seconds are of different sizes.
+            shares = np.where(pins, 0.0, costs) / (most or 1.0)
+            left = (most - float(costs[pins].sum())) / (most or 1.0)
+            constraints.append(LinearConstraint(shares[None, :], -np.inf, left))
+    solved = milp(
+        objective * MAGNITUDE,
+        integrality=np.ones(len(entries)),
+        bounds=Bounds(0, 1),
+        constraints=constraints,
+        options={"mip_rel_gap": GAP},
+    )
+    if solved.x is None:
+        raise ArrayLineageError(f"no choice of strategies is within the limits: {solved.message}")
+    chosen = [
+        entry
+        for entry, value, pin in zip(entries, solved.x, pins, strict=True)
+        if value > 0.5 or pin
+    ]
+    _check_limits(chosen, limits)
+    return chosen
+
+
+def _check_limits(chosen: Sequence[tuple[Step, Alternative]], limits: Limits) -> None:
+    """Solvers work within a tolerance: what they give is held against the limits themselves."""
+    disk, run = sum(one.disk_bytes for _, one in chosen), sum(one.run_s for _, one in chosen)
+    over_disk = limits.disk_bytes is not None and disk > limits.disk_bytes * (1 + 1e-6)
+    over_run = limits.run_s is not None and run > limits.run_s * (1 + 1e-6)
+    if over_disk or over_run:
+        raise ArrayLineageError(
+            f"the solver gave a choice beyond the limits: {disk} bytes, {run} s"
+        )
