@@ -92,13 +92,14 @@ def materialise(
         scratch = Path(tempfile.mkdtemp(prefix="lineage-materialise-", dir=scratch_folder()))
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         ready: list[tuple[NodeRecord, Recipe, Relations]] = []
-        for node, recipe in chosen:
+        for number, (node, recipe) in enumerate(chosen):
             try:
                 check_recipe_allowed(recipe, RowReader())
                 _check_ends(store.graph(app), node)
                 for source in recipe.reads():
                     _check_lines(source)
-                relations = Relations(spark, recipe, scratch / node.node)
+                # Not by the node's id, which its program chose, and which may be a path.
+                relations = Relations(spark, recipe, scratch / str(number))
                 _check_lines(relations.output)
                 ready.append((node, recipe, relations))
             except FramesError as problem:

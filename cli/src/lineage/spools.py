@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from lineage_core.environment.private_files import folder_named
 from lineage_store.url import rows_folder, spool_folder
 
 
@@ -16,9 +17,10 @@ def spool_of(url: str, spool: str = "") -> Path:
 
 
 def remove_spool(url: str, app: str) -> None:
-    """Remove what an application left in the spool, and the rows that it kept."""
-    for folder in (spool_of(url) / app, rows_of(url) / app):
-        if app and folder.is_dir():
+    """Remove what an application left in the spool, and the rows that it kept; its id may be any text."""
+    for root in (spool_of(url), rows_of(url)):
+        folder = folder_named(root, app)
+        if os.path.isdir(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -19,6 +19,7 @@ PRIVATE_NAME = ".lineage"
 PRIVATE_MODE = 0o700
 GROUP_MODE = 0o2770
 _SHARING = stat.S_ISGID | stat.S_IWGRP
+_QUOTED = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 _log = logging.getLogger("lineage.files")
 
 
@@ -46,6 +47,13 @@ def ensure_private_folder(folder: Path, *, ours: bool = False) -> Path:
     elif folder.parent.name == PRIVATE_NAME:
         ensure_private_folder(folder.parent)
     return folder
+
+
+def folder_named(root: Path, name: str) -> Path:
+    """The folder right below another that is called by a name, whatever that is: one that could lead elsewhere is quoted."""
+    if name in {"", ".", ".."}:
+        return root / (name.replace(".", "%2E") or "%")
+    return root / name.translate(_QUOTED)
 
 
 def private_opener(path: str, flags: int) -> int:

@@ -14,6 +14,7 @@ import threading
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from lineage_core.environment.private_files import folder_named
 from lineage_core.recipe.document import File, Source
 from lineage_emitter.errors import RowsNotStoredError
 from lineage_emitter.worker.row_files import FIRST_ROWS, RowFile, RowStorage
@@ -156,7 +157,7 @@ def keeping_of(session: Session, name: str, struct: StructType, partitions: int)
 
     check_storable(struct)
     bytes_max = (settings.rows_mb << 20) // max(partitions, 1)
-    return RowStorage(str(folder / session.app / name), struct, bytes_max)
+    return RowStorage(str(folder_named(folder, session.app) / name), struct, bytes_max)
 
 
 def keep_list(session: Session, frame: DataFrame, rows: Iterable[Any]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_core.contract.message import Commit, Message, dump_message
-from lineage_core.environment.private_files import ensure_private_folder
+from lineage_core.environment.private_files import ensure_private_folder, folder_named
 from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
 from lineage_emitter.dispatch.sending import Sender, locked, send_lines
@@ -39,7 +39,7 @@ class DriverKafka:
     """
 
     def __init__(self, settings: Settings, app: str) -> None:
-        self.folder = settings.spool_folder() / app
+        self.folder = folder_named(settings.spool_folder(), app)
         self.blocks_dir = self.folder / "blocks"
         self.target = target_of(settings)
         self.spooled_blocks = 0

@@ -13,6 +13,7 @@ from lineage_core.contract.message import Message, dump_message
 from lineage_core.environment.private_files import (
     create_private_folder,
     ensure_private_folder,
+    folder_named,
     private_opener,
 )
 
@@ -29,7 +30,7 @@ def claim(root: Path, app: str) -> str:
     for number in itertools.count(1):
         name = app if number == 1 else f"{app}-{number}"
         with contextlib.suppress(FileExistsError):
-            create_private_folder(root / name)
+            create_private_folder(folder_named(root, name))
             return name
     raise AssertionError("numbers never end")
 
@@ -40,7 +41,7 @@ class DriverSpool:
     target = None
 
     def __init__(self, root: Path, app: str) -> None:
-        self.folder = root / app
+        self.folder = folder_named(root, app)
         self.blocks_dir = self.folder / "blocks"
         self._lock = threading.Lock()
         self._file: IO[str] | None = None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from lineage_core.contract.message import Begin, EndStatus, Message, Unknown
+from lineage_core.environment.private_files import folder_named
 from lineage_emitter.dataframes.recorder import RecipeRecorder
 from lineage_emitter.dispatch.driver_spool import claim
 from lineage_emitter.dispatch.opening import leave_note
@@ -268,7 +269,7 @@ def _compare(settings: Settings, arguments: dict[str, Any]) -> None:
 def _note_uncaptured(sc: SparkContext, settings: Settings, app: str, problem: Exception) -> None:
     logger.warning("no lineage is captured: %s", problem)
     kafka = settings.kafka if settings.dispatcher == "kafka" else ""
-    note_application(app, settings.spool_folder() / app, kafka)
+    note_application(app, folder_named(settings.spool_folder(), app), kafka)
     begin = Begin(app=app, name=application_name(sc), started_at=time.time())
     unknown = Unknown(app=app, what="capture", reason=f"it can't begin: {problem}")
     with contextlib.suppress(Exception):
