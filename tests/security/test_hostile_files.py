@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -35,7 +36,7 @@ from lineage_query.rows import parquet_rows, valued_rows
 from lineage_query.rows.parquet_rows import texts_of
 from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, reading_by
 from lineage_query.rows.valued_rows import Files, positions_with
-from lineage_store.paths import RowsError
+from lineage_store.paths import Bytes, RowsError
 from lineage_store.spool.reader import Damage, record_batches_of
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
@@ -225,6 +226,51 @@ def test_rows_that_are_read_some_at_a_time_are_those_that_are_asked_for(
         there = positions_with(files, [("a", value)], RootedReader([str(tmp_path)]))
         wanted = [n for n, row in enumerate(rows) if row["a"] == value]
         assert {at: one.tolist() for at, one in (there or {}).items()} == {0: wanted}
+
+
+def _parquet_of(footer: int) -> bytes:
+    return footer.to_bytes(4, "little") + b"PAR1"
+
+
+def _orc_of(footer: int) -> bytes:
+    # Fields of a PostScript: length of the footer, no compression, and ORC's mark.
+    said = b"\x08" + bytes(footer >> shift & 127 | 128 for shift in (0, 7, 14, 21)) + b"\x00"
+    said += b"\x10\x00\x22\x02\x00\x0c\x82\xf4\x03\x03ORC"
+    return said + bytes([len(said)])
+
+
+@pytest.mark.parametrize(("kind", "tail"), [("parquet", _parquet_of), ("orc", _orc_of)])
+def test_what_a_file_says_of_itself_is_not_read_where_it_is_huge(
+    tmp_path: Path, kind: str, tail: Callable[[int], bytes]
+) -> None:
+    # A hole, which takes no disk, and ends as if all of it were the footer.
+    path, size = tmp_path / f"in.{kind}", 200 << 20
+    with path.open("wb") as file:
+        file.write(b"PAR1" if kind == "parquet" else b"ORC")
+        file.truncate(size)
+        file.seek(0, os.SEEK_END)
+        file.write(tail(size - 200))
+    read: list[int] = []
+
+    class Counted(io.FileIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            read.append(1 << 62 if size is None or size < 0 else size)
+            return super().read(size)
+
+    class Reader(RootedReader):
+        def opened(self, path: str, *, packed: bool = False) -> Bytes:
+            found = super().opened(path, packed=packed)
+            found._file = Counted(path)
+            return found
+
+    reader = Reader([str(tmp_path)])
+    files = Files(kind, "", [("a", "string")], {}, source(path).files, {})
+    assert positions_with(files, [("a", "x")], reader) is None
+    if kind == "parquet":
+        with pytest.raises(RowsError, match="its footer has more than 8 MiB"):
+            reader.records(str(path), FIRST)
+    assert read
+    assert max(read) <= 1 << 20
 
 
 def test_reading_parquet_ends_with_the_budget(tmp_path: Path) -> None:

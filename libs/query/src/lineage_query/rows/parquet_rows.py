@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -21,6 +23,10 @@ READ_BYTES = 1 << 20
 BATCH_BYTES = 16 << 20
 """Of rows that are decoded at once, as far as a row group says how large they are."""
 BATCH_ROWS_MAX = 10_000
+TAIL_BYTES = 8
+"""The length of a file's footer and the mark at its end."""
+FOOTER_BYTES_MAX = 8 << 20
+"""Of what a file says of its parts, which is read at once: three bytes of it may take 700 of memory."""
 TEXT_ROWS = 8
 """Rows that are values of Python at once: a value that stands once in the file may be in each of them."""
 
@@ -82,11 +88,26 @@ def open_parquet(file: IO[bytes], **options: Any) -> pq.ParquetFile:
     return _opened(file, read_dictionary=once, **options)
 
 
+def check_footer(file: IO[bytes]) -> None:
+    """See that reading what a file says of itself takes no more memory than there may be.
+
+    Raises:
+        OSError: it would, or the file can't be read.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - TAIL_BYTES, 0))
+    tail = file.read(TAIL_BYTES)
+    file.seek(0)
+    if int.from_bytes(tail[:4], "little") > FOOTER_BYTES_MAX:
+        raise OSError(errno.EFBIG, f"its footer has more than {FOOTER_BYTES_MAX >> 20} MiB")
+
+
 def _is_text(column: Any) -> bool:
     return column.logical_type.type in {"NONE", "STRING", "JSON", "ENUM"}
 
 
 def _opened(file: IO[bytes], **options: Any) -> pq.ParquetFile:
+    check_footer(file)
     return pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False, **options)
 
 

@@ -5,6 +5,7 @@ It says so where the files may be read otherwise than Spark reads them, in optio
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -22,13 +23,15 @@ from pyarrow import orc
 from lineage_core.contract.block import U64
 from lineage_core.recipe.document import TEXT_FORMATS, File, Output, Source
 from lineage_core.tracing.budget import current_budget
-from lineage_query.rows.parquet_rows import BATCH_ROWS_MAX, open_parquet
+from lineage_query.rows.parquet_rows import BATCH_ROWS_MAX, check_footer, open_parquet
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_query.rows.typed_values import Held, UnsureError, Wanted, wanted
 from lineage_store.paths import Bytes, RowsError, canonical, plain_path, split_scheme
 
 TEXT_BYTES_MAX = 64 << 20
 """Of files of lines, together: some seconds. A query looks through more of them faster."""
+AT_ONCE_BYTES_MAX = 64 << 20
+"""Of a file of ORC that is read at once. A query reads one of larger parts, where it is confined."""
 HARMLESS = {
     "parquet": frozenset[str](),
     "orc": frozenset[str](),
@@ -203,6 +206,7 @@ def _all_rows(masks: Sequence[Held], rows: int) -> U64:
 
 def _in_parquet(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
     found, begin = [np.empty(0, np.uint64)], 0
+    check_footer(file)
     with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
         names = opened.schema_arrow.names
         for name, term in terms.items():
@@ -248,11 +252,31 @@ def _check_instants(opened: pq.ParquetFile, name: str) -> None:
         raise UnsureError
 
 
+class _SomeAtOnce:
+    """A file of which no more is read at once than fits."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        """As a file's.
+
+        Raises:
+            OSError: it is more.
+        """
+        if not 0 <= size <= AT_ONCE_BYTES_MAX:
+            raise OSError(errno.EFBIG, f"a part has more than {AT_ONCE_BYTES_MAX >> 20} MiB")
+        return self._file.read(size)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 def _in_orc(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
     if any(term.kind == "timestamp" for term in terms.values()):
         raise UnsureError
     found, begin = [np.empty(0, np.uint64)], 0
-    opened = orc.ORCFile(file)
+    opened = orc.ORCFile(_SomeAtOnce(file))
     if not set(terms) <= set(opened.schema.names) or any("." in name for name in terms):
         raise UnsureError
     for stripe in range(opened.nstripes):
