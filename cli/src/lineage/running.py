@@ -62,7 +62,8 @@ def run_job(
     """
     require("pyspark", "lineage run")
     environment = dict(os.environ, LINEAGE_STORE=_absolute(url))
-    command = [sys.executable, "-m", "lineage_emitter.autorun", job, *arguments]
+    # Modules are not looked for in the working directory, which may be anybody's: no program that is run by its path does.
+    command = [sys.executable, "-P", "-m", "lineage_emitter.autorun", job, *arguments]
     with tempfile.TemporaryDirectory(prefix="lineage-run-") as folder:
         notes_file = Path(folder) / "notes.jsonl"
         environment[NOTES_VARIABLE] = str(notes_file)

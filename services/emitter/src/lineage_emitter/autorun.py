@@ -206,7 +206,11 @@ def run(path: str, arguments: list[str]) -> int:
     """Run the program as ``python path arguments`` would; returns its exit code."""
     full_path = os.path.abspath(path)
     sys.argv = [path, *arguments]
-    sys.path[0] = os.path.dirname(os.path.realpath(path))
+    folder = os.path.dirname(os.path.realpath(path))
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
+    elif not os.environ.get("PYTHONSAFEPATH"):
+        sys.path.insert(0, folder)
     main = types.ModuleType("__main__")
     main.__dict__.update(
         __file__=full_path,

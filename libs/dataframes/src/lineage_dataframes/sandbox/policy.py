@@ -242,11 +242,14 @@ def _module_folders() -> Iterator[str]:
     """
     yield from _local_paths(os.environ.get("PYTHONPATH", ""), os.pathsep)
     homes = {Path.home(), *Path.home().parents}
+    # Also where Python was started without it, as `lineage run` does, and the program was run by its path.
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    own = {os.getcwd(), os.path.dirname(os.path.realpath(main)) if main else ""}
     for folder in sys.path if sys.flags.safe_path else sys.path[1:]:
         if (
             os.path.isabs(folder)
             and Path(folder) not in homes
-            and os.path.realpath(folder) != os.getcwd()
+            and os.path.realpath(folder) not in own
         ):
             yield folder
 
