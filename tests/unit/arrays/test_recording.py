@@ -279,6 +279,16 @@ def test_numbers_are_not_written_to(recording: Recording, image: TracedArray) ->
         assert recording.back(number).cells["image"] == recording.back(held).cells["image"]
         with pytest.raises(TypeError):
             held[()] = 1
+    looks: tuple[Callable[[Any], Any], ...] = (
+        lambda x: x[...], lambda x: np.reshape(x, ()), np.squeeze, lambda x: np.ravel(np.transpose(x)), np.atleast_1d,
+    )  # fmt: skip
+    for look in looks:
+        number, wanted = image.sum(), plain.sum()
+        view, view_wanted = look(number), look(wanted)
+        view += 1
+        view_wanted += 1
+        assert number.value == wanted
+        assert np.array_equal(view.value, view_wanted)
     for array in (
         lambda x: x[1, 2, ...],
         lambda x: x.sum(keepdims=True).reshape(()),

@@ -142,7 +142,12 @@ def replaced(argument: Any, replace: Callable[[Any], Any]) -> Any:
 
 def plain(argument: Any) -> Any:
     """An argument as NumPy itself takes it."""
-    return replaced(argument, lambda leaf: leaf.value if isinstance(leaf, Operand) else leaf)
+    return replaced(argument, lambda leaf: value_of(leaf) if isinstance(leaf, Operand) else leaf)
+
+
+def value_of(operand: Operand) -> Any:
+    """The value of an operand as NumPy has it: an array, or a number."""
+    return operand.value[()] if operand.is_number else operand.value
 
 
 def frozen(argument: Any) -> Any:

@@ -37,7 +37,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     Values that leave as plain numbers (``float(x)``, ``np.asarray(x)``, ``if x:``) are noted.
     """
 
-    __slots__ = ("is_number",)
+    __slots__ = ()
 
     def __init__(
         self, flow: Workflow, value: AnyArray, made_by: str, inputs: list[Input], **how: Any
@@ -48,10 +48,10 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
                 f"{type(value).__name__} of {value.dtype}",
                 "plain arrays whose cells are values are traced: masked.filled() and its mask apart, no objects",
             )
-        self.is_number = is_number(value)
+        number = is_number(value)
         value = value.view()
         value.flags.writeable = False
-        super().__init__(flow, flow.add(made_by, value, inputs, **how), value)
+        super().__init__(flow, flow.add(made_by, value, inputs, **how), value, number)
         sharing.join(self)
 
     # What NumPy asks of an array.
@@ -169,7 +169,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     # Reading.
 
     def __getitem__(self, index: Any) -> TracedArray:
-        value = as_array(self.value[plain(index)])
+        value = as_array(plain(self)[plain(index)])
         call = Call(operator.getitem, (index,), {})
         inputs = read(self, index, value)
         check_followed(call, inputs)
@@ -373,7 +373,7 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> TracedArra
 
 def _standing(operand: Operand) -> Operand:
     """The array as it is now, whatever is written to it later."""
-    return Operand(operand.flow, operand.node, operand.value)
+    return Operand(operand.flow, operand.node, operand.value, operand.is_number)
 
 
 def flow_of(args: Any, kwargs: Any) -> Workflow:

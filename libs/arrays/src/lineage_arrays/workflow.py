@@ -23,11 +23,17 @@ _NUMPY = str(Path(np.__file__).parent)
 
 
 class Operand:
-    """An array of a workflow: its value at the moment, and the node that says how it came to be."""
+    """An array of a workflow: its value at the moment, and the node that says how it came to be.
 
-    __slots__ = ("__weakref__", "flow", "node", "value")
+    ``is_number``: it stands for a number, as NumPy gives one for a sum or a cell: nobody writes to it, no view looks at it.
+    """
 
-    def __init__(self, flow: Workflow, node: Node, value: AnyArray) -> None:
+    __slots__ = ("__weakref__", "flow", "is_number", "node", "value")
+
+    def __init__(
+        self, flow: Workflow, node: Node, value: AnyArray, is_number: bool = False
+    ) -> None:
+        self.is_number = is_number
         self.flow = flow
         self.node = node
         self.value = value

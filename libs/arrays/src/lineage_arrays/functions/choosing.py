@@ -54,6 +54,8 @@ def sorting(call: Call) -> Result | Results:
             return chosen + 1
 
         return Result(value, [Input(operand, gather_by_choice(values.shape, flat, flat_index))])
+    if not values.ndim:
+        return Result(value, [Input(operand, AllToAll((), value.shape))])
     at = int(axis) % values.ndim
 
     def index() -> AnyArray:
@@ -171,10 +173,10 @@ def _of_indices(
         if axis is None:
             return SamePositions(shape, target)
         return cell_by_cell(shape, target)
-    if axis is None:
-        return SamePositions(shape, target)
     array = call.argument(0, "a")
     ndim = np.ndim(array.value if isinstance(array, Operand) else array)
+    if axis is None or not ndim:
+        return SamePositions(shape, target)
     at = int(axis) % ndim
 
     def index() -> AnyArray:

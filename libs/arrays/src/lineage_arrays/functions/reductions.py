@@ -11,6 +11,7 @@ from lineage_arrays.calls import Call, Handler, Result, Results, axes_of, no_ope
 from lineage_arrays.cells import Shape
 from lineage_arrays.functions.rearranging import positions_of
 from lineage_arrays.mappings import (
+    AllToAll,
     Boxes,
     Chain,
     Choice,
@@ -170,6 +171,8 @@ def running(flatten: bool = True) -> Handler:
             flat = (operand.value.size,)
             inner = along_axis(flat, value.shape, {0: _moving(span, 0)})
             return Result(value, [Input(operand, Chain(SamePositions(source, flat), inner))])
+        if not source:
+            return Result(value, [Input(operand, AllToAll(source, value.shape))])
         at = (0 if axis is None else int(axis)) % len(source)
         return Result(
             value, [Input(operand, along_axis(source, value.shape, {at: _moving(span, at)}))]
