@@ -10,6 +10,7 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from lineage_core.release import __version__
@@ -25,6 +26,7 @@ from lineage_query_api.hosts import KnownHosts
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.local_session import LocalSession
 from lineage_query_api.models import OidcClient, SignIn
+from lineage_query_api.openapi_document import PROBLEM_REFERENCE, DescribedApi
 from lineage_query_api.page import serve_page
 from lineage_query_api.rates import Rates
 from lineage_query_api.request_middleware import RequestMiddleware
@@ -41,6 +43,7 @@ from lineage_query_api.routes import (
     rows,
     traces,
 )
+from lineage_query_api.routes.answers import FRAMED
 from lineage_query_api.scopes import Scopes
 from lineage_query_api.settings import QueryApiSettings, read_redis_settings
 from lineage_service.metrics import new_registry
@@ -53,6 +56,17 @@ DESCRIPTION = """Record-level lineage of PySpark jobs: which input rows made an 
 
 Errors are problems (RFC 9457) with a request id and, where there is one, a hint how to go on."""
 PROBED_AT_ONCE = 4
+COMPRESSED_FROM = 1024
+"""Bytes of an answer: less takes one packet anyway."""
+COMPRESSION = 5
+"""Higher levels take three times as long for a twentieth less."""
+AS_THEY_ARE = (
+    "application/x-ndjson",
+    FRAMED,
+    "application/vnd.apache.arrow.stream",
+    "application/vnd.apache.parquet",
+)
+"""Types that are not compressed: lines that say how far something is would wait for others, and what is packed already."""
 REFUSALS = (400, 401, 403, 404, 413, 414, 422, 429, 500, 503, 504)
 """Statuses of problems that any route may answer."""
 
@@ -69,7 +83,7 @@ def create_app(
     """
     if reader is None:
         reader = RootedReader(settings.api_roots, index_folder(settings.store))
-    problem = {"content": {problems.MEDIA_TYPE: {"schema": problems.PROBLEM_SCHEMA}}}
+    problem = {"content": {problems.MEDIA_TYPE: {"schema": {"$ref": PROBLEM_REFERENCE}}}}
     lineages = Lineages(store, reader, settings)
     audit = open_audit(settings.api_audit, settings.api_audit_days)
     registry = new_registry()
@@ -83,13 +97,14 @@ def create_app(
         if audit is not None:
             audit.close()
 
-    app = FastAPI(
+    app = DescribedApi(
         lifespan=closing,
         title="Lineage Master",
         version=__version__,
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
         responses={status: {"description": "Problem", **problem} for status in REFUSALS},
     )
     app.state.lineages = lineages
@@ -124,6 +139,12 @@ def create_app(
     app.include_router(_probes(app, rates, registry))
     serve_page(app)
     # The last one is the outermost.
+    app.add_middleware(
+        GZipMiddleware,
+        minimum_size=COMPRESSED_FROM,
+        compresslevel=COMPRESSION,
+        exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, *AS_THEY_ARE),
+    )
     app.add_middleware(Budgeted, new=lineages.new_budget)
     if isinstance(gate, LocalGate):
         app.add_middleware(LocalSession, token=gate.token)

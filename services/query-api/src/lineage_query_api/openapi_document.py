@@ -1,0 +1,34 @@
+"""The description of the API (OpenAPI): one problem for all errors, and how callers say who they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from lineage_query_api.problems import PROBLEM_SCHEMA
+
+PROBLEM_REFERENCE = "#/components/schemas/Problem"
+BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "a token of `lineage token`, of the OIDC issuer, or of a server of one user",
+}
+OPEN = ("/v1/sign-in",)
+"""Paths that ask for no token."""
+
+
+class DescribedApi(FastAPI):
+    """An application whose description holds what routes alone can't say."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        document = super().openapi()
+        components = document["components"]
+        components["schemas"]["Problem"] = {"title": "Problem", **PROBLEM_SCHEMA}
+        components["securitySchemes"] = {"bearer": BEARER}
+        document["security"] = [{"bearer": []}]
+        for path in OPEN:
+            for operation in document["paths"][path].values():
+                operation["security"] = []
+        return document

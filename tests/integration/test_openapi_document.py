@@ -1,0 +1,48 @@
+"""The description of the API: what generators of clients make of it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from lineage_query_api.app import create_app
+from lineage_query_api.settings import read_settings
+from lineage_store.port import GraphStore
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    app = create_app(cast("GraphStore", None), read_settings(store="sqlite:///unused.db"))
+    return app.openapi()
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(path, one) for path, methods in document["paths"].items() for one in methods.values()]
+
+
+def test_operations_are_called_by_short_names(document: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, operation in operations(document)]
+    assert len(set(names)) == len(names) > 20
+    assert {"list_applications", "get_application", "make_trace", "me"} < set(names)
+    assert not [name for name in names if "_v1_" in name]
+
+
+def test_all_errors_are_one_problem(document: dict[str, Any]) -> None:
+    problem = document["components"]["schemas"]["Problem"]
+    assert {"type", "title", "status", "detail", "request_id"} == set(problem["required"])
+    for path, operation in operations(document):
+        errors = [told for status, told in operation["responses"].items() if int(status) >= 400]
+        assert errors, path
+        for told in errors:
+            schema = told["content"]["application/problem+json"]["schema"]
+            assert schema == {"$ref": "#/components/schemas/Problem"}
+
+
+def test_callers_say_who_they_are_by_a_bearer_token(document: dict[str, Any]) -> None:
+    assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    assert document["security"] == [{"bearer": []}]
+    free = [path for path, operation in operations(document) if operation.get("security") == []]
+    assert free == ["/v1/sign-in"]
