@@ -14,8 +14,8 @@ import { launch, newPage } from './browser';
 const { FIGURES, LINEAGE_E2E_APP: APP = '', LARGE_APP = '', RUNS = '15' } = process.env;
 const runs = Number(RUNS);
 const GRAPH = '.operator-button';
-const OWN_ROW = '.panel .items-row .items-text';
-const SOURCE_ROW = '.trace-body .items-row .items-text';
+const OWN_ROW = '.panel .items-row :is(.items-text, .items-value)';
+const SOURCE_ROW = '.trace-body .items-row :is(.items-text, .items-value)';
 
 let browser: Browser;
 beforeAll(async () => {

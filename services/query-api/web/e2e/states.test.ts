@@ -78,7 +78,7 @@ describe('the page', () => {
       route.fulfill({ json: { items: [], next: null, total: 0 } }),
     );
     await page.goto('/');
-    await page.getByText('lineage run job.py').waitFor();
+    await page.getByText(/^lineage .*run job\.py$/).waitFor();
     await expectAccessible(page);
     await shot(page, 'empty');
   });
@@ -148,16 +148,58 @@ describe('the page', () => {
     }
   });
 
-  it('fits a narrow window', async () => {
-    const { app, sinks } = await application(page);
-    await page.setViewportSize({ width: 700, height: 900 });
-    await page.goto(`/apps/${app}?node=${sinks[0]?.node ?? ''}`);
-    await rows().first().waitFor();
-    const overflow = await page.evaluate(
-      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-    );
-    expect(overflow).toBeLessThanOrEqual(0);
-    await shot(page, 'narrow');
+  it.each([
+    ['a narrow window', 390, 844],
+    ['a zoom of 200 %', 640, 400],
+  ])('fits %s', async (_, width, height) => {
+    const { page: small } = await newPage(browser);
+    await small.setViewportSize({ width, height });
+    const expectItFits = async () => {
+      const out = await small.evaluate(() =>
+        [...document.querySelectorAll('header *, main *')]
+          .filter((one) => one.closest('.canvas, .items-scroller, .hidden, thead') === null)
+          .filter((one) => one.getBoundingClientRect().right > window.innerWidth + 1)
+          .map((one) => one.outerHTML.slice(0, 120)),
+      );
+      expect(out).toEqual([]);
+      expect(await small.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
+      const letters = await small.evaluate(() =>
+        [...document.querySelectorAll('body *')]
+          .filter((one) => one.closest('.canvas') === null)
+          .map((one) => Number.parseFloat(getComputedStyle(one).fontSize)),
+      );
+      expect(Math.min(...letters)).toBeGreaterThanOrEqual(11);
+      await expectAccessible(small);
+    };
+    await small.goto('/');
+    await small.locator('.app-link').first().waitFor();
+    await expectItFits();
+    const { app, sinks } = await application(small);
+    await small.goto(`/apps/${app}`);
+    await small.locator('.operator-button').first().waitFor();
+    await expectItFits();
+    // The first view holds an output, in letters that can be read.
+    const output = small.locator('.operator:is([data-kind="sink"], [data-kind="frame"])').first();
+    await output.waitFor();
+    const box = await output.boundingBox();
+    expect(box?.x).toBeGreaterThanOrEqual(0);
+    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(width);
+    // A node is 166 px wide, and its smallest letters 13 px high.
+    expect((13 * (box?.width ?? 0)) / 166).toBeGreaterThanOrEqual(11 - 0.01);
+    // What is asked for comes into view, and has the focus.
+    await small.locator('.ends button').first().click();
+    await small.locator('.items-row').first().waitFor();
+    await expect.poll(() => small.evaluate(() => document.activeElement?.tagName)).toBe('H2');
+    await expectItFits();
+    await small.locator('.items-row').first().click();
+    await small.locator('.trace-count').waitFor();
+    const heading = small.getByRole('heading', { name: 'Backward trace' });
+    await expect.poll(() => heading.evaluate((it) => it === document.activeElement)).toBe(true);
+    expect((await heading.boundingBox())?.y).toBeLessThan(height / 2);
+    await expectItFits();
+    await shot(small, `small-${width}`);
+    expect(sinks.length).toBeGreaterThan(0);
+    await small.context().close();
   });
 
   it('lists dead letters, or says that there is no pipeline', async () => {

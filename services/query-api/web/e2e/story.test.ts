@@ -51,10 +51,10 @@ describe.each<Scheme>(['light', 'dark'])('the story in a %s theme', (scheme) => 
   });
 
   it('walks the graph by arrow keys', async () => {
-    const [source] = await page.locator('.operator[data-kind="source"] .operator-button').all();
-    await source?.focus();
+    // The first view shows an output.
+    await page.locator('.operator[data-kind="sink"] .operator-button').first().focus();
     const before = await focusedNode(page);
-    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowLeft');
     await expect.poll(() => focusedNode(page)).not.toBe(before);
   });
 
@@ -82,6 +82,12 @@ describe.each<Scheme>(['light', 'dark'])('the story in a %s theme', (scheme) => 
   it('shows a source row in its file', async () => {
     await row(0).click();
     await page.locator('.raw-lines [aria-current]').waitFor();
+    // A source of CSV has columns, and the row a value in each.
+    const names = await page.locator('.items-name').allInnerTexts();
+    if (names.length > 0) {
+      await page.locator('.row-fields').waitFor();
+      expect(await page.locator('.row-fields dt').allInnerTexts()).toEqual(names);
+    }
     await expectAccessible(page);
     await picture('5-lines');
     await page.keyboard.press('Escape');

@@ -77,6 +77,19 @@ export const nodeItemsQuery = (app: string, node: string, filter: ItemFilter) =>
     staleTime: 60_000,
   });
 
+/** The first line of the one file that a node reads, as the job read it; null where it is not told. */
+export const headerQuery = (app: string, node: string, path: string) =>
+  queryOptions({
+    queryKey: ['application', app, 'header', node, path],
+    queryFn: async ({ signal }) => {
+      const { items } = await lineage.nodeItems(app, node, { partition: 0 }, 1, null, signal);
+      const [first] = items;
+      // Of several files each may have columns of its own, and a file that changed may have others now.
+      return first?.location === `${path}:1` && first.binding !== 'now' ? first.text : null;
+    },
+    staleTime: 60_000,
+  });
+
 export const nodeColumnsQuery = (app: string, node: string) =>
   queryOptions({
     queryKey: ['application', app, 'columns', node],

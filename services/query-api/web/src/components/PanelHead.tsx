@@ -13,7 +13,9 @@ export function PanelHead({ title, detail, closing, onClose, children }: Props) 
   return (
     <div className="panel-head">
       <div className="panel-title">
-        <h2 title={title}>{title}</h2>
+        <h2 title={title} tabIndex={-1}>
+          {title}
+        </h2>
         {detail !== undefined && <p className="faint">{detail}</p>}
       </div>
       {children}

@@ -60,15 +60,20 @@ function Canvas({
   const links = useMemo(() => linksOf(graph, layout, onTheWay), [graph, layout, onTheWay]);
 
   const show = useCallback(
-    (box: Box) => {
+    (box: Box, ends: Box | null = null) => {
       if (pane.current !== null) {
-        void flow.setViewport(viewOf(box, pane.current.getBoundingClientRect()));
+        void flow.setViewport(viewOf(box, pane.current.getBoundingClientRect(), ends));
       }
     },
     [flow],
   );
 
-  useEffect(() => show(extent(layout)), [layout, show]);
+  const outputs = useMemo(() => outputsOf(graph, layout), [graph, layout]);
+  useEffect(() => {
+    show(extent(layout), outputs);
+    // Only another layout moves the view, not new counts in the same places.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [layout, show]);
 
   const tracedBox = useMemo(
     () => around([...(onTheWay ?? [])].flatMap((node) => boxOf(layout, node))),
@@ -158,4 +163,15 @@ function Canvas({
 function boxOf(layout: Layout, node: string): Box[] {
   const at = layout.nodes[node];
   return at === undefined ? [] : [{ ...at, width: NODE_WIDTH, height: NODE_HEIGHT }];
+}
+
+/** The box that the first view should show at the least: the outputs, the one furthest along if they are apart. */
+export function outputsOf(graph: DisplayGraph, layout: Layout): Box | null {
+  const boxes = graph.nodes
+    .filter(({ kind }) => kind === 'sink' || kind === 'frame')
+    .flatMap(({ node }) => boxOf(layout, node));
+  return boxes.reduce<Box | null>(
+    (last, box) => (last === null || box.x > last.x ? box : last),
+    null,
+  );
 }

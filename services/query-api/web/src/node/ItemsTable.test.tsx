@@ -2,6 +2,7 @@ import { render, screen, within } from '@testing-library/react';
 import userEvent from '@testing-library/user-event';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
+import { csvColumns, jsonColumns } from '../lib/columns';
 import { anItem } from '../testing/samples';
 import { ItemsTable, shortPlace } from './ItemsTable';
 
@@ -105,4 +106,33 @@ describe('a row', () => {
 it('shortens places to what tells rows apart', () => {
   expect(shortPlace('data/2013/flights.csv:7')).toBe('flights.csv:7');
   expect(shortPlace('4@3#15')).toBe('4@3#15');
+});
+
+describe('rows with columns', () => {
+  const items = [
+    anItem('0#0#1', { location: 'data/in.csv:2', text: 'EWR,IAH' }),
+    anItem('0#0#2', { location: 'data/in.csv:3', text: '***' }),
+  ];
+
+  it('show a value in each, and what has none of them as it is', () => {
+    table({ items, columns: csvColumns('origin,dest') });
+    const names = screen.getAllByRole('columnheader').map((one) => one.textContent);
+    expect(names).toEqual(['Selected', 'Place', 'origin', 'dest']);
+    expect(within(row('0#0#1')).getAllByRole('gridcell').slice(1, 3)).toHaveLength(2);
+    expect(within(row('0#0#1')).getByText('IAH')).toHaveClass('items-value');
+    expect(within(row('0#0#2')).getByText('***').closest('[role="gridcell"]')).toHaveAttribute(
+      'aria-colspan',
+      '2',
+    );
+  });
+
+  it('tell NULL from an empty text', () => {
+    const json = [
+      anItem('1#0#0', { text: '{"a":"","b":1}' }),
+      anItem('1#0#1', { text: '{"b":2}' }),
+    ];
+    table({ items: json, columns: jsonColumns(json.map(({ text }) => text)) });
+    expect(within(row('1#0#0')).queryByText('NULL')).toBeNull();
+    expect(within(row('1#0#1')).getByText('NULL')).toBeInTheDocument();
+  });
 });

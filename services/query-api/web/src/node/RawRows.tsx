@@ -3,17 +3,23 @@ import { useEffect, useRef, useState } from 'react';
 
 import { Problem } from '../api/problem';
 import { rowsAroundQuery } from '../api/queries';
-import type { RawRow } from '../api/types';
+import type { GraphNode, RawRow } from '../api/types';
 import { AsItIsNow } from '../components/AsItIsNow';
 import { CopyButton } from '../components/CopyButton';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { MarkedText } from '../components/MarkedText';
+import { Place } from '../components/Place';
+import { RowFields } from './RowFields';
+import { useColumns } from './useColumns';
 
 const AROUND = [3, 10, 30] as const;
+const NO_ROWS: RawRow[] = [];
 
 interface Props {
   app: string;
+  /** The node of the row; undefined: it is not drawn. */
+  node: GraphNode | undefined;
   item: string;
   search: string;
   shared: ReadonlySet<string>;
@@ -21,7 +27,7 @@ interface Props {
 }
 
 /** A row in its file, with the lines before and after it. */
-export function RawRows({ app, item, search, shared, onClose }: Props) {
+export function RawRows({ app, node, item, search, shared, onClose }: Props) {
   const [more, setMore] = useState(0);
   const around = AROUND[more] ?? AROUND[0];
   const query = useQuery({
@@ -29,10 +35,13 @@ export function RawRows({ app, item, search, shared, onClose }: Props) {
     placeholderData: keepPreviousData,
   });
   const asked = query.data?.rows.find((row) => row.asked);
+  const columns = useColumns(app, node, query.data?.rows ?? NO_ROWS);
   return (
     <section className="raw" aria-label="Row in its file">
       <div className="raw-head">
-        <h3 title={query.data?.path}>{asked?.location ?? item}</h3>
+        <h3>
+          <Place place={asked?.location ?? item} title={query.data?.path} />
+        </h3>
         {more < AROUND.length - 1 && query.data !== undefined && (
           <button type="button" className="button button-small" onClick={() => setMore(more + 1)}>
             More lines
@@ -62,6 +71,7 @@ export function RawRows({ app, item, search, shared, onClose }: Props) {
         query.error && <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />
       )}
       {query.isPending && <Loading what="lines" />}
+      <RowFields columns={columns} text={asked?.text ?? null} />
       {query.data && <Lines rows={query.data.rows} search={search} shared={shared} />}
     </section>
   );

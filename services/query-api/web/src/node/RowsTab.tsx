@@ -10,6 +10,7 @@ import { SearchInput } from '../components/SearchInput';
 import { count, counted } from '../lib/format';
 import { ItemsTable, type ItemAction } from './ItemsTable';
 import { SelectionBar } from './SelectionBar';
+import { useColumns } from './useColumns';
 import { useItemPages, type ItemPages } from './useItemPages';
 
 const NO_WORDS: ReadonlySet<string> = new Set();
@@ -40,6 +41,7 @@ export function RowsTab(props: Props) {
       partition: partition === undefined ? undefined : Number(partition),
     }),
   );
+  const columns = useColumns(app, node, pages.items);
   const me = useQuery(meQuery());
   const direction: Direction = node.kind === 'source' ? 'forward' : 'backward';
   const actions = useMemo<ItemAction[]>(
@@ -140,6 +142,7 @@ export function RowsTab(props: Props) {
               total={search === '' ? pages.first.count : null}
               search={search}
               shared={NO_WORDS}
+              columns={columns}
               actions={actions}
               opened={props.opened}
               onOpen={(item: Item) => onTrace(direction, [item.address])}

@@ -48,6 +48,9 @@ const columns = helper.columns([
   helper.accessor('flows', { header: 'Flows', cell: ({ getValue }) => count(getValue()) }),
 ]);
 
+/** What cells that say little by themselves are called where the head has no room. */
+const TITLES: Record<string, string> = { started_at: 'Started', took: 'Took', flows: 'Flows' };
+
 export function ApplicationsTable({ apps }: { apps: App[] }) {
   const table = useTable({ features, columns, data: apps, getRowId: (app) => app.app });
   return (
@@ -68,7 +71,7 @@ export function ApplicationsTable({ apps }: { apps: App[] }) {
           {table.getRowModel().rows.map((row) => (
             <tr key={row.id}>
               {row.getAllCells().map((cell) => (
-                <td key={cell.id} data-column={cell.column.id}>
+                <td key={cell.id} data-column={cell.column.id} data-title={TITLES[cell.column.id]}>
                   <table.FlexRender cell={cell} />
                 </td>
               ))}

@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 
 import { completenessQuery } from '../api/queries';
 import type { AppDetail, NodeRef, Refusal } from '../api/types';
+import { Place } from '../components/Place';
 import { counted } from '../lib/format';
 
 interface Props {
@@ -14,7 +15,7 @@ interface Props {
 export function Overview({ detail, onSelect }: Props) {
   return (
     <div className="overview">
-      <h2>Where to begin</h2>
+      <h2 tabIndex={-1}>Where to begin</h2>
       <p className="faint">
         Choose a node in the graph to see its rows; from a row, trace back to what made it or
         forward to what it went into.
@@ -40,7 +41,7 @@ function Ends({
           <li key={node.node}>
             <button type="button" onClick={() => onSelect(node.node)}>
               <strong>{node.label}</strong>
-              <span className="faint">{node.path ?? node.what}</span>
+              <Place place={node.path ?? node.what} />
             </button>
           </li>
         ))}

@@ -3,6 +3,7 @@ import { Link, Outlet } from '@tanstack/react-router';
 import { useEffect, type ReactNode } from 'react';
 
 import { meQuery } from '../api/queries';
+import type { Me } from '../api/types';
 import { leave } from '../auth/oidc';
 import { currentSession, onSessionChange } from '../auth/session';
 import { SignIn } from '../auth/SignIn';
@@ -40,9 +41,8 @@ export function Shell(): ReactNode {
         </Link>
         <span className="top-space" />
         {me.data !== undefined && me.data.auth !== 'none' && (
-          <span className="faint">
-            {me.data.name} ({me.data.role}
-            {me.data.rows ? '' : ', without rows'})
+          <span className="faint top-caller" title={callerOf(me.data)}>
+            {callerOf(me.data)}
           </span>
         )}
         {session.token !== null && (
@@ -56,3 +56,5 @@ export function Shell(): ReactNode {
     </>
   );
 }
+
+const callerOf = ({ name, role, rows }: Me) => `${name} (${role}${rows ? '' : ', without rows'})`;

@@ -15,6 +15,7 @@ import { TracePanel } from '../trace/TracePanel';
 import { useStartTrace, type StartTrace } from '../trace/useStartTrace';
 import type { ApplicationSearch } from '../url/searches';
 import { Overview } from './Overview';
+import { useFocusOnChange } from './useFocusOnChange';
 
 const route = getRouteApi('/apps/$app');
 const NONE: string[] = [];
@@ -46,8 +47,9 @@ export function SidePanel(props: Props) {
         : tokensOf(trace.start.flatMap((group) => group.items.map((item) => item.text))),
     [trace],
   );
+  const shown = useFocusOnChange(`${search.trace ?? ''} ${search.node ?? ''}`);
   return (
-    <>
+    <div className="panel-content" ref={shown}>
       {start.isPending && (
         <div className="panel-busy">
           <Loading what="the trace" />
@@ -59,13 +61,14 @@ export function SidePanel(props: Props) {
         <RawRows
           key={search.row}
           app={detail.app}
+          node={nodeOf(props.graph, search.row)}
           item={search.row}
           search={search.q ?? ''}
           shared={shared}
           onClose={() => go({ row: undefined })}
         />
       )}
-    </>
+    </div>
   );
 }
 
@@ -181,4 +184,10 @@ function TraceContent(props: ContentProps & { found: Trace }) {
 function drawn(graph: DisplayGraph, node: string | undefined): DisplayNode | undefined {
   const id = node === undefined ? undefined : graph.standsFor.get(node);
   return graph.nodes.find((one) => one.node === id);
+}
+
+/** The node of an address, which begins with its name. */
+function nodeOf(graph: DisplayGraph, address: string): DisplayNode | undefined {
+  const name = address.slice(0, address.lastIndexOf('#', address.lastIndexOf('#') - 1));
+  return drawn(graph, name) ?? graph.nodes.find(({ label }) => label === name);
 }

@@ -24,7 +24,12 @@ export function Workbench({ detail }: { detail: AppDetail }) {
   const navigate = useNavigate({ from: '/apps/$app' });
   const go = useCallback(
     (change: Partial<ApplicationSearch>, replace = false) =>
-      void navigate({ search: (before: ApplicationSearch) => ({ ...before, ...change }), replace }),
+      void navigate({
+        search: (before: ApplicationSearch) => ({ ...before, ...change }),
+        replace,
+        // The heading of what is shown comes into view by itself.
+        resetScroll: false,
+      }),
     [navigate],
   );
 

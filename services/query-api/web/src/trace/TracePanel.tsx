@@ -9,11 +9,14 @@ import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { MarkedText } from '../components/MarkedText';
 import { PanelHead } from '../components/PanelHead';
+import { Place } from '../components/Place';
 import { nodeTitle, whereabouts } from '../graph/naming';
 import { traceCommands } from '../lib/cli';
 import { count, counted } from '../lib/format';
 import { ItemsTable, type ItemAction } from '../node/ItemsTable';
 import { TurnSelect } from '../node/TurnSelect';
+import { useColumns } from '../node/useColumns';
+import { WholeRow } from '../node/WholeRow';
 import { useItemPages } from '../node/useItemPages';
 import { ExportMenu } from './ExportMenu';
 import { startWords } from './requests';
@@ -154,6 +157,8 @@ export function TracePanel(props: Props) {
 function FoundItems(props: Props & { at: string }) {
   const { trace, at, node, onTrace, onShowRow } = props;
   const pages = useItemPages(traceItemsQuery(trace.trace, at));
+  const columns = useColumns(trace.app, node, pages.items);
+  const [whole, setWhole] = useState<Item | null>(null);
   const noted = node === undefined ? trace.computed : isNoted(node.kind);
   const actions = useMemo<ItemAction[]>(
     () => [
@@ -182,8 +187,8 @@ function FoundItems(props: Props & { at: string }) {
     [node?.kind, onTrace, onShowRow, noted],
   );
   const open = (item: Item) => {
-    if (noted) return;
-    if (item.location !== null) onShowRow(item.address);
+    if (noted) setWhole(item);
+    else if (item.location !== null) onShowRow(item.address);
     else onTrace(trace.direction, [item.address]);
   };
   return (
@@ -197,9 +202,10 @@ function FoundItems(props: Props & { at: string }) {
           total={pages.first.count}
           search={props.search}
           shared={props.shared}
+          columns={columns}
           actions={actions}
           onOpen={open}
-          opened={props.opened}
+          opened={whole?.address ?? props.opened}
           hasMore={pages.hasMore && !pages.paused}
           loadingMore={pages.loadingMore}
           onMore={pages.more}
@@ -210,6 +216,7 @@ function FoundItems(props: Props & { at: string }) {
           {count(pages.items.length)} of {count(pages.first.count)} loaded; scroll for more.
         </p>
       )}
+      {whole !== null && <WholeRow item={whole} columns={columns} onClose={() => setWhole(null)} />}
     </>
   );
 }
@@ -237,9 +244,13 @@ function StartRows({ trace, search }: { trace: Trace; search: string }) {
     <ul className="start-rows" aria-label="Traced from">
       {items.map((item, index) => (
         <li key={index}>
-          <span className="start-place">{item.location ?? item.address}</span>{' '}
-          <AsItIsNow of={item} />
-          {item.text !== null && <MarkedText text={item.text} search={search} shared={NO_WORDS} />}
+          <Place place={item.location ?? item.address} />
+          <span className="start-text">
+            <AsItIsNow of={item} />
+            {item.text !== null && (
+              <MarkedText text={item.text} search={search} shared={NO_WORDS} />
+            )}
+          </span>
         </li>
       ))}
       {more > 0 && <li className="faint">and {count(more)} more</li>}
