@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -34,9 +35,9 @@ from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_dataframes.trace.rows import output_of
 from lineage_query.rows import parquet_rows, valued_rows
 from lineage_query.rows.parquet_rows import texts_of
-from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, reading_by
+from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, RowReader, reading_by
 from lineage_query.rows.valued_rows import Files, positions_with
-from lineage_store.paths import Bytes, RowsError
+from lineage_store.paths import Bytes, RowsError, canonical
 from lineage_store.spool.reader import Damage, record_batches_of
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
@@ -271,6 +272,22 @@ def test_what_a_file_says_of_itself_is_not_read_where_it_is_huge(
             reader.records(str(path), FIRST)
     assert read
     assert max(read) <= 1 << 20
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["http://{at}/a.txt", "ftp://{at}/a.txt", "local:/../../../../../../etc/passwd", "dir:/etc/passwd", "github://a/b", "generic:/etc/passwd", "gist://a/b"],
+)  # fmt: skip
+def test_no_address_but_one_of_a_store_of_files_is_asked(path: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        named = canonical(path.format(at=f"127.0.0.1:{server.getsockname()[1]}"))
+        reader = RowReader()
+        for ask in (reader.state, reader.files_below, reader.opened):
+            with pytest.raises(RowsError, match="are not read here"):
+                ask(named)
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 def test_reading_parquet_ends_with_the_budget(tmp_path: Path) -> None:

@@ -31,6 +31,25 @@ _STAMPS = ("ETag", "etag", "generation", "VersionId", "version_id")
 """What object stores say that is another after each write, as fsspec's plugins call it."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(/.*)", re.DOTALL)
+STORES = frozenset(
+    [
+        "abfs",
+        "abfss",
+        "adl",
+        "az",
+        "dbfs",
+        "gcs",
+        "gs",
+        "hdfs",
+        "memory",
+        "oci",
+        "oss",
+        "s3",
+        "s3a",
+        "webhdfs",
+    ]
+)
+"""Schemes of stores that are asked for files of others than this machine."""
 _COMPRESSED = (".gz", ".bz2", ".deflate", ".zst")
 _UNREADABLE = (".snappy", ".lz4", ".lzo")
 
@@ -328,12 +347,25 @@ class Bytes:
 def _file_system(path: str) -> Any:
     import fsspec
 
+    _check_scheme(path)
     return fsspec.core.url_to_fs(path)[0]
+
+
+def _check_scheme(path: str) -> None:
+    """See that a path is one of a store of files: lineage may name any address of the web, or of a plugin.
+
+    Raises:
+        ValueError: it is another.
+    """
+    scheme = split_scheme(path)[0]
+    if scheme not in STORES:
+        raise ValueError(f"files of {scheme}: are not read here")
 
 
 def _remote(path: str) -> IO[bytes]:
     import fsspec
 
+    _check_scheme(path)
     return cast(IO[bytes], fsspec.open(path, "rb").open())
 
 
