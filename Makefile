@@ -11,7 +11,8 @@ WITH_NODE := $(abspath scripts/node.sh) exec
 MEMBERS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml cli/pyproject.toml)
 TYPED := $(wildcard libs/*/src services/*/src services/*/hatch_build.py cli/src infra/grafana scripts tests benchmarks)
 # What `import lineage` offers of its own: docstrings have sections for arguments, results and errors.
-PUBLIC := $(addprefix cli/src/lineage/,__init__.py questions.py)
+PUBLIC := $(addprefix cli/src/lineage/,__init__.py questions.py) \
+	$(addprefix services/emitter/src/lineage_emitter/,attaching.py capturing_builder.py)
 # Folders of programs that import what lies beside them; each is checked by itself, as Python runs it.
 PROGRAMS := $(sort $(dir $(wildcard examples/*/*.py examples/*/*/*.py charts/*/files/*.py)))
 

@@ -33,10 +33,16 @@ def write_sources(program: Program, folder: Path) -> dict[str, str]:
     return paths
 
 
-def build(program: Program, sc: Any, paths: Mapping[str, str]) -> list[Rdd]:
-    """One RDD for each step."""
+def build(
+    program: Program,
+    sc: Any,
+    paths: Mapping[str, str],
+    before_step: Callable[[int], None] = lambda _number: None,
+) -> list[Rdd]:
+    """One RDD for each step; ``before_step`` is called with its number before each is made."""
     rdds: list[Rdd] = []
-    for step in program.steps:
+    for number, step in enumerate(program.steps):
+        before_step(number)
         if step.op == "source":
             rdds.append(_read(program.sources[step.inputs[0]], sc, paths))
         else:

@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from lineage_core.errors import LineageError, MissingExtraError
     from lineage_core.release import __version__
     from lineage_core.tracing.trace_result import TraceError
+    from lineage_emitter.attaching import attach, detach
+    from lineage_emitter.capturing_builder import builder
     from lineage_emitter.context import LineageContext
     from lineage_emitter.driver.partition_rule import exact
     from lineage_emitter.errors import (
         CaptureFailedError,
+        ConnectSessionError,
         SettingsError,
         TracingError,
         UnsupportedOperatorError,
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CaptureFailedError",
+    "ConnectSessionError",
     "LineageApi",
     "LineageContext",
     "LineageError",
@@ -35,12 +39,16 @@ __all__ = [
     "TracingError",
     "UnsupportedOperatorError",
     "__version__",
+    "attach",
+    "builder",
+    "detach",
     "exact",
     "trace",
 ]
 
 _HOMES = {
     "CaptureFailedError": "lineage_emitter.errors",
+    "ConnectSessionError": "lineage_emitter.errors",
     "LineageApi": "lineage_emitter.sdk.api",
     "LineageContext": "lineage_emitter.context",
     "LineageError": "lineage_core.errors",
@@ -51,6 +59,9 @@ _HOMES = {
     "TracingError": "lineage_emitter.errors",
     "UnsupportedOperatorError": "lineage_emitter.errors",
     "__version__": "lineage_core.release",
+    "attach": "lineage_emitter.attaching",
+    "builder": "lineage_emitter.capturing_builder",
+    "detach": "lineage_emitter.attaching",
     "exact": "lineage_emitter.driver.partition_rule",
     "trace": "lineage.questions",
 }

@@ -7,7 +7,7 @@ import re
 import pytest
 from pyspark import RDD, SparkContext
 
-from lineage_emitter import autorun
+from lineage_emitter import context_methods
 from lineage_emitter.context import CAPTURED, LineageContext
 from lineage_emitter.driver.rdd import ABSORBING, BY_RECORD, COMPOSED, OF_TWO, UNTOUCHED, LineageRDD
 from tests.support.reference_pages import section
@@ -52,5 +52,5 @@ def test_a_context_captures_what_the_page_claims() -> None:
     claimed = claims("SparkContext")
     assert set(claimed.values()) == {"exact", "no records"}
     captured = {name for name, claim in claimed.items() if claim == "exact"}
-    assert captured == set(CAPTURED) == {*autorun.SOURCES, *autorun.OF_RDDS}
+    assert captured == set(CAPTURED) == {*context_methods.SOURCES, *context_methods.OF_RDDS}
     assert captured == {name for name in claimed if name in vars(LineageContext)}

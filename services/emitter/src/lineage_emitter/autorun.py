@@ -15,14 +15,13 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable
 from importlib.machinery import SourceFileLoader
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext
 
-from lineage_emitter import connect, scope
+from lineage_emitter import connect, context_methods
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.session import program_end
 from lineage_emitter.session.executors import are_local, is_our_python
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
     from lineage_emitter.session.session import Session
 
 DAEMON = "spark.python.daemon.module"
-SOURCES = ("textFile", "wholeTextFiles", "binaryFiles", "binaryRecords", "sequenceFile",
-           "pickleFile", "newAPIHadoopFile", "newAPIHadoopRDD", "hadoopFile", "hadoopRDD",
-           "parallelize", "range", "emptyRDD")  # fmt: skip
-OF_RDDS = ("union", "runJob")
-"""Methods of SparkContext that are captured (as LineageContext's): those that take RDDs, too."""
 
 _set_wrongly: set[str] = set()
 
@@ -47,30 +41,7 @@ def install() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _wrap_init()
     connect.notice_connect(_active_session)
-    for name in SOURCES:
-        _wrap(name, _source(name))
-    for name in OF_RDDS:
-        _wrap(name, _of_rdds(name))
-
-
-@functools.cache
-def _notice_frames() -> None:
-    """Notice DataFrame work and streams. They need a context: by then what notes them is loaded."""
-    from lineage_emitter.driver.to_and_from_frames import notice_dataframes, notice_streams
-
-    notice_dataframes(_active_session)
-    notice_streams(_session)
-
-
-def _wrap(name: str, make: Callable[..., Any]) -> None:
-    stock = getattr(SparkContext, name)
-
-    @functools.wraps(stock)
-    def method(self: SparkContext, /, *arguments: Any, **named: Any) -> Any:
-        return make(stock, self, *arguments, **named)
-
-    method.lineage_stock = stock  # type: ignore[attr-defined]
-    setattr(SparkContext, name, method)
+    context_methods.install(_session)
 
 
 def _load_libraries() -> None:
@@ -93,7 +64,7 @@ def _wrap_init() -> None:
         bound = signature.bind(*arguments, **named)
         _preload(bound.arguments)
         stock(*bound.args, **bound.kwargs)
-        _notice_frames()
+        context_methods.notice_frames(_active_session, _session)
         session = _session(bound.arguments["self"])
         if session is not None:
             connect.tell(session)
@@ -124,7 +95,7 @@ def _session(sc: SparkContext) -> Session | None:
     from lineage_emitter.session.session import session_of
 
     try:
-        return session_of(sc)
+        session = session_of(sc)
     except SettingsError as problem:
         _set_wrongly.add(sc.applicationId)
         _say(f"lineage: not captured: {problem}")
@@ -132,74 +103,14 @@ def _session(sc: SparkContext) -> Session | None:
         if os.environ.get("LINEAGE_ON_ERROR") == "fail":
             raise
         return None
+    if session is not None:
+        session.is_whole = True
+    return session
 
 
 def _active_session() -> Session | None:
     sc = SparkContext._active_spark_context
     return _session(sc) if sc is not None else None
-
-
-def _plain_call() -> bool:
-    return scope.is_suspended() or bool(scope.called_from_pyspark(3))
-
-
-def _source(name: str) -> Callable[..., Any]:
-    def method(
-        stock: Callable[..., Any], sc: SparkContext, /, *arguments: Any, **named: Any
-    ) -> Any:
-        session = None if scope.is_suspended() else _session(sc)
-        if session is None:
-            return stock(sc, *arguments, **named)
-        caller = scope.called_from_pyspark()
-        if caller:
-            from lineage_emitter.pyspark_parts import is_rdd_api
-
-            if not is_rdd_api(caller):
-                session.nodes.unknown(
-                    f"{caller} ({stock.__name__})", "PySpark makes an RDD by itself", ()
-                )
-            return stock(sc, *arguments, **named)
-        return _captured(name, session, *arguments, **named)
-
-    return method
-
-
-def _of_rdds(name: str) -> Callable[..., Any]:
-    def method(
-        stock: Callable[..., Any], sc: SparkContext, /, *arguments: Any, **named: Any
-    ) -> Any:
-        session = None if _plain_call() else _session(sc)
-        if not _any_captured((*arguments, *named.values())):
-            return stock(sc, *arguments, **named)
-        if session is None:
-            return _uncaptured(stock, sc, *arguments, **named)
-        return _captured(name, session, *arguments, **named)
-
-    return method
-
-
-def _uncaptured(stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    from lineage_emitter.driver.fitness import uncaptured
-
-    given = {key: uncaptured(value) for key, value in named.items()}
-    return stock(*map(uncaptured, arguments), **given)
-
-
-def _captured(name: str, /, *arguments: Any, **named: Any) -> Any:
-    # Loaded by now, in a thread of its own: see main.
-    from lineage_emitter.context import CAPTURED
-
-    return CAPTURED[name](*arguments, **named)
-
-
-def _any_captured(given: Iterable[Any]) -> bool:
-    """Whether there is a captured RDD among some arguments, or in a list among them."""
-    from lineage_emitter.driver.rdd import LineageRDD
-
-    return any(
-        isinstance(one, LineageRDD) or (isinstance(one, list | tuple) and _any_captured(one))
-        for one in given
-    )
 
 
 def run(path: str, arguments: list[str]) -> int:

@@ -6,13 +6,10 @@ PySpark's module is watched for, not loaded: few programs use it, and it needs p
 from __future__ import annotations
 
 import functools
-import importlib.util
-import sys
 from collections.abc import Callable
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
+from lineage_emitter.module_watch import when_loaded
 from lineage_store.run_notes import note_uncaptured
 
 if TYPE_CHECKING:
@@ -21,32 +18,6 @@ if TYPE_CHECKING:
 MODULE = "pyspark.sql.connect.session"
 WHAT = "Spark Connect"
 REASON = "a session of Spark Connect runs in another process: nothing that it does is noticed"
-
-
-class _Watch(MetaPathFinder):
-    """Calls ``loaded`` with the module when it has been loaded."""
-
-    def __init__(self, loaded: Callable[[Any], None]) -> None:
-        self._loaded = loaded
-        self._looking = False
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name != MODULE or self._looking:
-            return None
-        self._looking = True
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self._looking = False
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def then_loaded(module: Any) -> None:
-                execute(module)
-                self._loaded(module)
-
-            spec.loader.exec_module = then_loaded  # type: ignore[method-assign]
-        return spec
 
 
 _used = False
@@ -73,10 +44,7 @@ def notice_connect(sessions: Callable[[], Session | None]) -> None:
 
         module.SparkSession.__init__ = begin
 
-    if MODULE in sys.modules:
-        loaded(sys.modules[MODULE])
-    else:
-        sys.meta_path.insert(0, _Watch(loaded))
+    when_loaded(MODULE, loaded)
 
 
 def tell(session: Session) -> None:

@@ -42,9 +42,9 @@ class LineageContext:
     def __init__(self, sc: SparkContext, **settings: Any) -> None:
         self.sc = sc
         self.session = session_of(sc, **settings)
-        hooks.install(_open_session)
+        hooks.install(active_session)
         plain_saves.install(open_session_of)
-        notice_connect(_open_session)
+        notice_connect(active_session)
         self.app = latest_app(sc) if self.session is None else self.session.app
         """The application's id, as ``lineage apps`` lists it."""
 
@@ -131,7 +131,8 @@ class LineageContext:
         self.close()
 
 
-def _open_session() -> Session | None:
+def active_session() -> Session | None:
+    """The open session of the active SparkContext."""
     sc = SparkContext._active_spark_context
     return None if sc is None else open_session_of(sc)
 

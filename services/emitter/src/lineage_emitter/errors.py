@@ -8,6 +8,7 @@ LineageError (lineage_core)
 ├── TracingError               a question from inside the program that has no answer
 │   ├── ChoiceError            several nodes are meant: say which
 │   └── NotLinkedError         the store does not have the lineage yet; ask again
+├── ConnectSessionError       a session of Spark Connect, which can't be captured
 └── SettingsError              a setting that can't be used
 RowsNotStoredError (ValueError) rows that can't be kept; never leaves the emitter
 """
@@ -44,6 +45,20 @@ class UnfitExecutorsError(LineageError):
 
 class SettingsError(LineageError):
     """A setting that can't be used."""
+
+
+class ConnectSessionError(LineageError):
+    """A session of Spark Connect: its work runs in a server's process, where nothing of it is captured.
+
+    ``operation``: what was asked of it.
+    """
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(
+            f"{operation}: a session of Spark Connect runs its work in the server's process, where this program captures "
+            "nothing; capture the server's program, or run this one with a Spark of its own (`lineage run`, no SPARK_REMOTE)"
+        )
+        self.operation = operation
 
 
 class RowsNotStoredError(ValueError):

@@ -157,7 +157,7 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
     found: dict[str, Any] = {}
     for key, value in (spark_conf or {}).items():
         if key.startswith(SPARK_PREFIX):
-            found[_field(key.removeprefix(SPARK_PREFIX).replace(".", "_"), key)] = value
+            found[setting_of(key)] = value
         elif key == PUBLISHED_DETAILED:
             found.setdefault("detailed", value)
     for name, value in arguments.items():
@@ -175,6 +175,15 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
     if settings.enabled and settings.dispatcher == "kafka" and not settings.kafka:
         raise SettingsError("dispatcher kafka: give kafka (LINEAGE_KAFKA) as HOST:PORT")
     return settings
+
+
+def setting_of(key: str) -> str:
+    """The setting that a key ``spark.lineage.*`` is of.
+
+    Raises:
+        SettingsError: it is of none.
+    """
+    return _field(key.removeprefix(SPARK_PREFIX).replace(".", "_"), key)
 
 
 def _field(name: str, given: str) -> str:

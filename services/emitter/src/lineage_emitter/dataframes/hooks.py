@@ -97,6 +97,7 @@ def install(sessions: Sessions) -> None:
         _wrap(merge, "merge", _naming("MergeIntoWriter.merge", sessions))
     _wrap(SparkSession, "sql", _running(sessions))
     _wrap(SparkSession, "_create_dataframe", local_rows.keeping)
+    _wrap(DataFrameWriter, "__init__", _listening(lambda _said, _df: None))
     _wrap(DataFrameWriter, "format", _listening(lambda said, name: setattr(said, "format", name)))
     _wrap(DataFrameWriterV2, "using", _listening(lambda said, name: setattr(said, "format", name)))
     for owner in (DataFrameWriter, DataFrameWriterV2):
@@ -249,7 +250,9 @@ def _of_writer(stock: Any, writer: Any, given: Any, named: Any) -> tuple[Any, Ta
     action = running.name
     name = action.rpartition(".")[2]
     bound = inspect.signature(stock).bind(writer, *given, **named).arguments
-    said: Said = writer.__dict__.setdefault(SAID, Said())
+    said: Said | None = writer.__dict__.get(SAID)
+    if said is None:
+        raise ValueError("its writer was made before capture began, and may have been told more")
     spark = writer._df.sparkSession
     if name == "jdbc":
         place = f"{jdbc.address(bound['url'])}/{bound['table']}"

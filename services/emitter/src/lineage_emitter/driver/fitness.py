@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 
 from lineage_emitter import scope
+from lineage_emitter.driver.older_rdds import name_of_ended
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.program.recipes import Source, recipe_of, replaced, upstream
 
@@ -40,6 +41,8 @@ def where_it_can_run(name: str, method: Callable[..., Any]) -> Callable[..., Any
     @functools.wraps(method)
     def call(self: CapturedRDD, /, *arguments: Any, **named: Any) -> Any:
         inside = scope.is_suspended() or scope.outermost() is not None
+        if not inside:
+            name_of_ended(self.session, name)
         if inside or can_run(self.session, name):
             return method(self, *arguments, **named)
         given = {key: uncaptured(value) for key, value in named.items()}

@@ -1,6 +1,7 @@
 """Saves of plain RDDs in a program that chooses by a LineageContext what is captured: it left them out.
 
-So they are no writes that nobody saw. Under ``lineage run`` everything is to be captured, and this is not installed.
+So they are no writes that nobody saw. It does not hold for a context
+that is captured as a whole, as under ``lineage run``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _installed = False
 def install(session_of: Callable[[SparkContext], Session | None]) -> None:
     """Let saves of PySpark's own RDDs count as seen, from now on; a second call changes nothing."""
     global _installed  # noqa: PLW0603 - PySpark's classes are the process's, too
-    if _installed or hasattr(SparkContext.textFile, "lineage_stock"):
+    if _installed:
         return
     _installed = True
     for name in ("saveAsTextFile", *SAVES):
@@ -35,7 +36,7 @@ def _seen(
     @functools.wraps(stock)
     def method(self: RDD[Any], *given: Any, **named: Any) -> Any:
         session = session_of(self.ctx)
-        if session is None:
+        if session is None or session.is_whole:
             return stock(self, *given, **named)
         with session.recorded():
             return stock(self, *given, **named)

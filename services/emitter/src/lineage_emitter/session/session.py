@@ -82,6 +82,8 @@ class Session:
         self._closed = False
         self.records: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """What gives the records of a node again, by node, while the program holds its RDD."""
+        self.is_whole = False
+        """Whether all that the SparkContext does is to be captured, not just what a LineageContext makes."""
         self.frames = RecipeRecorder(self)
         self.api = LineageApi(
             application_name(sc), app=self.app, settings=settings, spark_version=sc.version

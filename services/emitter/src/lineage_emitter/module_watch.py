@@ -1,0 +1,45 @@
+"""Hears when a module is loaded, without loading it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+
+class _Watch(MetaPathFinder):
+    """Calls ``loaded`` with the module when it has been loaded."""
+
+    def __init__(self, module: str, loaded: Callable[[Any], None]) -> None:
+        self._module = module
+        self._loaded = loaded
+        self._looking = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != self._module or self._looking:
+            return None
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking = False
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def then_loaded(module: Any) -> None:
+                execute(module)
+                self._loaded(module)
+
+            spec.loader.exec_module = then_loaded  # type: ignore[method-assign]
+        return spec
+
+
+def when_loaded(module: str, loaded: Callable[[Any], None]) -> None:
+    """Call ``loaded`` with a module when it has been loaded, at once where it is."""
+    if module in sys.modules:
+        loaded(sys.modules[module])
+    else:
+        sys.meta_path.insert(0, _Watch(module, loaded))

@@ -1,0 +1,58 @@
+"""Capture for every program of a site that asks for it: ``spark-submit --conf spark.lineage.enabled=true job.py``.
+
+Imported by Python itself before the program, from a ``sitecustomize.py`` or a ``.pth`` file with the line
+``import lineage_emitter.preload``. It loads neither PySpark nor anything that capture needs: until a SparkContext starts whose
+configuration asks for capture in so many words, nothing is changed. What goes wrong is said on stderr, and the program goes on.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from lineage_emitter.module_watch import when_loaded
+
+KEY = "spark.lineage.enabled"
+MODULES = ("pyspark.core.context", "pyspark.context")
+"""Where SparkContext is defined, in PySpark 4 and 3."""
+
+
+def install() -> None:
+    """Attach capture to SparkContexts that ask for it, from now on; a second call changes nothing."""
+    for module in MODULES:
+        when_loaded(module, _watch_contexts)
+
+
+def _watch_contexts(module: Any) -> None:
+    context = module.SparkContext
+    stock = context._do_init
+    if hasattr(stock, "lineage_preload"):
+        return
+
+    @functools.wraps(stock)
+    def initialise(self: Any, *given: Any, **named: Any) -> None:
+        stock(self, *given, **named)
+        if str(self._conf.get(KEY, "")).lower() == "true":
+            _attach(self)
+
+    initialise.lineage_preload = True  # type: ignore[attr-defined]
+    context._do_init = initialise
+
+
+def _attach(sc: Any) -> None:
+    from lineage_core.errors import LineageError
+    from lineage_emitter.errors import CaptureFailedError
+
+    try:
+        from lineage_emitter.attaching import attach
+
+        attach(sc)
+    except CaptureFailedError:
+        # The settings want the job to fail.
+        raise
+    except (LineageError, ImportError) as problem:
+        sys.stderr.write(f"lineage: not captured: {problem}\n")
+
+
+install()
