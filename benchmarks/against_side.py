@@ -33,8 +33,9 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.spark.own_spark import start_spark
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_emitter import autorun
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:

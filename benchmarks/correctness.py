@@ -10,8 +10,9 @@ from typing import Any
 from benchmarks.pairs import RunError, Setup
 from benchmarks.witnesses import Lines, OutputRow
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.port import GraphStore
 
 SEED = 23

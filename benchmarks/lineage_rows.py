@@ -20,8 +20,9 @@ from lineage_core.contract.region import Region
 from lineage_core.contract.verdict import Verdict, judge
 from lineage_core.tracing.trace_result import Direction, TraceResult
 from lineage_core.tracing.tracer import Tracer
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
 

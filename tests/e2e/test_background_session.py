@@ -23,7 +23,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import RowError
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 from lineage_store.sqlite.store import SqliteStore
 from tests.support import jvm
 from tests.support.job_runs import CLI, run_captured, run_program, stored, write_job

@@ -13,13 +13,14 @@ from pyspark.sql import SparkSession
 
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError
-from lineage_dataframes.trace.query import trace_recipe_row
+from lineage_dataframes.trace.recomputation import SparkRecomputation
 from lineage_emitter import LineageContext
 from lineage_emitter.errors import TracingError
 from lineage_query.answers import AS_IT_IS_NOW, Answer, Group
-from lineage_query.engine import QueryEngine, TraceQuery
-from lineage_query.recipe_rows import RecipePlace, RecipeRowError
+from lineage_query.engine import QueryEngine
+from lineage_query.recipe_rows import RecipeRowError
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, ask, part_files
 
@@ -109,9 +110,10 @@ def test_rows_of_dataframes_go_by_the_checksum_of_a_file(
     def traced() -> Answer:
         with open_store(f"sqlite:///{tmp_path / STORE}") as store:
             question = TraceQuery(Direction.BACKWARD, (f"{file}:{line}",))
-            with pytest.raises(RecipeRowError) as row:
+            with pytest.raises(RecipeRowError):
                 QueryEngine(store, RowReader()).ask(question)
-            return trace_recipe_row(spark, store, RowReader(), question, RecipePlace.of(row.value))
+            backend = SparkRecomputation(store, RowReader(), lambda: spark)
+            return QueryEngine(store, RowReader(), backend=backend).ask(question)
 
     assert traced().groups[0].count == 2
     os.utime(source, (1.0, 1.0))

@@ -11,8 +11,9 @@ from pyspark import RDD, SparkContext
 
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged
 

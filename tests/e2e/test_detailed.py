@@ -16,8 +16,9 @@ from lineage_emitter import LineageContext
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.worker.join_by_key import KEY_REASON
 from lineage_query.answers import Answer
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged, lineage, run_captured, verify, write_job
 

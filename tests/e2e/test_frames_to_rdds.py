@@ -25,8 +25,9 @@ from lineage_emitter import LineageContext
 from lineage_emitter.dataframes.naming import naming_columns
 from lineage_emitter.errors import ChoiceError, TracingError
 from lineage_query.answers import Answer
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, ask, judged
 

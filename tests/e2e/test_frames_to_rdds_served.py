@@ -23,8 +23,8 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import NotComputedError
 from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
 from lineage_query.exports import Exported, Options
+from lineage_query.trace_query import TraceQuery
 from tests.support.api_server import readers, serving
 from tests.support.job_runs import STORE
 from tests.support.page import npm

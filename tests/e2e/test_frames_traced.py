@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,20 +20,23 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage.access import StoredAccess
+from lineage.served import ServedAccess, ServerError
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Aggregate, Call, Literal
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
 from lineage_dataframes.trace.allowed import check_recipe_allowed
 from lineage_query.answers import Answer, Group
-from lineage_query.engine import TraceQuery
+from lineage_query.conditions import ConditionError
 from lineage_query.exports import ExportError, Options
 from lineage_query.finding import NotFoundError
-from lineage_query.recipe_rows import RecipeRowError
+from lineage_query.recipe_rows import RecipePlace, RecipeRowError
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_query_api import trace_ids
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import TraceRequest
+from lineage_query_api.recipe_traces import RecipeTraces
 from lineage_query_api.settings import read_settings
 from lineage_query_api.spark_session_holder import SparkSessionHolder
 from tests.support.api_server import readers, serving
@@ -174,15 +178,15 @@ def test_forward_shows_what_the_files_hold_or_that_it_is_unknown(
 
 def test_by_condition(ran: Path, access: StoredAccess) -> None:
     question = TraceQuery(Direction.BACKWARD, (str(ran / "out"),))
-    answer = access.ask_where(question, "total > 4")
+    answer = access.ask(replace(question, where="total > 4"))
     assert (answer.start[0].count, len(answer.groups[0].items)) == (2, 3)
     assert (answer.exact, answer.groups[0].count) == (True, 3)
     with pytest.raises(RowError, match="fulfils"):
-        access.ask_where(question, "total > 400")
+        access.ask(replace(question, where="total > 400"))
     with pytest.raises(RefusedError, match="nonsense"):
-        access.ask_where(question, "nonsense > 4")
+        access.ask(replace(question, where="nonsense > 4"))
     with pytest.raises(NotFoundError, match="no DataFrame's output"):
-        access.ask_where(TraceQuery(Direction.BACKWARD, ("elsewhere",)), "true")
+        access.ask(replace(TraceQuery(Direction.BACKWARD, ("elsewhere",)), where="true"))
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet", "arrow"])
@@ -343,6 +347,36 @@ def test_over_http(ran: Path, served: httpx.Client) -> None:
     assert rest == served.get(f"{again}/export").text
 
 
+def test_by_condition_over_http(ran: Path, access: StoredAccess, served: httpx.Client) -> None:
+    question = TraceQuery(Direction.BACKWARD, (str(ran / "out"),), where="total > 4")
+    with ServedAccess(str(served.base_url)) as over_http:
+        assert over_http.ask(question) == access.ask(question)
+        table = io.BytesIO()
+        told = over_http.export(question, "csv", lambda: nullcontext(table), Options())
+        assert told.found == 3
+        local = io.BytesIO()
+        assert access.export(question, "csv", lambda: nullcontext(local), Options()) == told
+        assert table.getvalue() == local.getvalue()
+        for where, why in (
+            ("java_method('java.lang.System', 'exit', 1) = 1", "is not taken here"),
+            ("total > (SELECT 1)", "is not taken here"),
+            ("cities = 'Oslo'", "no column 'cities'"),
+            ("total > 400", "no row of the output fulfils"),
+        ):
+            with pytest.raises(ServerError, match=why):
+                over_http.ask(replace(question, where=where))
+        with pytest.raises(ServerError, match="traced back"):
+            over_http.ask(replace(question, direction=Direction.FORWARD))
+    # Nothing but what was understood comes to Spark, whoever hands it on.
+    traces = RecipeTraces(access.store, RowReader(), read_settings(spark_master="local[1]"))
+    place = RecipePlace(access.find("latest"), ("0",), "out")
+    with pytest.raises(ConditionError):
+        traces.trace_rows(replace(question, where="rand() < 2"), place, rows=True)
+    with pytest.raises(ProblemError, match="text of rows"):
+        traces.trace_rows(question, place, rows=False)
+    traces.close()
+
+
 def test_what_is_refused_over_http(served: httpx.Client) -> None:
     assert "no value of total" in got(asked(served, "0", {"total": "1 OR true"}), 422)["detail"]
     assert "no column" in got(asked(served, "0", {"town": "Oslo"}), 422)["detail"]
@@ -390,6 +424,10 @@ def test_rows_over_http_are_for_who_may_read_them(
         got(client.get(f"/v1/traces/{made_up}", headers=by("looks")), 403)
         got(client.get(f"/v1/traces/{made_up}", headers=by("reads")))
         got(client.get(f"/v1/traces/{made_up}", headers=by("looks")), 403)
+        fulfil = {"direction": "backward", "places": [str(ran / "out")], "where": "total > 4"}
+        for route in ("/v1/answers", "/v1/answers/file"):
+            got(client.post(route, json=fulfil, headers=by("looks")), 403)
+            assert client.post(route, json=fulfil, headers=by("reads")).status_code == 200
 
 
 def test_files_outside_of_the_roots_are_not_traced(

@@ -19,9 +19,10 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext, LineageRDD, TracedItems
 from lineage_emitter.errors import ChoiceError, TracingError
 from lineage_emitter.worker.spaces import EACH_RUN
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.places import LocationError
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged
 

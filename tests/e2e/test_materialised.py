@@ -15,7 +15,7 @@ from lineage.access import StoredAccess
 from lineage.materialising import Made, materialise
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
 from tests.support.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
 

@@ -22,7 +22,7 @@ from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import RowError
 from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 from lineage_query_api.spark_session_holder import SparkSessionHolder
 from lineage_store.copying import copy_application
 from lineage_store.url import open_store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError, RowError
 from lineage_emitter import LineageContext, frame_lineage
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 from lineage_query_api.spark_session_holder import SparkSessionHolder
 from tests.support.api_server import serving
 from tests.support.job_runs import STORE, part_files, stored
@@ -117,7 +118,9 @@ def test_changed_sources_are_refused_before_spark_starts(ran: Path, no_spark: No
             assert f"{app} (" in said
             assert "--as-now" in said
         with pytest.raises(ChangedSourceError, match=r"in\.csv was written since"):
-            access.ask_where(TraceQuery(Direction.BACKWARD, (str(ran / "out"),)), "city = 'Oslo'")
+            access.ask(
+                replace(TraceQuery(Direction.BACKWARD, (str(ran / "out"),)), where="city = 'Oslo'")
+            )
         source.unlink()
         with pytest.raises(
             ChangedSourceError, match=r"in\.csv is gone; .* read it; run the job again"

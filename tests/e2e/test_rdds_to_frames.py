@@ -22,8 +22,9 @@ from lineage.materialising import materialise
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, ask, judged
 

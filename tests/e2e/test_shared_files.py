@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import RefusedError, RowError
 from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
 from lineage_query.exports import ExportError, Options
+from lineage_query.trace_query import TraceQuery
 from lineage_store.copying import copy_application
 from lineage_store.url import open_store
 from tests.support.api_server import serving
@@ -254,13 +255,13 @@ def test_all_writes_are_one_output(
     assert {(group.app, group.count) for group in answer.start} == {
         (appended["first"], 1), (appended["twice"], 1)
     }  # fmt: skip
-    answer = access.ask_where(back(folder, "daily"), "id > 1")
+    answer = access.ask(replace(back(folder, "daily"), where="id > 1"))
     assert sources(answer) == ["first0.csv:2", "twice0.csv:1", "twice1.csv:1"]
     assert (answer.exact, answer.complete) == (True, True)
     with pytest.raises(RowError, match="no row of the output has these values"):
         access.ask(back(folder, "daily#id=9"))
     with pytest.raises(RowError, match="no row of the output fulfils"):
-        access.ask_where(back(folder, "daily"), "id > 9")
+        access.ask(replace(back(folder, "daily"), where="id > 9"))
     assert sources(access.ask(back(folder, "daily#id=3", app=appended["twice"]))) == [
         "twice0.csv:1"
     ]

@@ -16,8 +16,9 @@ from lineage_core.contract.graph import FlowGraph
 from lineage_core.contract.message import Commit
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, contents, judged, traced, traced_each, traced_items
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lineage.access import open_access
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 from tests.support.job_runs import STORE, applications, lineage, run_captured, verify, write_job
 
 pytestmark = pytest.mark.faults

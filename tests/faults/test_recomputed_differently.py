@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.faults.test_recomputation import LOGGING, QUIET, environment
 from tests.support.job_runs import STORE, run_captured, verify, write_job

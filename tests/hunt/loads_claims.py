@@ -12,7 +12,7 @@ from typing import Protocol
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 from tests.hunt.claims import Claim, Finding
 from tests.hunt.loads import APPENDED, Loads, Place, Written, named, place_of
 

@@ -21,8 +21,9 @@ import httpx
 from hypothesis import strategies as st
 
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store

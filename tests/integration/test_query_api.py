@@ -13,9 +13,10 @@ import httpx
 import pytest
 
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.exports import FORMATS, export
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_query_api import trace_ids
 from lineage_query_api.auth import new_token, read_tokens
 from lineage_query_api.errors import ProblemError, SettingsError
@@ -170,7 +171,7 @@ def test_a_trace_is_a_file(client: httpx.Client, folder: Path, name: str) -> Non
     url = f"sqlite:///{folder}/lineage.db"
     with open_store(url) as store:
         question = TraceQuery(Direction.BACKWARD, ("write#0#1",), app="app-1")
-        traced = QueryEngine(store, RowReader()).trace(question)
+        traced = QueryEngine(store, RowReader()).trace_records(question)
         expected = io.BytesIO()
         export(traced, name, expected)
     assert found.content == expected.getvalue()

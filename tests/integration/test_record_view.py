@@ -22,7 +22,7 @@ from lineage_core.contract.block import BlockId
 from lineage_core.contract.message import Begin, Link, Message, Register
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.names import Names
 from lineage_query.record_flows import (
     TooManyFlowsError,
@@ -31,6 +31,7 @@ from lineage_query.record_flows import (
 )
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.copying import copy_application
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.neo4j import record_view
@@ -116,7 +117,7 @@ def all_flows(store: Neo4jStore, app_id: str = APP) -> RecordFlows:
 
 def traced_flows(store: Neo4jStore, place: str, direction: Direction) -> RecordFlows:
     return flows_of_trace(
-        QueryEngine(store, RowReader()).trace(TraceQuery(direction, (place,), app=APP))
+        QueryEngine(store, RowReader()).trace_records(TraceQuery(direction, (place,), app=APP))
     )
 
 
@@ -339,7 +340,7 @@ def test_a_word_count_on_spark(
                 ends = {one if back else two for one, two in flows}
                 kind = "read" if back else "write"
                 assert {end for end in ends if end.startswith(kind)} == found
-                part = flows_of_trace(asker.trace(question))
+                part = flows_of_trace(asker.trace_records(question))
                 assert {(flow.hash_in, flow.hash_out) for flow in part.flows} == flows
                 traced[back] += len(found)
     assert traced == {True: 9, False: 9}

@@ -14,8 +14,9 @@ from typer.testing import CliRunner, Result
 from lineage.main import app
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.copying import copy_application
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore

@@ -65,6 +65,27 @@ def test_commands_print_the_same(url: str, server: str) -> None:
     assert [one["app"] for one in json.loads(lineage(url, "apps", "--json").stdout)] == ["app-1"]
 
 
+def test_traces_are_compared_the_same(url: str, server: str) -> None:
+    first, second = "out/part-00000:1", "out/part-00000:2"
+    told = 0
+    for command in (
+        ("diff", first, second),
+        ("diff", first, second, "--app", "app-1", "--limit", "0"),
+        ("diff", "in.txt:1", "in.txt:2", "--direction", "forward", "--app", "app-1"),
+        ("diff", first, first),
+        ("diff", first, "nowhere.txt:1"),
+        ("suspects", first, second, first),
+        ("suspects", first, second, "--app", "app-1", "--limit", "1"),
+        ("suspects", "write#0#9999"),
+    ):
+        for form in ((), ("--json",)):
+            expected, found = lineage(url, *command, *form), lineage(server, *command, *form)
+            assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr), command
+            assert found.exit_code == expected.exit_code, command
+            told += found.exit_code == 0
+    assert told == 12
+
+
 FIRST = ("--app", "app-1")
 EXPORTS = [
     *(("out/part-00000:2", *FIRST, "--format", name) for name in FORMATS),

@@ -21,9 +21,9 @@ from lineage_query import answers
 from lineage_query.exports import ExportTooLargeError, Options, export
 from lineage_query.names import Names
 from lineage_query.record_flows import TooManyFlowsError, flows_of_trace
+from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
-from lineage_query.trace import Trace
 from tests.property.test_tracing_property import (
     Items,
     as_region,
@@ -44,11 +44,11 @@ ALL = Options(way=True, items_max=10**6)
 
 def traced_over(
     graph: MemoryGraph, direction: Direction, data: st.DataObject
-) -> tuple[Trace, Items, set[tuple[str, str, str]]]:
+) -> tuple[RecordTrace, Items, set[tuple[str, str, str]]]:
     """A trace, its start, and all edges that it went along, each with its node."""
     begun = {space: as_region(runs) for space, runs in starts(graph, data).items()}
     result = trace(graph, direction, begun)
-    traced = Trace(
+    traced = RecordTrace(
         app="an app|of %",
         direction=direction,
         asked=("=here",),
@@ -73,7 +73,7 @@ def traced_over(
     return traced, items(begun), edges
 
 
-def written(traced: Trace, name: str, options: Options = ALL) -> bytes:
+def written(traced: RecordTrace, name: str, options: Options = ALL) -> bytes:
     stream = io.BytesIO()
     warnings = export(traced, name, stream, options)
     assert "a warning" in warnings

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ from lineage.main import app
 from lineage_core.environment.private_files import ForeignOwnerError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 
 pytestmark = pytest.mark.security
 
@@ -94,9 +95,17 @@ def test_messages_are_read_as_they_were_sent(message: Message) -> None:
 
 def test_all_of_a_question_is_sent() -> None:
     question = TraceQuery(
-        Direction.FORWARD, ("a:1", "b\udcff#2"), "app", "node", 1, 7, texts=False, as_now=True
+        Direction.FORWARD,
+        ("a:1", "b\udcff#2"),
+        "app",
+        "node",
+        1,
+        7,
+        texts=False,
+        as_now=True,
+        where="x > 1",
     )
-    assert Asked.of(question, "", "/").question() == question
+    assert Asked.of(question, "/").question() == question
     others = {one.name for one in dataclasses.fields(TraceQuery)} - {"regions"}
     assert others <= {one.name for one in dataclasses.fields(Asked)}
     assert Answered(ANSWER.to_json()).read() == ANSWER
@@ -249,7 +258,7 @@ def test_the_session_answers_what_it_is_asked(url: str) -> None:
     with serving(url, reply, 1.0):
         assert answered(url, question) == ANSWER
         with pytest.raises(SessionRefusalError, match="no row") as refused:
-            answered(url, question, "total > 9")
+            answered(url, replace(question, where="total > 9"))
         assert refused.value.kind == "RowError"
         with turn(name_of(url)):
             # Another command is asking: this one does not wait.

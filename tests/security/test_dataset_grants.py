@@ -237,6 +237,7 @@ def test_no_route_tells_what_is_hidden_or_masked(served: Served) -> None:
         f"{m.upper()} {path}" for m, path in operations if "{app}" in path or "{trace}" in path
     }
     of_app |= {"POST /v1/answers", "POST /v1/answers/file"}
+    of_app |= {"POST /v1/answers/diff", "POST /v1/answers/suspects"}
     assert PARTLY < MASKED < of_app
     deletes = ("delete", "/v1/applications/{app}")
     for caller in ("hid", "narrow", "listed", "masked"):
@@ -801,3 +802,18 @@ def test_bytes_of_a_masked_file_are_opened_for_nobody(tmp_path: Path) -> None:
     rooted = VisibleReader(RootedReader([f"{tmp_path}/other"]), look).computing()
     with pytest.raises(RowsError, match="not read by this server"):
         rooted.opened(str(file))
+
+
+@pytest.mark.parametrize("caller", ["hid", "narrow", "masked", "listed"])
+@pytest.mark.parametrize("salary", [5000, 9999])
+def test_conditions_are_refused_whatever_they_say(served: Served, caller: str, salary: int) -> None:
+    asked = {
+        "direction": "backward",
+        "places": ["write"],
+        "app": APP,
+        "where": f"salary = {salary}",
+    }
+    for route in ("/v1/answers", "/v1/answers/file"):
+        answer = served.ask(caller, "post", route, json=asked)
+        assert answer.status_code == 403, answer.text
+        assert "hidden from you" in answer.json()["detail"]

@@ -56,6 +56,10 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/v1/answers/file"): {
         "direction": "backward", "places": ["write#0#0"], "app": "{app}"
     },
+    ("post", "/v1/answers/diff"): {
+        "direction": "backward", "left": ["write#0#0"], "right": ["write#0#0"], "app": "{app}"
+    },
+    ("post", "/v1/answers/suspects"): {"places": ["write#0#0"], "app": "{app}"},
 }  # fmt: skip
 
 
@@ -266,7 +270,7 @@ def test_callers_of_different_grants_share_bounds_and_no_answers(served: Served)
     assert ann is not rex
     assert ann is not everything
     assert ann._kept is rex._kept is everything._kept
-    assert ann.noted._kept is rex.noted._kept is everything.noted._kept
+    assert len({id(one.recipe_traces._spark) for one in (ann, rex, everything)}) == 1
     assert len(everything._kept.traces) == 2
     assert served.ask("ann", "delete", f"/v1/applications/{OWN}").status_code == 204
     assert not everything._kept.traces

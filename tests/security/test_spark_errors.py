@@ -15,8 +15,8 @@ from lineage_dataframes.rewrite.functions import NO_CODE, Runnable
 from lineage_dataframes.trace import answers
 from lineage_dataframes.trace.crossing import DataFrameCrossing
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.recipe_traces import _answer
 from lineage_store.sqlite.store import SqliteStore

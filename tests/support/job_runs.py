@@ -21,8 +21,9 @@ from lineage.main import app as command_line
 from lineage_core.contract.verdict import Verdict, judge
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.port import GraphStore
 from lineage_store.url import index_folder, open_store
 from tests.support import jvm

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from lineage.access import StoredAccess, open_access
@@ -10,13 +11,13 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.sandbox.kernel import landlock_abi
 from lineage_dataframes.sandbox.starting import scratch_folder
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 
 
 def asked(access: StoredAccess, place: str, where: str | None, direction: str) -> object:
     question = TraceQuery(Direction(direction), (place,))
     try:
-        answer = access.ask(question) if where is None else access.ask_where(question, where)
+        answer = access.ask(question if where is None else replace(question, where=where))
     except LineageError as problem:
         return {"error": f"{type(problem).__name__}: {problem}"}
     groups = [(item.location, item.text) for group in answer.groups for item in group.items]

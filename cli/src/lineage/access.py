@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 
-from lineage.background.asking import answered
+from lineage.recomputing import LocalRecomputation, Sessions, SparkSessionLease
 from lineage.servers import SERVER_SCHEMES
 from lineage.spools import remove_spool
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.trace_result import TraceError
+from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
-from lineage_query.composing import answer_all
-from lineage_query.engine import QueryEngine, TraceQuery, continues_in
+from lineage_query.engine import QueryEngine
 from lineage_query.finding import find_application
-from lineage_query.materialised_flows import LookedUp, MaterialisedFlows, best
-from lineage_query.planning import Part, Plan, plan_of, plan_of_output
-from lineage_query.recipe_rows import RecipePlace, RecipeRowError
+from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.reader import RowReader
-from lineage_query.trace import Trace
+from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of, with_reasons
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.url import index_folder, open_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lineage_openlineage.naming import Naming
     from lineage_openlineage.sending import OpenLineageRun
+    from lineage_query.comparing import Difference, Suspects
     from lineage_query.exports import Exported, Options
     from lineage_query.record_views import ViewMade, ViewWanted
-
-Sessions: TypeAlias = "Callable[[], AbstractContextManager[SparkSession]]"
-"""Gives a session of Spark for the while."""
 
 Output: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 """Opens what a file is written to."""
@@ -81,8 +74,11 @@ class Access(Protocol):
     def ask(self, question: TraceQuery) -> Answer:
         """Where rows come from, or where they went."""
 
-    def ask_where(self, question: TraceQuery, where: str) -> Answer:
-        """Where the rows of a DataFrame's output come from that fulfil a condition."""
+    def compare(self, left: TraceQuery, right: TraceQuery) -> Difference:
+        """What each of two traces of records has that the other has not; the limit is that of ``left``."""
+
+    def suspects(self, places: Sequence[str], app: str | None, limit: int) -> Suspects:
+        """The inputs of several outputs, those of most outputs first."""
 
     def dump(self, name: str) -> Iterator[str]:
         """All lineage of an application, line by line."""
@@ -115,43 +111,6 @@ class Access(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
-
-
-class SparkSessionLease:
-    """Spark for the parts of one question: started by the first that needs it, once.
-
-    ``sessions``: gives it; None: this process's own, or one that is started.
-    """
-
-    def __init__(self, sessions: Sessions | None) -> None:
-        self._sessions = sessions
-        self._open = ExitStack()
-        self._session: SparkSession | None = None
-        self._problem: TraceError | None = None
-
-    def session(self) -> SparkSession:
-        """The session.
-
-        Raises:
-            TraceError: Spark does not start.
-        """
-        if self._problem is not None:
-            raise self._problem
-        if self._session is None:
-            from lineage.frame_traces import spark_session
-
-            try:
-                self._session = self._open.enter_context((self._sessions or spark_session)())
-            except TraceError as problem:
-                self._problem = problem
-                raise
-        return self._session
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
 
 
 class StoredAccess:
@@ -195,97 +154,37 @@ class StoredAccess:
             return with_probes(spark, self.store, app, verdict, rows=rows)
 
     def ask(self, question: TraceQuery) -> Answer:
-        return self._ask(question, plan_of(self.store, RowReader(), question))
+        with self._engine() as engine:
+            return engine.trace(question).answer(question.limit, texts=question.texts)
 
-    def ask_where(self, question: TraceQuery, where: str) -> Answer:
-        if len(question.places) != 1:
-            raise TraceError("--where takes one output: its path, its table or its node")
-        return self._ask(question, plan_of_output(self.store, RowReader(), question), where)
+    @contextmanager
+    def _engine(self) -> Iterator[QueryEngine]:
+        """What traces, with a Spark that is started once for all parts of a query."""
+        reader = self._reader()
+        with SparkSessionLease(self._spark) as lease:
+            background = None if self._spark is not None else self._url
+            backend = LocalRecomputation(self.store, reader, lease, background)
+            yield QueryEngine(self.store, reader, backend=backend)
 
-    def _ask(self, question: TraceQuery, plan: Plan, where: str = "") -> Answer:
-        by_query = question.app is not None
-        with SparkSessionLease(self._spark) as spark:
-            return answer_all(
-                question, plan, lambda part: self._part(part, spark, where, by_query=by_query)
-            )
+    def _reader(self) -> RowReader:
+        return RowReader(index_folder(self._url))
 
-    def _part(self, part: Part, spark: SparkSessionLease, where: str, *, by_query: bool) -> Answer:
-        """What one application answers; ``by_query`` as in :meth:`_best`."""
-        question, noted = part.question, part.noted
-        if noted is None:
-            try:
-                traced = asker(self.store, self._url).trace(question)
-            except RecipeRowError as error:
-                noted = RecipePlace.of(error)
-            else:
-                return self._answer(question, traced, spark)
-        if where:
-            return self._queried(question, noted, spark, where)
-        looked_up = self._looked_up(question, noted)
-        found = self._best(question, noted, looked_up, spark, by_query=by_query)
-        if isinstance(found, Answer):
-            return found
-        return found.answer(question.limit, texts=question.texts)
+    def compare(self, left: TraceQuery, right: TraceQuery) -> Difference:
+        from lineage_query.comparing import compare
 
-    def _best(
-        self,
-        question: TraceQuery,
-        noted: RecipePlace,
-        looked_up: LookedUp | None,
-        spark: SparkSessionLease,
-        *,
-        by_query: bool,
-    ) -> Trace | Answer:
-        """What was materialised, or what a query says. ``by_query``: a query where it can, also what was materialised."""
-        return best(
-            looked_up,
-            question,
-            noted,
-            lambda: self._queried(question, noted, spark),
-            by_query=by_query,
-        )
+        return compare(self._records(left), self._records(right), left.limit, texts=left.texts)
 
-    def _looked_up(self, question: TraceQuery, noted: RecipePlace) -> LookedUp | None:
-        reader = RowReader(index_folder(self._url))
-        return MaterialisedFlows(self.store, reader).look_up(question, noted)
+    def suspects(self, places: Sequence[str], app: str | None, limit: int) -> Suspects:
+        from lineage_query.comparing import rank_inputs
 
-    def _queried(
-        self, question: TraceQuery, noted: RecipePlace, spark: SparkSessionLease, where: str = ""
-    ) -> Answer:
-        # Who is asked in the background knows nothing of what other applications wrote.
-        found = None if noted.doubts else self._in_background(question, where)
-        if found is not None:
-            return found
-        # Loads PySpark, which who asks for records, or a session, need not wait for.
-        from lineage_dataframes.trace.overwritten import check_files_of_query
-        from lineage_dataframes.trace.query import trace_recipe_row
+        queries = (TraceQuery(Direction.BACKWARD, (place,), app=app) for place in places)
+        return rank_inputs([self._records(query) for query in queries], limit, texts=True)
 
-        check_files_of_query(self.store, RowReader(), question, noted)
-        return trace_recipe_row(spark.session(), self.store, RowReader(), question, noted, where)
+    def _records(self, query: TraceQuery) -> RecordTrace:
+        """A trace of records that is to be compared."""
+        from lineage_query.comparing import records_to_compare
 
-    def _answer(self, question: TraceQuery, traced: Trace, spark: SparkSessionLease) -> Answer:
-        """The answer, through DataFrames whose rows are among the records that were found, or that these became."""
-        if not continues_in(question, traced):
-            return traced.answer(question.limit, texts=question.texts)
-        found = self._in_background(question)
-        if found is not None:
-            return found
-        from lineage_dataframes.trace.crossing import answer_through
-        from lineage_dataframes.trace.overwritten import check_files_of_trace
-
-        check_files_of_trace(self.store, RowReader(), question, traced)
-        try:
-            session = spark.session()
-        except TraceError:
-            if not traced.beside:
-                raise
-            # What records tell needs no Spark; the answer says what is left out.
-            return traced.answer(question.limit, texts=question.texts)
-        return answer_through(session, self.store, RowReader(), question, traced)
-
-    def _in_background(self, question: TraceQuery, where: str = "") -> Answer | None:
-        """The answer of a background session, unless a Spark was given."""
-        return None if self._spark is not None else answered(self._url, question, where)
+        return records_to_compare(QueryEngine(self.store, self._reader()).trace_records, query)
 
     def dump(self, name: str) -> Iterator[str]:
         from lineage_store.dump import dump_application
@@ -297,46 +196,13 @@ class StoredAccess:
         remove_spool(self._url, app)
 
     def export(self, question: TraceQuery, name: str, output: Output, options: Options) -> Exported:
-        from lineage_query.exports import exported_answer
+        from lineage_query.exports import exported, format_of
 
-        wanted = replace(question, texts=options.texts)
-        plan = plan_of(self.store, RowReader(), wanted)
-        if plan.only is not None:
-            return self._export(plan.only, name, output, options, by_query=question.app is not None)
-        answer = self._ask(wanted, plan)
+        derivations = format_of(name).table is None
+        with self._engine() as engine:
+            trace = engine.trace(replace(question, texts=options.texts), derivations=derivations)
         with output() as stream:
-            return exported_answer(answer, name, stream, options)
-
-    def _export(
-        self, part: Part, name: str, output: Output, options: Options, *, by_query: bool
-    ) -> Exported:
-        """Write what one application answers."""
-        from lineage_query.exports import exported, exported_answer, exported_through, format_of
-
-        question, noted, is_table = part.question, part.noted, format_of(name).table is not None
-        found: Trace | Answer
-        with SparkSessionLease(self._spark) as spark:
-            if noted is None:
-                try:
-                    found = asker(self.store, self._url).trace(question)
-                except RecipeRowError as error:
-                    noted = RecipePlace.of(error)
-                else:
-                    if is_table and continues_in(question, found):
-                        answer = self._answer(question, found, spark)
-                        with output() as stream:
-                            return exported_through(found, answer, name, stream, options)
-            if noted is not None:
-                looked_up = self._looked_up(question, noted)
-                if looked_up is not None and not is_table:
-                    # A query has no derivations.
-                    found = looked_up.traced
-                else:
-                    found = self._best(question, noted, looked_up, spark, by_query=by_query)
-        with output() as stream:
-            if isinstance(found, Answer):
-                return exported_answer(found, name, stream, options)
-            return exported(found, name, stream, options)
+            return exported(trace, name, stream, options)
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
         from lineage_openlineage.facts import facts_of
@@ -352,9 +218,9 @@ class StoredAccess:
 
         app = self.find(name)
         view = view_of(self.store, app)
-        asking = asker(self.store, self._url)
+        engine = QueryEngine(self.store, self._reader())
         flows, warnings = flows_wanted(
-            app, self.store.graph(app), wanted, asking.trace, asking.locations
+            app, self.store.graph(app), wanted, engine.trace_records, engine.locations
         )
         view.create(flows, report and (lambda at: report(at.done, at.total)))
         return ViewMade.of(flows, warnings)
@@ -386,8 +252,3 @@ def open_access(url: str) -> Access:
 
         return ServedAccess(url)
     return StoredAccess(open_store(url), url)
-
-
-def asker(store: GraphStore, url: str) -> QueryEngine:
-    """Answers questions over a store."""
-    return QueryEngine(store, RowReader(index_folder(url)))

@@ -49,7 +49,7 @@ from lineage.background.wire import (
 )
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import NoSuchRowError
 from lineage_store.paths import plain_path
 from lineage_store.port import GraphStore
@@ -235,10 +235,7 @@ class Server:
         try:
             with open_store(self._url) as store:
                 access = StoredAccess(store, self._url, lambda: self._watched(_gone(connection)))
-                question = asked.question()
-                answer = (
-                    access.ask_where(question, asked.where) if asked.where else access.ask(question)
-                )
+                answer = access.ask(asked.question())
         except (LineageError, OSError, sqlite3.Error) as error:
             kind = getattr(error, "kind", type(error).__name__)
             if kind == NOT_COMPUTED:

@@ -16,8 +16,8 @@ from typing import IO
 from lineage.options import naming_what_is_left, opened, print_json
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import TraceQuery
 from lineage_query.exports import FORMATS, ExportError, Format, Options, format_for, format_of
+from lineage_query.trace_query import TraceQuery
 
 DIRECTIONS = {
     "back": Direction.BACKWARD,
@@ -39,6 +39,7 @@ class Wanted:
     app: str = ""
     step: bool = False
     to: str = ""
+    where: str = ""
 
     def question(self) -> TraceQuery:
         """What is traced.
@@ -52,6 +53,7 @@ class Wanted:
             app=self.app or None,
             until=self.to or None,
             steps=1 if self.step else None,
+            where=self.where,
         )
 
 

@@ -80,6 +80,14 @@ ToOption = Annotated[
     str, typer.Option("--to", metavar="NODE", help="To the items of a node on the way.")
 ]
 
+WhereOption = Annotated[
+    str,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Of a DataFrame's output (PLACE: its path, table or node) all rows that fulfil this, in SQL.",
+    ),
+]
 AsNowOption = Annotated[
     bool,
     typer.Option(
@@ -267,14 +275,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     limit: LimitOption = None,
     step: StepOption = False,
     to: ToOption = "",
-    where: Annotated[
-        str,
-        typer.Option(
-            "--where",
-            metavar="CONDITION",
-            help="Of a DataFrame's output (PLACE: its path, table or node) all rows that fulfil this, in SQL.",
-        ),
-    ] = "",
+    where: WhereOption = "",
     as_now: AsNowOption = False,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
@@ -285,10 +286,18 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
 
     url = chosen_store(context, store)
     question = question_of(
-        "backward", places, application, limit, step=step, to=to, as_json=as_json, as_now=as_now
+        "backward",
+        places,
+        application,
+        limit,
+        step=step,
+        to=to,
+        as_json=as_json,
+        as_now=as_now,
+        where=where,
     )
     with in_time(timeout):
-        ask(url, question, as_json=as_json, where=where)
+        ask(url, question, as_json=as_json)
 
 
 @app.command("forward")
@@ -314,6 +323,61 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     )
     with in_time(timeout):
         ask(url, question, as_json=as_json)
+
+
+@app.command("diff")
+@reported
+def diff(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    place: Annotated[
+        str, typer.Argument(metavar="PLACE", help="A row, as `lineage back` takes it.")
+    ],
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="Another one.")],
+    direction: Annotated[
+        str, typer.Option("--direction", metavar="back|forward", help="Which way to trace.")
+    ] = "back",
+    application: AppOption = "",
+    limit: LimitOption = None,
+    timeout: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what the trace of one row has that of another has not, and the reverse: lineage diff out/part-00003:2 out/part-00003:5.
+
+    Rows of RDDs of one application are compared; rows of DataFrames are not.
+    """
+    from lineage.comparing import diff as compare_traces
+    from lineage.exporting import direction_of
+
+    url = chosen_store(context, store)
+    with in_time(timeout):
+        compare_traces(
+            url, direction_of(direction), (place, other), application, limit, as_json=as_json
+        )
+
+
+@app.command("suspects")
+@reported
+def suspects(
+    context: typer.Context,
+    places: Places,
+    application: AppOption = "",
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=1_000, help="Inputs that are listed.")
+    ] = 50,
+    timeout: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Rank the input rows of several wrong rows, those of most of them first: lineage suspects out/part-00003:2 out/part-00003:5.
+
+    Rows of RDDs of one application are ranked; rows of DataFrames are not.
+    """
+    from lineage.comparing import suspects as rank
+
+    url = chosen_store(context, store)
+    with in_time(timeout):
+        rank(url, places, application, limit, as_json=as_json)
 
 
 @app.command("export")
@@ -350,6 +414,7 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     ] = None,
     step: StepOption = False,
     to: ToOption = "",
+    where: WhereOption = "",
     timeout: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
@@ -361,7 +426,7 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     from lineage.exporting import Wanted, export_trace
     from lineage_query.exports import Options
 
-    wanted = Wanted(places, direction, file_format, output, application, step, to)
+    wanted = Wanted(places, direction, file_format, output, application, step, to, where)
     options = Options(way=way, texts=texts)
     if limit is not None:
         options = Options(way=way, texts=texts, items_max=limit)

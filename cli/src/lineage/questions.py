@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from lineage.access import open_access
 from lineage.options import DEFAULT_STORE
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 
 if TYPE_CHECKING:
     from lineage_query.answers import Answer

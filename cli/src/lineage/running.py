@@ -24,7 +24,7 @@ from lineage_core.contract.verdict import Verdict
 from lineage_core.environment.extras import require
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
 from lineage_store.port import GraphStore
 from lineage_store.run_notes import NOTES_VARIABLE, RunNotes, read_notes

@@ -18,8 +18,8 @@ from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer, respelled
-from lineage_query.engine import TraceQuery
 from lineage_query.rows.places import parse_valued
+from lineage_query.trace_query import TraceQuery
 from lineage_service.local_servers import running_at
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.paths import canonical, plain_path
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lineage.access import Output
     from lineage_openlineage.naming import Naming
     from lineage_openlineage.sending import OpenLineageRun
+    from lineage_query.comparing import Difference, Suspects
     from lineage_query.exports import Exported, Options
     from lineage_query.record_views import ViewMade, ViewWanted
 
@@ -95,8 +96,38 @@ class ServedAccess:
             told = self._send("POST", "/v1/answers", json=body)
         return Answer.from_json(told).asked_as(question.places)
 
-    def ask_where(self, question: TraceQuery, where: str) -> Answer:
-        raise TraceError("--where runs a query of Spark: ask the store itself, not a server")
+    def compare(self, left: TraceQuery, right: TraceQuery) -> Difference:
+        from lineage_query.comparing import Difference
+
+        typed = (*left.places, *right.places)
+        places = [_seen_from_anywhere(place) for place in typed]
+        body = {
+            "direction": left.direction.value,
+            "left": places[: len(left.places)],
+            "right": places[len(left.places) :],
+            "app": left.app,
+            "limit": left.limit,
+        }
+        with _spelled(places, typed):
+            found = Difference.from_json(self._send("POST", "/v1/answers/diff", json=body))
+        spelled = dict(zip(places, typed, strict=True))
+        return replace(
+            found,
+            left=replace(found.left, asked=left.places),
+            right=replace(found.right, asked=right.places),
+            warnings=tuple(respelled(one, spelled) for one in found.warnings),
+        )
+
+    def suspects(self, places: Sequence[str], app: str | None, limit: int) -> Suspects:
+        from lineage_query.comparing import Suspects
+
+        sent = [_seen_from_anywhere(place) for place in places]
+        body = {"places": sent, "app": app, "limit": limit}
+        with _spelled(sent, places):
+            found = Suspects.from_json(self._send("POST", "/v1/answers/suspects", json=body))
+        spelled = dict(zip(sent, places, strict=True))
+        warnings = tuple(respelled(one, spelled) for one in found.warnings)
+        return replace(found, asked=tuple(places), warnings=warnings)
 
     def dump(self, name: str) -> Iterator[str]:
         with self._streamed("GET", f"/v1/applications/{_part(name)}/dump") as answer:
@@ -258,13 +289,15 @@ def _spelled(places: Sequence[str], typed: Sequence[str]) -> Iterator[None]:
 
 
 def _asked(question: TraceQuery, places: Sequence[str]) -> dict[str, Any]:
-    return {
+    body = {
         "direction": question.direction.value,
         "places": list(places),
         "app": question.app,
         "until": question.until,
         "steps": question.steps,
     }
+    # An older server that does not know it refuses, and does not answer otherwise than asked.
+    return body | ({"where": question.where} if question.where else {})
 
 
 def _first_line(parts: Iterator[bytes]) -> tuple[dict[str, Any], bytes]:

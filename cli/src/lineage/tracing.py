@@ -12,14 +12,14 @@ from lineage.options import opened, print_json
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 
 TABLE_ITEMS = 20
 """Items listed for each node when people read."""
 START_ITEMS = 5
 
 
-def question_of(
+def question_of(  # noqa: PLR0913 - an argument is an option
     direction: str,
     places: Sequence[str],
     app: str,
@@ -29,6 +29,7 @@ def question_of(
     to: str,
     as_json: bool,
     as_now: bool,
+    where: str = "",
 ) -> TraceQuery:
     """What the options of a command ask."""
     return TraceQuery(
@@ -39,13 +40,14 @@ def question_of(
         steps=1 if step else None,
         limit=limit if limit is not None or as_json else TABLE_ITEMS,
         as_now=as_now,
+        where=where,
     )
 
 
-def ask(url: str, question: TraceQuery, *, as_json: bool, where: str = "") -> None:
+def ask(url: str, question: TraceQuery, *, as_json: bool) -> None:
     """Trace and print."""
     with opened(url) as access:
-        answer = access.ask_where(question, where) if where else access.ask(question)
+        answer = access.ask(question)
     if as_json:
         print_json(answer.to_json())
     else:
@@ -56,7 +58,7 @@ def _show(answer: Answer) -> None:
     for warning in answer.warnings:
         echo(f"lineage: {warning}", err=True)
     # A row that two nodes read is two items.
-    shown = [_line(item) for group in answer.start for item in group.items[:START_ITEMS]]
+    shown = [item_line(item) for group in answer.start for item in group.items[:START_ITEMS]]
     for line in dict.fromkeys(shown):
         echo(line, bold=True)
     towards = "from" if answer.direction is Direction.BACKWARD else "into"
@@ -70,7 +72,7 @@ def _show(answer: Answer) -> None:
             fg=typer.colors.CYAN,
         )
         for item in group.items:
-            echo(_line(item))
+            echo(item_line(item))
         left = group.count - len(group.items)
         if left:
             echo(f"... and {left:,} more (--limit N lists more)", dim=True)
@@ -90,7 +92,7 @@ def _heading(group: Group, app: str) -> str:
     return f"{rows}{of} ({group.label}{whose}{changed})"
 
 
-def _line(item: Item) -> str:
+def item_line(item: Item) -> str:
     """As grep -n prints it, cut to the width of a terminal."""
     text = item.location or item.address
     if item.shown is not None:

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lineage import options, running, spools
-from lineage.access import StoredAccess
+from lineage.access import StoredAccess, open_access
 from lineage.dlq import _show_table
 from lineage.main import app
 from lineage.tables import show_apps, show_graph
@@ -24,11 +24,14 @@ from lineage_core.contract.graph import NodeRecord
 from lineage_core.contract.message import Link, Split, Splits
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.folding import Fold
-from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_kafka.dead_letters import DeadLetterRecord
 from lineage_query import exports
 from lineage_query.answers import Answer
+from lineage_query.engine import QueryEngine
 from lineage_query.planning import Part
+from lineage_query.trace import Trace
+from lineage_query.trace_query import TraceQuery
 from lineage_store.port import ApplicationRecord
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
@@ -543,6 +546,44 @@ def test_a_dump_without_time_says_that_it_is_not_whole(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("here")
+def test_traces_are_compared_and_inputs_ranked() -> None:
+    found = json.loads(lineage("diff", "out/part-00000:1", "out/part-00000:2", "--json").stdout)
+    back = [
+        {item["location"] for group in answer["sources"] for item in group["items"]}
+        for place in ("out/part-00000:1", "out/part-00000:2")
+        for answer in [json.loads(lineage("back", place, "--json").stdout)]
+    ]
+    (group,) = found["groups"]
+    assert {item["location"] for item in group["only_left"]["items"]} == back[0] - back[1]
+    assert {item["location"] for item in group["only_right"]["items"]} == back[1] - back[0]
+    assert group["both"] == len(back[0] & back[1])
+    assert (found["exact"], found["complete"], found["left"]["count"]) == (True, True, len(back[0]))
+    ranked = json.loads(
+        lineage("suspects", "out/part-00000:1", "out/part-00000:2", "--json").stdout
+    )
+    assert {one["location"]: one["outputs"] for one in ranked["items"]} == {
+        place: (place in back[0]) + (place in back[1]) for place in back[0] | back[1]
+    }
+    assert [one["outputs"] for one in ranked["items"]] == sorted(
+        (one["outputs"] for one in ranked["items"]), reverse=True
+    )
+    shown = lineage("diff", "out/part-00000:1", "out/part-00000:2")
+    assert "only out/part-00000:2" in shown.stdout
+    assert "both: " in shown.stdout
+    assert "in.txt:" in lineage("suspects", "out/part-00000:1", "--limit", "1").stdout
+
+
+def test_traces_of_different_applications_are_not_compared(here: Path) -> None:
+    store_run("sqlite:///.lineage/lineage.db", here, "app-2", started_at=2000.0)
+    with open_access("sqlite:///.lineage/lineage.db") as access:
+        left, right = (
+            TraceQuery(Direction.BACKWARD, ("write#0#0",), app=app) for app in ("app-1", "app-2")
+        )
+        with pytest.raises(TraceError, match="rows of one application are compared"):
+            access.compare(left, right)
+
+
+@pytest.mark.usefixtures("here")
 def test_a_command_with_time_enough_answers_as_without() -> None:
     for arguments in (("back", "out/part-00000:2"), ("export", "out/part-00000:2"), ("dump",)):
         plain, timed = lineage(*arguments), lineage(*arguments, "--timeout", "600")
@@ -556,13 +597,13 @@ def test_who_has_no_time_is_not_told_of_fewer_applications(
 ) -> None:
     """An application for which there was no time is no application that could not be asked."""
     store_run("sqlite:///.lineage/lineage.db", here, "app-2", started_at=2000.0)
-    part, asked = StoredAccess._part, list[str]()
+    part, asked = QueryEngine._trace_part, list[str]()
 
-    def once(access: StoredAccess, one: Part, *given: Any, **options: Any) -> Answer:
+    def once(engine: QueryEngine, one: Part, **options: Any) -> Trace:
         asked.append(one.question.app or "")
-        return part(access, one, *given, **options) if len(asked) == 1 else over()
+        return part(engine, one, **options) if len(asked) == 1 else over()
 
-    monkeypatch.setattr(StoredAccess, "_part", once)
+    monkeypatch.setattr(QueryEngine, "_trace_part", once)
     result = lineage("forward", "in.txt:1", "--timeout", "600")
     assert len(asked) == 2
     assert result.exit_code == 124, result.output

@@ -16,8 +16,9 @@ from lineage_core.errors import AddressError, ConflictError, LineageError, Regio
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageApi
 from lineage_emitter.errors import CaptureFailedError, SettingsError
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.url import index_folder, open_store
 from tests.support.job_runs import STORE, judged, lineage
 

@@ -11,9 +11,10 @@ import pytest
 from lineage_core.contract.row_sums import BLOCK_ROWS, PIECE_BYTES, sums_in
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import AS_IT_IS_NOW, Answer
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
 from lineage_query.snapshot import ApplicationCache
+from lineage_query.trace_query import TraceQuery
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.settings import read_settings
@@ -168,7 +169,7 @@ def test_a_server_looks_at_files_for_every_answer(run: StoredRun, tmp_path: Path
         assert not first.traced.answer(None, texts=True).changed
         write(run.source, OTHER)
         again = lineages.trace("app-1", request, rows=True)
-        assert again.traced.result is first.traced.result
+        assert again.records.result is first.records.result
         assert again.traced.answer(None, texts=True).changed
         run.sink.write_text("other\n" + run.sink.read_text())
         traced = lineages.trace("app-1", request, rows=True).traced

@@ -11,8 +11,8 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer, Group, Item, NotAsked
 from lineage_query.composing import answer_all, composed
-from lineage_query.engine import TraceQuery
 from lineage_query.planning import Part, Plan
+from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import NoSuchRowError, StoreUnavailableError
 
 pytestmark = pytest.mark.unit

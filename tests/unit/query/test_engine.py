@@ -22,13 +22,14 @@ from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.finding import NotFoundError, find_application
 from lineage_query.names import Names, looks_like_address
 from lineage_query.recipe_rows import RecipeRowError
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.paths import RowsError, shown_path
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
@@ -182,7 +183,9 @@ def test_the_run_that_wrote_the_file_as_it_is_now_is_chosen(url: str, tmp_path: 
     store_run(url, tmp_path, "app-0", started_at=500.0)
     assert ask(url, "out/part-00000:1").app == "app-0"
     assert ask(url, "write#0#1").app == "app-2"
-    forward = ask(url, "in.txt:1", forward=True)
+    assert ask(url, "in.txt:1", forward=True).apps == ("app-2", "app-1", "app-0")
+    # A node is one of some application.
+    forward = ask(url, "in.txt:1", forward=True, until="write")
     assert forward.app == "app-2"
     (warning,) = (text for text in forward.warnings if "read it, too" in text)
     assert warning.startswith("in.txt:1: this is what app-2 made of it; app-1, app-0 read it")

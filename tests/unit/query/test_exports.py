@@ -33,7 +33,7 @@ from lineage_core.environment import extras as extras_module
 from lineage_core.tracing.trace_result import Direction
 from lineage_core.tracing.tracer import Tracer, trace
 from lineage_emitter import LineageApi
-from lineage_query.engine import QueryEngine, TraceQuery
+from lineage_query.engine import QueryEngine
 from lineage_query.exports import (
     FORMATS,
     ExportError,
@@ -46,9 +46,10 @@ from lineage_query.exports import (
 )
 from lineage_query.names import Names
 from lineage_query.record_flows import HASH_LENGTH, VALUE_LENGTH, flows_of_trace
+from lineage_query.record_trace import RecordTrace, way_between
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
-from lineage_query.trace import Trace, way_between
+from lineage_query.trace_query import TraceQuery
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.memory_graph import MemoryGraph, node
@@ -84,14 +85,14 @@ def stores_are_closed() -> Iterator[None]:
         opened.pop().close()
 
 
-def traced(*places: str, forward: bool = False, **more: Any) -> Trace:
+def traced(*places: str, forward: bool = False, **more: Any) -> RecordTrace:
     direction = Direction.FORWARD if forward else Direction.BACKWARD
     store = SqliteStore(Path(STORE))
     opened.append(store)
-    return QueryEngine(store, RowReader()).trace(TraceQuery(direction, places, **more))
+    return QueryEngine(store, RowReader()).trace_records(TraceQuery(direction, places, **more))
 
 
-def written(found: Trace, name: str, **options: Any) -> bytes:
+def written(found: RecordTrace, name: str, **options: Any) -> bytes:
     stream = io.BytesIO()
     export(found, name, stream, Options(**options))
     return stream.getvalue()
@@ -179,8 +180,8 @@ def over(
     direction: Direction,
     begun: dict[str, Region],
     superset: dict[str, tuple[str, ...]] | None = None,
-) -> Trace:
-    return Trace(
+) -> RecordTrace:
+    return RecordTrace(
         app="app",
         direction=direction,
         asked=("a place",),
@@ -263,7 +264,9 @@ def test_any_string_of_a_program_can_be_exported(
                 api.capture(f"f{at_row}", "in:" + one, "out:" + two, two)
     with SqliteStore(folder / "lineage.db") as store:
         last = "out:" + names[-1]
-        found = QueryEngine(store, RowReader()).trace(TraceQuery(Direction.BACKWARD, (last,)))
+        found = QueryEngine(store, RowReader()).trace_records(
+            TraceQuery(Direction.BACKWARD, (last,))
+        )
         shown = rows(written(found, "csv", way=True))
         both = {"in:" + names[-2], last}
         assert {row["text"] for row in shown} == both

@@ -17,12 +17,12 @@ from lineage_core.contract.message import (
     Split,
     Splits,
 )
-from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query import planning
-from lineage_query.engine import TraceQuery
 from lineage_query.finding import NotFoundError, find_readers, find_uses, other_readers
-from lineage_query.planning import plan_of, plan_of_output
+from lineage_query.planning import plan_of
 from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.paths import files_below
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import StoredRun, store_run
@@ -175,10 +175,12 @@ def test_all_writes_whose_files_are_there_are_one_output(
     assert (plan.gaps, plan.warnings, plan.changed) == ((), (), False)
     assert nodes(writes(store, app="a")) == [("a", ("0",))]
     assert writes(store, app="a").only is not None
-    where = plan_of_output(store, RowReader(), TraceQuery(Direction.BACKWARD, ("out",)))
+    where = plan_of(store, RowReader(), TraceQuery(Direction.BACKWARD, ("out",), where="id > 1"))
     assert nodes(where) == nodes(plan)
     with pytest.raises(NotFoundError, match="no DataFrame's output"):
-        plan_of_output(store, RowReader(), TraceQuery(Direction.BACKWARD, ("nothing",)))
+        plan_of(store, RowReader(), TraceQuery(Direction.BACKWARD, ("nothing",), where="id > 1"))
+    with pytest.raises(TraceError, match="traced back"):
+        plan_of(store, RowReader(), TraceQuery(Direction.FORWARD, ("out",), where="id > 1"))
     # A node is one write.
     assert nodes(writes(store, "0#id=1", "b")) == [("b", ("0",))]
     # Overwritten: not asked. Changed: whoever wrote it is not known.

@@ -36,7 +36,7 @@ from lineage.terminal import echo
 from lineage_core.environment.private_files import private_opener
 from lineage_core.errors import LineageError
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import NoSuchRowError
 from lineage_store.url import store_path
 
@@ -74,7 +74,7 @@ def has_spark() -> bool:
     return "pyspark" in sys.modules
 
 
-def answered(url: str, question: TraceQuery, where: str = "") -> Answer | None:
+def answered(url: str, question: TraceQuery) -> Answer | None:
     """The session's answer to a question about rows of DataFrames; None where a Spark of one's own has to answer.
 
     Raises:
@@ -88,18 +88,18 @@ def answered(url: str, question: TraceQuery, where: str = "") -> Answer | None:
         return None
     try:
         with turn(name) as mine:
-            return _ask(name, url, question, where) if mine else None
+            return _ask(name, url, question) if mine else None
     except (OSError, WireError) as problem:
         _say(str(problem))
         return None
 
 
-def _ask(name: str, url: str, question: TraceQuery, where: str) -> Answer | None:
+def _ask(name: str, url: str, question: TraceQuery) -> Answer | None:
     connection = _connected(name) or _started(name, url)
     if connection is None:
         return None
     with connection:
-        send(connection, encoded(Asked.of(question, where, os.getcwd())))
+        send(connection, encoded(Asked.of(question, os.getcwd())))
         reply = receive(connection, REPLY_BYTES_MAX, None)
     match reply:
         case Answered():

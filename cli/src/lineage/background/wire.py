@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, get_type_hints
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
+from lineage_query.trace_query import TraceQuery
 
 ASKED_BYTES_MAX = 1 << 20
 """Bytes of a question: places that a person types."""
@@ -29,7 +29,7 @@ class WireError(LineageError):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question of a command. ``folder``: where it was asked, for paths that are relative; ``where``: see `ask_where`."""
+    """A question of a command. ``folder``: where it was asked, for paths that are relative; ``where``: see `TraceQuery`."""
 
     folder: str
     direction: str
@@ -43,7 +43,7 @@ class Asked:
     where: str
 
     @classmethod
-    def of(cls, question: TraceQuery, where: str, folder: str) -> Asked:
+    def of(cls, question: TraceQuery, folder: str) -> Asked:
         """What is sent of a question; it has no regions."""
         return cls(
             folder,
@@ -55,7 +55,7 @@ class Asked:
             question.limit,
             question.texts,
             question.as_now,
-            where,
+            question.where,
         )
 
     def question(self) -> TraceQuery:
@@ -77,6 +77,7 @@ class Asked:
             self.limit,
             self.texts,
             as_now=self.as_now,
+            where=self.where,
         )
 
 

@@ -11,9 +11,9 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer, Group, NotAsked
-from lineage_query.engine import TraceQuery
 from lineage_query.planning import Part, Plan
 from lineage_query.rows.places import LocationError, parse_location
+from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import NoSuchRowError, StoreUnavailableError
 from lineage_store.paths import canonical
 

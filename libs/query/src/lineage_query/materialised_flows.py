@@ -16,13 +16,14 @@ from lineage_core.errors import LineageError
 from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, TraceError
-from lineage_query.answers import Answer
-from lineage_query.engine import QueryEngine, TraceQuery, incomplete_warning
 from lineage_query.recipe_rows import RecipePlace
+from lineage_query.record_trace import RecordTrace
+from lineage_query.record_tracing import RecordTracer, incomplete_warning
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_query.rows.valued_rows import Files, positions_with
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query.trace import Trace
+from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import SUFFIX
 from lineage_store.paths import RowsError, canonical
@@ -40,7 +41,7 @@ class LookedUp:
     ``traced``: a trace of the application that holds them. ``missing``: what they don't say, in words.
     """
 
-    traced: Trace
+    traced: RecordTrace
     app: str
     missing: tuple[str, ...] = ()
 
@@ -49,7 +50,7 @@ class LookedUp:
         """Whether a query can't tell more."""
         return self.traced.result.exact and not self.missing
 
-    def instead_of(self, problem: LineageError) -> Trace:
+    def instead_of(self, problem: LineageError) -> RecordTrace:
         """The trace, where the query can't be had."""
         said = f"this is what was materialised, for {self.app} itself can't be asked: {problem}"
         return replace(self.traced, warnings=(*self.traced.warnings, said))
@@ -59,11 +60,11 @@ def best(
     found: LookedUp | None,
     question: TraceQuery,
     noted: RecipePlace,
-    query: Callable[[], Answer],
+    query: Callable[[], Trace],
     *,
     by_query: bool = False,
-) -> Trace | Answer:
-    """The more exact of two answers: a trace along materialised flows, or what a query says.
+) -> Trace:
+    """The more exact of two: a trace along materialised flows, or what a query says.
 
     Args:
         found: what the flows say, if there are any.
@@ -79,24 +80,27 @@ def best(
         # The flows themselves are asked.
         if found is None:
             raise TraceError(f"just a query can tell what these are: ask {noted.app}")
-        return found.traced
+        return Trace(question, found.traced)
     if found is None:
         return query()
     steps = question.until is not None or question.steps is not None
     if steps or (found.suffices and not by_query):
-        return found.traced
+        return Trace(question, found.traced)
     try:
-        answer = query()
+        recomputed = query()
     except StoreUnavailableError:
         raise
     except LineageError as problem:
         current_budget().check()
-        return found.instead_of(problem)
-    if by_query or question.as_now or found.missing or answer.exact:
-        return answer
+        return Trace(question, found.instead_of(problem))
+    if by_query or question.as_now or found.missing or recomputed.exact:
+        return recomputed
     # Both may be too many: the fewer are nearer.
-    count = sum(group.count for group in answer.groups)
-    return answer if count <= found.traced.result.count else found.traced
+    return (
+        recomputed
+        if recomputed.count <= found.traced.result.count
+        else Trace(question, found.traced)
+    )
 
 
 class MaterialisedFlows:
@@ -108,7 +112,7 @@ class MaterialisedFlows:
         self._store = store
         self._reader = reader
         self._opener = opener or ApplicationCache(store, reader)
-        self._engine = QueryEngine(store, reader, self._opener)
+        self._tracer = RecordTracer(store, reader, self._opener)
 
     def look_up(self, question: TraceQuery, noted: RecipePlace) -> LookedUp | None:
         """What is known of rows of DataFrames of one application; None: nothing, or just a query can tell.
@@ -136,7 +140,7 @@ class MaterialisedFlows:
                 return None
             asked = replace(asked, places=(), regions=regions)
         try:
-            traced = self._engine.trace(asked)
+            traced = self._tracer.trace(asked)
         except (ForbiddenRowsError, StoreUnavailableError):
             raise
         except LineageError:
@@ -148,7 +152,11 @@ class MaterialisedFlows:
         return self._judged(replace(traced, asked=question.places), opened, question, noted)
 
     def _judged(
-        self, traced: Trace, opened: ApplicationSnapshot, question: TraceQuery, noted: RecipePlace
+        self,
+        traced: RecordTrace,
+        opened: ApplicationSnapshot,
+        question: TraceQuery,
+        noted: RecipePlace,
     ) -> LookedUp:
         base = self._opener.open(noted.app)
         missing: tuple[str, ...] = ()

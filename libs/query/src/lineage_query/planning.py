@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.message import RecordSplits, Splits
-from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import NotAsked
-from lineage_query.engine import TraceQuery
 from lineage_query.finding import (
     NotFoundError,
     find_application,
@@ -22,6 +21,7 @@ from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import LocationError, ValuedPlace, parse_location, parse_valued
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.standing import has_changed
+from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import Spellings, canonical
 from lineage_store.port import GraphStore
@@ -42,6 +42,13 @@ class Part:
     question: TraceQuery
     noted: RecipePlace | None = None
     files: frozenset[str] = frozenset()
+
+    @property
+    def by_values(self) -> bool:
+        """Whether rows of DataFrames are asked for by what they say."""
+        return self.noted is not None and (
+            self.noted.valued is not None or bool(self.question.where)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +76,26 @@ def plan_of(store: GraphStore, reader: RowReader, question: TraceQuery) -> Plan:
     """Which applications a question is put to.
 
     Raises:
-        NotFoundError: the application that it names is not there.
+        NotFoundError: the application that it names is not there, or no application gave the output whose rows are to
+            fulfil a condition.
+        TraceError: a condition is asked of anything but one output.
     """
     planner = _Planner(store, reader, _with_app(store, question))
+    if question.where:
+        return planner.of_output()
     return planner.by_values() or planner.by_places() or Plan((Part(planner.question),))
 
 
-def plan_of_output(store: GraphStore, reader: RowReader, question: TraceQuery) -> Plan:
-    """The same, of rows of an output as a whole: its path, its table or its name is the question's place.
+def place_by_values(
+    store: GraphStore, reader: RowReader, question: TraceQuery
+) -> RecipePlace | None:
+    """The rows of DataFrames that a question asks for by their values; None where it asks otherwise.
 
     Raises:
-        NotFoundError: no application gave one, or the one that the question names is not there.
+        NotFoundError: the application that it names is not there.
     """
-    name = question.places[0]
-    found = _Planner(store, reader, _with_app(store, question)).called(name, None)
-    if found is None:
-        raise NotFoundError(
-            f"no DataFrame's output is called {name!r}: give its path, its table or its node "
-            "(lineage graph lists them)"
-        )
-    return found
+    plan = _Planner(store, reader, _with_app(store, question)).by_values()
+    return next((part.noted for part in plan.parts if part.noted), None) if plan else None
 
 
 def _with_app(store: GraphStore, question: TraceQuery) -> TraceQuery:
@@ -107,6 +114,21 @@ class _Planner:
 
     def __post_init__(self) -> None:
         self._ids = self.store.application_ids()
+
+    def of_output(self) -> Plan:
+        """Rows of an output as a whole: its path, its table or its name is the question's place."""
+        question = self.question
+        if len(question.places) != 1 or question.regions:
+            raise TraceError("--where takes one output: its path, its table or its node")
+        if question.direction is not Direction.BACKWARD:
+            raise TraceError("a condition chooses rows of an output, which are traced back")
+        plan = self.called(question.places[0], None)
+        if plan is None:
+            raise NotFoundError(
+                f"no DataFrame's output is called {question.places[0]!r}: give its path, its table or its node "
+                "(lineage graph lists them)"
+            )
+        return plan
 
     def by_values(self) -> Plan | None:
         """``OUTPUT#column=value`` (forward: ``SOURCE#``), the first place; None where it has another form."""

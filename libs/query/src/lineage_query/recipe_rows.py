@@ -55,17 +55,6 @@ class RecipePlace:
         """
         return parse_location(self.place)
 
-    @classmethod
-    def of(cls, error: RecipeRowError) -> RecipePlace:
-        """The place that could not be looked up.
-
-        Raises:
-            NotedRowError: it has no lineage.
-        """
-        if error.kind == "unknown":
-            raise error
-        return cls(error.app, error.nodes, error.place)
-
 
 def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list[tuple[str, str]]:
     """Names and types of the columns of a DataFrame's output or source; none where they are not known.

@@ -23,8 +23,8 @@ from lineage_core.tracing.trace_result import NodeItems
 from lineage_query.answers import Composer
 from lineage_query.names import Names
 from lineage_query.opaque import opaque_texts
+from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.locations import Locations
-from lineage_query.trace import Trace
 from lineage_store.record_flow import RecordFlow, RecordFlows
 
 FLOWS_MAX = 100_000
@@ -49,7 +49,9 @@ class TooManyFlowsError(LineageError):
         self.limit = limit
 
 
-def flows_of_trace(traced: Trace, *, limit: int = FLOWS_MAX, texts: bool = True) -> RecordFlows:
+def flows_of_trace(
+    traced: RecordTrace, *, limit: int = FLOWS_MAX, texts: bool = True
+) -> RecordFlows:
     """The flows that a trace went along.
 
     Raises:

@@ -8,10 +8,10 @@ from typing import Any
 
 from lineage_core.contract.graph import FlowGraph
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import TraceQuery
 from lineage_query.record_flows import FLOWS_MAX, flows_of_application, flows_of_trace
+from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.locations import Locations
-from lineage_query.trace import Trace
+from lineage_query.trace_query import TraceQuery
 from lineage_store.record_flow import RecordFlows
 
 
@@ -63,12 +63,12 @@ def flows_wanted(
     app: str,
     graph: FlowGraph,
     wanted: ViewWanted,
-    trace: Callable[[TraceQuery], Trace],
+    trace: Callable[[TraceQuery], RecordTrace],
     locations: Callable[[str], Locations],
 ) -> tuple[RecordFlows, tuple[str, ...]]:
     """The flows of a view, and what is to be warned of.
 
-    ``trace`` and ``locations`` are those of an :class:`lineage_query.engine.QueryEngine`, or bounded.
+    ``trace`` and ``locations`` are ``trace_records`` and ``locations`` of a :class:`lineage_query.engine.QueryEngine`, or bounded.
 
     Raises:
         TooManyFlowsError: there are more than wanted.

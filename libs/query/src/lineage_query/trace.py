@@ -1,317 +1,292 @@
-"""A traced question, before anything is read from files: what answers and exports are made of."""
+"""What a query came to: one result for records, for rows of DataFrames, and for several applications together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from lineage_core.contract.address import named_space, parse_space, row_file_space
-from lineage_core.contract.block import I64
-from lineage_core.contract.graph import FlowGraph, LinkRecord, NodeRecord
+from lineage_core.contract.address import named_space
 from lineage_core.contract.region import Region
-from lineage_core.recipe.document import ROW_NAME
-from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
-from lineage_query.answers import Answer, Composer, NotAsked, respelled
-from lineage_query.names import Names
-from lineage_query.recipe_rows import RecipePlace
-from lineage_query.rows.locations import Locations
-from lineage_query.verdicts import with_reasons
-from lineage_store.paths import plain_path
-
-FOUND, START, WAY = "found", "start", "way"
-"""What an item is to a trace: what was found, what was asked for, or one in between."""
+from lineage_core.tracing.trace_result import Direction, NodeItems
+from lineage_query.answers import Answer, Group, Item, order_of
+from lineage_query.listing import CursorError, Listing, Page
+from lineage_query.record_trace import RecordTrace
+from lineage_query.rows.places import parse_valued
+from lineage_query.trace_query import TraceQuery
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """What a trace came to, over the graph that it was traced in.
+    """What a query came to; at least one of ``records`` and ``recomputed`` is there.
 
-    ``asked``: the places as typed. ``begun``: the items they name, by space. ``changed``: a file that
-    a place names is not as the application left it. ``complete``: the application's lineage is all
-    there, and nothing is left out. ``superset``: nodes that name more than they used, with reasons. ``warnings``: what is to be known already; reading files may add to them.
-    ``beside``: places at which DataFrames read rows, too: what these made of them is left out.
+    ``records``: what was looked up in the graph of one application. ``recomputed``: the answer that was computed by
+    recipes of DataFrames, or put together of several applications; with ``records`` it goes on from these.
     """
 
-    app: str
-    direction: Direction
-    asked: tuple[str, ...]
-    graph: FlowGraph
-    names: Names
-    locations: Locations
-    begun: Mapping[str, Region]
-    result: TraceResult
-    complete: bool
-    superset: Mapping[str, tuple[str, ...]]
-    changed: bool
-    warnings: tuple[str, ...]
-    along_exact: Callable[[], TraceResult]
-    """Traces the same once more, just along what is exact."""
-    known: Sequence[NodeRecord] | None = None
-    """The graph's nodes, where they are known already."""
-    beside: tuple[RecipePlace, ...] = ()
+    query: TraceQuery
+    records: RecordTrace | None = None
+    recomputed: Answer | None = None
+
+    @property
+    def _facts(self) -> Answer | RecordTrace:
+        facts = self.records if self.recomputed is None else self.recomputed
+        assert facts is not None
+        return facts
+
+    # -- facts -------------------------------------------------------------------------------
+
+    @property
+    def app(self) -> str:
+        """The application that answered, the latest of several."""
+        return self._facts.app
+
+    @property
+    def direction(self) -> Direction:
+        """Which way it was traced."""
+        return self.query.direction
+
+    @property
+    def exact(self) -> bool:
+        """Whether the items are just those that took part; else a superset of them."""
+        if self.recomputed is not None:
+            return self.recomputed.exact
+        return self._records.result.exact
+
+    @property
+    def complete(self) -> bool:
+        """Whether no item is missing, as far as is known."""
+        return self._facts.complete
+
+    @property
+    def changed(self) -> bool:
+        """Whether a file that was looked at is not any more what it was."""
+        return self._facts.changed
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be known already; reading files may add to them."""
+        return self._facts.warnings
+
+    @property
+    def count(self) -> int:
+        """Number of items that were found."""
+        if self.recomputed is not None:
+            return sum(group.count for group in self.recomputed.groups)
+        return self._records.result.count
+
+    @property
+    def runs(self) -> int:
+        """Runs of positions that it holds."""
+        if self.records is None:
+            return 0
+        passed = self.records.result.passed.values()
+        return sum(region.runs for items in passed for region in items.spaces.values())
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether there are items on the way, and derivations between them: a recomputation has none."""
+        return self.records is not None
+
+    @property
+    def continues(self) -> bool:
+        """Whether it goes on from records through DataFrames."""
+        return self.records is not None and self.recomputed is not None
+
+    @property
+    def by_values(self) -> bool:
+        """Whether rows of DataFrames were asked for by what they say."""
+        places = self.query.places
+        valued = bool(self.query.where) or (bool(places) and parse_valued(places[0]) is not None)
+        return valued and not self.has_steps
+
+    @property
+    def _records(self) -> RecordTrace:
+        assert self.records is not None
+        return self.records
+
+    # -- items -------------------------------------------------------------------------------
 
     def answer(self, limit: int | None, *, texts: bool, at_once: bool = False) -> Answer:
-        """The first ``limit`` items (None: all) of each node, with lines and texts.
+        """The first ``limit`` items (None: all that are known) of each node, with lines and texts.
 
         ``at_once``: it was traced just now, so its files were looked at.
         """
-        composer = self.composer(at_once=at_once)
-        starts = tuple(composer.group(items, limit, texts=texts) for items in self.starts())
-        groups = composer.groups(self.result, limit, texts=texts)
-        return Answer(
-            app=self.app,
-            direction=self.direction,
-            asked=self.asked,
-            start=starts,
-            exact=self.result.exact,
-            reasons=self.result.reasons,
-            groups=groups,
-            warnings=(*composer.warnings, *self.stops()),
-            changed=self.changed or any(group.changed for group in (*starts, *groups)),
-            complete=self.complete,
-            not_asked=tuple(self._left_out()),
+        if self.recomputed is None:
+            return self._records.answer(limit, texts=texts, at_once=at_once)
+        answer = self.recomputed if texts else self.recomputed.without_texts()
+        start, groups = (
+            tuple(replace(group, items=group.items[:limit]) for group in groups)
+            for groups in (answer.start, answer.groups)
         )
+        return replace(answer, start=start, groups=groups)
 
-    def _left_out(self) -> Iterator[NotAsked]:
-        for noted in self.beside:
-            for node in noted.nodes:
-                label = self.names.label(node)
-                yield NotAsked(
-                    self.app,
-                    f"{noted.place}: left out is what DataFrames made of it ({label})",
-                    node,
-                )
-
-    def named_rows(self) -> list[NamedRows]:
-        """Of what was found, the records that are rows of DataFrames whose recipes were noted."""
-        frames = {one.node for one in self._records() if one.kind == "frame"}
-        above = {one.dest: one.src for one in self.graph.links() if one.src in frames}
-        return [
-            NamedRows(
-                node, above[node], items.spaces[named_space(node)], self._records_passed(node)
-            )
-            for node, items in self.result.found.items()
-            if node in above and named_space(node) in items.spaces
-        ]
-
-    def _records_passed(self, node: str) -> int | None:
-        """How many records of a source were passed; None where one may have been counted twice."""
-        spaces = {
-            parse_space(space): region.count
-            for space, region in self.result.passed[node].spaces.items()
-            if space != named_space(node)
-        }
-        once = len({space.partition for space in spaces}) == len(spaces)
-        return sum(spaces.values()) if once else None
-
-    def kept_rows(self) -> list[KeptRows]:
-        """Of what was found, the records that became rows of DataFrames and are kept."""
-        sources = {one.node for one in self._records() if one.kind == "frame-source"}
-        return [
-            KeptRows(link.src, link.dest, rows)
-            for link in self.graph.links()
-            if link.dest in sources and link.src in self.result.found
-            for rows in [self._kept(link.dest, self.result.found[link.src])]
-            if rows
-        ]
-
-    def _kept(self, source: str, items: NodeItems) -> dict[str, Region]:
-        """Items of a sink by the file that keeps them: each run of a partition has items, one run of each is kept."""
-        paths = {row_file_space(split.path): split.path for split in self.graph.splits(source)}
-        return {paths[one]: region for one, region in items.spaces.items() if one in paths}
+    def items_read(self, limit: int | None) -> int:
+        """How many items :meth:`answer` reads from files, at most of each node; those of a recomputation are there."""
+        if self.recomputed is not None:
+            return 0
+        starts = sum(items.count for items in self._records.starts())
+        return self._records.result.count + starts if limit is None else limit
 
     @property
-    def crosses(self) -> bool:
-        """Whether the trace may go on among rows of DataFrames."""
-        if self.direction is Direction.FORWARD:
-            return bool(self.beside) or bool(self.kept_rows())
-        return bool(self.named_rows())
+    def items_streamed(self) -> int:
+        """How many items :meth:`found_pages` reads from files."""
+        return 0 if self.recomputed is not None else self._records.result.count
 
-    def stops(self) -> Iterator[str]:
-        """What the reader is told where the trace ends at a DataFrame's rows."""
-        if self.direction is Direction.FORWARD:
-            yield from (one.said() for one in self._left_out())
-            yield from (one.stop(self.app, self.names) for one in self.kept_rows())
-        else:
-            yield from (one.stop(self.app, self.names) for one in self.named_rows())
+    def items_exported(self, *, way: bool) -> int:
+        """How many records an export reads from files. ``way``: with those asked for and in between."""
+        if self.records is None:
+            return 0
+        return sum(self.records.counts().values()) if way else self.records.result.count
+
+    @property
+    def missing(self) -> bool:
+        """Whether items that were found are not listed in the recomputation, and no records stand for them."""
+        looked_up = set() if self.records is None else self.records.result.found.keys()
+        return any(group.node not in looked_up for group in self._cut_groups())
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the recomputation lists the first of its items alone."""
+        return any(True for _ in self._cut_groups())
+
+    def _cut_groups(self) -> Iterator[Group]:
+        groups = () if self.recomputed is None else self.recomputed.groups
+        return (group for group in groups if group.count > len(group.items))
+
+    def way(self) -> dict[str, NodeItems]:
+        """The records that take part, by node; without the names of rows where a recomputation has the rows."""
+        if self.records is None:
+            return {}
+        passed = self.records.result.passed
+        if self.recomputed is None:
+            return dict(passed)
+        ends = {group.node for group in self.recomputed.groups}
+        return {
+            node: items if node in ends else NodeItems(node, _unnamed(items))
+            for node, items in passed.items()
+        }
+
+    def beyond(self) -> list[Group]:
+        """Rows that no record on the way is: those of a recomputation."""
+        if self.recomputed is None:
+            return []
+        way = self.way()
+        groups = (*self.recomputed.start, *self.recomputed.groups)
+        return [group for group in groups if group.node not in way]
+
+    def page(
+        self, listing: Listing, node: str, limit: int, *, cursor: str | None, texts: bool
+    ) -> Page | None:
+        """Items of one node that take part, from a cursor on (None: the first).
+
+        Args:
+            listing: of the trace's application.
+            node: its id.
+            limit: how many items, at most.
+            cursor: `Page.following` of the page before.
+            texts: with what rows say.
+
+        Returns:
+            None where no item of the node takes part.
+
+        Raises:
+            CursorError: no page of these items gave the cursor.
+        """
+        items = self._items_of(node)
+        if items is not None:
+            return listing.page(in_order(items.once()), limit, cursor=cursor, texts=texts)
+        answer = self.recomputed
+        groups = () if answer is None else (*answer.groups, *answer.start)
+        group = next((group for group in groups if group.node == node), None)
+        return None if group is None else _page(group, limit, cursor, texts=texts)
+
+    def _items_of(self, node: str) -> NodeItems | None:
+        """Records of a node that take part."""
+        way = self.way()
+        if self.recomputed is None:
+            way |= self._records.result.found
+            way = {items.node: items for items in self._records.starts()} | way
+        return way.get(node)
+
+    def found_pages(
+        self, listing: Listing, at_once: int, *, texts: bool
+    ) -> Iterator[tuple[str, Sequence[Item]]]:
+        """All items that were found and are known, by node, so many at a time."""
+        if self.recomputed is not None:
+            for group in self.answer(None, texts=texts).groups:
+                yield group.node, group.items
+            return
+        for node, items in self._records.result.found.items():
+            ordered, cursor = in_order(items), None
+            while True:
+                page = listing.page(ordered, at_once, cursor=cursor, texts=texts)
+                yield node, page.items
+                cursor = page.following
+                if cursor is None:
+                    break
+
+    # -- the same, said otherwise ------------------------------------------------------------
 
     def asked_as(self, places: Sequence[str]) -> Trace:
         """The same, of places as they were typed."""
-        spelled = dict(zip(self.asked, places, strict=True))
-        warnings = tuple(respelled(warning, spelled) for warning in self.warnings)
-        return replace(self, asked=tuple(places), warnings=warnings)
+        return replace(
+            self,
+            records=self.records and self.records.asked_as(places),
+            recomputed=self.recomputed and self.recomputed.asked_as(places),
+        )
 
-    def composer(self, *, at_once: bool = False) -> Composer:
-        """What turns regions into items; it has the warnings. ``at_once``: see :meth:`answer`."""
-        locations = self.locations if at_once else self.locations.as_now()
-        composer = Composer(self.graph, self.names, locations, self._records())
-        composer.warnings.update(dict.fromkeys(self.warnings))
-        return composer
+    def warned(self, warnings: Sequence[str]) -> Trace:
+        """The same with more warnings."""
+        records, recomputed = self.records, self.recomputed
+        if records is not None:
+            all_of = tuple(dict.fromkeys((*records.warnings, *warnings)))
+            records = replace(records, warnings=all_of)
+        if recomputed is not None:
+            all_of = tuple(dict.fromkeys((*recomputed.warnings, *warnings)))
+            recomputed = replace(recomputed, warnings=all_of)
+        return replace(self, records=records, recomputed=recomputed)
 
-    def starts(self) -> list[NodeItems]:
-        """The items asked for, by node."""
-        found: dict[str, dict[str, Region]] = {}
-        for space, region in self.begun.items():
-            found.setdefault(parse_space(space).name, {})[space] = region
-        return [NodeItems(node, of_node) for node, of_node in found.items()]
+    def as_answer_of(self, app: str, limit: int, *, texts: bool) -> Trace:
+        """The same without its records: of materialised flows, whose addresses are none of the application's.
 
-    def taking_part(self) -> dict[str, Region]:
-        """All items that take part, by space."""
-        return self._with_begun(self.result)
-
-    def surely_taking_part(self) -> dict[str, Region]:
-        """Those of :meth:`taking_part` that a way leads to on which every step is exact."""
-        return self._with_begun(self.result if self.result.exact else self.along_exact())
-
-    def _with_begun(self, result: TraceResult) -> dict[str, Region]:
-        parts: dict[str, list[Region]] = {}
-        for items in (*result.passed.values(), *result.found.values()):
-            for space, region in items.spaces.items():
-                parts.setdefault(space, []).append(region)
-        for space, region in self.begun.items():
-            parts.setdefault(space, []).append(region)
-        return {space: Region.union(regions) for space, regions in parts.items()}
-
-    def roles(self, *roles: str) -> Iterator[tuple[str, NodeItems]]:
-        """Items with what they are to the trace, by node in order of creation.
-
-        Each item of a node comes once: one that was asked for and is the answer, too, is found.
+        Args:
+            app: the application that the flows are of.
+            limit: items of each node that are kept.
+            texts: with what rows say.
         """
-        order = {node.node: at for at, node in enumerate(self._records())}
-        of_nodes = {*self.result.passed, *self.result.found}
-        left = dict(self.begun)
-        for node in sorted(of_nodes, key=lambda one: (order.get(one, -1), one)):
-            for role, items in self._roles_of(node, left):
-                if role in roles and items.count:
-                    yield role, items
-        # Opaque items that nothing is known of belong to no node.
-        rest = {space: region for space, region in left.items() if region}
-        if rest and START in roles:
-            yield START, NodeItems("*", rest)
+        answer = self.answer(limit, texts=texts)
 
-    def _roles_of(self, node: str, left: dict[str, Region]) -> Iterator[tuple[str, NodeItems]]:
-        """Three parts of a node's items; what of it was asked for is taken out of ``left``."""
-        found = _spaces(self.result.found.get(node))
-        passed = _spaces(self.result.passed.get(node))
-        parts: dict[str, dict[str, Region]] = {START: {}, WAY: {}, FOUND: found}
-        for space in dict.fromkeys((*passed, *found)):
-            here, others = _with_rest(passed.get(space), found.get(space))
-            begun = self.begun.get(space, Region())
-            parts[START][space] = others & begun
-            parts[WAY][space] = others - begun
-            if space in left:
-                left[space] = left[space] - here
-        for role, spaces in parts.items():
-            yield role, NodeItems(node, {space: one for space, one in spaces.items() if one})
+        def named(group: Group) -> Group:
+            # Its own addresses are those of the flows.
+            items = (replace(item, address=item.location or item.address) for item in group.items)
+            return replace(group, items=tuple(items))
 
-    def counts(self) -> dict[str, int]:
-        """How many records of each node take part."""
-        parts: dict[str, dict[str, list[Region]]] = {}
-        for _, items in self.roles(FOUND, START, WAY):
-            of_node = parts.setdefault(items.node, {})
-            for space, region in items.spaces.items():
-                of_node.setdefault(space, []).append(region)
-        found = {
-            node: NodeItems(node, {space: Region.union(some) for space, some in spaces.items()})
-            for node, spaces in parts.items()
-        }
-        return {node: items.once().count for node, items in found.items()}
-
-    def nodes(self) -> tuple[list[NodeRecord], list[LinkRecord]]:
-        """Nodes that lie on the way, also those that keep no items, and the links between them.
-
-        As exact as the verdict has them.
-        """
-        nodes, links = with_reasons(self._records(), self.superset), self.graph.links()
-        there = way_between(nodes, links, set(self.counts()))
-        return (
-            [node for node in nodes if node.node in there],
-            [link for link in links if link.src in there and link.dest in there],
+        answer = replace(
+            answer,
+            app=app,
+            start=tuple(map(named, answer.start)),
+            groups=tuple(map(named, answer.groups)),
         )
-
-    def _records(self) -> Sequence[NodeRecord]:
-        return self.graph.nodes() if self.known is None else self.known
+        return Trace(self.query, recomputed=answer)
 
 
-@dataclass(frozen=True, slots=True)
-class NamedRows:
-    """Records of ``source`` that are rows of the DataFrame ``frame``, by their names.
-
-    ``records``: how many of them there are, for rows that are equal share a name; None: not known.
-    """
-
-    source: str
-    frame: str
-    names: Region
-    records: int | None
-
-    @property
-    def signed(self) -> I64:
-        """The names as the DataFrame's column has them."""
-        return self.names.positions().view(np.int64)
-
-    def stop(self, app: str, names: Names) -> str:
-        """The warning that a trace ends here which could go on."""
-        first = self.names.slice(0, 1).positions().view(np.int64)[0]
-        return (
-            f"the records of {names.label(self.source)} are rows of a DataFrame (node {self.frame}): where they "
-            f"come from is told by `lineage back` where the store and Spark are, or row by row by "
-            f"lineage back '{self.frame}#{ROW_NAME}={first}' --app {app}"
-        )
+def in_order(found: NodeItems) -> NodeItems:
+    """The same items, spaces in the order of partitions."""
+    ordered = sorted(found.spaces, key=order_of)
+    return NodeItems(found.node, {space: found.spaces[space] for space in ordered})
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRows:
-    """Records of ``sink`` that became rows of DataFrames: rows of the node ``source``, by the file that keeps them."""
-
-    sink: str
-    source: str
-    rows: Mapping[str, Region]
-
-    def stop(self, app: str, names: Names) -> str:
-        """The warning that a trace ends here which could go on."""
-        path, region = next(iter(self.rows.items()))
-        return (
-            f"the records of {names.label(self.sink)} are rows of a DataFrame: where they went is told by "
-            f"`lineage forward` where the store and Spark are, or row by row by "
-            f"lineage forward '{plain_path(path)}#{next(iter(region))[0]}' --app {app}"
-        )
+def _unnamed(items: NodeItems) -> Mapping[str, Region]:
+    named = named_space(items.node)
+    return {space: region for space, region in items.spaces.items() if space != named}
 
 
-def way_between(
-    nodes: Sequence[NodeRecord], links: Sequence[LinkRecord], passed: set[str]
-) -> set[str]:
-    """The passed nodes, and those between two of them that keep no items and so can't be passed."""
-    silent = {node.node for node in nodes if node.kind == "operator" and not node.blocks} - passed
-    below: dict[str, list[str]] = {}
-    above: dict[str, list[str]] = {}
-    for link in links:
-        below.setdefault(link.src, []).append(link.dest)
-        above.setdefault(link.dest, []).append(link.src)
-    return passed | (_reached(passed, below, silent) & _reached(passed, above, silent))
-
-
-def _reached(start: set[str], step: Mapping[str, list[str]], through: set[str]) -> set[str]:
-    """Nodes of ``through`` that are reached from some node by way of each other."""
-    found: set[str] = set()
-    todo = list(start)
-    while todo:
-        for near in step.get(todo.pop(), ()):
-            if near in through and near not in found:
-                found.add(near)
-                todo.append(near)
-    return found
-
-
-def _with_rest(passed: Region | None, found: Region | None) -> tuple[Region, Region]:
-    """The union of both, and what of it was not found."""
-    if passed is None or found is None or passed == found:
-        # Mostly so where there are millions: nothing has to be merged.
-        return found or passed or Region(), Region() if found is not None else passed or Region()
-    return passed | found, passed - found
-
-
-def _spaces(items: NodeItems | None) -> dict[str, Region]:
-    return {} if items is None else dict(items.spaces)
+def _page(group: Group, limit: int, cursor: str | None, *, texts: bool) -> Page:
+    first = 0 if cursor is None else int(cursor) if cursor.isdecimal() else -1
+    if not 0 <= first <= len(group.items):
+        raise CursorError(f"cursor {cursor!r:.40} was not given by a page of this node")
+    last = first + limit
+    shown = group if texts else group.without_texts()
+    items = shown.items[first:last]
+    following = str(last) if last < len(group.items) else None
+    return Page(group.count, items, following, len(items), group.standing)

@@ -211,7 +211,7 @@ def _probes(app: FastAPI, rates: Rates, registry: CollectorRegistry) -> APIRoute
         except StoreError as error:
             body = {"ready": False, "problems": {"store": str(error)}}
             return JSONResponse(body, status_code=503)
-        tracing = await run_sync(lineages.noted.lacking, limiter=threads)
+        tracing = await run_sync(lineages.recipe_traces.lacking, limiter=threads)
         # Requests are answered without Redis, too, and by a Spark that is confined in part.
         problems = {"rates": rates.problem, "tracing": tracing}
         return JSONResponse(

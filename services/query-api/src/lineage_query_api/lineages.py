@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -17,15 +17,15 @@ from lineage_core.contract.address import parse_space
 from lineage_core.contract.region import Region
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.budget import MIB, Budget, current_budget, use_budget
-from lineage_core.tracing.trace_result import Direction, NodeItems
+from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Item
-from lineage_query.composing import answer_all
-from lineage_query.engine import QueryEngine, TraceQuery, also_read_warning
+from lineage_query.comparing import records_to_compare
+from lineage_query.engine import QueryEngine
 from lineage_query.finding import NotFoundError, find_application, other_readers
 from lineage_query.listing import Listing
-from lineage_query.materialised_flows import MaterialisedFlows, best
-from lineage_query.planning import Part, plan_of
-from lineage_query.recipe_rows import RecipePlace, RecipeRowError
+from lineage_query.planning import plan_of
+from lineage_query.record_trace import RecordTrace
+from lineage_query.record_tracing import also_read_warning
 from lineage_query.record_views import ViewWanted, flows_wanted
 from lineage_query.rows.places import (
     FolderError,
@@ -35,13 +35,15 @@ from lineage_query.rows.places import (
     parse_valued,
 )
 from lineage_query.rows.reader import RowReader
+from lineage_query.rows.standing import has_changed
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query.trace import Trace
+from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
 from lineage_query_api.errors import ProblemError, busy, no_rows, partly, too_much
 from lineage_query_api.granted_store import GrantedApplicationCache, GrantedStore
 from lineage_query_api.models import StartModel, TraceRequest
-from lineage_query_api.recipe_traces import Computed, RecipeTrace, RecipeTraces
+from lineage_query_api.recipe_traces import RecipeTraces
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.trace_ids import pack
 from lineage_query_api.visible_store import (
@@ -57,6 +59,8 @@ from lineage_store.record_flow import RecordFlows
 
 T = TypeVar("T")
 TRACES_KEPT = 256
+RECOMPUTED_KEPT = 32
+"""Traces among them whose items are listed: answers that were recomputed."""
 RUNS_KEPT = 1 << 22
 """Runs of positions in traces that are kept: 64 MiB."""
 MATCHES_MAX = 10_000
@@ -78,20 +82,37 @@ _HAS_TURN: ContextVar[bool] = ContextVar("lineage_turn", default=False)
 
 @dataclass(frozen=True, slots=True)
 class CachedTrace:
-    """A trace that was made: its id, what was asked, and the answer."""
+    """A trace that was made: its id, what was asked, and what it came to."""
 
     id: str
     opened: ApplicationSnapshot
     request: TraceRequest
     traced: Trace
-    runs: int
+    runs: int = 0
     """Runs of positions that it holds."""
 
     @property
-    def result_items(self) -> dict[str, NodeItems]:
-        """All items by node: of the start, on the way, and found."""
-        begun = {items.node: items for items in self.traced.starts()}
-        return begun | dict(self.traced.result.passed) | dict(self.traced.result.found)
+    def records(self) -> RecordTrace:
+        """What it came to among records, which is there (see `Lineages.trace`)."""
+        assert self.traced.records is not None
+        return self.traced.records
+
+    def is_of(self, opened: ApplicationSnapshot) -> bool:
+        """Whether nothing has come to the application's lineage, nor, of what was recomputed, to its files."""
+        if self.traced.recomputed is None:
+            return self.opened is opened
+        # What is incomplete is opened over and over.
+        same = self.opened is opened or (
+            self.opened.nodes == opened.nodes and self.opened.verdict == opened.verdict
+        )
+        return same and not self._has_other_files(self.traced.recomputed, opened)
+
+    @staticmethod
+    def _has_other_files(answer: Answer, opened: ApplicationSnapshot) -> bool:
+        """Whether files of the rows in an answer are not any more what they were: it is computed anew, or refused."""
+        locations = opened.locations.as_now()
+        nodes = {group.node for group in (*answer.start, *answer.groups)}
+        return any(has_changed(one) for node in nodes for one in locations.standings(node).values())
 
 
 class _Kept:
@@ -117,6 +138,11 @@ class _Kept:
             self.runs += trace.runs
             while len(self.traces) > TRACES_KEPT or self.runs > RUNS_KEPT:
                 self.forget(*next(iter(self.traces)))
+            recomputed = [
+                at for at, kept in self.traces.items() if kept.traced.recomputed is not None
+            ]
+            for at in recomputed[:-RECOMPUTED_KEPT]:
+                self.forget(*at)
 
     def forget(self, scope: Hashable, key: str) -> None:
         """Keep a trace no more. Who calls it holds the lock."""
@@ -164,16 +190,14 @@ class Lineages:
             self._opener = ApplicationCache(
                 store, reader, keep=settings.api_kept, stale_s=STALE_S, cache_bytes_max=cache_bytes
             )
-        shared = None if part_of is None else part_of.noted
+        shared = None if part_of is None else part_of.recipe_traces
         look = None if self._seen is None else self._seen.look
-        self.noted: RecipeTraces = RecipeTraces(store, reader, settings, shared, self._scope, look)
-        self._engine = QueryEngine(store, reader, self._opener)
-        self._flows = MaterialisedFlows(store, reader, self._opener)
+        self.recipe_traces: RecipeTraces = RecipeTraces(store, reader, settings, shared, look)
         self._kept: _Kept = _Kept(settings.api_parallel) if part_of is None else part_of._kept
 
     def close(self) -> None:
         """Stop what was started for questions; the store stays open."""
-        self.noted.close()
+        self.recipe_traces.close()
 
     def within(self, store: GrantedStore | VisibleStore) -> Lineages:
         """Those of the applications that are granted to some callers, or of what is shown of one of them."""
@@ -207,13 +231,24 @@ class Lineages:
                 "no application that is granted to you read or wrote what is asked for"
             ) from error
 
-    def _warned(self, warnings: tuple[str, ...]) -> tuple[str, ...]:
-        if self._part_of is None:
-            return warnings
-        said = [LEFT_OUT]
+    def _with_left_out(self, warnings: Sequence[str]) -> tuple[str, ...]:
+        """Warnings, with what this caller does not see."""
+        said = [] if self._part_of is None else [LEFT_OUT]
         if self._seen is not None:
             said.append(HIDDEN_WARNING if self._seen.look.hides else MASKED_WARNING)
         return tuple(dict.fromkeys((*warnings, *said)))
+
+    def _warned(self, trace: Trace) -> Trace:
+        return trace.warned(self._with_left_out(()))
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Held while the store and files are looked at for a query; raises as :meth:`turn`.
+
+        What is not there is said of as what is not granted.
+        """
+        with self.turn(), self._hiding():
+            yield
 
     # -- applications ------------------------------------------------------------------------
 
@@ -310,7 +345,6 @@ class Lineages:
         with use_budget(Budget()):
             self.store.delete(app)
         self._opener.forget(app)
-        self.noted.forget(app)
         self._kept.forget_application(app)
 
     def listing(self, opened: ApplicationSnapshot) -> Listing:
@@ -328,30 +362,32 @@ class Lineages:
 
     # -- traces ------------------------------------------------------------------------------
 
+    def _engine(self, *, rows: bool) -> QueryEngine:
+        """What traces for a caller. ``rows``: they may read what rows say, and so may ask for rows by that."""
+        return QueryEngine(
+            self.store,
+            self._reader,
+            self._opener,
+            self.recipe_traces.for_caller(rows=rows),
+            _CallerLimits(self, rows),
+        )
+
     def trace(self, name: str, request: TraceRequest, *, rows: bool) -> CachedTrace:
         """As :meth:`trace_any`, of records alone: where they are rows of DataFrames it does not go on.
 
         Raises:
-            ProblemError: also where rows of DataFrames are asked for.
+            TraceError: also where rows of DataFrames are asked for.
         """
         opened, request, key = self._asked(name, request, rows=rows)
-        question = _question(opened, request)
-        kept = self._trace_again(key, opened, question)
-        if kept is not None:
-            return kept
-        part = plan_of(self.store, self._reader, question).only
-        try:
-            if part is not None and part.noted is None:
-                return self._keep(key, opened, request, self.ask(part.question))
-        except RecipeRowError:
-            pass
-        raise ProblemError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "rows of DataFrames can be traced, not compared"
-        )
+        query = _query(opened, request)
+        kept = self._kept_trace(key, opened, rows=rows)
+        if kept is not None and kept.traced.records is not None:
+            records = self._engine(rows=rows).records_again(query, kept.traced.records)
+            return replace(kept, traced=self._warned(Trace(query, records)))
+        records = records_to_compare(self._engine(rows=rows).trace_records, query)
+        return self._keep(key, opened, request, self._warned(Trace(query, records)))
 
-    def trace_any(
-        self, name: str, request: TraceRequest, *, rows: bool
-    ) -> CachedTrace | RecipeTrace:
+    def trace_any(self, name: str, request: TraceRequest, *, rows: bool) -> CachedTrace:
         """Answer a request over one application, or have the answer given before.
 
         ``rows``: whoever asks may read what rows say, and so may ask for rows by that.
@@ -361,91 +397,48 @@ class Lineages:
             ProblemError: it costs more than a question may, or is not for this caller.
         """
         opened, request, key = self._asked(name, request, rows=rows)
-        noted = self.noted.kept(key, opened, rows=rows)
-        if noted is not None:
-            return noted
-        question = _question(opened, request)
-        kept = self._trace_again(key, opened, question)
-        found: Trace | Computed
+        query = _query(opened, request)
+        kept = self._kept_trace(key, opened, rows=rows)
+        if kept is not None and kept.traced.recomputed is not None:
+            return kept
         if kept is None:
-            found = self.ask_any(question, rows=rows)
+            trace = self.trace_query(query, rows=rows)
         else:
-            found = self._through(question, kept.traced, rows=rows)
-        if isinstance(found, Trace) and found.app == opened.app and not self._is_valued(question):
-            return kept or self._keep(key, opened, request, found)
-        fleeting = request.as_now
-        if isinstance(found, Trace):
-            # What was materialised has no addresses of the application's, and may stand in for a query that can't be had now.
-            found, fleeting = Computed(self.noted.looked_up(question, found, rows=rows)), True
-        made = _noted_trace(key, opened, request, found)
-        if not fleeting:
-            # Others hold for this moment: they are over files as they are now, say.
-            self.noted.keep(made)
-        return made
+            self.recipe_traces.check_traceable()
+            assert kept.traced.records is not None
+            again = self._engine(rows=rows).again(query, kept.traced.records)
+            trace = self._warned(again)
+            if trace.recomputed is None:
+                return replace(kept, traced=trace)
+        if trace.recomputed is None and (trace.app != opened.app or self._is_valued(query)):
+            # What was materialised has no addresses of the application's, and may stand in for a query that can't be
+            # had now: it holds for this moment.
+            return CachedTrace(key, opened, request, self.recipe_traces.detached(trace, rows=rows))
+        if trace.recomputed is not None and request.as_now:
+            # Over files as they are now.
+            return CachedTrace(key, opened, request, trace)
+        return self._keep(key, opened, request, trace)
 
-    def _is_valued(self, question: TraceQuery) -> bool:
+    def _is_valued(self, query: TraceQuery) -> bool:
         """Whether rows of DataFrames are asked for by their values."""
-        if not question.places or parse_valued(question.places[0]) is None:
+        if not query.places or parse_valued(query.places[0]) is None:
             return False
-        parts = plan_of(self.store, self._reader, question).parts
-        return any(part.noted is not None for part in parts)
+        return any(part.by_values for part in plan_of(self.store, self._reader, query).parts)
 
-    def ask_any(self, question: TraceQuery, *, rows: bool) -> Trace | Computed:
-        """Trace a question within bounds; where rows of DataFrames or several applications take part, that is computed.
+    def trace_query(self, query: TraceQuery, *, rows: bool, derivations: bool = False) -> Trace:
+        """Trace within bounds; ``derivations`` as `QueryEngine.trace` has it.
 
         Raises:
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or is not for this caller.
         """
-        found = self._ask_any(question, rows=rows)
-        if isinstance(found, Trace):
-            return found
-        warnings = self._warned(found.answer.warnings)
-        return replace(found, answer=replace(found.answer, warnings=warnings))
+        self._check_places(query.places)
+        if self._seen is not None and query.where:
+            raise partly()
+        self.recipe_traces.check_traceable()
+        return self._warned(self._engine(rows=rows).trace(query, derivations=derivations))
 
-    def _ask_any(self, question: TraceQuery, *, rows: bool) -> Trace | Computed:
-        self._check_places(question.places)
-        with self._hiding():
-            plan = plan_of(self.store, self._reader, question)
-        if not rows and any(part.noted and part.noted.valued for part in plan.parts):
-            raise no_rows()
-        by_query = question.app is not None
-        if plan.only is not None:
-            return self._ask_part(plan.only, rows=rows, by_query=by_query)
-
-        def ask(part: Part) -> Answer:
-            current_budget().check()
-            found = self._ask_part(part, rows=rows, by_query=by_query)
-            if isinstance(found, Computed):
-                return found.answer
-            return self.answer(found, question.limit, texts=rows)
-
-        return Computed(answer_all(question, plan, ask))
-
-    def _ask_part(self, part: Part, *, rows: bool, by_query: bool) -> Trace | Computed:
-        """What one application answers; raises as :meth:`ask_any`."""
-        question, noted = part.question, part.noted
-        if noted is None:
-            try:
-                traced = self.ask(question)
-            except RecipeRowError as error:
-                noted = RecipePlace.of(error)
-            else:
-                return self._through(question, traced, rows=rows)
-        if noted.valued is not None and not rows:
-            raise no_rows()
-        with self.turn():
-            looked_up = self._flows.look_up(question, noted)
-        found = best(
-            looked_up,
-            question,
-            noted,
-            lambda: self.noted.ask(question, noted, rows=rows),
-            by_query=by_query,
-        )
-        return Computed(found) if isinstance(found, Answer) else found
-
-    def also_read(self, made: CachedTrace | RecipeTrace, answer: Answer) -> list[str]:
+    def also_read(self, made: CachedTrace, answer: Answer) -> list[str]:
         """What a trace forward of one application leaves out: others that read the files of its rows."""
         if answer.direction is not Direction.FORWARD:
             return []
@@ -460,17 +453,16 @@ class Lineages:
                 found.append(also_read_warning(place, app, others))
         return found
 
-    def ask(self, question: TraceQuery) -> Trace:
-        """Trace a question within bounds.
+    def trace_records(self, query: TraceQuery) -> RecordTrace:
+        """Trace records within bounds.
 
         Raises:
-            NotedRowError: rows of DataFrames are asked for.
+            RecipeRowError: rows of DataFrames are asked for.
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or too many ask at once.
         """
-        with self.turn(), self._hiding():
-            traced = self._engine.trace(question)
-        return replace(traced, warnings=self._warned(traced.warnings))
+        records = self._engine(rows=False).trace_records(query)
+        return replace(records, warnings=self._with_left_out(records.warnings))
 
     def _check_places(self, places: Sequence[str]) -> None:
         """Refuse questions by values where some of these are masked: what is found tells them.
@@ -480,12 +472,6 @@ class Lineages:
         """
         if self._seen is not None and any(parse_valued(place) is not None for place in places):
             raise partly()
-
-    def _through(self, question: TraceQuery, traced: Trace, *, rows: bool) -> Trace | Computed:
-        """A trace of records, through the DataFrames whose rows some of them are."""
-        if not self.noted.continues_in(question, traced):
-            return traced
-        return Computed(self.noted.go_on(question, traced, rows=rows), traced)
 
     def _asked(
         self, name: str, request: TraceRequest, *, rows: bool
@@ -526,7 +512,9 @@ class Lineages:
             ProblemError: the trace costs more than a question may.
         """
         graph = self.open(app).graph
-        return flows_wanted(app, graph, wanted, self.ask, self._engine.locations)
+        return flows_wanted(
+            app, graph, wanted, self.trace_records, self._engine(rows=False).locations
+        )
 
     def answer(self, traced: Trace, limit: int | None, *, texts: bool) -> Answer:
         """A trace's answer that lists the first ``limit`` items of each node, or all.
@@ -535,7 +523,7 @@ class Lineages:
             ProblemError: more items than are given at once.
             BudgetError: more text than an answer may hold, or it takes too long.
         """
-        self.check_listed(_count(traced) if limit is None else limit, "give a limit")
+        self.check_listed(traced.items_read(limit), "give a limit")
         with self.turn():
             return traced.answer(limit, texts=texts)
 
@@ -590,23 +578,33 @@ class Lineages:
             with self._kept.lock:
                 self._kept.waiting -= 1
 
-    def _trace_again(
-        self, key: str, opened: ApplicationSnapshot, question: TraceQuery
+    def _kept_trace(
+        self, key: str, opened: ApplicationSnapshot, *, rows: bool
     ) -> CachedTrace | None:
-        """A trace of records that was made before, of the same lineage; its files are looked at anew."""
+        """A trace that was made before, of the same lineage.
+
+        Raises:
+            ProblemError: 403, it tells what rows say to who may not read that.
+        """
         at = self._scope, key
         with self._kept.lock:
             kept = self._kept.traces.get(at)
-            if kept is None or kept.opened is not opened:
+            if kept is None:
                 return None
             self._kept.traces.move_to_end(at)
-        again = self._engine.again(question, kept.traced)
-        return replace(kept, traced=replace(again, warnings=self._warned(again.warnings)))
+        if not kept.is_of(opened):
+            if kept.traced.recomputed is not None:
+                with self._kept.lock:
+                    self._kept.forget(*at)
+            return None
+        if kept.traced.by_values and not rows:
+            raise no_rows()
+        return kept
 
     def _keep(
         self, key: str, opened: ApplicationSnapshot, request: TraceRequest, traced: Trace
     ) -> CachedTrace:
-        trace = CachedTrace(key, opened, request, traced, _runs_of(traced))
+        trace = CachedTrace(key, opened, request, traced, traced.runs)
         self._kept.keep(self._scope, trace)
         return trace
 
@@ -656,12 +654,25 @@ class Lineages:
         return found
 
 
-def _count(traced: Trace) -> int:
-    """Items that an answer lists: those found, and those asked for."""
-    return traced.result.count + sum(items.count for items in traced.starts())
+@dataclass(frozen=True, slots=True)
+class _CallerLimits:
+    """Implements :class:`lineage_query.engine.QueryLimits` for a caller. ``rows``: they may read what rows say."""
+
+    lineages: Lineages
+    rows: bool
+
+    def working(self) -> AbstractContextManager[None]:
+        return self.lineages.working()
+
+    def check_by_values(self) -> None:
+        if not self.rows:
+            raise no_rows()
+
+    def check_listed(self, items: int) -> None:
+        self.lineages.check_listed(items, "give a limit")
 
 
-def _question(opened: ApplicationSnapshot, request: TraceRequest) -> TraceQuery:
+def _query(opened: ApplicationSnapshot, request: TraceRequest) -> TraceQuery:
     """What is traced for a request.
 
     Raises:
@@ -677,17 +688,6 @@ def _question(opened: ApplicationSnapshot, request: TraceRequest) -> TraceQuery:
         regions=_regions(opened, request.start),
         as_now=request.as_now,
     )
-
-
-def _noted_trace(
-    key: str, opened: ApplicationSnapshot, request: TraceRequest, found: Computed
-) -> RecipeTrace:
-    way = found.way()
-    if way is None:
-        valued = parse_valued(request.start.places[0]) is not None
-        return RecipeTrace(key, opened, request, found.answer, valued, None)
-    counts = {node: items.once().count for node, items in way.items()}
-    return RecipeTrace(key, opened, request, found.answer, False, counts)
 
 
 def _valued(start: StartModel) -> StartModel:
@@ -717,9 +717,3 @@ def _regions(opened: ApplicationSnapshot, start: StartModel) -> dict[str, Region
         text = opened.names.node(space.name) + one.space[len(space.name) :]
         found.setdefault(str(parse_space(text)), []).append(Region.from_text(one.ranges))
     return {space: Region.union(regions) for space, regions in found.items()}
-
-
-def _runs_of(traced: Trace) -> int:
-    return sum(
-        region.runs for items in traced.result.passed.values() for region in items.spaces.values()
-    )

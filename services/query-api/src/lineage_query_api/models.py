@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from lineage_query.conditions import CHARACTERS_MAX, TAKEN
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.record_flows import FLOWS_MAX
 
@@ -21,6 +22,9 @@ NO_NUL = r"^[^\x00]*$"
 PlaceText = Annotated[str, StringConstraints(min_length=1, max_length=PLACE_MAX, pattern=NO_NUL)]
 NodeText = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=NO_NUL)]
 SearchText = Annotated[str, StringConstraints(max_length=1_000)]
+ConditionText = Annotated[
+    str, StringConstraints(min_length=1, max_length=CHARACTERS_MAX, pattern=NO_NUL)
+]
 DirectionText = Literal["backward", "forward"]
 FormatName = Literal["csv", "arrow", "parquet", "prov", "graphml", "mermaid"]
 
@@ -406,6 +410,12 @@ class _Asked(_Request):
     )
     until: NodeText | None = None
     steps: int | None = Field(None, ge=0, le=10_000)
+    where: ConditionText | None = Field(
+        None,
+        description="places names one output of DataFrames (its path, table or node): trace all of its rows that fulfil "
+        f"this; {TAKEN}",
+        examples=["city = 'Oslo' AND total > 4"],
+    )
 
 
 class AnswerRequest(_Asked):
@@ -435,6 +445,26 @@ class ExportRequest(_Asked):
         if self.asked is not None and len(self.asked) != len(self.places):
             raise ValueError("asked names as many places as places")
         return self
+
+
+class CompareRequest(_Request):
+    """Two traces of records, each from places as people type them."""
+
+    direction: DirectionText = "backward"
+    left: list[PlaceText] = Field(min_length=1, max_length=PLACES_MAX)
+    right: list[PlaceText] = Field(min_length=1, max_length=PLACES_MAX)
+    app: NodeText | None = Field(
+        None, description="the application; without it the latest that fits"
+    )
+    limit: int | None = Field(20, ge=0, description="items listed of each node and side")
+
+
+class RankRequest(SuspectsRequest):
+    """Outputs whose inputs are counted, as people type their places."""
+
+    app: NodeText | None = Field(
+        None, description="the application; without it the latest that fits"
+    )
 
 
 class ViewRequest(_Request):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from http import HTTPStatus
 from typing import TypeAlias
 
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.folding import Fold, fold_by_call, fold_each, links_between
 from lineage_query.answers import Answer, Group, Item
-from lineage_query.listing import CursorError, Listing
+from lineage_query.listing import Listing, Page
 from lineage_query.recipe_rows import columns_of
+from lineage_query.rows.standing import has_changed
 from lineage_query.snapshot import ApplicationSnapshot
-from lineage_query_api.errors import ProblemError
 from lineage_query_api.lineages import CachedTrace
 from lineage_query_api.models import (
     ApplicationModel,
@@ -34,11 +32,10 @@ from lineage_query_api.models import (
     TracePage,
     Written,
 )
-from lineage_query_api.recipe_traces import RecipeTrace
 from lineage_store.port import ApplicationRecord
 
 ITEMS_SHOWN = 20
-Others: TypeAlias = Callable[[CachedTrace | RecipeTrace, Answer], list[str]]
+Others: TypeAlias = Callable[[CachedTrace, Answer], list[str]]
 
 
 def application(record: ApplicationRecord, verdict: Verdict) -> ApplicationModel:
@@ -98,15 +95,31 @@ def group(one: Group) -> GroupModel:
     )
 
 
-def trace(made: CachedTrace | RecipeTrace, *, texts: bool, others: Others) -> TraceModel:
+def trace(made: CachedTrace, *, texts: bool, others: Others) -> TraceModel:
     """A trace with its counts and the first items of each node. ``others``: says what it leaves out of others."""
-    if isinstance(made, RecipeTrace):
-        return _noted_trace(made, texts=texts, others=others)
-    answer = made.traced.answer(ITEMS_SHOWN, texts=texts)
-    answer = replace(answer, warnings=(*answer.warnings, *others(made, answer)))
-    passed = made.traced.result.passed
-    shown = _passed(made.opened, {node: items.once().count for node, items in passed.items()})
-    return _trace(made, answer, shown, made.traced.result.count, computed=False)
+    traced = made.traced
+    answer = traced.answer(ITEMS_SHOWN, texts=texts)
+    passed = _passed(
+        made.opened, {node: items.once().count for node, items in traced.way().items()}
+    )
+    passed += [Passed(node=one.node, label=one.label, count=one.count) for one in traced.beyond()]
+    return TraceModel(
+        trace=made.id,
+        app=answer.app,
+        direction=made.request.direction,
+        request=made.request,
+        exact=answer.exact,
+        complete=answer.complete,
+        changed=answer.changed,
+        reasons=list(answer.reasons),
+        warnings=[*answer.warnings, *others(made, answer)],
+        start=[group(one) for one in answer.start],
+        groups=[group(one) for one in answer.groups],
+        passed=passed,
+        count=traced.count,
+        computed=not traced.has_steps,
+        through=traced.continues,
+    )
 
 
 def _passed(opened: ApplicationSnapshot, counts: Mapping[str, int]) -> list[Passed]:
@@ -117,75 +130,16 @@ def _passed(opened: ApplicationSnapshot, counts: Mapping[str, int]) -> list[Pass
     ]
 
 
-def _noted_trace(made: RecipeTrace, *, texts: bool, others: Others) -> TraceModel:
-    answer = made.answer if texts else made.answer.without_texts()
-    answer = replace(answer, warnings=(*answer.warnings, *others(made, answer)))
-    start, groups = (
-        tuple(replace(one, items=one.items[:ITEMS_SHOWN]) for one in some)
-        for some in (answer.start, answer.groups)
-    )
-    first = replace(answer, start=start, groups=groups)
-    way = made.way or {}
-    beyond = [one for one in (*start, *groups) if one.node not in way]
-    shown = [
-        *_passed(made.opened, way),
-        *(Passed(node=one.node, label=one.label, count=one.count) for one in beyond),
-    ]
-    return _trace(made, first, shown, made.count, computed=made.way is None)
-
-
-def _trace(
-    made: CachedTrace | RecipeTrace,
-    answer: Answer,
-    passed: list[Passed],
-    count: int,
-    *,
-    computed: bool,
-) -> TraceModel:
-    return TraceModel(
-        trace=made.id,
-        app=answer.app,
-        direction=made.request.direction,
-        request=made.request,
-        exact=answer.exact,
-        complete=answer.complete,
-        changed=answer.changed,
-        reasons=list(answer.reasons),
-        warnings=list(answer.warnings),
-        start=[group(one) for one in answer.start],
-        groups=[group(one) for one in answer.groups],
-        passed=passed,
-        count=count,
-        computed=computed,
-        through=isinstance(made, RecipeTrace) and made.way is not None,
-    )
-
-
-def noted_page(
-    made: RecipeTrace, node: str, limit: int, cursor: str | None, *, texts: bool
-) -> TracePage:
-    """Items of one node of a trace of DataFrames' rows.
-
-    Raises:
-        ProblemError: 404, none takes part.
-        CursorError: no page gave the cursor.
-    """
-    answer = made.answer if texts else made.answer.without_texts()
-    found = [one for one in (*answer.groups, *answer.start) if one.node == node]
-    if not found:
-        raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
-    first = 0 if cursor is None else int(cursor) if cursor.isdecimal() else -1
-    if not 0 <= first <= len(found[0].items):
-        raise CursorError(f"cursor {cursor!r:.40} was not given by a page of this node")
-    last = first + limit
+def trace_page(opened: ApplicationSnapshot, node: str, page: Page) -> TracePage:
+    """Items of one node of a trace. ``node``: its id."""
     return TracePage(
         node=node,
-        label=found[0].label,
-        count=found[0].count,
-        items=items(found[0].items[first:last]),
-        next=str(last) if last < len(found[0].items) else None,
-        changed=found[0].changed,
-        standing=found[0].standing,
+        label=opened.names.label(node),
+        count=page.count,
+        items=items(page.items),
+        next=page.following,
+        changed=has_changed(page.standing),
+        standing=page.standing,
     )
 
 

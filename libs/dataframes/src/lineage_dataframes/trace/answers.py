@@ -46,11 +46,12 @@ from lineage_dataframes.trace.rows import (
     values_at,
 )
 from lineage_query.answers import Answer, Group, Item, NotAsked
-from lineage_query.engine import QueryEngine, TraceQuery, end_warning, incomplete_warning
 from lineage_query.names import Names
 from lineage_query.recipe_rows import RecipePlace
+from lineage_query.record_tracing import RecordTracer, end_warning, incomplete_warning
 from lineage_query.rows.places import Location, ValuedPlace
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
 from lineage_store.errors import NoSuchRowError
 from lineage_store.paths import plain_path, shown_path
@@ -121,7 +122,7 @@ class DataFrameAnswers(ABC):
         self._graph = self.store.graph(self.app)
         self._nodes = {node.node: node for node in self._graph.nodes()}
         self._names = Names(list(self._nodes.values()))
-        self._engine = QueryEngine(self.store, self.reader)
+        self._tracer = RecordTracer(self.store, self.reader)
         self._warnings: list[str] = []
         self._recipes: list[Recipe] = []
         self._current_recipes: list[CurrentRecipe] = []

@@ -32,11 +32,11 @@ from lineage_dataframes.trace.backward import trace_named
 from lineage_dataframes.trace.rows import find_source
 from lineage_dataframes.trace.session import translate_spark_errors
 from lineage_query.answers import Answer, Group, Item
-from lineage_query.engine import TraceQuery
 from lineage_query.recipe_rows import RecipePlace
+from lineage_query.record_trace import KeptRows, NamedRows, RecordTrace
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader, reading_by
-from lineage_query.trace import KeptRows, NamedRows, Trace
+from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
 from lineage_store.port import GraphStore
 
@@ -50,7 +50,7 @@ def answer_through(
     store: GraphStore,
     reader: RowReader,
     query: TraceQuery,
-    traced: Trace,
+    traced: RecordTrace,
     key: str | None = None,
 ) -> Answer:
     """The answer to a question about records, through the recipes of the DataFrames that they came from or went into.
@@ -62,7 +62,7 @@ def answer_through(
         store: has the recipes.
         reader: says which files may be read.
         query: about records.
-        traced: what came of it, with `Trace.crosses`.
+        traced: what came of it, with `RecordTrace.crosses`.
         key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
     Raises:
@@ -91,7 +91,7 @@ class DataFrameCrossing(DataFrameAnswers):
     _queried_rows: dict[str, object] = field(default_factory=dict)
     """By node, the rows that a query of an earlier round traced."""
 
-    def answer_records(self, traced: Trace) -> Answer:
+    def answer_records(self, traced: RecordTrace) -> Answer:
         """What was found among records, and beyond them."""
         first = traced
         if self.query.direction is Direction.FORWARD:
@@ -121,7 +121,7 @@ class DataFrameCrossing(DataFrameAnswers):
             forward,
         )
 
-    def _merge_answer(self, last_trace: Trace, groups: list[Group]) -> Answer:
+    def _merge_answer(self, last_trace: RecordTrace, groups: list[Group]) -> Answer:
         """What was found among records, with what was found beyond."""
         record_answer = last_trace.answer(self.query.limit, texts=self.query.texts)
         stops = set(last_trace.stops())
@@ -148,10 +148,10 @@ class DataFrameCrossing(DataFrameAnswers):
             not_asked=(*record_answer.not_asked, *self._not_asked),
         )
 
-    def _trace(self, regions: RegionsBySpace) -> Trace:
+    def _trace(self, regions: RegionsBySpace) -> RecordTrace:
         """What lies among records, from items of them."""
-        query = replace(self.query, places=(), app=self.app, regions=regions)
-        return self._engine.trace(query)
+        query = replace(self.query, places=(), app=self.app, regions=regions, where="")
+        return self._tracer.trace(query)
 
     # -- back ----------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class DataFrameCrossing(DataFrameAnswers):
             groups=(*source_groups, *answer.groups),
         )
 
-    def _go_back(self, traced: Trace) -> Trace:
+    def _go_back(self, traced: RecordTrace) -> RecordTrace:
         """Go on until nothing is found any more; the last trace among records."""
         while True:
             for rows in traced.named_rows():
@@ -284,7 +284,7 @@ class DataFrameCrossing(DataFrameAnswers):
         answer = self._merge_answer(last_trace, self._forth_groups(forward))
         return replace(answer, start=tuple(start), asked=self.query.places)
 
-    def _follow(self, traced: Trace, forward: ForwardAnswer) -> Trace:
+    def _follow(self, traced: RecordTrace, forward: ForwardAnswer) -> RecordTrace:
         """Go on until nothing is reached any more; the last trace among records."""
         while True:
             for kept_rows in traced.kept_rows():

@@ -13,11 +13,11 @@ from lineage_dataframes.errors import ChangedSourceError
 from lineage_dataframes.sources.file_changes import Change, local_changes, local_path, time_text
 from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_query.answers import Answer, Group
-from lineage_query.engine import TraceQuery
 from lineage_query.recipe_rows import RecipePlace
+from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.standing import seen
-from lineage_query.trace import Trace
+from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import FileState, canonical, plain_path
 from lineage_store.port import GraphStore
@@ -51,7 +51,7 @@ def check_files_of_query(
 
 
 def check_files_of_trace(
-    store: GraphStore, reader: RowReader, query: TraceQuery, traced: Trace
+    store: GraphStore, reader: RowReader, query: TraceQuery, traced: RecordTrace
 ) -> None:
     """As :func:`check_files_of_query`, for a trace of records that goes on through DataFrames; raises the same."""
     if traced.beside:

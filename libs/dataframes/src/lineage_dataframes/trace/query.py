@@ -8,9 +8,9 @@ from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.trace.crossing import DataFrameCrossing
 from lineage_dataframes.trace.session import translate_spark_errors
 from lineage_query.answers import Answer
-from lineage_query.engine import TraceQuery
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.reader import RowReader, reading_by
+from lineage_query.trace_query import TraceQuery
 from lineage_store.port import GraphStore
 
 
@@ -20,7 +20,6 @@ def trace_recipe_row(
     reader: RowReader,
     query: TraceQuery,
     recipe_place: RecipePlace,
-    where: str = "",
     *,
     key: str | None = None,
 ) -> Answer:
@@ -30,9 +29,8 @@ def trace_recipe_row(
         spark: any session; traces run in new ones beside it.
         store: has the recipes.
         reader: says which files may be read.
-        query: of one place.
+        query: of one place; with ``where`` of all rows of an output that fulfil it.
         recipe_place: what the place names.
-        where: instead of a row, all that fulfil this condition in Spark's SQL.
         key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
     Raises:
@@ -46,8 +44,8 @@ def trace_recipe_row(
         raise TraceError("a DataFrame's steps keep no rows: leave out --step and --to")
     crossing = DataFrameCrossing(spark, store, reader, recipe_place.app, query, key)
     with reading_by(reader), translate_spark_errors():
-        if where:
-            return crossing.mark_answer(crossing.answer_condition(recipe_place, where))
+        if query.where:
+            return crossing.mark_answer(crossing.answer_condition(recipe_place, query.where))
         if recipe_place.valued is not None:
             return crossing.mark_answer(crossing.answer_values(recipe_place, recipe_place.valued))
         return crossing.mark_answer(crossing.answer_row(recipe_place))

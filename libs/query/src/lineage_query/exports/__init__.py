@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from lineage_query.exports.errors import ExportError, ExportTooLargeError
-from lineage_query.exports.exported import Exported, exported, exported_answer, exported_through
+from lineage_query.exports.exported import Exported, exported
 from lineage_query.exports.options import Options
 from lineage_query.exports.registry import FORMATS, Format, export, format_for, format_of
 
@@ -23,8 +23,6 @@ __all__ = [
     "Options",
     "export",
     "exported",
-    "exported_answer",
-    "exported_through",
     "format_for",
     "format_of",
 ]

@@ -10,7 +10,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Composer, Item
 from lineage_query.exports.errors import ExportTooLargeError
 from lineage_query.exports.options import Options
-from lineage_query.trace import FOUND, START, WAY, Trace
+from lineage_query.record_trace import FOUND, START, WAY, RecordTrace
 
 STEPS_MAX = 5_000_000
 """Derivations looked at to find out what goes with what, end to end: some seconds."""
@@ -47,7 +47,7 @@ class Derived:
     derivations: tuple[Derivation, ...]
 
 
-def derived(traced: Trace, composer: Composer, options: Options, what: str) -> Derived:
+def derived(traced: RecordTrace, composer: Composer, options: Options, what: str) -> Derived:
     """Items and derivations of a trace. ``what``: the format, for errors.
 
     Raises:
@@ -73,7 +73,7 @@ def derived(traced: Trace, composer: Composer, options: Options, what: str) -> D
     return Derived(parts, tuple(found.values()))
 
 
-def _derivations(traced: Trace) -> Iterator[Derivation]:
+def _derivations(traced: RecordTrace) -> Iterator[Derivation]:
     for pairs in derivations_among(traced.graph, traced.taking_part()):
         for used, made in zip(pairs.ins.tolist(), pairs.outs.tolist(), strict=True):
             yield Derivation(
@@ -85,7 +85,9 @@ def _derivations(traced: Trace) -> Iterator[Derivation]:
             )
 
 
-def end_to_end(traced: Trace, graph: Derived, limit: int) -> dict[tuple[Place, Place], bool] | None:
+def end_to_end(
+    traced: RecordTrace, graph: Derived, limit: int
+) -> dict[tuple[Place, Place], bool] | None:
     """Which item that was found goes with which that was asked for: (made, used) -> exact.
 
     Only along stored derivations. Exact where one way leads there on which every step is. Pairs that
@@ -114,7 +116,7 @@ def end_to_end(traced: Trace, graph: Derived, limit: int) -> dict[tuple[Place, P
     return ends
 
 
-def _begun(traced: Trace) -> Iterator[Place]:
+def _begun(traced: RecordTrace) -> Iterator[Place]:
     for space, region in traced.begun.items():
         for position in region.positions().tolist():
             yield space, position

@@ -10,6 +10,7 @@ from lineage_query.exports.errors import ExportError
 from lineage_query.exports.options import Options
 from lineage_query.exports.registry import FORMATS, export, format_of
 from lineage_query.exports.tables import batches_of, batches_through, facts_of
+from lineage_query.record_trace import RecordTrace
 from lineage_query.trace import Trace
 
 
@@ -71,59 +72,55 @@ class Exported:
         )
 
 
-def exported(traced: Trace, name: str, stream: IO[bytes], options: Options) -> Exported:
-    """Write a trace and say what was written; raises as :func:`lineage_query.exports.export`."""
-    warnings = (*export(traced, name, stream, options), *traced.stops())
+def exported(trace: Trace, name: str, stream: IO[bytes], options: Options) -> Exported:
+    """Write a trace and say what was written.
+
+    A table lists records and rows of DataFrames, all that are known. Other formats have derivations, and so just records.
+
+    Raises:
+        ExportError: no such format, what it needs is not installed, or it has derivations and there are no records.
+        ExportTooLargeError: more items than the format takes; nothing was written.
+        OSError: the stream takes no more.
+    """
+    table = format_of(name).table
+    records, answer = trace.records, trace.recomputed
+    if records is not None and (answer is None or table is None):
+        return _exported_records(records, name, stream, options)
+    assert answer is not None
+    if table is None:
+        raise _without_derivations(answer)
+    if records is None:
+        rows = batches_of(answer, options)
+    else:
+        rows = batches_through(records, answer, records.composer(), options)
+    table(rows, facts_of(answer), stream)
+    return _told(answer, name)
+
+
+def _exported_records(
+    records: RecordTrace, name: str, stream: IO[bytes], options: Options
+) -> Exported:
+    warnings = (*export(records, name, stream, options), *records.stops())
     return Exported(
-        app=traced.app,
-        direction=traced.direction.value,
-        asked=traced.asked,
+        app=records.app,
+        direction=records.direction.value,
+        asked=records.asked,
         format=name,
-        found=traced.result.count,
-        exact=traced.result.exact,
-        reasons=traced.result.reasons,
-        complete=traced.complete,
+        found=records.result.count,
+        exact=records.result.exact,
+        reasons=records.result.reasons,
+        complete=records.complete,
         warnings=warnings,
     )
 
 
-def exported_answer(answer: Answer, name: str, stream: IO[bytes], options: Options) -> Exported:
-    """Write an answer that lists all of its items: a table, for it has no derivations.
-
-    Raises:
-        ExportError: no such format, or none of tables.
-    """
-    table = format_of(name).table
-    if table is None:
-        tables = ", ".join(one.name for one in FORMATS.values() if one.table is not None)
-        several = "several applications: --app chooses one, or " if len(answer.apps) > 1 else ""
-        of = (
-            "an answer of " + several
-            if several
-            else "a trace of DataFrames' rows has no derivations: "
-        )
-        raise ExportError(f"{of}give one of {tables}")
-    table(batches_of(answer, options), facts_of(answer), stream)
-    return _told(answer, name)
-
-
-def exported_through(
-    traced: Trace, answer: Answer, name: str, stream: IO[bytes], options: Options
-) -> Exported:
-    """Write a trace of records, and the answer in which it goes on through DataFrames.
-
-    A table has both. Other formats have derivations, and so just the records.
-
-    Raises:
-        ExportError: no such format, or what it needs is not installed.
-        ExportTooLargeError: more items than the format takes; nothing was written.
-    """
-    table = format_of(name).table
-    if table is None:
-        return exported(traced, name, stream, options)
-    rows = batches_through(traced, answer, traced.composer(), options)
-    table(rows, facts_of(answer), stream)
-    return _told(answer, name)
+def _without_derivations(answer: Answer) -> ExportError:
+    tables = ", ".join(one.name for one in FORMATS.values() if one.table is not None)
+    several = "several applications: --app chooses one, or " if len(answer.apps) > 1 else ""
+    of = (
+        "an answer of " + several if several else "a trace of DataFrames' rows has no derivations: "
+    )
+    return ExportError(f"{of}give one of {tables}")
 
 
 def _told(answer: Answer, name: str) -> Exported:

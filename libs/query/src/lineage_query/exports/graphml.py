@@ -17,12 +17,12 @@ from lineage_query.exports.derived import Derived, Place, derived
 from lineage_query.exports.errors import ExportError, ExportTooLargeError
 from lineage_query.exports.options import Options
 from lineage_query.exports.tables import facts, whole_text, yes
-from lineage_query.trace import Trace
+from lineage_query.record_trace import RecordTrace
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write_graphml(traced: Trace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+def write_graphml(traced: RecordTrace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
     """Write a trace as GraphML.
 
     Raises:
@@ -45,14 +45,16 @@ def write_graphml(traced: Trace, stream: IO[bytes], options: Options) -> Mapping
     return composer.warnings
 
 
-def _items(traced: Trace, composer: Composer, options: Options) -> Derived | ExportTooLargeError:
+def _items(
+    traced: RecordTrace, composer: Composer, options: Options
+) -> Derived | ExportTooLargeError:
     try:
         return derived(traced, composer, options, "GraphML")
     except ExportTooLargeError as error:
         return error
 
 
-def _add_nodes(graph: Any, traced: Trace) -> None:
+def _add_nodes(graph: Any, traced: RecordTrace) -> None:
     nodes, links = traced.nodes()
     counts = traced.counts()
     for node in nodes:
@@ -76,7 +78,7 @@ def _add_nodes(graph: Any, traced: Trace) -> None:
         graph.add_edge(f"node:{link.src}", f"node:{link.dest}", kind="sendsTo")
 
 
-def _add_items(graph: Any, traced: Trace, found: Derived) -> None:
+def _add_items(graph: Any, traced: RecordTrace, found: Derived) -> None:
     ids: dict[Place, str] = {}
     for place, part in found.parts.items():
         ids[place] = f"item:{_plain(part.item.address)}"

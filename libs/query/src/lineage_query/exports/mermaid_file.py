@@ -9,10 +9,10 @@ from lineage_core.tracing.folding import fold_by_call
 from lineage_query.exports.options import Options
 from lineage_query.exports.tables import whole_text
 from lineage_query.flowchart import mermaid_text
-from lineage_query.trace import Trace
+from lineage_query.record_trace import RecordTrace
 
 
-def write_mermaid(traced: Trace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+def write_mermaid(traced: RecordTrace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
     """Write the nodes that a trace passed; what says nothing of items are nodes that keep none."""
     nodes, links = traced.nodes()
     folds = fold_by_call(nodes)
@@ -31,7 +31,7 @@ def _items(count: int) -> str:
     return "" if not count else "1 item" if count == 1 else f"{count:,} items"
 
 
-def _said(traced: Trace) -> list[str]:
+def _said(traced: RecordTrace) -> list[str]:
     """Comments that tell of the trace."""
     way = "from" if traced.direction.value == "backward" else "to"
     asked = ", ".join(traced.asked)

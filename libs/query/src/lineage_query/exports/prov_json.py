@@ -18,13 +18,13 @@ from lineage_query.exports.derived import Derived, Part, Place, derived, end_to_
 from lineage_query.exports.errors import ExportError
 from lineage_query.exports.options import Options
 from lineage_query.exports.tables import facts, whole_text
-from lineage_query.trace import Trace
+from lineage_query.record_trace import RecordTrace
 
 VOCABULARY = "urn:lineage-master:prov#"
 """Namespace of our own attributes: exact, reason, role, operator, application ..."""
 
 
-def write_prov(traced: Trace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+def write_prov(traced: RecordTrace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
     """Write a trace as PROV-JSON.
 
     Raises:
@@ -49,7 +49,7 @@ def write_prov(traced: Trace, stream: IO[bytes], options: Options) -> Mapping[st
 class _Document:
     """A PROV document while it is being made."""
 
-    def __init__(self, model: Any, traced: Trace, graph: Derived) -> None:
+    def __init__(self, model: Any, traced: RecordTrace, graph: Derived) -> None:
         self.made = model.ProvDocument()
         self._graph = graph
         self._traced = traced

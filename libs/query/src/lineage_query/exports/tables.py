@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lineage_core.contract.region import Region
 from lineage_query.answers import Answer, Composer, Item
 from lineage_query.exports.options import Options
-from lineage_query.trace import FOUND, START, WAY, Trace
+from lineage_query.record_trace import FOUND, START, WAY, RecordTrace
 
 COLUMNS = ("role", "node", "name", "address", "location", "text", "exact", "binding", "app")
 """``role``: found, start (asked for) or way (in between). ``node``: what the node goes by, and
@@ -32,7 +32,7 @@ class Batch:
 
 
 def batches(
-    traced: Trace, composer: Composer, options: Options, through: Collection[str] = ()
+    traced: RecordTrace, composer: Composer, options: Options, through: Collection[str] = ()
 ) -> Iterator[Batch]:
     """All rows of a table, some thousands at a time, by node in order of creation.
 
@@ -65,7 +65,7 @@ def batches_of(answer: Answer, options: Options) -> Iterator[Batch]:
 
 
 def batches_through(
-    traced: Trace, answer: Answer, composer: Composer, options: Options
+    traced: RecordTrace, answer: Answer, composer: Composer, options: Options
 ) -> Iterator[Batch]:
     """All rows of a table of a trace of records, and of the answer in which it goes on through DataFrames."""
     found = set(traced.result.found)
@@ -75,7 +75,7 @@ def batches_through(
     yield from batches_of(replace(answer, start=(), groups=beyond), options)
 
 
-def facts(traced: Trace) -> dict[str, str]:
+def facts(traced: RecordTrace) -> dict[str, str]:
     """What is to be known of the trace as a whole, as short texts."""
     return {
         "application": traced.app,

@@ -6,29 +6,25 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import IO
 
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import TraceQuery
-from lineage_query.exports import Exported, Options
+from lineage_query.comparing import records_to_compare
+from lineage_query.conditions import parse_condition
+from lineage_query.exports import Options, format_of
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
-from lineage_query.trace import Trace
+from lineage_query.record_trace import RecordTrace
+from lineage_query.trace_query import TraceQuery
 from lineage_query_api import models
 from lineage_query_api.dependencies import AppName, Caller, Granted, RowCaller, Store
 from lineage_query_api.errors import too_much
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import AnyObject
-from lineage_query_api.recipe_traces import Computed
-from lineage_query_api.routes.exports import (
-    parts_of,
-    written,
-    written_answer,
-    written_through,
-)
+from lineage_query_api.routes.comparing import compared, ranked
+from lineage_query_api.routes.exports import parts_of, written
 from lineage_store.dump import dump_application
 
 router = APIRouter(prefix="/v1", tags=["answers"])
@@ -41,11 +37,8 @@ def answer(question: models.AnswerRequest, scope: Granted) -> AnyObject:
     """Trace places as people type them, over all applications: as `lineage back --json` and `lineage forward --json`."""
     store, caller = scope.within(question.app)
     asked = replace(_question(question), limit=question.limit, as_now=question.as_now)
-    found = store.ask_any(asked, rows=caller.rows)
-    if isinstance(found, Computed):
-        told = found.answer if caller.rows else found.answer.without_texts()
-        return AnyObject(**told.to_json())
-    return AnyObject(**store.answer(found, question.limit, texts=caller.rows).to_json())
+    traced = store.trace_query(asked, rows=caller.rows)
+    return AnyObject(**store.answer(traced, question.limit, texts=caller.rows).to_json())
 
 
 @router.post(
@@ -69,33 +62,56 @@ def answer_as_file(question: models.ExportRequest, scope: Granted) -> StreamingR
     options = Options(
         way=question.way, texts=question.texts and caller.rows, items_max=question.items_max
     )
-    asked = _question(question)
-    found = store.ask_any(asked, rows=caller.rows)
-    file, told = _written(store, found, question, options)
+    derivations = format_of(question.format).table is None
+    traced = store.trace_query(_question(question), rows=caller.rows, derivations=derivations)
+    typed = question.places if question.asked is None else question.asked
+    file, told = written(store, traced.asked_as(typed), question.format, options)
     first = json.dumps(told.to_json() | {"bytes": file.tell()}) + "\n"
     return StreamingResponse(chain([first.encode()], parts_of(file)), media_type=FRAMED)
 
 
-def _written(
-    store: Lineages, found: Trace | Computed, question: models.ExportRequest, options: Options
-) -> tuple[IO[bytes], Exported]:
-    typed = question.places if question.asked is None else question.asked
-    if isinstance(found, Trace):
-        return written(store, found.asked_as(typed), question.format, options)
-    answer = found.answer.asked_as(typed)
-    if found.records is None:
-        return written_answer(answer, question.format, options)
-    return written_through(store, found.records.asked_as(typed), answer, question.format, options)
-
-
 def _question(asked: models.AnswerRequest | models.ExportRequest) -> TraceQuery:
+    if asked.where is not None:
+        # Refused before anything is looked up; read anew where it becomes a part of a statement.
+        parse_condition(asked.where)
     return TraceQuery(
         direction=Direction(asked.direction),
         places=tuple(asked.places),
         app=asked.app,
         until=asked.until,
         steps=asked.steps,
+        where=asked.where or "",
     )
+
+
+@router.post("/answers/diff")
+def compare_answers(question: models.CompareRequest, scope: Granted) -> AnyObject:
+    """What the traces of some places have that those of others have not: as `lineage diff --json`."""
+    store, caller = scope.within(question.app)
+    left, right = (
+        _records(store, TraceQuery(Direction(question.direction), tuple(places), app=question.app))
+        for places in (question.left, question.right)
+    )
+    if question.limit is None:
+        store.check_listed(left.result.count + right.result.count, "give a limit")
+    found = compared(store, left, right, question.limit, texts=caller.rows)
+    return AnyObject(**found.to_json())
+
+
+@router.post("/answers/suspects")
+def rank_answers(question: models.RankRequest, scope: Granted) -> AnyObject:
+    """Inputs of several outputs, those of most outputs first: as `lineage suspects --json`."""
+    store, caller = scope.within(question.app)
+    places = dict.fromkeys(question.places)
+    traces = [
+        _records(store, TraceQuery(Direction.BACKWARD, (place,), app=question.app))
+        for place in places
+    ]
+    return AnyObject(**ranked(store, traces, question.limit, texts=caller.rows).to_json())
+
+
+def _records(store: Lineages, query: TraceQuery) -> RecordTrace:
+    return records_to_compare(store.trace_records, query)
 
 
 @router.get("/records")

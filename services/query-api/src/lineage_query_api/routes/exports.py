@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import io
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import IO, Annotated, cast
 
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from lineage_query.answers import Answer
 from lineage_query.exports import (
     FORMATS,
     Exported,
     Options,
     exported,
-    exported_answer,
-    exported_through,
     format_of,
 )
 from lineage_query.trace import Trace
 from lineage_query_api.dependencies import Caller, Store
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import FormatName
-from lineage_query_api.recipe_traces import RecipeTrace
-from lineage_query_api.routes.traces import TraceName, had, whole
+from lineage_query_api.routes.traces import TraceName, check_all_known, had
 
 router = APIRouter(prefix="/v1", tags=["traces"])
 IN_MEMORY = 1 << 20
@@ -60,13 +54,7 @@ def export_trace(
     made = had(store, trace, caller)
     chosen = format_of(format_name)
     options = Options(way=way, texts=caller.rows)
-    if not isinstance(made, RecipeTrace):
-        file, _ = written(store, made.traced, format_name, options)
-    elif made.way is None:
-        file, _ = written_answer(made.answer, format_name, options)
-    else:
-        records = store.trace(made.opened.app, made.request, rows=caller.rows).traced
-        file, _ = written_through(store, records, made.answer, format_name, options)
+    file, _ = written(store, made.traced, format_name, options)
     name = f"lineage-{made.opened.app}.{chosen.extension}"
     headers = {"Content-Disposition": f'attachment; filename="{_safe(name)}"'}
     return StreamingResponse(parts_of(file), media_type=chosen.media_type, headers=headers)
@@ -78,70 +66,20 @@ def written(
     """A file of a trace, and what was written; it is whole: an error is still an error then.
 
     Raises:
-        ProblemError: more items than a file may hold.
-        LineageError: what the format does not take.
-    """
-    return _spooled(
-        store,
-        traced,
-        format_name,
-        lambda file: exported(traced, format_name, file, options),
-        way=options.way,
-    )
-
-
-def written_through(
-    store: Lineages, traced: Trace, answer: Answer, format_name: str, options: Options
-) -> tuple[IO[bytes], Exported]:
-    """A file of a trace of records and of the answer in which it goes on through DataFrames.
-
-    Raises:
         ProblemError: more items than a file may hold, or not all are known.
         LineageError: what the format does not take.
     """
-    beyond = [group for group in answer.groups if group.node not in traced.result.found]
-    whole(replace(answer, groups=tuple(beyond)))
-    return _spooled(
-        store,
-        traced,
-        format_name,
-        lambda file: exported_through(traced, answer, format_name, file, options),
-        way=options.way,
-    )
-
-
-def _spooled(
-    store: Lineages,
-    traced: Trace,
-    format_name: str,
-    write: Callable[[IO[bytes]], Exported],
-    *,
-    way: bool,
-) -> tuple[IO[bytes], Exported]:
+    check_all_known(cut=traced.missing)
     if format_name != "mermaid":
         hint = "begin at fewer rows, or export from the store itself"
-        listed = sum(traced.counts().values()) if way else traced.result.count
-        store.check_listed(listed, hint)
+        store.check_listed(traced.items_exported(way=options.way), hint)
     store.allow_stream()
     with store.turn(), ExitStack() as open_files:
         spooled = open_files.enter_context(tempfile.SpooledTemporaryFile(max_size=IN_MEMORY))
         file = cast(IO[bytes], spooled)
-        told = write(file)
+        told = exported(traced, format_name, file, options)
         open_files.pop_all()
     return file, told
-
-
-def written_answer(
-    answer: Answer, format_name: str, options: Options
-) -> tuple[IO[bytes], Exported]:
-    """A file of an answer about rows of DataFrames, and what was written.
-
-    Raises:
-        ProblemError: not all items are known.
-        ExportError: a format that is no table.
-    """
-    file = io.BytesIO()
-    return file, exported_answer(whole(answer), format_name, file, options)
 
 
 def parts_of(file: IO[bytes]) -> Iterator[bytes]:

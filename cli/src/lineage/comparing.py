@@ -1,0 +1,103 @@
+"""``lineage diff`` and ``lineage suspects``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from lineage.options import opened, print_json
+from lineage.terminal import echo
+from lineage.tracing import START_ITEMS, TABLE_ITEMS, item_line
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Group
+from lineage_query.comparing import Difference, Suspects
+from lineage_query.trace_query import TraceQuery
+
+
+def diff(
+    url: str,
+    direction: Direction,
+    places: tuple[str, str],
+    app: str,
+    limit: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Compare the traces of two places, and print what each has that the other has not."""
+    limit = limit if limit is not None or as_json else TABLE_ITEMS
+    left, right = (
+        TraceQuery(direction, (place,), app=app or None, limit=limit) for place in places
+    )
+    with opened(url) as access:
+        found = access.compare(left, right)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _show_difference(found, places)
+
+
+def suspects(url: str, places: Sequence[str], app: str, limit: int, *, as_json: bool) -> None:
+    """Rank the inputs of several outputs, and print those of most outputs first."""
+    with opened(url) as access:
+        found = access.suspects(tuple(dict.fromkeys(places)), app or None, limit)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _show_suspects(found)
+
+
+def _show_difference(found: Difference, places: tuple[str, str]) -> None:
+    _warn(found.warnings)
+    for side in (found.left, found.right):
+        for line in dict.fromkeys(
+            item_line(item) for group in side.start for item in group.items[:START_ITEMS]
+        ):
+            echo(line, bold=True)
+    if not found.groups:
+        echo("both come to nothing")
+    for one in found.groups:
+        for place, group in zip(places, (one.only_left, one.only_right), strict=True):
+            if group.count:
+                echo("")
+                echo(f"only {place}: {_rows(group)}", fg=typer.colors.CYAN)
+                for item in group.items:
+                    echo(item_line(item))
+                left = group.count - len(group.items)
+                if left:
+                    echo(f"... and {left:,} more (--limit N lists more)", dim=True)
+        echo("")
+        of = one.only_left.path or one.only_left.what or "node"
+        echo(f"both: {one.both:,} of {of} ({one.only_left.label})", fg=typer.colors.CYAN)
+    _reasons(found.exact, found.reasons)
+
+
+def _show_suspects(found: Suspects) -> None:
+    _warn(found.warnings)
+    outputs = len(found.asked)
+    for one in found.items:
+        echo(f"{one.outputs}/{outputs}  {item_line(one.item)} ({one.label})")
+    left = found.total - len(found.items)
+    if left:
+        echo(f"... and {left:,} more (--limit N lists more)", dim=True)
+    if not found.items:
+        echo("the outputs have no inputs")
+    _reasons(found.exact, found.reasons)
+
+
+def _rows(group: Group) -> str:
+    of = f" of {group.path}" if group.path else f" of {group.what or 'node'}"
+    return f"{'1 row' if group.count == 1 else f'{group.count:,} rows'}{of} ({group.label})"
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        echo(f"lineage: {warning}", err=True)
+
+
+def _reasons(exact: bool, reasons: Sequence[str]) -> None:
+    if not exact:
+        echo("")
+        echo("not exact:", fg=typer.colors.YELLOW)
+        for reason in reasons:
+            echo(f"  {reason}")

@@ -1,0 +1,244 @@
+"""Conditions on the columns of an output, as a server takes them: a small part of SQL, read and written anew.
+
+What a reader of a server sends becomes part of a statement that Spark runs. So its text is never passed on: it is parsed
+by the grammar below, and the statement gets what was understood. There are no functions, no subqueries and no other
+tables in it, and no constants that could be read in two ways.
+
+    condition  = all {"OR" all}
+    all        = one {"AND" one}
+    one        = "NOT" one | "(" condition ")" | column test
+    test       = comparison constant | ["NOT"] "BETWEEN" constant "AND" constant
+               | ["NOT"] "IN" "(" constant {"," constant} ")" | "IS" ["NOT"] "NULL"
+    comparison = "=" | "==" | "<=>" | "<>" | "!=" | "<" | "<=" | ">" | ">="
+    constant   = number | 'text' | "TRUE" | "FALSE" | ("DATE" | "TIMESTAMP") 'text'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lineage_core.errors import LineageError
+
+CHARACTERS_MAX = 4_096
+DEPTH_MAX = 50
+"""Parentheses and NOTs within each other."""
+TAKEN = (
+    "taken are comparisons of columns with numbers, 'texts', TRUE, FALSE, DATE '...' and TIMESTAMP '...', IN, BETWEEN "
+    "and IS NULL, put together by AND, OR, NOT and parentheses"
+)
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<number>[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?)(?![\w.`])
+    | (?P<text>'[^'\\\0]*')(?!\s*')
+    | (?P<quoted>`(?:[^`\0]|``)+`)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<comparison><=>|<>|!=|<=|>=|==|=|<|>)
+    | (?P<mark>[(),])
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+_MOMENT = re.compile(r"[0-9][0-9:.+\- TZ]{0,39}", re.ASCII)
+_RESERVED = frozenset(
+    [
+        "ALL",
+        "AND",
+        "ANY",
+        "ARRAY",
+        "BETWEEN",
+        "CASE",
+        "CAST",
+        "DATE",
+        "DISTINCT",
+        "ELSE",
+        "END",
+        "ESCAPE",
+        "EXISTS",
+        "FALSE",
+        "FROM",
+        "ILIKE",
+        "IN",
+        "INTERVAL",
+        "IS",
+        "LIKE",
+        "NOT",
+        "NULL",
+        "OR",
+        "REGEXP",
+        "RLIKE",
+        "SELECT",
+        "SOME",
+        "THEN",
+        "TIMESTAMP",
+        "TRUE",
+        "WHEN",
+        "WHERE",
+        "X",
+    ]
+)
+"""Words that are no columns where they stand bare."""
+
+
+class ConditionError(LineageError):
+    """A condition that a server does not take; the message says what it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that was understood. ``sql``: its text in Spark's SQL; ``columns``: the names in it."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+    def check_columns(self, names: Iterable[str]) -> None:
+        """See that an output has each of the columns once, whatever the case of their names.
+
+        Raises:
+            ConditionError: it has not.
+        """
+        there = [name.lower() for name in names]
+        for column in self.columns:
+            if there.count(column.lower()) != 1:
+                several = "several columns" if column.lower() in there else "no column"
+                raise ConditionError(f"the output has {several} {column!r}")
+
+
+def parse_condition(text: str) -> Condition:
+    """Read a condition.
+
+    Raises:
+        ConditionError: it is more than a server takes.
+    """
+    if len(text) > CHARACTERS_MAX:
+        raise ConditionError(f"a condition has at most {CHARACTERS_MAX:,} characters")
+    parser = _Parser(_tokens(text))
+    sql = parser.condition(0)
+    if parser.kind:
+        raise parser.unexpected()
+    return Condition(sql, tuple(dict.fromkeys(parser.columns)))
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    tokens: list[tuple[str, str]] = []
+    end = len(text.rstrip())
+    at = 0
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            raise ConditionError(f"{text[at : at + 20]!r} is no part of a condition here: {TAKEN}")
+        tokens.append((match.lastgroup, match[match.lastgroup]))
+        at = match.end()
+    return tokens
+
+
+@dataclass
+class _Parser:
+    """Recursive descent; each method gives the text of what it read."""
+
+    tokens: list[tuple[str, str]]
+    columns: list[str] = field(default_factory=list)
+    _at: int = 0
+
+    @property
+    def kind(self) -> str:
+        """Of the next token; empty at the end."""
+        return self.tokens[self._at][0] if self._at < len(self.tokens) else ""
+
+    @property
+    def _text(self) -> str:
+        return self.tokens[self._at][1] if self._at < len(self.tokens) else ""
+
+    def condition(self, depth: int) -> str:
+        """Several of which one is true."""
+        terms = [self._all(depth)]
+        while self._takes("OR"):
+            terms.append(self._all(depth))
+        return terms[0] if len(terms) == 1 else f"({' OR '.join(terms)})"
+
+    def _all(self, depth: int) -> str:
+        terms = [self._one(depth)]
+        while self._takes("AND"):
+            terms.append(self._one(depth))
+        return terms[0] if len(terms) == 1 else f"({' AND '.join(terms)})"
+
+    def _one(self, depth: int) -> str:
+        if depth > DEPTH_MAX:
+            raise ConditionError(
+                f"a condition has at most {DEPTH_MAX} parentheses within each other"
+            )
+        if self._takes("NOT"):
+            return f"(NOT {self._one(depth + 1)})"
+        if self._takes("("):
+            inner = self.condition(depth + 1)
+            self._expect(")")
+            return inner
+        return f"({self._column()} {self._test()})"
+
+    def _column(self) -> str:
+        if self.kind == "quoted":
+            name = self._text[1:-1].replace("``", "`")
+        elif self.kind == "word" and self._text.upper() not in _RESERVED:
+            name = self._text
+        else:
+            raise self.unexpected()
+        self._at += 1
+        self.columns.append(name)
+        return f"`{name.replace('`', '``')}`"
+
+    def _test(self) -> str:
+        if self.kind == "comparison":
+            comparison = self._text
+            self._at += 1
+            return f"{comparison} {self._constant()}"
+        if self._takes("IS"):
+            negated = "NOT " if self._takes("NOT") else ""
+            self._expect("NULL")
+            return f"IS {negated}NULL"
+        negated = "NOT " if self._takes("NOT") else ""
+        if self._takes("BETWEEN"):
+            low = self._constant()
+            self._expect("AND")
+            return f"{negated}BETWEEN {low} AND {self._constant()}"
+        if self._takes("IN"):
+            self._expect("(")
+            constants = [self._constant()]
+            while self._takes(","):
+                constants.append(self._constant())
+            self._expect(")")
+            return f"{negated}IN ({', '.join(constants)})"
+        raise self.unexpected()
+
+    def _constant(self) -> str:
+        kind, text = self.kind, self._text
+        if kind == "word" and text.upper() in {"DATE", "TIMESTAMP"}:
+            self._at += 1
+            moment = self._text
+            if self.kind != "text" or not _MOMENT.fullmatch(moment[1:-1]):
+                raise self.unexpected()
+            self._at += 1
+            return f"{text.upper()} {moment}"
+        if kind == "word" and text.upper() in {"TRUE", "FALSE"}:
+            self._at += 1
+            return text.upper()
+        if kind not in {"number", "text"}:
+            raise self.unexpected()
+        self._at += 1
+        # ``$`` begins what Spark may replace before it reads a statement.
+        return text.replace("$", "\\u0024") if kind == "text" else text
+
+    def _takes(self, word: str) -> bool:
+        if self.kind in {"word", "mark"} and self._text.upper() == word:
+            self._at += 1
+            return True
+        return False
+
+    def _expect(self, word: str) -> None:
+        if not self._takes(word):
+            raise self.unexpected()
+
+    def unexpected(self) -> ConditionError:
+        """What is said where something else is needed."""
+        what = repr(self._text) if self.kind else "the end"
+        return ConditionError(f"{what} is not taken here in a condition: {TAKEN}")

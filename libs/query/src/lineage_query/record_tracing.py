@@ -1,0 +1,377 @@
+"""Traces of records in the graph of one application: what places name there, and what lies before or behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from lineage_core.contract.address import OPAQUE_SPACE, parse_space
+from lineage_core.contract.graph import NodeRecord, Unit
+from lineage_core.contract.positions import text_position
+from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.trace_result import Direction, TraceError, TraceResult
+from lineage_core.tracing.walk import NOT_RECORDED
+from lineage_query.blocks import outputs_of
+from lineage_query.finding import (
+    FileUse,
+    NotFoundError,
+    find_application,
+    find_uses,
+    other_readers,
+)
+from lineage_query.names import Names, looks_like_address
+from lineage_query.opaque import find_opaque
+from lineage_query.recipe_rows import RecipePlace, RecipeRowError, node_of, recipe_nodes_among
+from lineage_query.record_trace import RecordTrace
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.places import FolderError, LocationError, parse_location
+from lineage_query.rows.reader import RowReader
+from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
+from lineage_query.trace_query import TraceQuery
+from lineage_store.paths import RowsError, Spellings
+from lineage_store.port import GraphStore
+
+OTHERS_NAMED = 3
+PUT_OUT = ("operator", "shuffle")
+"""Kinds of nodes all of whose items were put out by blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where a trace begins in one application.
+
+    ``uses``: how it used the files that places name. ``begun``: the items that they name, by space. ``recipe_row``: a
+    place that names rows of DataFrames instead, which no block holds; with ``recipe_nodes``, those that read or wrote it.
+    """
+
+    opened: ApplicationSnapshot
+    uses: Mapping[str, list[FileUse]]
+    begun: Mapping[str, Region] = field(default_factory=dict)
+    recipe_row: str | None = None
+    recipe_nodes: tuple[NodeRecord, ...] = ()
+
+    @property
+    def recipe_place(self) -> RecipePlace | None:
+        """The rows of DataFrames that are asked for, if they are.
+
+        Raises:
+            RecipeRowError: they have no lineage.
+        """
+        if self.recipe_row is None:
+            return None
+        if all(node.kind == "unknown" for node in self.recipe_nodes):
+            raise self.refusal()
+        nodes = tuple(node.node for node in self.recipe_nodes)
+        return RecipePlace(self.opened.app, nodes, self.recipe_row)
+
+    def refusal(self) -> RecipeRowError:
+        """Why rows of DataFrames are not looked up."""
+        return RecipeRowError(self.recipe_row or "", self.opened.app, self.recipe_nodes)
+
+
+class RecordTracer:
+    """Traces records over a store; ``opener`` keeps what it opened of applications."""
+
+    def __init__(
+        self, store: GraphStore, reader: RowReader, opener: ApplicationCache | None = None
+    ) -> None:
+        self._store = store
+        self._reader = reader
+        self._opener = opener or ApplicationCache(store, reader)
+
+    def look_up(self, query: TraceQuery) -> RecordTrace | RecipePlace:
+        """Trace the records that a query names; rows of DataFrames, which no block holds, are named instead.
+
+        Raises:
+            NotFoundError: no such application, or none knows the file.
+            LocationError: a place names no row.
+            AddressError: an address can't be read, or names no node.
+            RowsError: rows must be counted in a file that can't be read.
+            RecipeRowError: a place is a row of a DataFrame that has no lineage.
+            TraceError: ``until`` does not lie that way, or the query has a condition, which no records are chosen by.
+            BudgetError: it costs more than the query may.
+        """
+        start = self._start(query)
+        place = start.recipe_place
+        return self._trace_from(query, start) if place is None else place
+
+    def trace(self, query: TraceQuery) -> RecordTrace:
+        """Trace the records that a query names.
+
+        Raises:
+            RecipeRowError: a place is a row of a DataFrame, which is traced by its recipe.
+            LineageError: as :meth:`look_up`.
+        """
+        start = self._start(query)
+        if start.recipe_row is not None:
+            raise start.refusal()
+        return self._trace_from(query, start)
+
+    def _start(self, query: TraceQuery) -> _Start:
+        """Find the application that a query is about, and what its places name there."""
+        if query.where:
+            raise TraceError("a condition chooses rows of DataFrames' outputs alone")
+        spellings = Spellings()
+        uses = self._all_uses(query, spellings)
+        opened = self._opener.open(self._application(query, uses))
+        opened = replace(opened, locations=opened.locations.as_now(spellings))
+        regions: dict[str, list[Region]] = {s: [region] for s, region in query.regions.items()}
+        for space, region in query.regions.items():
+            _check_region(opened, space, region)
+        for place in query.places:
+            nodes = _recipe_nodes(opened, place, uses.get(place))
+            if nodes:
+                return _Start(opened, uses, recipe_row=place, recipe_nodes=nodes)
+            for space, region in _items_at(opened, place, uses.get(place)).items():
+                regions.setdefault(space, []).append(region)
+        return _Start(opened, uses, {space: Region.union(some) for space, some in regions.items()})
+
+    def _trace_from(self, query: TraceQuery, start: _Start) -> RecordTrace:
+        """Trace the records that a query begins at."""
+        opened, begun, uses = start.opened, dict(start.begun), start.uses
+        beside = tuple(_beside(opened, uses, query.direction))
+        until = "ends" if query.until is None else opened.names.node(query.until)
+        trace = partial(opened.tracer.trace, query.direction, begun, until=until, steps=query.steps)
+        result = trace()
+        if opened.verdict.complete:
+            _refuse_unheard_of(begun, result, opened.names)
+        if query.until is not None and not result.found:
+            _refuse_itemless(opened, until, result)
+        return RecordTrace(
+            app=opened.app,
+            direction=query.direction,
+            asked=query.places,
+            graph=opened.graph,
+            names=opened.names,
+            locations=opened.locations,
+            begun=begun,
+            result=result,
+            complete=opened.verdict.complete and not beside,
+            superset=opened.verdict.superset,
+            changed=_any_changed(uses),
+            warnings=tuple(dict.fromkeys(self._warnings(opened, query, uses))),
+            along_exact=partial(trace, exact_only=True),
+            known=opened.nodes,
+            beside=beside,
+        )
+
+    def again(self, query: TraceQuery, traced: RecordTrace) -> RecordTrace:
+        """A trace that was made before, with what is to be said of its files now.
+
+        Raises:
+            LineageError: as :meth:`trace`.
+        """
+        uses = self._all_uses(query, Spellings())
+        opened = self._opener.open(traced.app)
+        warnings = tuple(dict.fromkeys(self._warnings(opened, query, uses)))
+        return replace(traced, changed=_any_changed(uses), warnings=warnings)
+
+    def locations(self, app: str) -> Locations:
+        """Rows of the files of an application, as they are now.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+        return self._opener.open(app).locations.as_now()
+
+    def _warnings(
+        self, opened: ApplicationSnapshot, query: TraceQuery, uses: Mapping[str, list[FileUse]]
+    ) -> Iterator[str]:
+        for place, found in uses.items():
+            yield from _warnings_of_use(place, found[0], query.direction)
+        if query.direction is Direction.FORWARD and query.app is None:
+            for place in uses:
+                path = parse_location(place).path
+                others = other_readers(self._store, self._reader, path, opened.app)
+                if others:
+                    yield also_read_warning(place, opened.app, others)
+        verdict = opened.verdict
+        if not verdict.complete:
+            yield incomplete_warning(opened.app, verdict)
+
+    def _all_uses(self, query: TraceQuery, spellings: Spellings) -> dict[str, list[FileUse]]:
+        """Uses of the files that places name; those that name a string of an SDK have none."""
+        found: dict[str, list[FileUse]] = {}
+        for place in query.places:
+            if not looks_like_address(place):
+                try:
+                    found[place] = self._uses(place, query, spellings)
+                except (LocationError, NotFoundError, RowsError):
+                    if not self._is_opaque(place, query):
+                        raise
+        return found
+
+    def _is_opaque(self, place: str, query: TraceQuery) -> bool:
+        opened = self._opener.open(find_application(self._store, query.app))
+        return find_opaque(opened.graph, place) is not None
+
+    def _uses(self, place: str, query: TraceQuery, spellings: Spellings) -> list[FileUse]:
+        app = query.app and find_application(self._store, query.app)
+        path = self._file_of(place)
+        back = query.direction is Direction.BACKWARD
+        return find_uses(self._store, self._reader, path, wrote=back, app=app, spellings=spellings)
+
+    def _application(self, query: TraceQuery, uses: dict[str, list[FileUse]]) -> str:
+        apps = {found[0].app: place for place, found in uses.items()}
+        if len(apps) > 1:
+            named = ", ".join(f"{place} belongs to {app}" for app, place in apps.items())
+            raise NotFoundError(f"one application at a time: {named}; --app chooses one")
+        return next(iter(apps), "") or find_application(self._store, query.app)
+
+    def _file_of(self, place: str) -> str:
+        """The file that a place names.
+
+        Raises:
+            LocationError: the text has another form, or names a folder.
+        """
+        for text in (place, place.rpartition(":")[0], place.rpartition("#")[0]):
+            if text and self._reader.is_folder(text):
+                raise FolderError(
+                    f"{text} is a folder; name a row of one of its files as PATH:LINE (PATH#RECORD "
+                    f"where records are no lines), such as {text.rstrip('/')}/part-00000:1"
+                )
+        return parse_location(place).path
+
+
+def _recipe_nodes(
+    opened: ApplicationSnapshot, place: str, uses: Sequence[FileUse] | None
+) -> tuple[NodeRecord, ...]:
+    """The nodes of DataFrames whose rows a place names; none where it names records."""
+    if uses is not None:
+        nodes = recipe_nodes_among(opened.nodes, (use.node for use in uses))
+        return tuple(nodes) if len(nodes) == len({use.node for use in uses}) else ()
+    if looks_like_address(place):
+        named = opened.names.find(place, opened.graph)
+        return tuple(recipe_nodes_among(opened.nodes, map(node_of, named)))
+    return ()
+
+
+def _items_at(
+    opened: ApplicationSnapshot, place: str, uses: Sequence[FileUse] | None
+) -> dict[str, Region]:
+    """The records that a place names, by space."""
+    if uses is None and looks_like_address(place):
+        named = opened.names.find(place, opened.graph)
+        for space, region in named.items():
+            opened.locations.check(space, region, opened.names.space(space))
+        return named
+    if uses is None:
+        return {OPAQUE_SPACE: Region.from_positions([text_position(place)])}
+    typed = parse_location(place)
+    where = replace(typed, path=opened.locations.spelled(typed.path))
+    units = {use.node: opened.locations.unit(use.node, where.path) for use in uses}
+    if where.unit not in units.values():
+        raise LocationError(f"{place} names no row: give {_forms(units.values())}")
+    items: dict[str, Region] = {}
+    for node, unit in units.items():
+        if unit == where.unit:
+            items |= opened.locations.items_at(node, where)
+    return items
+
+
+def _check_region(opened: ApplicationSnapshot, space: str, region: Region) -> None:
+    """Refuse items that a node is known not to have.
+
+    Raises:
+        LocationError: there are no such items.
+        BudgetError: to know it costs more than the query may.
+    """
+    shown = opened.names.space(space)
+    opened.locations.check(space, region, shown)
+    node = opened.record(parse_space(space).name)
+    if node is None or node.kind not in PUT_OUT or not opened.verdict.complete or not region:
+        return
+    refs = opened.graph.blocks_into(space, int(region.first[0]), int(region.last[-1]))
+    beyond = region - outputs_of(opened.graph, space, refs)
+    if beyond:
+        raise LocationError(f"there is no item {shown}#{int(beyond.first[0])} in this application")
+
+
+def continues_in(query: TraceQuery, traced: RecordTrace) -> bool:
+    """Whether what a query came to are rows of DataFrames, and it asks where these come from, or went, too."""
+    return query.until is None and query.steps is None and traced.crosses
+
+
+def _beside(
+    opened: ApplicationSnapshot, uses: Mapping[str, Sequence[FileUse]], direction: Direction
+) -> Iterator[RecipePlace]:
+    """Rows of DataFrames among those that places name, in the direction that is asked."""
+    for place, found in uses.items():
+        wanted = [use.node for use in found if use.wrote == (direction is Direction.BACKWARD)]
+        nodes = tuple(record.node for record in recipe_nodes_among(opened.nodes, wanted))
+        if nodes:
+            yield RecipePlace(opened.app, nodes, place)
+
+
+def _any_changed(uses: Mapping[str, Sequence[FileUse]]) -> bool:
+    return any(use.changed for found in uses.values() for use in found)
+
+
+def _forms(units: Iterable[Unit | None]) -> str:
+    """How items of a file are named."""
+    forms: dict[Unit, str] = {
+        "line": "PATH:LINE as grep -n prints it",
+        "record": "PATH#RECORD, records counted from 0",
+        "file": "PATH, for the file was read as a whole",
+    }
+    return ", or ".join(form for unit, form in forms.items() if unit in set(units))
+
+
+def _refuse_itemless(opened: ApplicationSnapshot, node: str, result: TraceResult) -> None:
+    """Nodes in the middle of a segment keep no items: an empty answer would say something else.
+
+    Raises:
+        TraceError: the node keeps none.
+    """
+    record = next(one for one in opened.graph.nodes() if one.node == node)
+    if record.kind == "operator" and not opened.graph.spaces_of(node):
+        others = ", ".join(opened.names.label(other) for other in result.passed)
+        raise TraceError(
+            f"node {node} ({record.name or record.op}) keeps no items of its own; "
+            f"nodes on the way that do: {others}"
+        )
+
+
+def _refuse_unheard_of(begun: dict[str, Region], result: TraceResult, names: Names) -> None:
+    """Where all lineage is there, an item that no block puts out is none.
+
+    Raises:
+        LocationError: an item that was asked for does not exist.
+    """
+    for end in result.dead_ends:
+        if end.space in begun and end.reason == NOT_RECORDED:
+            position = int(end.region.first[0])
+            shown = f"{names.space(end.space)}#{position}"
+            raise LocationError(f"there is no item {shown} in this application")
+
+
+def also_read_warning(place: str, app: str, others: Sequence[str]) -> str:
+    """The warning that a trace forward is just of one application."""
+    named = ", ".join(others[:OTHERS_NAMED]) + (", ..." if len(others) > OTHERS_NAMED else "")
+    return f"{place}: this is what {app} made of it; {named} read it, too (--app chooses)"
+
+
+def incomplete_warning(app: str, verdict: Verdict) -> str:
+    """The warning that items may be missing."""
+    first = verdict.reasons[0] if verdict.reasons else "see lineage verify"
+    return f"the lineage of {app} is incomplete: {first}"
+
+
+def end_warning(place: str, app: str, direction: Direction) -> str:
+    """The warning that a trace begins where it would end."""
+    if direction is Direction.BACKWARD:
+        return f"{place} is an input of {app}: nothing lies before it"
+    return f"{place} is an output of {app}: nothing lies after it"
+
+
+def _warnings_of_use(place: str, use: FileUse, direction: Direction) -> Iterator[str]:
+    if use.changed:
+        verb = "wrote" if use.wrote else "read"
+        what = "is not there any more" if use.gone else f"has changed since {use.app} {verb} it"
+        yield f"{place}: the file {what}; the answer is about the row that was there then"
+    if direction is Direction.BACKWARD and not use.wrote:
+        yield end_warning(place, use.app, direction)
+    if direction is Direction.FORWARD and use.wrote:
+        yield end_warning(place, use.app, direction)
