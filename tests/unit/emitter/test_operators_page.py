@@ -9,7 +9,14 @@ from pyspark import RDD, SparkContext
 
 from lineage_emitter import context_methods
 from lineage_emitter.context import CAPTURED, LineageContext
-from lineage_emitter.driver.rdd import ABSORBING, BY_RECORD, COMPOSED, OF_TWO, UNTOUCHED, LineageRDD
+from lineage_emitter.driver.rdd import (
+    BY_RECORD,
+    COMPOSED,
+    REDUCING,
+    WITH_OTHER_RDDS,
+    WITHOUT_RECORDS,
+    LineageRDD,
+)
 from tests.support.reference_pages import section
 
 pytestmark = pytest.mark.unit
@@ -43,8 +50,8 @@ def test_what_a_row_claims_is_what_the_method_does() -> None:
             assert claim in {"exact", "superset"}, name
     methods = {name for name in claims() if callable(getattr(RDD, name))}
     assert refused == {n for n in methods if getattr(getattr(LineageRDD, n), "refused", False)}
-    assert silent == UNTOUCHED
-    captured = {*BY_RECORD, *COMPOSED, *OF_TWO, *ABSORBING} - {"__add__"}
+    assert silent == WITHOUT_RECORDS
+    captured = {*BY_RECORD, *COMPOSED, *WITH_OTHER_RDDS, *REDUCING} - {"__add__"}
     assert captured <= methods - refused - silent
 
 

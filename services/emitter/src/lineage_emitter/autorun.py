@@ -46,7 +46,7 @@ def install() -> None:
 
 def _load_libraries() -> None:
     """Load capture, and what PySpark loads at its first call, while the program waits for its JVM."""
-    import lineage_emitter.driver.to_and_from_frames
+    import lineage_emitter.driver.dataframe_hooks
     import lineage_emitter.session.session  # noqa: F401
     import lineage_store.sqlite.ingest  # noqa: F401
     from lineage_emitter.pyspark_parts import load_early

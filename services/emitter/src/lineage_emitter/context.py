@@ -12,9 +12,9 @@ from pyspark import RDD, SparkContext
 from lineage_emitter.connect import notice_connect
 from lineage_emitter.dataframes import hooks
 from lineage_emitter.driver import plain_saves, sources
+from lineage_emitter.driver.context_methods import RDD_ARGUMENT_METHODS, union
+from lineage_emitter.driver.dataframe_records import dataframe_records
 from lineage_emitter.driver.fitness import uncaptured
-from lineage_emitter.driver.frame_records import frame_rows
-from lineage_emitter.driver.of_rdds import OF_RDDS, union
 from lineage_emitter.driver.rdd import LineageRDD
 from lineage_emitter.driver.sources import SOURCES
 from lineage_emitter.errors import TracingError
@@ -71,7 +71,7 @@ class LineageContext:
         """``DataFrame.rdd`` with lineage: an item is a row, and a trace goes on through the DataFrame."""
         if self._session is None:
             return frame.rdd
-        return frame_rows(self._session, frame, lambda of: of.rdd)
+        return dataframe_records(self._session, frame, lambda of: of.rdd)
 
     def union(self, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
         """``SparkContext.union`` with lineage."""
@@ -137,7 +137,7 @@ def active_session() -> Session | None:
     return None if sc is None else open_session_of(sc)
 
 
-CAPTURED = SOURCES | OF_RDDS
+CAPTURED = SOURCES | RDD_ARGUMENT_METHODS
 
 
 def _captured(name: str) -> Callable[..., Any]:

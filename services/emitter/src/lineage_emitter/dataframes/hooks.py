@@ -128,7 +128,7 @@ def _noting(
             if session is None:
                 with scope.suspended():
                     return stock(self, *given, **named)
-            with scope.operator(what) as running, session.frames.under_way(running):
+            with scope.operator(what) as running, session.frames.running_action(running):
                 called = _called(session, running, lambda: describe(stock, self, given, named))
                 try:
                     with session.recorded(writes=writes), scope.suspended():
@@ -347,7 +347,7 @@ def _running(sessions: Sessions) -> Callable[[Any], Any]:
                 with scope.suspended():
                     return stock(self, *given, **named)
             operator = scope.operator("SparkSession.sql")
-            with operator as running, session.frames.under_way(running):
+            with operator as running, session.frames.running_action(running):
                 text = given[0] if given else named.get("sqlQuery")
                 with scope.suspended():
                     before = commands.before(self, text)

@@ -89,7 +89,7 @@ class RecipeRecorder:
         """How long the latest took to note, each."""
 
     @contextlib.contextmanager
-    def under_way(self, running: scope.Operator) -> Iterator[None]:
+    def running_action(self, running: scope.Operator) -> Iterator[None]:
         """The body runs an action. Where capture ends before it is noted, the verdict names it."""
         with self._changed:
             self._under_way[id(running)] = running

@@ -11,7 +11,7 @@ from pyspark.serializers import NoOpSerializer
 
 from lineage_emitter import scope
 from lineage_emitter.driver import driver_sinks
-from lineage_emitter.driver.pairs import errors_of_the_driver
+from lineage_emitter.driver.pairs import raising_driver_errors
 from lineage_emitter.pyspark_parts import _load_from_socket
 from lineage_emitter.worker.operators import (
     AllIntoOne,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def under_way(
+def running_action(
     rdd: CapturedRDD, name: str, sink: Node, partitions: Sequence[int] | None = None
 ) -> Iterator[None]:
     """The body runs PySpark's own action, which computes all partitions or some."""
@@ -48,7 +48,7 @@ def collect(rdd: CapturedRDD, partitions: Sequence[int] | None = None) -> list[A
         return driver_sinks.collect(rdd)
     sink = rdd.session.nodes.register("sink", "collect", [rdd.node], alias="collect")
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
-    with under_way(rdd, "collect", sink, partitions), errors_of_the_driver(rdd):
+    with running_action(rdd, "collect", sink, partitions), raising_driver_errors(rdd):
         if partitions is None:
             return RDD.collect(collected)
         return _from_partitions(collected, partitions)
@@ -59,7 +59,7 @@ def collect_with_job_group(rdd: CapturedRDD, *arguments: Any) -> list[Any]:
     name = "collectWithJobGroup"
     sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
-    with under_way(rdd, name, sink), errors_of_the_driver(rdd):
+    with running_action(rdd, name, sink), raising_driver_errors(rdd):
         return RDD.collectWithJobGroup(collected, *arguments)
 
 
@@ -67,7 +67,7 @@ def foreach(rdd: CapturedRDD, function: Callable[[Any], Any]) -> None:
     """``foreach``."""
     sink = rdd.session.nodes.register("sink", "foreach", [rdd.node], alias="foreach")
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
-    with under_way(rdd, "foreach", sink):
+    with running_action(rdd, "foreach", sink):
         RDD.foreach(collected, function)
 
 
@@ -75,19 +75,19 @@ def foreach_partition(rdd: CapturedRDD, function: Callable[[Iterable[Any]], Any]
     """``foreachPartition``."""
     name = "foreachPartition"
     sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
-    lent = rdd.pipe_function(SinkIntoFunction(sink.detail), True, sink).ending(rdd.ctx.serializer)
-    with under_way(rdd, name, sink):
-        RDD.foreachPartition(lent, ConsumingFunction(function))
+    piped = rdd.pipe_function(SinkIntoFunction(sink.detail), True, sink).ending(rdd.ctx.serializer)
+    with running_action(rdd, name, sink):
+        RDD.foreachPartition(piped, ConsumingFunction(function))
 
 
-def absorb(
-    rdd: CapturedRDD, name: str, method: Callable[..., Any], /, *arguments: Any, **named: Any
+def reduce_to_item(
+    rdd: CapturedRDD, name: str, method: Callable[..., Any], /, *arguments: Any, **keywords: Any
 ) -> Any:
     """An action whose one result depends on every record."""
     sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
-    absorbed = rdd.pipe_function(AllIntoOne(sink.name), True, sink).ending(rdd.ctx.serializer)
-    with under_way(rdd, name, sink):
-        return method(absorbed, *arguments, **named)
+    reduced = rdd.pipe_function(AllIntoOne(sink.name), True, sink).ending(rdd.ctx.serializer)
+    with running_action(rdd, name, sink):
+        return method(reduced, *arguments, **keywords)
 
 
 def _from_partitions(rdd: CapturedRDD, partitions: Sequence[int]) -> list[Any]:
@@ -104,7 +104,7 @@ def save_text(rdd: CapturedRDD, path: str, codec: str | None) -> None:
         "sink", "saveAsTextFile", [rdd.node], alias="write", path=path
     )
     keyed = rdd.pipe_function(SaveText(sink.name), False, sink).ending(NoOpSerializer())
-    with under_way(rdd, "saveAsTextFile", sink):
+    with running_action(rdd, "saveAsTextFile", sink):
         jvm = rdd.ctx._jvm
         assert jvm is not None
         lines = keyed._jrdd.map(jvm.BytesToString())
@@ -126,10 +126,10 @@ def take(rdd: CapturedRDD, num: int) -> list[Any]:
     with session.jobs.action("take", sink, lambda: [p for ps in rounds for p in ps], limit=num):
         while len(items) < num and scanned < total:
             partitions = list(range(scanned, min(scanned + _tries(items, num, scanned), total)))
-            taken = rdd.pipe_function(TakeFirst(sink.detail, num - len(items)), True, sink)
-            taken.ending(sc.serializer)
+            round_rdd = rdd.pipe_function(TakeFirst(sink.detail, num - len(items)), True, sink)
+            round_rdd.ending(sc.serializer)
             with scope.suspended():
-                items += _from_partitions(taken, partitions)
+                items += _from_partitions(round_rdd, partitions)
             rounds.append(partitions)
             scanned += len(partitions)
     return items[:num]

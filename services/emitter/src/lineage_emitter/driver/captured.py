@@ -14,8 +14,8 @@ from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 
 from lineage_emitter import scope
-from lineage_emitter.driver.fitness import can_run, uncaptured
-from lineage_emitter.driver.java_records import JavaRecords, end_of_lineage, is_inside
+from lineage_emitter.driver.fitness import can_run_captured, uncaptured
+from lineage_emitter.driver.java_records import JavaRecords, is_own_caller, record_end_of_lineage
 from lineage_emitter.driver.partition_rule import one_record_rule
 from lineage_emitter.program.recipes import Recipe, Source
 from lineage_emitter.pyspark_parts import PipelinedRDD, is_rdd_api
@@ -45,18 +45,18 @@ class CapturedRDD(RDD[Any]):
     session: Session
     node: Node
     spaces: Spaces
-    _given_java: Any
+    _java_rdd: Any
     batched: int
     """Records a batch where PySpark's own RDD would move whole batches (0: unknown). A later
     repartition deals out batches, so it must find the same ones."""
     recipe: Recipe | None = None
     """How it was made; None for what PySpark and capture make for themselves."""
-    twin: RDD[Any] | None = None
+    uncaptured_rdd: RDD[Any] | None = None
     """The same without capture, where executors turned out not to be able to run captured functions."""
     numbered: Numbered | None = None
     """Its records as :meth:`getLineage` numbered them."""
-    batching: int | None = None
-    """As :func:`lineage_emitter.worker.batches.batching`; None: as the context's serializer."""
+    batch_size: int | None = None
+    """As :func:`lineage_emitter.worker.batches.batch_size_of`; None: as the context's serializer."""
     checkpointed_locally = False
 
     # -- other captured RDDs -------------------------------------------------------------------
@@ -88,7 +88,7 @@ class CapturedRDD(RDD[Any]):
         node = unknown_source(self.session, other)
         return self.wrapped(other, node, node.name)
 
-    def of_source(self, plain: RDD[Any], spaces: Spaces) -> Self:
+    def with_source(self, plain: RDD[Any], spaces: Spaces) -> Self:
         """This RDD, known to hold the rows of a source where ``spaces`` names one."""
         if isinstance(spaces, str):
             node = spaces.removesuffix(EACH_RUN)
@@ -106,16 +106,20 @@ class CapturedRDD(RDD[Any]):
     @property
     def _jrdd(self) -> Any:
         """The Java RDD; what the program gets of it is :class:`JavaRecords`."""
-        if scope.is_suspended() or (is_inside(1) and not self.session.executors.unfit):
+        if scope.is_suspended() or (is_own_caller(1) and not self.session.executors.unfit):
             return self._java()
-        return JavaRecords(self, self._java()) if can_run(self.session) else uncaptured(self)._jrdd
+        return (
+            JavaRecords(self, self._java())
+            if can_run_captured(self.session)
+            else uncaptured(self)._jrdd
+        )
 
     @_jrdd.setter
     def _jrdd(self, jrdd: Any) -> None:
-        self._given_java = jrdd
+        self._java_rdd = jrdd
 
     def _java(self) -> Any:
-        return self._given_java
+        return self._java_rdd
 
     def pipe_function(self, function: Any, preserves: bool, node: Node) -> PipedRDD:
         """This RDD with one more function, which begins a segment where it is the first."""
@@ -133,9 +137,9 @@ class CapturedRDD(RDD[Any]):
             if scope.works_by_record():
                 node = self.session.nodes.register("operator", _innermost("map"), [self.node])
                 return self.pipe_function(node.detail.wrap_step(f), preservesPartitioning, node)
-            return self._whole_partitions(f, preservesPartitioning)
+            return self._map_partitions(f, preservesPartitioning)
 
-    def _whole_partitions(
+    def _map_partitions(
         self, function: Callable[[int, Iterable[Any]], Iterable[Any]], preserves: bool
     ) -> PipedRDD:
         rule = one_record_rule(function)
@@ -143,12 +147,12 @@ class CapturedRDD(RDD[Any]):
             node = self.session.nodes.register(
                 "operator", "mapPartitions", [self.node], description=rule.reason
             )
-            runs = OneRecord(
+            operator = OneRecord(
                 function,
                 is_declared=rule.is_declared,
                 still_holds=lambda written: one_record_rule(written).holds,
             )
-            return self.pipe_function(node.detail.wrap_step(runs), preserves, node)
+            return self.pipe_function(node.detail.wrap_step(operator), preserves, node)
         reason = f"{PREFIX_REASON} ({rule.reason})"
         node = self.session.nodes.register(
             "operator", "mapPartitions", [self.node], exact=False, reason=reason
@@ -171,9 +175,9 @@ class CapturedRDD(RDD[Any]):
     def _reserialize(self, serializer: Any = None) -> Any:
         """Plain PySpark reads streams with names through their own deserializer."""
         if not scope.is_suspended() and scope.outermost() is None:
-            if not can_run(self.session):
+            if not can_run_captured(self.session):
                 return uncaptured(self)._reserialize(serializer)
-            end_of_lineage(self, "RDD._pickled")
+            record_end_of_lineage(self, "RDD._pickled")
         with scope.suspended():
             return RDD._reserialize(self, serializer)
 
@@ -181,9 +185,9 @@ class CapturedRDD(RDD[Any]):
         """PySpark hands the records to a library in the JVM (MLlib)."""
         if not scope.is_suspended() and scope.outermost() is None:
             caller = scope.called_from_pyspark() or "RDD._to_java_object_rdd"
-            if not can_run(self.session):
+            if not can_run_captured(self.session):
                 return uncaptured(self)._to_java_object_rdd()
-            end_of_lineage(self, caller)
+            record_end_of_lineage(self, caller)
         with scope.suspended():
             return RDD._to_java_object_rdd(self)
 
@@ -256,12 +260,12 @@ def unknown_source(session: Session, rdd: RDD[Any]) -> Node:
 
 def _unknown_above(rdd: RDD[Any]) -> Node | None:
     """The node of the refused operator that a plain RDD was made by, if it still shows."""
-    at: Any = rdd
-    while at is not None:
-        node: Node | None = getattr(at, "lineage_unknown", None)
+    current: Any = rdd
+    while current is not None:
+        node: Node | None = getattr(current, "lineage_unknown", None)
         if node is not None:
             return node
-        at = getattr(at, "prev", None)
+        current = getattr(current, "prev", None)
     return None
 
 
@@ -278,13 +282,17 @@ def is_stock_call(rdd: CapturedRDD, name: str) -> bool:
     if scope.outermost() is None:
         caller = scope.called_from_pyspark(3)
         if caller and not is_rdd_api(caller):
-            what = f"{caller} ({name})"
-            rdd.session.nodes.unknown(what, "PySpark reads the RDD by itself", [rdd.node])
+            caller_and_name = f"{caller} ({name})"
+            rdd.session.nodes.unknown(
+                caller_and_name, "PySpark reads the RDD by itself", [rdd.node]
+            )
             return True
     return False
 
 
-def stock_call(method: Callable[..., T], rdd: CapturedRDD, /, *arguments: Any, **named: Any) -> T:
+def stock_call(
+    method: Callable[..., T], rdd: CapturedRDD, /, *arguments: Any, **keywords: Any
+) -> T:
     """PySpark's own operator, without lineage from here on."""
     with scope.suspended():
-        return method(rdd, *arguments, **named)
+        return method(rdd, *arguments, **keywords)

@@ -18,7 +18,7 @@ from pyspark import RDD
 from pyspark.util import fail_on_stopiteration
 
 from lineage_emitter import scope
-from lineage_emitter.driver.shuffles import named
+from lineage_emitter.driver.shuffles import with_addresses
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.inband_addresses import (
     AddressedRecords,
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from lineage_emitter.session.nodes import Node
     from lineage_emitter.session.session import Session
 
-Numbered = tuple[Any, int]
+NumberedRecord = tuple[Any, int]
 """A record and its number among those that were read."""
-Choose = Callable[[Iterable[Numbered]], Iterable[Numbered]]
+Choose = Callable[[Iterable[NumberedRecord]], Iterable[NumberedRecord]]
 
 
 # -- in the worker -------------------------------------------------------------------------------
 
 
-class Candidates:
+class CandidateRecords:
     """Passes on just the records of a partition that ``choose`` chooses, in its order."""
 
     def __init__(self, choose: Choose) -> None:
@@ -53,14 +53,14 @@ class Candidates:
         cell = segment.numbering.cell
         # A cell of its own, which goes back to what was chosen: readers count by theirs.
         segment.numbering = segment.numbering.limited()
-        numbered: Iterable[Numbered] = ((record, cell[0]) for record in records)
+        numbered: Iterable[NumberedRecord] = ((record, cell[0]) for record in records)
         if has_length(records):
             # Whether it knows its length decides how PySpark's heapq compares.
             numbered = list(numbered)
-        return _in_cell(self.choose(numbered), segment.numbering.cell)
+        return _setting_cell(self.choose(numbered), segment.numbering.cell)
 
 
-def _in_cell(numbered: Iterable[Numbered], cell: list[int]) -> Iterator[Any]:
+def _setting_cell(numbered: Iterable[NumberedRecord], cell: list[int]) -> Iterator[Any]:
     for record, number in numbered:
         cell[0] = number
         yield record
@@ -69,20 +69,20 @@ def _in_cell(numbered: Iterable[Numbered], cell: list[int]) -> Iterator[Any]:
 # -- on the driver -------------------------------------------------------------------------------
 
 
-class Fetched:
+class FetchedRecords:
     """Records that came to the driver, each with its number, and the names that they came with."""
 
-    def __init__(self, records: Iterable[Any], pieces: AddressRanges) -> None:
-        self.address_ranges = pieces
-        self.numbered: list[Numbered] = [(record, n) for n, record in enumerate(records)]
+    def __init__(self, records: Iterable[Any], ranges: AddressRanges) -> None:
+        self.address_ranges = ranges
+        self.numbered: list[NumberedRecord] = [(record, n) for n, record in enumerate(records)]
 
-    def by_partition(self) -> list[list[Numbered]]:
+    def by_partition(self) -> list[list[NumberedRecord]]:
         """The records of each partition: each has a stream of its own, and so a name."""
         bounds = pairwise([*self.address_ranges.starts, len(self.numbered)])
         return [self.numbered[start:stop] for start, stop in bounds]
 
 
-class _Keeping(AddressedSerializer):
+class _AddressKeepingSerializer(AddressedSerializer):
     """Keeps the names of what it read last."""
 
     def load_stream(self, stream: Any) -> AddressedRecords:
@@ -91,11 +91,11 @@ class _Keeping(AddressedSerializer):
         return records
 
 
-def _fetch(rdd: CapturedRDD) -> Fetched:
+def _fetch(rdd: CapturedRDD) -> FetchedRecords:
     """All records of an RDD whose streams have names, as PySpark collects them."""
-    keeping = _Keeping(rdd.ctx._unbatched_serializer)
-    streams: RDD[Any] = RDD(rdd._jrdd, rdd.ctx, keeping)
-    return Fetched(streams.collect(), keeping.address_ranges)
+    serializer = _AddressKeepingSerializer(rdd.ctx._unbatched_serializer)
+    streams: RDD[Any] = RDD(rdd._jrdd, rdd.ctx, serializer)
+    return FetchedRecords(streams.collect(), serializer.address_ranges)
 
 
 class DriverSink:
@@ -106,54 +106,61 @@ class DriverSink:
         self.detail = sink.detail
         self.segment = Segment(session.config, sink.name, partition, 0)
 
-    def given(self, records: Iterable[Any]) -> Iterable[Any]:
+    def pass_records(self, records: Iterable[Any]) -> Iterable[Any]:
         """Records on their way to the user; what they look like is kept where that is asked for."""
         return self.detail.sink(self.segment, self.space, records)
 
-    def finish(self, pieces: AddressRanges, numbers: Sequence[int]) -> None:
-        """Item by item: the number of the record, among those that ``pieces`` name."""
+    def finish(self, ranges: AddressRanges, numbers: Sequence[int]) -> None:
+        """Item by item: the number of the record, among those that ``ranges`` name."""
         segment, numbering = self.segment, Numbering()
         numbering.starts, numbering.bases, numbering.spaces = (
-            pieces.starts,
-            pieces.bases,
-            pieces.spaces,
+            ranges.starts,
+            ranges.bases,
+            ranges.spaces,
         )
         recorder = DenseRecorder(segment, numbering, self.detail.node, self.space)
-        for at in range(0, len(numbers), FLOWS_MAX):
-            recorder.buffer = array("Q", numbers[at : at + FLOWS_MAX])
+        for start in range(0, len(numbers), FLOWS_MAX):
+            recorder.buffer = array("Q", numbers[start : start + FLOWS_MAX])
             segment.guard(recorder.flush)
         segment.rows_out = recorder.count
         segment.finish()
 
 
-def _tell(
-    session: Session, sink: Node, pieces: AddressRanges, given: list[Numbered], partition: int = 0
+def _record_items(
+    session: Session,
+    sink: Node,
+    ranges: AddressRanges,
+    numbered: list[NumberedRecord],
+    partition: int = 0,
 ) -> None:
-    def tell() -> None:
-        filled = DriverSink(session, sink, partition)
-        for _ in filled.given(record for record, _ in given):
+    def record() -> None:
+        driver_sink = DriverSink(session, sink, partition)
+        for _ in driver_sink.pass_records(record for record, _ in numbered):
             pass
-        filled.finish(pieces, [number for _, number in given])
+        driver_sink.finish(ranges, [number for _, number in numbered])
 
-    session.jobs.tell(tell)
+    session.jobs.tell(record)
 
 
-def _give(
-    rdd: CapturedRDD, name: str, choose: Choose, decide: Callable[[Fetched], list[Numbered]]
+def _decide_on_driver(
+    rdd: CapturedRDD,
+    name: str,
+    choose: Choose,
+    decide: Callable[[FetchedRecords], list[NumberedRecord]],
 ) -> list[Any]:
     """The records that the driver decides for among the candidates of all partitions."""
     session = rdd.session
     node = session.nodes.register("operator", name, [rdd.node], description="candidates")
-    candidates = rdd.pipe_function(node.detail.wrap_step(Candidates(choose)), True, node)
+    candidates = rdd.pipe_function(node.detail.wrap_step(CandidateRecords(choose)), True, node)
     sink = session.nodes.register("sink", name, [node], alias=name)
     with session.jobs.action(name, sink, lambda: (0,)):
-        found = _fetch(candidates)
-        chosen = decide(found)
-        _tell(session, sink, found.address_ranges, chosen)
+        fetched = _fetch(candidates)
+        chosen = decide(fetched)
+        _record_items(session, sink, fetched.address_ranges, chosen)
     return [record for record, _ in chosen]
 
 
-def _of(key: Callable[[Any], Any] | None) -> Callable[[Numbered], Any]:
+def _compare_by(key: Callable[[Any], Any] | None) -> Callable[[NumberedRecord], Any]:
     """What PySpark compares, of a numbered record."""
     if key is None:
         return itemgetter(0)
@@ -162,51 +169,51 @@ def _of(key: Callable[[Any], Any] | None) -> Callable[[Numbered], Any]:
 
 def extreme(rdd: CapturedRDD, pick: Callable[..., Any], key: Callable[[Any], Any] | None) -> Any:
     """``max`` and ``min`` (``pick``): the one record that won."""
-    of = _of(key)
-    better = fail_on_stopiteration(lambda a, b: pick(a, b, key=of))
+    compare_key = _compare_by(key)
+    better = fail_on_stopiteration(lambda a, b: pick(a, b, key=compare_key))
 
-    def best(numbered: Iterable[Numbered]) -> Iterator[Numbered]:
+    def best(numbered: Iterable[NumberedRecord]) -> Iterator[NumberedRecord]:
         rest = iter(numbered)
         for first in rest:
             yield reduce(better, rest, first)
 
-    def decide(found: Fetched) -> list[Numbered]:
-        if not found.numbered:
+    def decide(fetched: FetchedRecords) -> list[NumberedRecord]:
+        if not fetched.numbered:
             raise ValueError("Can not reduce() empty RDD")
-        return [reduce(better, found.numbered)]
+        return [reduce(better, fetched.numbered)]
 
-    return _give(rdd, pick.__name__, best, decide)[0]
+    return _decide_on_driver(rdd, pick.__name__, best, decide)[0]
 
 
 def top(rdd: CapturedRDD, num: int, key: Callable[[Any], Any] | None) -> list[Any]:
     """``top``: the largest, from the largest on."""
-    of = _of(key)
+    compare_key = _compare_by(key)
 
-    def largest(numbered: Iterable[Numbered]) -> Iterator[Numbered]:
-        yield from heapq.nlargest(num, numbered, key=of)
+    def largest(numbered: Iterable[NumberedRecord]) -> Iterator[NumberedRecord]:
+        yield from heapq.nlargest(num, numbered, key=compare_key)
 
     @fail_on_stopiteration
-    def merge(a: list[Numbered], b: list[Numbered]) -> list[Numbered]:
-        return heapq.nlargest(num, a + b, key=of)
+    def merge(a: list[NumberedRecord], b: list[NumberedRecord]) -> list[NumberedRecord]:
+        return heapq.nlargest(num, a + b, key=compare_key)
 
-    def decide(found: Fetched) -> list[Numbered]:
-        if not found.by_partition():
+    def decide(fetched: FetchedRecords) -> list[NumberedRecord]:
+        if not fetched.by_partition():
             raise ValueError("Can not reduce() empty RDD")
-        return reduce(merge, found.by_partition())
+        return reduce(merge, fetched.by_partition())
 
-    return _give(rdd, "top", largest, decide)
+    return _decide_on_driver(rdd, "top", largest, decide)
 
 
 def take_ordered(rdd: CapturedRDD, num: int, key: Callable[[Any], Any] | None) -> list[Any]:
     """``takeOrdered``: the smallest, from the smallest on."""
-    of = _of(key)
+    compare_key = _compare_by(key)
 
-    def smallest(numbered: Iterable[Numbered]) -> list[Numbered]:
-        return heapq.nsmallest(num, numbered, of)
+    def smallest(numbered: Iterable[NumberedRecord]) -> list[NumberedRecord]:
+        return heapq.nsmallest(num, numbered, compare_key)
 
     @fail_on_stopiteration
-    def merge(a: list[Numbered], b: list[Numbered]) -> list[Numbered]:
-        return heapq.nsmallest(num, a + b, of)
+    def merge(a: list[NumberedRecord], b: list[NumberedRecord]) -> list[NumberedRecord]:
+        return heapq.nsmallest(num, a + b, compare_key)
 
     if num < 0:
         raise ValueError("top N cannot be negative.")
@@ -214,16 +221,18 @@ def take_ordered(rdd: CapturedRDD, num: int, key: Callable[[Any], Any] | None) -
         sink = rdd.session.nodes.register("sink", "takeOrdered", [rdd.node], alias="takeOrdered")
         with rdd.session.jobs.action("takeOrdered", sink, lambda: ()):
             return []
-    return _give(rdd, "takeOrdered", smallest, lambda found: reduce(merge, found.by_partition()))
+    return _decide_on_driver(
+        rdd, "takeOrdered", smallest, lambda fetched: reduce(merge, fetched.by_partition())
+    )
 
 
-class _Sampled:
+class _SampledRdd:
     """What PySpark's ``takeSample`` asks of an RDD; its records come with their numbers."""
 
-    def __init__(self, rdd: CapturedRDD, sink: Node, kept: list[Fetched]) -> None:
+    def __init__(self, rdd: CapturedRDD, sink: Node, samples: list[FetchedRecords]) -> None:
         self.rdd = rdd
         self.sink = sink
-        self.kept = kept
+        self.samples = samples
 
     def getNumPartitions(self) -> int:
         return self.rdd.getNumPartitions()
@@ -232,28 +241,30 @@ class _Sampled:
         with scope.suspended():
             return self.rdd.count()
 
-    def sample(self, *arguments: Any) -> _Sampled:
+    def sample(self, *arguments: Any) -> _SampledRdd:
         sampled: Any = self.rdd.sample(*arguments)
-        return _Sampled(sampled, self.sink, self.kept)
+        return _SampledRdd(sampled, self.sink, self.samples)
 
-    def collect(self) -> list[Numbered]:
-        rdd = named(self.rdd)
-        self.kept[:] = [_fetch(rdd)]
+    def collect(self) -> list[NumberedRecord]:
+        rdd = with_addresses(self.rdd)
+        self.samples[:] = [_fetch(rdd)]
         self.sink.parents = (rdd.node,)
-        return self.kept[0].numbered
+        return self.samples[0].numbered
 
 
 def take_sample(rdd: CapturedRDD, with_replacement: bool, num: int, seed: int | None) -> list[Any]:
     """``takeSample``: PySpark's own, over records with their numbers."""
     session = rdd.session
     sink = session.nodes.register("sink", "takeSample", alias="takeSample")
-    kept: list[Fetched] = []
+    samples: list[FetchedRecords] = []
     with session.jobs.action("takeSample", sink, lambda: (0,)):
-        asked: Any = _Sampled(rdd, sink, kept)
-        chosen: list[Any] = RDD.takeSample(asked, with_replacement, num, seed)
+        sampled: Any = _SampledRdd(rdd, sink, samples)
+        chosen: list[Any] = RDD.takeSample(sampled, with_replacement, num, seed)
         for parent in sink.parents or (rdd.node,):
             session.nodes.link(parent, sink)
-        _tell(session, sink, kept[0].address_ranges if kept else AddressRanges(), chosen)
+        _record_items(
+            session, sink, samples[0].address_ranges if samples else AddressRanges(), chosen
+        )
     return [record for record, _ in chosen]
 
 
@@ -262,7 +273,7 @@ def collect(rdd: CapturedRDD) -> list[Any]:
     session = rdd.session
     sink = session.nodes.register("sink", "collect", [rdd.node], alias="collect")
     with session.jobs.action("collect", sink, lambda: range(rdd.getNumPartitions())):
-        found = _fetch(rdd)
-        for partition, given in enumerate(found.by_partition()):
-            _tell(session, sink, found.address_ranges, given, partition)
-    return [record for record, _ in found.numbered]
+        fetched = _fetch(rdd)
+        for partition, numbered in enumerate(fetched.by_partition()):
+            _record_items(session, sink, fetched.address_ranges, numbered, partition)
+    return [record for record, _ in fetched.numbered]

@@ -35,23 +35,23 @@ WITHOUT_JOBS = frozenset(
 """Methods of RDDs that PySpark returns from without having run a task."""
 
 
-def where_it_can_run(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+def unless_unfit(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """A public method of captured RDDs; where executors can't run it, the same without capture."""
 
     @functools.wraps(method)
-    def call(self: CapturedRDD, /, *arguments: Any, **named: Any) -> Any:
+    def call(self: CapturedRDD, /, *arguments: Any, **keywords: Any) -> Any:
         inside = scope.is_suspended() or scope.outermost() is not None
         if not inside:
             name_of_ended(self.session, name)
-        if inside or can_run(self.session, name):
-            return method(self, *arguments, **named)
-        given = {key: uncaptured(value) for key, value in named.items()}
-        return getattr(uncaptured(self), name)(*map(uncaptured, arguments), **given)
+        if inside or can_run_captured(self.session, name):
+            return method(self, *arguments, **keywords)
+        keyword_arguments = {key: uncaptured(value) for key, value in keywords.items()}
+        return getattr(uncaptured(self), name)(*map(uncaptured, arguments), **keyword_arguments)
 
     return call
 
 
-def can_run(session: Session, name: str = "") -> bool:
+def can_run_captured(session: Session, name: str = "") -> bool:
     """Whether a method of a captured RDD is captured; the first that runs a job looks at the executors."""
     if name not in WITHOUT_JOBS or (not session.executors.looked and scope.called_from_pyspark()):
         session.executors.look()
@@ -64,41 +64,47 @@ def uncaptured(value: Any) -> Any:
     Raises:
         CaptureFailedError: it is not known how an RDD on the way was made.
     """
-    return replaced(value, _twin)
+    return replaced(value, _uncaptured_rdd)
 
 
-def _twin(goal: RDD[Any]) -> RDD[Any]:
+def _uncaptured_rdd(goal: RDD[Any]) -> RDD[Any]:
     session = getattr(goal, "session", None)
     if session is None or not session.executors.unfit:
         return goal
     with scope.suspended():
         for rdd in upstream(goal):
             if hasattr(rdd, "node"):
-                _make_twin(rdd)
-        found: RDD[Any] = getattr(goal, "twin", None) or goal
-        return found
+                _make_uncaptured_rdd(rdd)
+        uncaptured: RDD[Any] = getattr(goal, "uncaptured_rdd", None) or goal
+        return uncaptured
 
 
-def _make_twin(rdd: Any) -> None:
+def _make_uncaptured_rdd(rdd: Any) -> None:
     """The twin of an RDD whose inputs have theirs."""
-    if rdd.twin is None:
+    if rdd.uncaptured_rdd is None:
         recipe = recipe_of(rdd)
         if recipe is None:
             raise CaptureFailedError(
                 f"node {rdd.node.name} can't be run without capture: no call of the program made its RDD"
             )
         if isinstance(recipe, Source):
-            rdd.twin = recipe.plain
+            rdd.uncaptured_rdd = recipe.plain
         else:
-            rdd.twin = recipe.again(lambda one: getattr(one, "twin", None) or one)
-    _keep_as(rdd, rdd.twin)
+            rdd.uncaptured_rdd = recipe.again(
+                lambda one: getattr(one, "uncaptured_rdd", None) or one
+            )
+    _copy_storage(rdd, rdd.uncaptured_rdd)
 
 
-def _keep_as(rdd: Any, twin: RDD[Any]) -> None:
+def _copy_storage(rdd: Any, uncaptured_rdd: RDD[Any]) -> None:
     """The program may have cached the captured one, or have asked for a checkpoint."""
-    if rdd.is_cached and not twin.is_cached:
-        twin.persist(rdd.getStorageLevel())
-    elif twin.is_cached and not rdd.is_cached:
-        twin.unpersist()
-    if rdd.is_checkpointed and not twin.is_checkpointed:
-        (twin.localCheckpoint if rdd.checkpointed_locally else twin.checkpoint)()
+    if rdd.is_cached and not uncaptured_rdd.is_cached:
+        uncaptured_rdd.persist(rdd.getStorageLevel())
+    elif uncaptured_rdd.is_cached and not rdd.is_cached:
+        uncaptured_rdd.unpersist()
+    if rdd.is_checkpointed and not uncaptured_rdd.is_checkpointed:
+        (
+            uncaptured_rdd.localCheckpoint
+            if rdd.checkpointed_locally
+            else uncaptured_rdd.checkpoint
+        )()

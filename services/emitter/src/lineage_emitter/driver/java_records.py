@@ -26,47 +26,47 @@ from lineage_emitter.worker.inband_addresses import (
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD
 
-WHAT = "RDD._jrdd"
-REASON = "the JVM reads the RDD by itself"
-_INSIDE = ("lineage_emitter.", "pyspark.core.rdd", "pyspark.core.context", "pyspark.rdd",
+OPERATOR = "RDD._jrdd"
+JVM_READS = "the JVM reads the RDD by itself"
+_OWN_MODULES = ("lineage_emitter.", "pyspark.core.rdd", "pyspark.core.context", "pyspark.rdd",
            "pyspark.context")  # fmt: skip
-_ASKED = frozenset(
+_METHODS_WITHOUT_RECORDS = frozenset(
     ("id", "name", "setName", "getNumPartitions", "partitions", "partitioner", "getStorageLevel",
      "isCheckpointed", "getCheckpointFile", "toDebugString", "context", "unpersist")
 )  # fmt: skip
 """Methods of a JavaRDD that read no records."""
 
 
-def is_inside(depth: int) -> bool:
+def is_own_caller(depth: int) -> bool:
     """Whether the frame so far up is capture's own, or of PySpark's RDD."""
-    return str(sys._getframe(depth + 1).f_globals.get("__name__", "")).startswith(_INSIDE)
+    return str(sys._getframe(depth + 1).f_globals.get("__name__", "")).startswith(_OWN_MODULES)
 
 
-def end_of_lineage(rdd: CapturedRDD, what: str) -> None:
+def record_end_of_lineage(rdd: CapturedRDD, what: str) -> None:
     """The verdict names that the JVM reads the RDD by itself, if there is to be one."""
     if not rdd.session.closed:
-        rdd.session.nodes.unknown(what, REASON, [rdd.node])
+        rdd.session.nodes.unknown(what, JVM_READS, [rdd.node])
 
 
-def plain_java(rdd: CapturedRDD, own: Any) -> Any:
+def without_addresses_java(rdd: CapturedRDD, captured_java: Any) -> Any:
     """The Java RDD of the plain records."""
     if not isinstance(rdd._jrdd_deserializer, AddressedSerializer):
-        return own
+        return captured_java
     with scope.suspended():
         if not rdd.batched:
             return RDD.mapPartitionsWithIndex(rdd, pass_through, True)._jrdd
         # The very batches that PySpark moves.
-        frames: Any = RDD(own, rdd.ctx, RawBatchSerializer())
-        bare = frames.mapPartitionsWithIndex(without_addresses, True)
-        bare._bypass_serializer = True
-        return bare._jrdd
+        batches: Any = RDD(captured_java, rdd.ctx, RawBatchSerializer())
+        stripped = batches.mapPartitionsWithIndex(without_addresses, True)
+        stripped._bypass_serializer = True
+        return stripped._jrdd
 
 
-def without_addresses(split: int, frames: Iterable[bytes]) -> Iterator[bytes]:
+def without_addresses(split: int, batches: Iterable[bytes]) -> Iterator[bytes]:
     """Batches without the names of their records."""
     pieces = AddressRanges()
-    for frame in frames:
-        payload = strip_address(frame, 0, pieces)
+    for batch in batches:
+        payload = strip_address(batch, 0, pieces)
         if payload is not None:
             yield payload
 
@@ -74,21 +74,21 @@ def without_addresses(split: int, frames: Iterable[bytes]) -> Iterator[bytes]:
 class JavaRecords(JavaObject):  # type: ignore[misc]
     """A Java RDD in the program's hands: the captured one until its records are read, then the plain one."""
 
-    def __init__(self, rdd: CapturedRDD, own: Any) -> None:
+    def __init__(self, rdd: CapturedRDD, captured_java: Any) -> None:
         # Not the base's own: the Java object is another's, to be let go with that.
         self._rdd = rdd
-        self._own = own
-        self._lent: Any = None
+        self._captured_java = captured_java
+        self._plain_java: Any = None
 
-    def _read(self) -> Any:
-        if self._lent is None:
-            end_of_lineage(self._rdd, WHAT)
-            self._lent = plain_java(self._rdd, self._own)
-        return self._lent
+    def _plain(self) -> Any:
+        if self._plain_java is None:
+            record_end_of_lineage(self._rdd, OPERATOR)
+            self._plain_java = without_addresses_java(self._rdd, self._captured_java)
+        return self._plain_java
 
     def _get_object_id(self) -> str:
-        found: str = self._read()._get_object_id()
-        return found
+        object_id: str = self._plain()._get_object_id()
+        return object_id
 
     @property
     def _target_id(self) -> str:
@@ -100,16 +100,21 @@ class JavaRecords(JavaObject):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._own if name in _ASKED else self._read(), name)
+        return getattr(
+            self._captured_java if name in _METHODS_WITHOUT_RECORDS else self._plain(), name
+        )
 
     def __dir__(self) -> Any:
-        return dir(self._own)
+        return dir(self._captured_java)
 
     def __str__(self) -> str:
-        return str(self._own)
+        return str(self._captured_java)
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._own == (other._own if isinstance(other, JavaRecords) else other))
+        return bool(
+            self._captured_java
+            == (other._captured_java if isinstance(other, JavaRecords) else other)
+        )
 
     def __hash__(self) -> int:
-        return hash(self._own)
+        return hash(self._captured_java)

@@ -21,7 +21,7 @@ from lineage_emitter.worker.batches import (
     AddressedBatch,
     PairedBatches,
     addressed_batches,
-    batching,
+    batch_size_of,
 )
 from lineage_emitter.worker.partition_inputs import NumberedRecords
 from lineage_emitter.worker.recorders import FLOWS_MAX
@@ -45,17 +45,17 @@ class PairRecorder:
 
     A run of pairs begins at ordinal ``starts[i]``, from the item ``lefts[i]`` of one space and
     ``rights[i]`` of another. Along it the right item goes on one by one; the left one stays where it
-    is, or goes on too (``both``).
+    is, or goes on too (``pairwise``).
     """
 
     def __init__(
-        self, segment: Segment, numbering: Numbering, node: str, space: str, both: bool
+        self, segment: Segment, numbering: Numbering, node: str, space: str, pairwise: bool
     ) -> None:
         self.segment = segment
         self.numbering = numbering
         self.node = node
         self.space = space
-        self.both = both
+        self.pairwise = pairwise
         self._starts, self._lefts, self._rights = array("Q"), array("Q"), array("Q")
         self._spaces: tuple[str, str] | None = None
         segment.on_flush(self.flush)
@@ -69,9 +69,9 @@ class PairRecorder:
 
     def run(self, start: int, left: int, right: int) -> None:
         """A run begins at ordinal ``start``."""
-        if self.both and self._starts:
-            gone = start - self._starts[-1]
-            if (left, right) == (self._lefts[-1] + gone, self._rights[-1] + gone):
+        if self.pairwise and self._starts:
+            passed = start - self._starts[-1]
+            if (left, right) == (self._lefts[-1] + passed, self._rights[-1] + passed):
                 return
         self._starts.append(start)
         self._lefts.append(left)
@@ -82,8 +82,8 @@ class PairRecorder:
         cell = self.numbering.cell[0]
         if self._spaces is None or not self._starts or cell == NOTHING_READ:
             return []
-        gone = cell - self._starts[-1]
-        left, right = self._lefts[-1] + (gone if self.both else 0), self._rights[-1] + gone
+        passed = cell - self._starts[-1]
+        left, right = self._lefts[-1] + (passed if self.pairwise else 0), self._rights[-1] + passed
         return [(self._spaces[0], left, left), (self._spaces[1], right, right)]
 
     def flush(self) -> None:
@@ -98,17 +98,19 @@ class PairRecorder:
         counts = stops - starts
         self._starts, self._lefts, self._rights = (
             array("Q", [cell + 1]),
-            array("Q", [int(lefts[-1]) + (int(counts[-1]) if self.both else 0)]),
+            array("Q", [int(lefts[-1]) + (int(counts[-1]) if self.pairwise else 0)]),
             array("Q", [int(rights[-1] + counts[-1])]),
         )
-        some = np.flatnonzero(counts)
-        if not len(some):
+        nonempty = np.flatnonzero(counts)
+        if not len(nonempty):
             return
-        starts, lefts, rights = starts[some], lefts[some], rights[some]
-        more = counts[some] - np.uint64(1)
+        starts, lefts, rights = starts[nonempty], lefts[nonempty], rights[nonempty]
+        more = counts[nonempty] - np.uint64(1)
         assert self._spaces is not None
         left_space, right_space = self._spaces
-        self._emit(left_space, lefts, lefts + more if self.both else None, starts, starts + more)
+        self._emit(
+            left_space, lefts, lefts + more if self.pairwise else None, starts, starts + more
+        )
         self._emit(right_space, rights, rights + more, starts, starts + more)
 
     def _emit(
@@ -116,8 +118,8 @@ class PairRecorder:
     ) -> None:
         """``last`` None: all pairs of a run are from its one item."""
         segment = self.segment
-        for at in range(0, len(first), FLOWS_MAX):
-            rows = slice(at, at + FLOWS_MAX)
+        for start in range(0, len(first), FLOWS_MAX):
+            rows = slice(start, start + FLOWS_MAX)
             segment.emit(
                 FlowBlock(
                     block_id=segment.next_block(self.node),
@@ -136,45 +138,45 @@ class PairRecorder:
 class ReadPairs:
     """Reads pairs of batches that the JVM made: begins a segment, numbers the pairs of records."""
 
-    def __init__(self, config: TaskConfig, node: str, both: bool) -> None:
+    def __init__(self, config: TaskConfig, node: str, pairwise: bool) -> None:
         self.config = config
         self.node = node
-        self.both = both
+        self.pairwise = pairwise
         """Record by record (``zip``), or every record with every other (``cartesian``)."""
 
     def __call__(self, split: int, iterator: NamedPairs) -> NumberedRecords:
         segment = segments.begin_segment(self.config, self.node, split)
         space = segment.space(self.node)
         numbering = segment.numbering = Numbering.of_space(space)
-        recorder = PairRecorder(segment, numbering, self.node, space, self.both)
+        recorder = PairRecorder(segment, numbering, self.node, space, self.pairwise)
         numbering.origin = recorder.last
-        read = _zipped if self.both else _crossed
+        read = _zip_pairs if self.pairwise else _cartesian_pairs
         return NumberedRecords(
-            read(_begun(iterator, segment, recorder), recorder, numbering.cell), chain
+            read(_begin_batches(iterator, segment, recorder), recorder, numbering.cell), chain
         )
 
 
-def _begun(pairs: NamedPairs, segment: Segment, recorder: PairRecorder) -> NamedPairs:
+def _begin_batches(pairs: NamedPairs, segment: Segment, recorder: PairRecorder) -> NamedPairs:
     for left, right in pairs:
         segment.batches += 1
         recorder.begin(left, right)
         yield left, right
 
 
-def _crossed(
+def _cartesian_pairs(
     pairs: NamedPairs, recorder: PairRecorder, cell: list[int]
 ) -> Iterator[tuple[Any, Any]]:
     ordinal = 0
     for left, right in pairs:
-        for place, one in enumerate(left.items, left.base):
-            recorder.run(ordinal, place, right.base)
-            for other in right.items:
+        for position, left_record in enumerate(left.items, left.base):
+            recorder.run(ordinal, position, right.base)
+            for right_record in right.items:
                 cell[0] = ordinal
                 ordinal += 1
-                yield (one, other)
+                yield (left_record, right_record)
 
 
-def _zipped(
+def _zip_pairs(
     pairs: NamedPairs, recorder: PairRecorder, cell: list[int]
 ) -> Iterator[tuple[Any, Any]]:
     ordinal = 0
@@ -193,12 +195,14 @@ def cartesian(rdd: CapturedRDD, other: CapturedRDD) -> RDD[Any]:
     left, left_node = addressed_batches(rdd, "cartesian", "left", None)
     right, right_node = addressed_batches(other, "cartesian", "right", None)
     paired = left._jrdd.cartesian(right._jrdd)
-    return _read(rdd, "cartesian", paired, (left_node, right_node), both=False)
+    return _read(rdd, "cartesian", paired, (left_node, right_node), pairwise=False)
 
 
 def zip_with(rdd: CapturedRDD, other: CapturedRDD) -> RDD[Any]:
     """``zip``: batches of the sizes that PySpark makes equal."""
-    sizes = [1 if size == AS_PAIRED else size for size in (batching(rdd), batching(other))]
+    sizes = [
+        1 if size == AS_PAIRED else size for size in (batch_size_of(rdd), batch_size_of(other))
+    ]
     size: int | None = None
     if sizes[0] != sizes[1] or sizes[0] == AUTO:
         size = min(sizes) if min(sizes) > 0 else ZIP_BATCH
@@ -207,33 +211,33 @@ def zip_with(rdd: CapturedRDD, other: CapturedRDD) -> RDD[Any]:
     left, left_node = _zip_side(rdd, "left", size)
     right, right_node = _zip_side(other, "right", size)
     paired = left._jrdd.zip(right._jrdd)
-    return _read(rdd, "zip", paired, (left_node, right_node), both=True)
+    return _read(rdd, "zip", paired, (left_node, right_node), pairwise=True)
 
 
 def _zip_side(rdd: CapturedRDD, side: str, size: int | None) -> tuple[RDD[Any], Node]:
     """PySpark leaves a side as it is that has batches of the size already."""
-    return addressed_batches(rdd, "zip", side, None if batching(rdd) == size else size)
+    return addressed_batches(rdd, "zip", side, None if batch_size_of(rdd) == size else size)
 
 
 def _read(
-    rdd: CapturedRDD, op: str, paired: Any, sides: tuple[Node, Node], *, both: bool
+    rdd: CapturedRDD, op: str, paired: Any, sides: tuple[Node, Node], *, pairwise: bool
 ) -> RDD[Any]:
     session = rdd.session
     node = session.nodes.register("operator", op, sides)
     pairs: RDD[Any] = RDD(paired, rdd.ctx, PairedBatches(rdd.ctx._unbatched_serializer))
-    read = ReadPairs(session.config, node.name, both)
-    found = rdd.piped(pairs, node.detail.observe(read), False, node)
-    found.batching = AS_PAIRED
-    return found
+    read = ReadPairs(session.config, node.name, pairwise)
+    pair_rdd = rdd.piped(pairs, node.detail.observe(read), False, node)
+    pair_rdd.batch_size = AS_PAIRED
+    return pair_rdd
 
 
 @contextmanager
-def errors_of_the_driver(rdd: CapturedRDD) -> Iterator[None]:
+def raising_driver_errors(rdd: CapturedRDD) -> Iterator[None]:
     """PySpark itself pairs up on the driver what is collected right behind a ``zip``."""
     try:
         yield
     except Py4JJavaError as problem:
-        found = _UNEVEN.search(str(problem)) if rdd.batching == AS_PAIRED else None
-        if found is None:
+        match = _UNEVEN.search(str(problem)) if rdd.batch_size == AS_PAIRED else None
+        if match is None:
             raise
-        raise ValueError(found[0]) from problem
+        raise ValueError(match[0]) from problem

@@ -23,7 +23,7 @@ _OF_MAP_PARTITIONS: Final = [
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PartitionRule:
     """``holds``: each output is made from the record read last. ``reason``: how that is known, or why not."""
 
     holds: bool
@@ -48,7 +48,7 @@ def exact(function: Function) -> Function:
         TypeError: it takes no attributes (a built-in function): wrap it in a function of your own.
     """
     try:
-        setattr(function, _MARK, _marked(function))
+        setattr(function, _MARK, _mark_of(function))
     except AttributeError as problem:
         raise TypeError(
             f"{function!r} can't be marked as exact: wrap it in a function of your own"
@@ -56,21 +56,21 @@ def exact(function: Function) -> Function:
     return function
 
 
-def _marked(function: object) -> object:
+def _mark_of(function: object) -> object:
     """What a mark is of. ``functools.wraps`` copies it to a function of other code: there it says nothing."""
     return function if isinstance(function, type) else getattr(function, "__code__", type(function))
 
 
-def one_record_rule(function: Callable[[int, Any], Any]) -> Rule:
+def one_record_rule(function: Callable[[int, Any], Any]) -> PartitionRule:
     """The rule for what ``mapPartitionsWithIndex`` is given, by the user or by ``mapPartitions``."""
-    written, index = _as_written(function)
-    if getattr(written, _MARK, None) in (_marked(written), type(written)):
-        return Rule(True, DECLARED, is_declared=True)
-    proof = from_record_read_last(written, index)
-    return Rule(proof.holds, PROVED if proof.holds else proof.reason)
+    user_function, index = _user_function(function)
+    if getattr(user_function, _MARK, None) in (_mark_of(user_function), type(user_function)):
+        return PartitionRule(True, DECLARED, is_declared=True)
+    proof = from_record_read_last(user_function, index)
+    return PartitionRule(proof.holds, PROVED if proof.holds else proof.reason)
 
 
-def _as_written(function: object) -> tuple[object, int]:
+def _user_function(function: object) -> tuple[object, int]:
     """The user's own function, and how many parameters stand before its records."""
     if isinstance(function, FunctionType) and function.__code__ in _OF_MAP_PARTITIONS:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))

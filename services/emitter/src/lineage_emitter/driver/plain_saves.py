@@ -27,18 +27,18 @@ def install(session_of: Callable[[SparkContext], Session | None]) -> None:
         return
     _installed = True
     for name in ("saveAsTextFile", *SAVES):
-        setattr(RDD, name, _seen(getattr(RDD, name), session_of))
+        setattr(RDD, name, _recorded_save(getattr(RDD, name), session_of))
 
 
-def _seen(
+def _recorded_save(
     stock: Callable[..., Any], session_of: Callable[[SparkContext], Session | None]
 ) -> Callable[..., Any]:
     @functools.wraps(stock)
-    def method(self: RDD[Any], *given: Any, **named: Any) -> Any:
+    def method(self: RDD[Any], *arguments: Any, **keywords: Any) -> Any:
         session = session_of(self.ctx)
         if session is None or session.is_whole:
-            return stock(self, *given, **named)
+            return stock(self, *arguments, **keywords)
         with session.recorded():
-            return stock(self, *given, **named)
+            return stock(self, *arguments, **keywords)
 
     return method

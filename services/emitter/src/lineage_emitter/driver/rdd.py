@@ -24,8 +24,8 @@ from lineage_emitter.driver.captured import (
     stock_call,
     unknown_source,
 )
-from lineage_emitter.driver.fitness import where_it_can_run
-from lineage_emitter.driver.to_frame import RowSteps
+from lineage_emitter.driver.fitness import unless_unfit
+from lineage_emitter.driver.to_dataframe import RowSteps
 from lineage_emitter.driver.with_actions import WithActions
 from lineage_emitter.driver.within_partitions import WithinPartitions
 from lineage_emitter.program.recipes import noted
@@ -38,7 +38,7 @@ from lineage_emitter.worker.by_record import Map
 from lineage_emitter.worker.operators import ReadRecords
 from lineage_emitter.worker.spaces import Spaces
 
-MAKES_FRAMES = "pyspark.sql.session._create_dataframe"
+CREATE_DATAFRAME = "pyspark.sql.session._create_dataframe"
 """What ``toDF`` and ``createDataFrame`` come to: it maps the RDD first of all."""
 
 
@@ -64,11 +64,16 @@ class LineageRDD(WithinPartitions, BetweenPartitions, WithActions):
             read = node.detail.observe(ReadRecords(session.config, node.name, spaces))
             renamed = session.nodes.register("operator", "named", [node])
             piped = LineagePipelinedRDD(rdd, read, True, session, renamed)
-            return piped.of_source(rdd, spaces)
-        found = cls(rdd._jrdd, rdd.ctx, deserializer or rdd._jrdd_deserializer)
-        found.partitioner = rdd.partitioner
-        found.session, found.node, found.spaces, found.batched = session, node, spaces, batched
-        return found.of_source(rdd, spaces)
+            return piped.with_source(rdd, spaces)
+        wrapper = cls(rdd._jrdd, rdd.ctx, deserializer or rdd._jrdd_deserializer)
+        wrapper.partitioner = rdd.partitioner
+        wrapper.session, wrapper.node, wrapper.spaces, wrapper.batched = (
+            session,
+            node,
+            spaces,
+            batched,
+        )
+        return wrapper.with_source(rdd, spaces)
 
     def piped(
         self, prev: RDD[Any], function: Any, preserves: bool, node: Node
@@ -92,8 +97,8 @@ class LineageRDD(WithinPartitions, BetweenPartitions, WithActions):
 
     def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> RDD[Any]:
         """PySpark's own, with one call less a record; a first step where it makes a DataFrame."""
-        if not scope.is_suspended() and scope.called_from_pyspark() == MAKES_FRAMES:
-            return FrameInput(self, Map(f), preservesPartitioning, self.session, self.node)
+        if not scope.is_suspended() and scope.called_from_pyspark() == CREATE_DATAFRAME:
+            return DataFrameInput(self, Map(f), preservesPartitioning, self.session, self.node)
         return self._by_record("map", Map, f, preservesPartitioning)
 
     def getLineage(self, *, timeout_s: float = LINKED_S) -> TracedItems:
@@ -115,7 +120,7 @@ class LineagePipelinedRDD(LineageRDD, PipedRDD):
     """A captured RDD that PySpark pipelines."""
 
 
-class FrameInput(RowSteps, LineagePipelinedRDD):
+class DataFrameInput(RowSteps, LineagePipelinedRDD):
     """Rows on their way into a DataFrame."""
 
 
@@ -137,13 +142,13 @@ COMPOSED = ("reduceByKey", "foldByKey", "aggregateByKey", "groupBy", "distinct",
             "repartition", "mapPartitions", "mapPartitionsWithSplit", "first", "isEmpty",
             "collectAsMap", "countByKey", "mean", "variance", "stdev", "sampleVariance",
             "sampleStdev", "__add__")  # fmt: skip
-OF_TWO = ("cogroup", "groupWith", "intersection", "subtract")
+WITH_OTHER_RDDS = ("cogroup", "groupWith", "intersection", "subtract")
 """Composed, of this RDD and others."""
-ABSORBING = ("count", "reduce", "fold", "aggregate", "treeReduce", "treeAggregate", "sum", "stats",
+REDUCING = ("count", "reduce", "fold", "aggregate", "treeReduce", "treeAggregate", "sum", "stats",
              "histogram", "countByValue", "countApprox", "sumApprox", "meanApprox",
              "countApproxDistinct", "reduceByKeyLocally")  # fmt: skip
 """Actions with one result, which depends on every record."""
-UNTOUCHED = frozenset(
+WITHOUT_RECORDS = frozenset(
     ("id", "context", "name", "setName", "getNumPartitions", "getStorageLevel", "toDebugString",
      "isCheckpointed", "isLocallyCheckpointed", "getCheckpointFile", "cache", "persist",
      "unpersist", "checkpoint", "localCheckpoint", "getResourceProfile", "cleanShuffleDependencies", "withResources")
@@ -154,62 +159,64 @@ def _method(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     """PySpark's own method, or ``run(rdd, method, ...)`` where the user calls it on a captured RDD."""
 
     @functools.wraps(getattr(RDD, name))
-    def method(self: LineageRDD, /, *arguments: Any, **named: Any) -> Any:
+    def method(self: LineageRDD, /, *arguments: Any, **keywords: Any) -> Any:
         # looked up now: a SparkSession gives RDD.toDF its body when it is made
         stock = getattr(RDD, name)
         if is_stock_call(self, name):
-            return stock_call(stock, self, *arguments, **named)
-        return run(self, stock, *arguments, **named)
+            return stock_call(stock, self, *arguments, **keywords)
+        return run(self, stock, *arguments, **keywords)
 
     return method
 
 
-def _recognised(name: str, by_record: bool | None) -> Callable[..., Any]:
-    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+def _named_operator(name: str, by_record: bool | None) -> Callable[..., Any]:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         with scope.operator(name, by_record):
-            return stock(rdd, *arguments, **named)
+            return stock(rdd, *arguments, **keywords)
 
     return _method(name, run)
 
 
-def _of_two(name: str) -> Callable[..., Any]:
-    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+def _with_other_rdds(name: str) -> Callable[..., Any]:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         def captured(argument: Any) -> Any:
             return adopt(argument, rdd.session) if isinstance(argument, RDD) else argument
 
         with scope.operator(name):
-            others = {key: captured(argument) for key, argument in named.items()}
+            others = {key: captured(argument) for key, argument in keywords.items()}
             return stock(rdd, *map(captured, arguments), **others)
 
     return _method(name, run)
 
 
-def _absorbing(name: str) -> Callable[..., Any]:
-    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+def _reducing(name: str) -> Callable[..., Any]:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         with scope.operator(name):
-            return actions.absorb(rdd, name, stock, *arguments, **named)
+            return actions.reduce_to_item(rdd, name, stock, *arguments, **keywords)
 
     return _method(name, run)
 
 
 def _saving(name: str) -> Callable[..., Any]:
-    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
+    def run(
+        rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **keywords: Any
+    ) -> None:
         with scope.operator(name):
-            saving.save(rdd, name, stock, *arguments, **named)
+            saving.save(rdd, name, stock, *arguments, **keywords)
 
     return _method(name, run)
 
 
 def _refused(name: str) -> Callable[..., Any]:
-    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         node = rdd.session.nodes.refuse(
             f"RDD.{name}",
             "this version does not capture it",
             "compose it of captured operators, or set "
             "spark.lineage.unsupported=continue to go on without lineage from here",
-            nodes_of(rdd.session, (rdd, *arguments, *named.values())),
+            nodes_of(rdd.session, (rdd, *arguments, *keywords.values())),
         )
-        result = stock_call(stock, rdd, *arguments, **named)
+        result = stock_call(stock, rdd, *arguments, **keywords)
         if node is not None and isinstance(result, RDD):
             result.lineage_unknown = node  # type: ignore[attr-defined]
         return result
@@ -221,29 +228,29 @@ def _refused(name: str) -> Callable[..., Any]:
 
 def _own(name: str) -> Any:
     """What captured RDDs have of their own by a name; None: what all RDDs have."""
-    found = inspect.getattr_static(LineageRDD, name, None)
-    return None if found is inspect.getattr_static(RDD, name, None) else found
+    attribute = inspect.getattr_static(LineageRDD, name, None)
+    return None if attribute is inspect.getattr_static(RDD, name, None) else attribute
 
 
 def _install() -> None:
     for name in BY_RECORD:
-        setattr(LineageRDD, name, _recognised(name, True))
+        setattr(LineageRDD, name, _named_operator(name, True))
     for name in COMPOSED:
-        setattr(LineageRDD, name, _recognised(name, None))
-    for name in OF_TWO:
-        setattr(LineageRDD, name, _of_two(name))
-    for name in ABSORBING:
-        setattr(LineageRDD, name, _absorbing(name))
+        setattr(LineageRDD, name, _named_operator(name, None))
+    for name in WITH_OTHER_RDDS:
+        setattr(LineageRDD, name, _with_other_rdds(name))
+    for name in REDUCING:
+        setattr(LineageRDD, name, _reducing(name))
     for name in saving.SAVES:
         setattr(LineageRDD, name, _saving(name))
     public = [name for name in dir(RDD) if not name.startswith("_")]
     for name in public:
-        if _own(name) is None and name not in UNTOUCHED and callable(getattr(RDD, name)):
+        if _own(name) is None and name not in WITHOUT_RECORDS and callable(getattr(RDD, name)):
             setattr(LineageRDD, name, _refused(name))
     for name in (*public, "__add__"):
         method = _own(name)
         if inspect.isfunction(method):
-            setattr(LineageRDD, name, where_it_can_run(name, noted(name, method)))
+            setattr(LineageRDD, name, unless_unfit(name, noted(name, method)))
 
 
 _install()

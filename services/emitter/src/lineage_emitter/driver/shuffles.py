@@ -16,7 +16,7 @@ from pyspark.traceback_utils import SCCallSiteSync
 from lineage_emitter import scope
 from lineage_emitter.pyspark_parts import Partitioner
 from lineage_emitter.worker.attempts import AttemptReader
-from lineage_emitter.worker.batches import AS_READ, batching, repartition_serializer
+from lineage_emitter.worker.batches import AS_READ, batch_size_of, repartition_serializer
 from lineage_emitter.worker.buckets import PartitionBuckets
 from lineage_emitter.worker.by_record import pass_through
 from lineage_emitter.worker.combiner import CombineMapSide, Combiners, ReadKeys
@@ -122,7 +122,7 @@ def _combine(
         return combined.pipe_function(reduced.detail.observe(read), True, reduced)
     combined.end_segment()
     shuffled = _shuffled(combined, node, num_partitions, partition_function)
-    return _behind(rdd, shuffled, read, reduced)
+    return _read_shuffle(rdd, shuffled, read, reduced)
 
 
 def _reduce_side(node: Node, rdd: CapturedRDD, op: str) -> Node:
@@ -157,7 +157,7 @@ def _by_partition(keyed: RDD[Any], serializer: Any, partitioner: Partitioner) ->
     return shuffled
 
 
-def _behind(rdd: CapturedRDD, shuffled: RDD[Any], read: Any, node: Node) -> CapturedRDD:
+def _read_shuffle(rdd: CapturedRDD, shuffled: RDD[Any], read: Any, node: Node) -> CapturedRDD:
     """The reduce side: the first Python function behind a shuffle."""
     return rdd.piped(shuffled, node.detail.observe(read), True, node)
 
@@ -170,15 +170,15 @@ def partition_by(
 ) -> RDD[Any]:
     """``partitionBy`` with addresses beside the records."""
     node = rdd.session.nodes.register("shuffle", "partitionBy", [rdd.node], description="map side")
-    shuffled = _exchanged(rdd, node, num_partitions, partition_function)
+    shuffled = _exchange(rdd, node, num_partitions, partition_function)
     reduced = _reduce_side(node, rdd, "partitionBy")
     read = ReadExchange(rdd.session.config, reduced.name, node.name)
-    found = _behind(rdd, shuffled, read, reduced)
-    found.batching = AS_READ
-    return found
+    result = _read_shuffle(rdd, shuffled, read, reduced)
+    result.batch_size = AS_READ
+    return result
 
 
-def _exchanged(
+def _exchange(
     rdd: CapturedRDD, node: Node, num_partitions: int, partition_function: Callable[[Any], int]
 ) -> RDD[Any]:
     """``partitionBy`` whose map side sends addresses along."""
@@ -203,16 +203,16 @@ def sort_by_key(
     sort = _sort(rdd, ascending, key_function)
     if num_partitions == 1:
         single = coalesce(rdd, 1, False) if rdd.getNumPartitions() > 1 else rdd
-        return _sorted_in_place(single, "sortByKey", sort)
+        return _sort_in_place(single, "sortByKey", sort)
     bounds = _bounds(rdd, num_partitions, key_function)
     if bounds is None:
         return rdd
 
     def range_partitioner(key: Any) -> int:
-        place = bisect.bisect_left(bounds, key_function(key))
-        return place if ascending else num_partitions - 1 - place
+        partition = bisect.bisect_left(bounds, key_function(key))
+        return partition if ascending else num_partitions - 1 - partition
 
-    return _sorted_behind(rdd, "sortByKey", num_partitions, range_partitioner, sort)
+    return _sort_after_shuffle(rdd, "sortByKey", num_partitions, range_partitioner, sort)
 
 
 def repartition_and_sort(
@@ -227,8 +227,8 @@ def repartition_and_sort(
         num_partitions = rdd._defaultReducePartitions()
     name, sort = "repartitionAndSortWithinPartitions", _sort(rdd, ascending, key_function)
     if rdd.partitioner == Partitioner(num_partitions, partition_function):
-        return _sorted_in_place(rdd, name, sort)
-    return _sorted_behind(rdd, name, num_partitions, partition_function, sort)
+        return _sort_in_place(rdd, name, sort)
+    return _sort_after_shuffle(rdd, name, num_partitions, partition_function, sort)
 
 
 def _sort(rdd: CapturedRDD, ascending: bool, key_function: Callable[[Any], Any]) -> dict[str, Any]:
@@ -241,12 +241,12 @@ def _sort(rdd: CapturedRDD, ascending: bool, key_function: Callable[[Any], Any])
     }
 
 
-def _sorted_in_place(rdd: CapturedRDD, name: str, sort: dict[str, Any]) -> RDD[Any]:
+def _sort_in_place(rdd: CapturedRDD, name: str, sort: dict[str, Any]) -> RDD[Any]:
     node = rdd.session.nodes.register("operator", name, [rdd.node])
     return rdd.pipe_function(node.detail.observe(SortInPlace(node=node.name, **sort)), True, node)
 
 
-def _sorted_behind(
+def _sort_after_shuffle(
     rdd: CapturedRDD,
     name: str,
     num_partitions: int,
@@ -254,9 +254,9 @@ def _sorted_behind(
     sort: dict[str, Any],
 ) -> RDD[Any]:
     node = rdd.session.nodes.register("shuffle", name, [rdd.node])
-    shuffled = _exchanged(rdd, node, num_partitions, partition_function)
+    shuffled = _exchange(rdd, node, num_partitions, partition_function)
     read = SortExchanged(rdd.session.config, node.name, node=node.name, **sort)
-    return _behind(rdd, shuffled, read, node)
+    return _read_shuffle(rdd, shuffled, read, node)
 
 
 def _bounds(
@@ -278,7 +278,7 @@ def _bounds(
 # -- what the JVM does between Python workers ----------------------------------------------------
 
 
-def named(rdd: CapturedRDD) -> CapturedRDD:
+def with_addresses(rdd: CapturedRDD) -> CapturedRDD:
     """The RDD with records that name themselves, through one more Python function if need be."""
     if rdd.spaces is None:
         return rdd
@@ -286,7 +286,7 @@ def named(rdd: CapturedRDD) -> CapturedRDD:
     return rdd.pipe_function(pass_through, True, node)
 
 
-def in_batches(rdd: CapturedRDD, batch_size: int) -> CapturedRDD:
+def in_addressed_batches(rdd: CapturedRDD, batch_size: int) -> CapturedRDD:
     """The RDD in the batches that PySpark would move, each with its first record's position."""
     if rdd.batched and isinstance(rdd._jrdd_deserializer, AddressedSerializer):
         return rdd
@@ -296,42 +296,42 @@ def in_batches(rdd: CapturedRDD, batch_size: int) -> CapturedRDD:
         else rdd.session.nodes.register("shuffle", "repartition", [rdd.node])
     )
     ser = ExchangeSerializer(rdd.ctx._unbatched_serializer, batch_size, node.name)
-    numbered = rdd.pipe_function(pass_through, True, node).ending(ser)
-    node.map_side = numbered
-    traced = AddressedSerializer(rdd.ctx._unbatched_serializer)
-    return rdd.wrapped(numbered, node, None, batched=batch_size, deserializer=traced)
+    addressed_rdd = rdd.pipe_function(pass_through, True, node).ending(ser)
+    node.map_side = addressed_rdd
+    addressed = AddressedSerializer(rdd.ctx._unbatched_serializer)
+    return rdd.wrapped(addressed_rdd, node, None, batched=batch_size, deserializer=addressed)
 
 
 def coalesce(rdd: CapturedRDD, num_partitions: int, shuffle: bool) -> CapturedRDD:
     """``coalesce`` and ``repartition``."""
     if shuffle:
-        moved = in_batches(rdd, repartition_serializer(rdd.ctx).batchSize)
+        moved = in_addressed_batches(rdd, repartition_serializer(rdd.ctx).batchSize)
     else:
-        moved = in_batches(rdd, rdd.batched) if rdd.batched else named(rdd)
+        moved = in_addressed_batches(rdd, rdd.batched) if rdd.batched else with_addresses(rdd)
     node = rdd.session.nodes.register("operator", "coalesce", [moved.node])
     jrdd = moved._jrdd.coalesce(num_partitions, shuffle)
     plain: RDD[Any] = RDD(jrdd, rdd.ctx, moved._jrdd_deserializer)
     batched = moved.batched
-    found = rdd.wrapped(plain, node, None, batched=batched)
-    found.batching = batching(rdd)
-    return found
+    result = rdd.wrapped(plain, node, None, batched=batched)
+    result.batch_size = batch_size_of(rdd)
+    return result
 
 
 def union(rdds: Sequence[CapturedRDD]) -> CapturedRDD:
     """``union``: sources keep their splits, all else names itself."""
     first = rdds[0]
     sc, session = first.ctx, first.session
-    alike = all(rdd._jrdd_deserializer == first._jrdd_deserializer for rdd in rdds)
+    same_format = all(rdd._jrdd_deserializer == first._jrdd_deserializer for rdd in rdds)
     spaces: list[str] | None = None
     batched = 0
-    if alike and all(rdd.spaces is not None and not rdd.node.detail.shows for rdd in rdds):
+    if same_format and all(rdd.spaces is not None and not rdd.node.detail.shows for rdd in rdds):
         spaces = [space for rdd in rdds for space in split_spaces(rdd)]
         sides = list(rdds)
     elif all(rdd.batched and rdd.batched == first.batched for rdd in rdds):
         batched = first.batched
-        sides = [in_batches(rdd, batched) for rdd in rdds]
+        sides = [in_addressed_batches(rdd, batched) for rdd in rdds]
     else:
-        sides = [named(rdd) for rdd in rdds]
+        sides = [with_addresses(rdd) for rdd in rdds]
     node = session.nodes.register("operator", "union", [side.node for side in sides])
     with scope.suspended():
         joined = (
@@ -339,13 +339,13 @@ def union(rdds: Sequence[CapturedRDD]) -> CapturedRDD:
             if len(sides) == 2
             else sc.union([_as_plain(side) for side in sides])
         )
-    alike = len(rdds) == 2 and first.partitioner == rdds[1].partitioner
-    if alike and first.getNumPartitions() == joined.getNumPartitions():
+    same_format = len(rdds) == 2 and first.partitioner == rdds[1].partitioner
+    if same_format and first.getNumPartitions() == joined.getNumPartitions():
         joined.partitioner = first.partitioner
-    found = first.wrapped(joined, node, spaces, batched=batched)
-    sizes = {batching(rdd) for rdd in rdds}
-    found.batching = sizes.pop() if len(sizes) == 1 else None
-    return found
+    result = first.wrapped(joined, node, spaces, batched=batched)
+    sizes = {batch_size_of(rdd) for rdd in rdds}
+    result.batch_size = sizes.pop() if len(sizes) == 1 else None
+    return result
 
 
 def _as_plain(rdd: CapturedRDD) -> RDD[Any]:

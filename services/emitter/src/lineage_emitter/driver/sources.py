@@ -61,19 +61,27 @@ FILE_SOURCES: dict[str, Unit] = {
 """What an item of each is of its file."""
 
 
-def _from_files(source: str, session: Session, /, *arguments: Any, **named: Any) -> RDD[Any]:
+def _from_files(source: str, session: Session, /, *arguments: Any, **keywords: Any) -> RDD[Any]:
     """One of ``FILE_SOURCES``."""
     with scope.operator(source):
-        plain = stock(source)(session.sc, *arguments, **named)
-        given = inspect.signature(stock(source)).bind(session.sc, *arguments, **named).arguments
-        path = given.get("path") or given.get("name") or hadoop.folder_in(given.get("conf"))
+        plain = stock(source)(session.sc, *arguments, **keywords)
+        bound_arguments = (
+            inspect.signature(stock(source)).bind(session.sc, *arguments, **keywords).arguments
+        )
+        path = (
+            bound_arguments.get("path")
+            or bound_arguments.get("name")
+            or hadoop.folder_in(bound_arguments.get("conf"))
+        )
         node = session.nodes.register("source", source, path=path, alias="read")
-        node.files = FileSource(plain._jrdd, FILE_SOURCES[source], given.get("recordLength", 0))
-        lasting = _is_lasting(session, given.get("inputFormatClass"))
-        return LineageRDD.wrap(plain, session, node, node.name + ("" if lasting else EACH_RUN))
+        node.files = FileSource(
+            plain._jrdd, FILE_SOURCES[source], bound_arguments.get("recordLength", 0)
+        )
+        repeatable = _is_repeatable(session, bound_arguments.get("inputFormatClass"))
+        return LineageRDD.wrap(plain, session, node, node.name + ("" if repeatable else EACH_RUN))
 
 
-def _is_lasting(session: Session, input_format: str | None) -> bool:
+def _is_repeatable(session: Session, input_format: str | None) -> bool:
     """Whether a split gives the same records in the same order whenever it is read."""
     if input_format is None:
         return True
@@ -90,7 +98,7 @@ def _is_lasting(session: Session, input_format: str | None) -> bool:
 def parallelize(session: Session, /, c: Iterable[Any], numSlices: int | None = None) -> RDD[Any]:
     """``parallelize``: an item is an element."""
     with scope.operator("parallelize"):
-        return _dealt_out(session, "parallelize", c, numSlices)
+        return _parallelized(session, "parallelize", c, numSlices)
 
 
 def _range(
@@ -104,10 +112,10 @@ def _range(
     """``range``: an item is a number."""
     first, stop = (0, start) if end is None else (start, end)
     with scope.operator("range"):
-        return _dealt_out(session, "range", range(first, stop, step), numSlices)
+        return _parallelized(session, "range", range(first, stop, step), numSlices)
 
 
-def _dealt_out(
+def _parallelized(
     session: Session, name: str, elements: Iterable[Any], slices: int | None
 ) -> RDD[Any]:
     with scope.suspended():
@@ -115,8 +123,8 @@ def _dealt_out(
     node = session.nodes.register("source", name, alias=name)
     batch = repartition_serializer(session.sc)
     deserializer = plain._jrdd_deserializer
-    whole = isinstance(deserializer, BatchedSerializer) and deserializer == batch
-    batched = batch.batchSize if whole else 0
+    is_batched = isinstance(deserializer, BatchedSerializer) and deserializer == batch
+    batched = batch.batchSize if is_batched else 0
     return LineageRDD.wrap(plain, session, node, node.name, batched=batched)
 
 

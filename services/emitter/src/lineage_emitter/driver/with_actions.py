@@ -8,7 +8,7 @@ from typing import Any
 from pyspark import RDD
 
 from lineage_emitter import scope
-from lineage_emitter.driver import actions, driver_sinks, iterating
+from lineage_emitter.driver import actions, driver_sinks, local_iterator
 from lineage_emitter.driver.captured import CapturedRDD, is_stock_call, stock_call
 
 
@@ -34,7 +34,7 @@ class WithActions(CapturedRDD):
         if is_stock_call(self, "toLocalIterator"):
             return stock_call(RDD.toLocalIterator, self, prefetchPartitions)
         with scope.operator("toLocalIterator"):
-            return iterating.iterate(self, prefetchPartitions)
+            return local_iterator.iterate(self, prefetchPartitions)
 
     def collectWithJobGroup(
         self, groupId: str, description: str, interruptOnCancel: bool = False
@@ -86,10 +86,10 @@ class WithActions(CapturedRDD):
         if is_stock_call(self, "lookup"):
             return list(stock_call(RDD.lookup, self, key))
         with scope.operator("lookup"):
-            found: Any = self.filter(lambda key_value: key_value[0] == key).values()
+            values: Any = self.filter(lambda key_value: key_value[0] == key).values()
             if self.partitioner is None:
-                return list(found.collect())
-            return actions.collect(found, [self.partitioner(key)])
+                return list(values.collect())
+            return actions.collect(values, [self.partitioner(key)])
 
     def foreach(self, f: Callable[[Any], None]) -> None:
         """Each record handed to ``f`` is an item of the sink."""

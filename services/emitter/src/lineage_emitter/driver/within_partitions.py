@@ -106,11 +106,11 @@ class LineageBarrier(RDDBarrier[Any]):
     ) -> RDD[Any]:
         """As :meth:`RDD.mapPartitionsWithIndex`, all tasks together."""
         with scope.operator("barrier"):
-            found = self.rdd._whole_partitions(f, preservesPartitioning)
-        found.is_barrier = True
-        note(found, Call("barrier", _in_barrier, (self.rdd, f, preservesPartitioning)))
-        return found
+            result = self.rdd._map_partitions(f, preservesPartitioning)
+        result.is_barrier = True
+        note(result, Call("barrier", _barrier_again, (self.rdd, f, preservesPartitioning)))
+        return result
 
 
-def _in_barrier(rdd: RDD[Any], *arguments: Any) -> RDD[Any]:
+def _barrier_again(rdd: RDD[Any], *arguments: Any) -> RDD[Any]:
     return rdd.barrier().mapPartitionsWithIndex(*arguments)

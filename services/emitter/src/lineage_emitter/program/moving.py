@@ -83,7 +83,7 @@ class Navigator:
         moved = NavigationStep()
         self._refuse_sinks(items)
         for node, spaces in by_node(items).items():
-            if self._is_lasting(node, spaces):
+            if self._is_repeatable(node, spaces):
                 self._step_over(FORTH, spaces, {node}, moved)
             else:
                 self._around(node, spaces, moved, step=True)
@@ -99,7 +99,7 @@ class Navigator:
         moved = NavigationStep()
         self._refuse_sinks(items)
         for node, spaces in by_node(items).items():
-            if self._is_lasting(node, spaces):
+            if self._is_repeatable(node, spaces):
                 part = self._whole_way(FORTH, spaces, until)
             else:
                 part = NavigationStep()
@@ -154,7 +154,7 @@ class Navigator:
 
     # -- items of one computation --------------------------------------------------------------
 
-    def _is_lasting(self, node: str, spaces: Items) -> bool:
+    def _is_repeatable(self, node: str, spaces: Items) -> bool:
         """Whether all that reads the items' node reads these very items."""
         if self.look.is_numbering(node):
             return False

@@ -57,13 +57,13 @@ class AddressedBatch(NamedTuple):
     items: list[Any]
 
 
-def batching(rdd: CapturedRDD) -> int:
+def batch_size_of(rdd: CapturedRDD) -> int:
     """Records a batch where PySpark's own RDD would hold this one's, or one of the names above."""
     if rdd.spaces is not None:
         return _batch_size_of(rdd._jrdd_deserializer)
     if rdd.batched:
         return rdd.batched
-    return _batch_size_of(rdd.ctx.serializer) if rdd.batching is None else rdd.batching
+    return _batch_size_of(rdd.ctx.serializer) if rdd.batch_size is None else rdd.batch_size
 
 
 def repartition_serializer(sc: Any) -> BatchedSerializer:
@@ -264,7 +264,7 @@ def addressed_batches(
             serializer, AS_READ if size is None else size, restarts_per_stream=False
         )
         return addressed_rdd.ending(writer), node
-    own_size = batching(rdd) if size is None else size
+    own_size = batch_size_of(rdd) if size is None else size
     restarts_per_stream = size is None and not (
         isinstance(rdd, PipelinedRDD) and rdd._is_pipelinable()
     )

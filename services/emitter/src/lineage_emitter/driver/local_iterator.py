@@ -10,8 +10,8 @@ from pyspark.serializers import Serializer
 
 from lineage_emitter import scope
 from lineage_emitter.driver.driver_sinks import DriverSink
-from lineage_emitter.driver.pairs import errors_of_the_driver
-from lineage_emitter.driver.shuffles import named
+from lineage_emitter.driver.pairs import raising_driver_errors
+from lineage_emitter.driver.shuffles import with_addresses
 from lineage_emitter.worker.batches import carries_addresses
 from lineage_emitter.worker.inband_addresses import AddressRanges
 from lineage_emitter.worker.spaces import space_of_split
@@ -24,12 +24,12 @@ NAME = "toLocalIterator"
 
 def iterate(rdd: CapturedRDD, prefetch: bool) -> Iterator[Any]:
     """PySpark's own iterator over the RDD's own streams."""
-    given = Given(rdd if carries_addresses(rdd) else named(rdd))
-    streams: RDD[Any] = RDD(given.rdd._jrdd, rdd.ctx, given)
-    return given.records(streams.toLocalIterator(prefetch))
+    taken = TakenRecords(rdd if carries_addresses(rdd) else with_addresses(rdd))
+    streams: RDD[Any] = RDD(taken.rdd._jrdd, rdd.ctx, taken)
+    return taken.records(streams.toLocalIterator(prefetch))
 
 
-class Given(Serializer):
+class TakenRecords(Serializer):
     """Reads partition by partition on the driver, and counts what the user took."""
 
     def __init__(self, rdd: CapturedRDD) -> None:
@@ -37,50 +37,52 @@ class Given(Serializer):
         self.count = 0
         self._streams: list[tuple[int, AddressRanges]] = []
         self._sink = rdd.session.nodes.register("sink", NAME, [rdd.node], alias=NAME)
-        self._filled = DriverSink(rdd.session, self._sink)
+        self._driver_sink = DriverSink(rdd.session, self._sink)
         self._call_site = scope.call_site()
-        rdd.session.jobs.open_ends.append(self.tell)
+        rdd.session.jobs.open_ends.append(self.record_taken)
 
     def load_stream(self, stream: Any) -> Iterable[Any]:
         """The next partition's records; those of the ones before have all been given."""
         records: Any = self.rdd._jrdd_deserializer.load_stream(stream)
         if self.rdd.spaces is None:
-            pieces = records.address_ranges
+            ranges = records.address_ranges
         else:
-            pieces = AddressRanges()
-            pieces.add(0, space_of_split(self.rdd.spaces, len(self._streams)), 0)
-        self._streams.append((self.count, pieces))
+            ranges = AddressRanges()
+            ranges.add(0, space_of_split(self.rdd.spaces, len(self._streams)), 0)
+        self._streams.append((self.count, ranges))
         return records  # type: ignore[no-any-return]
 
     def records(self, records: Iterator[Any]) -> Iterator[Any]:
         """The records, counted as they are given."""
         session = self.rdd.session
         try:
-            with errors_of_the_driver(self.rdd):
-                for record in self._filled.given(records):
+            with raising_driver_errors(self.rdd):
+                for record in self._driver_sink.pass_records(records):
                     self.count += 1
                     yield record
         except GeneratorExit:
-            self.tell()
+            self.record_taken()
             raise
         except Exception as problem:
             session.jobs.note_failure(NAME, self._sink, problem)
             raise
-        self.tell()
+        self.record_taken()
         session.commits.drain()
 
-    def tell(self) -> None:
+    def record_taken(self) -> None:
         """Tell what has been given; once, and not behind the end of the session."""
         session = self.rdd.session
-        if self.tell in session.jobs.open_ends:
-            session.jobs.open_ends.remove(self.tell)
-            pieces = self._pieces()
-            session.jobs.tell(lambda: self._filled.finish(pieces, range(self.count)))
+        if self.record_taken in session.jobs.open_ends:
+            session.jobs.open_ends.remove(self.record_taken)
+            ranges = self._ranges()
+            session.jobs.tell(lambda: self._driver_sink.finish(ranges, range(self.count)))
             session.jobs.note_later(NAME, self._sink, self._call_site)
 
-    def _pieces(self) -> AddressRanges:
-        found = AddressRanges()
-        for start, pieces in self._streams:
-            for part in zip(pieces.starts, pieces.spaces, pieces.bases, strict=True):
-                found.add(start + part[0], *part[1:])
-        return found
+    def _ranges(self) -> AddressRanges:
+        ranges = AddressRanges()
+        for start, stream_ranges in self._streams:
+            for part in zip(
+                stream_ranges.starts, stream_ranges.spaces, stream_ranges.bases, strict=True
+            ):
+                ranges.add(start + part[0], *part[1:])
+        return ranges

@@ -9,8 +9,8 @@ from pyspark import RDD
 
 from lineage_emitter import scope
 from lineage_emitter.driver import shuffles
-from lineage_emitter.driver.actions import under_way
-from lineage_emitter.driver.fitness import can_run, uncaptured
+from lineage_emitter.driver.actions import running_action
+from lineage_emitter.driver.fitness import can_run_captured, uncaptured
 from lineage_emitter.driver.rdd import LineageRDD, adopt
 from lineage_emitter.driver.sources import stock
 from lineage_emitter.program.recipes import Call, note
@@ -27,7 +27,7 @@ def run_job(
     allowLocal: bool = False,
 ) -> list[Any]:
     """``SparkContext.runJob``: each record that the function takes is an item of the sink."""
-    if not can_run(session):
+    if not can_run_captured(session):
         return list(
             stock("runJob")(session.sc, uncaptured(rdd), partitionFunc, partitions, allowLocal)
         )
@@ -36,13 +36,15 @@ def run_job(
         sink = session.nodes.register("sink", "runJob", [captured.node], alias="runJob")
         if isinstance(partitions, Iterable):
             partitions = list(partitions)
-        several = partitions is not None and len(set(partitions)) < len(partitions)
-        lend = SinkIntoFunction(sink.detail, each_run=several)
-        lent = captured.pipe_function(lend, True, sink).ending(session.sc.serializer)
-        with under_way(captured, "runJob", sink, partitions):
+        repeats = partitions is not None and len(set(partitions)) < len(partitions)
+        sink_function = SinkIntoFunction(sink.detail, each_run=repeats)
+        piped = captured.pipe_function(sink_function, True, sink).ending(session.sc.serializer)
+        with running_action(captured, "runJob", sink, partitions):
             run = stock("runJob")
-            found = run(session.sc, lent, ConsumingFunction(partitionFunc), partitions, allowLocal)
-            return list(found)
+            results = run(
+                session.sc, piped, ConsumingFunction(partitionFunc), partitions, allowLocal
+            )
+            return list(results)
 
 
 def union(session: Session, /, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
@@ -52,11 +54,11 @@ def union(session: Session, /, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
     with scope.operator("union"):
         captured = [adopt(rdd, session) for rdd in rdds]
         united = captured[0] if len(captured) == 1 else shuffles.union(captured)
-    note(united, Call("union", _unite, (list(rdds),)))
+    note(united, Call("union", _union_again, (list(rdds),)))
     return united
 
 
-def _unite(rdds: list[RDD[Any]]) -> RDD[Any]:
+def _union_again(rdds: list[RDD[Any]]) -> RDD[Any]:
     captured = [rdd for rdd in rdds if isinstance(rdd, LineageRDD)]
     if captured:
         return union(captured[0].session, rdds)
@@ -64,5 +66,5 @@ def _unite(rdds: list[RDD[Any]]) -> RDD[Any]:
         return rdds[0].ctx.union(rdds)
 
 
-OF_RDDS: dict[str, Callable[..., Any]] = {"union": union, "runJob": run_job}
+RDD_ARGUMENT_METHODS: dict[str, Callable[..., Any]] = {"union": union, "runJob": run_job}
 """Methods of SparkContext that take RDDs."""

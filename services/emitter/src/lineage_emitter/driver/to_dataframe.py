@@ -45,26 +45,26 @@ class RowSteps(PipedRDD):
         session = self.session
         with scope.operator("toDF"):
             sink = session.nodes.register("sink", "toDF", [self.node], alias="toDF")
-            take: Collect = Collect(sink.detail, each_run=True)
-            unkept = ""
+            sink_function: Collect = Collect(sink.detail, each_run=True)
+            reason = ""
             try:
-                rows = self._kept(sink)
+                rows = self._stored_rows(sink)
             except RowsNotStoredError as problem:
-                unkept = f"{NOT_KEPT}: {problem}"
+                reason = f"{NOT_KEPT}: {problem}"
             else:
-                take = StoreRows(sink.detail, rows.keeping)
+                sink_function = StoreRows(sink.detail, rows.keeping)
                 session.kept.keep(rows)
                 kept.begin(rows)
-            taken = self.pipe_function(take, True, sink)
-            taken.ending(AutoBatchedSerializer(CPickleSerializer()))
+            piped = self.pipe_function(sink_function, True, sink)
+            piped.ending(AutoBatchedSerializer(CPickleSerializer()))
             session.jobs.begin_lazy("toDF", sink)
             with scope.suspended():
-                handed = RDD._to_java_object_rdd(taken)
-        if unkept:
-            session.nodes.unknown("DataFrame", unkept, [sink])
-        return handed
+                java_rdd = RDD._to_java_object_rdd(piped)
+        if reason:
+            session.nodes.unknown("DataFrame", reason, [sink])
+        return java_rdd
 
-    def _kept(self, sink: Node) -> KeptRows:
+    def _stored_rows(self, sink: Node) -> KeptRows:
         """The rows, which are to be kept.
 
         Raises:
@@ -77,14 +77,14 @@ class RowSteps(PipedRDD):
         return KeptRows(sink, sink.name, keeping, partitions)
 
 
-def _plainly(name: str) -> Callable[..., Any]:
-    def method(self: RowSteps, *arguments: Any, **named: Any) -> Any:
+def _suspended_method(name: str) -> Callable[..., Any]:
+    def method(self: RowSteps, *arguments: Any, **keywords: Any) -> Any:
         with scope.suspended():
-            return getattr(RDD, name)(self, *arguments, **named)
+            return getattr(RDD, name)(self, *arguments, **keywords)
 
     method.__name__ = name
     return method
 
 
 for _name in ("first", "take", "sample", "reduce"):
-    setattr(RowSteps, _name, _plainly(_name))
+    setattr(RowSteps, _name, _suspended_method(_name))

@@ -33,13 +33,15 @@ if TYPE_CHECKING:
     from lineage_emitter.session.session import Session
 
 
-def frame_rows(session: Session, frame: DataFrame, stock: Callable[[Any], RDD[Any]]) -> RDD[Any]:
+def dataframe_records(
+    session: Session, frame: DataFrame, stock: Callable[[Any], RDD[Any]]
+) -> RDD[Any]:
     """A frame's rows as records: those of ``stock(frame)``, which is PySpark's own ``DataFrame.rdd``.
 
     A plan that is computed again may give its rows in another order, so each run has its own records.
     """
     with scope.operator(TO_RDD) as running:
-        plain, above = _rows(session, running, frame, stock)
+        plain, above = _named_records(session, running, frame, stock)
     with scope.operator("df.rdd"):
         node = session.nodes.register("source", TO_RDD, alias="df.rdd")
         if above is not None:
@@ -47,7 +49,7 @@ def frame_rows(session: Session, frame: DataFrame, stock: Callable[[Any], RDD[An
         return LineageRDD.wrap(plain, session, node, node.name + EACH_RUN)
 
 
-def _rows(
+def _named_records(
     session: Session, running: Operator, frame: DataFrame, stock: Callable[[Any], RDD[Any]]
 ) -> tuple[RDD[Any], Node | None]:
     """The rows as a plain RDD, and the node that they are of."""
@@ -61,6 +63,6 @@ def _rows(
         with scope.suspended():
             plain = stock(frame)
         return plain, session.nodes.unknown(TO_RDD, reason, ())
-    noted = note(session, running, Called(named, Target("driver", TO_RDD), settings, listed))
+    recipe_node = note(session, running, Called(named, Target("driver", TO_RDD), settings, listed))
     plain = RDD(rows._jrdd, rows.ctx, NamedRowsSerializer())
-    return plain, None if noted is None else Node(noted)
+    return plain, None if recipe_node is None else Node(recipe_node)

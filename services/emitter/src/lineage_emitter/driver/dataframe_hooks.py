@@ -1,7 +1,7 @@
 """Between RDDs and DataFrames; streams are unknown.
 
-``toDF`` and ``createDataFrame`` are in :mod:`lineage_emitter.driver.to_frame`, what ``DataFrame.rdd`` gives in
-:mod:`lineage_emitter.driver.frame_records`.
+``toDF`` and ``createDataFrame`` are in :mod:`lineage_emitter.driver.to_dataframe`, what ``DataFrame.rdd`` gives in
+:mod:`lineage_emitter.driver.dataframe_records`.
 What DataFrames do by themselves is noted by recipes: see :mod:`lineage_emitter.dataframes`.
 """
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from lineage_emitter.session.session import Session
 
-_KEPT = "_lineage_rdd"
+_CAPTURED_RDD = "_lineage_rdd"
 READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "table", "xml")
 
 
-def notice_dataframes(active_session: Callable[[], Session | None]) -> None:
+def hook_dataframes(active_session: Callable[[], Session | None]) -> None:
     """Notice DataFrame work; streams, and RDDs that become DataFrames, are noted as unknown."""
     from pyspark.sql import SparkSession
     from pyspark.sql.readwriter import DataFrameReader
@@ -46,12 +46,12 @@ def notice_dataframes(active_session: Callable[[], Session | None]) -> None:
         for name in names:
             stock = owner.__dict__.get(name)
             if stock is not None:
-                setattr(owner, name, _noticing(stock, f"{label}.{name}", active_session))
+                setattr(owner, name, _hooked(stock, f"{label}.{name}", active_session))
     frame = frame_class()
     frame.rdd = _rdd(frame.__dict__["rdd"], active_session)
 
 
-def notice_streams(session_of: Callable[[SparkContext], Session | None]) -> None:
+def hook_streams(session_of: Callable[[SparkContext], Session | None]) -> None:
     """Note every stream of RDDs as unknown."""
     from pyspark.streaming import StreamingContext
 
@@ -70,26 +70,26 @@ def notice_streams(session_of: Callable[[SparkContext], Session | None]) -> None
     StreamingContext.start = start  # type: ignore[method-assign]
 
 
-def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None]) -> Any:
+def _hooked(stock: Any, what: str, active_session: Callable[[], Session | None]) -> Any:
     @functools.wraps(stock)
-    def method(self: Any, *arguments: Any, **named: Any) -> Any:
+    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
         # Whatever such a method calls in turn is suspended, so this is the outermost one: the
         # user's, or of a part of PySpark that works on DataFrames (pandas on Spark).
         session = None if scope.is_suspended() else active_session()
         if session is None:
             with scope.suspended():
-                return stock(self, *arguments, **named)
-        given = (*arguments, *named.values())
-        if what.endswith("createDataFrame") and nodes_of(session, given):
-            return stock(self, *arguments, **named)
+                return stock(self, *arguments, **keywords)
+        all_arguments = (*arguments, *keywords.values())
+        if what.endswith("createDataFrame") and nodes_of(session, all_arguments):
+            return stock(self, *arguments, **keywords)
         streams = what.startswith("DataStreamWriter")
         if streams:
             session.nodes.unknown(what, "this version does not capture streams", ())
-        elif any(isinstance(one, RDD) for one in given):
-            session.nodes.unknown(what, NOT_KEPT, nodes_of(session, given))
+        elif any(isinstance(one, RDD) for one in all_arguments):
+            session.nodes.unknown(what, NOT_KEPT, nodes_of(session, all_arguments))
         try:
             with session.recorded(writes=streams, lasting=True), scope.suspended():
-                return stock(self, *arguments, **named)
+                return stock(self, *arguments, **keywords)
         finally:
             session.jobs.note_lazy()
 
@@ -112,13 +112,15 @@ def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
                 session.jobs.note_lazy()
                 session.nodes.unknown(TO_RDD, "PySpark reads the rows by itself", ())
             return plain
-        kept = self.__dict__.get(_KEPT)
-        if kept is None or kept.session is not session:
+        captured = self.__dict__.get(_CAPTURED_RDD)
+        if captured is None or captured.session is not session:
             # What RDDs need is loaded by programs that use them.
-            from lineage_emitter.driver.frame_records import frame_rows
+            from lineage_emitter.driver.dataframe_records import dataframe_records
 
-            kept = self.__dict__[_KEPT] = frame_rows(session, self, stock.__get__)
+            captured = self.__dict__[_CAPTURED_RDD] = dataframe_records(
+                session, self, stock.__get__
+            )
         session.jobs.note_lazy()
-        return kept
+        return captured
 
     return property(rdd)
