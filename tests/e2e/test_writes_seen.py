@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lineage_emitter import LineageContext
 from lineage_emitter.session import spark_writes
-from lineage_emitter.session.spark_writes import SparkWrites, Write
+from lineage_emitter.session.spark_writes import SparkWrites, StageWrite
 from scripts.compile_listener import compiled
 from tests.support.job_runs import judged
 from tests.support.versions import IN_35
@@ -122,7 +122,7 @@ def test_what_a_thread_writes_when_its_action_is_over_is_not_recorded(
 def test_a_write_is_told_by_what_its_plan_says() -> None:
     def text(plan: str, calls: str = "") -> str:
         line = ["", "5", "3", "1", plan, "save at X.java:1", calls]
-        return Write.of("\u0001".join(line)).text
+        return StageWrite.of("\u0001".join(line)).text
 
     assert text("Execute InsertIntoHadoopFsRelationCommand s3a://b/p, false") == (
         "a write to s3a://b/p (Spark's stage 3, save at X.java:1)"

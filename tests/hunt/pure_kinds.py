@@ -30,7 +30,7 @@ from lineage_store.sqlite.store import SqliteStore
 from tests.hunt.claims import Claim, Finding
 from tests.hunt.hunting import Kind
 from tests.hunt.simulated import Simulated, jobs
-from tests.support.linker_job import frame_of, value_of
+from tests.support.linker_job import record_batch_of, value_of
 from tests.support.linker_memory import MemoryAppState, MemoryLinker, Received
 from tests.support.spool_builder import Spool
 
@@ -205,7 +205,7 @@ def values_of(job: Simulated) -> list[bytes]:
     """All records of a job."""
     values = [value_of(message) for message in (*job.head(), *job.tail())]
     for task, commit, blocks in job.tasks():
-        values += [frame_of(block, task) for block in blocks]
+        values += [record_batch_of(block, task) for block in blocks]
         values.append(dump_message(commit).encode())
     return values
 

@@ -32,7 +32,7 @@ from tests.hunt.hunting import Kind
 from tests.hunt.pure_kinds import held, orders
 from tests.hunt.simulated import Simulated, jobs
 from tests.hunt.striking import OFTEN, STRIKES, Victims
-from tests.support.linker_job import frame_of, value_of
+from tests.support.linker_job import record_batch_of, value_of
 from tests.support.pipeline import Pipeline, pipeline
 from tests.support.servers import guarded
 from tests.support.stores import address_of
@@ -141,7 +141,7 @@ def records_of(job: Simulated) -> list[tuple[int | None, bytes]]:
         (None, value_of(message)) for message in (*job.head(), *job.tail())
     ]
     for task, commit, blocks in job.tasks():
-        found += [(task.partition, frame_of(block, task)) for block in blocks]
+        found += [(task.partition, record_batch_of(block, task)) for block in blocks]
         found.append((task.partition, value_of(commit)))
     return found
 

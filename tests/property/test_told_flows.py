@@ -21,7 +21,7 @@ from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError, ConflictError, RegionError
 from lineage_emitter.sdk import flow_buffer, flow_columns
 from lineage_emitter.sdk.flow_buffer import FlowBuffer
-from lineage_emitter.sdk.flow_columns import Content, Flows
+from lineage_emitter.sdk.flow_columns import FlowColumns, FlowContent
 from lineage_emitter.sdk.flow_id_index import FlowIdIndex
 
 pytestmark = pytest.mark.property
@@ -43,9 +43,9 @@ class Collected(FlowBuffer):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.found: Counter[Content] = Counter()
+        self.found: Counter[FlowContent] = Counter()
 
-    def _write(self, in_space: str, flows: Flows) -> None:
+    def _write(self, in_space: str, flows: FlowColumns) -> None:
         for part in flows.blocks():
             made = FlowBlock(
                 *(BlockId("n", 0, 0, 0), Relation.ROWS, in_space, part.directory()),
@@ -55,7 +55,7 @@ class Collected(FlowBuffer):
             self.found.update(rows_of(decode_csv(encode_csv(made), header_of(made))))
 
 
-def rows_of(block: FlowBlock) -> Iterator[Content]:
+def rows_of(block: FlowBlock) -> Iterator[FlowContent]:
     """Flows as they are told."""
     spaces = [s.space for s in block.out for _ in range(s.row_stop - s.row_first)]
     ptr = np.arange(block.rows + 1) if block.in_ptr is None else block.in_ptr
@@ -81,16 +81,16 @@ def small_buffers() -> Iterator[None]:
         patch.setattr(flow_buffer, "FLOWS_MAX", 4)
         patch.setattr(flow_columns, "FLOWS_MAX", 3)
         patch.setattr(flow_columns, "RUNS_MAX", 4)
-        patch.setattr(flow_buffer, "HELD_MAX", 9)
-        patch.setattr(flow_buffer, "TEXT_MAX", 60)
+        patch.setattr(flow_buffer, "COLUMNED_FLOWS_MAX", 9)
+        patch.setattr(flow_buffer, "WAITING_TEXT_MAX", 60)
         yield
 
 
-def tell(buffer: FlowBuffer, told: Iterable[tuple[str, Content]]) -> list[ConflictError]:
+def tell(buffer: FlowBuffer, told: Iterable[tuple[str, FlowContent]]) -> list[ConflictError]:
     """Tell all of it; the conflicts."""
     errors: list[ConflictError] = []
     calls: list[Callable[[], None]] = [partial(buffer.capture, id_, *told_) for id_, told_ in told]
-    for call in (*calls, buffer._put_out, buffer._put_out):
+    for call in (*calls, buffer._write_all, buffer._write_all):
         try:
             call()
         except ConflictError as error:
@@ -101,9 +101,9 @@ def tell(buffer: FlowBuffer, told: Iterable[tuple[str, Content]]) -> list[Confli
 @given(calls)
 @small_buffers()
 def test_each_flow_is_put_out_once_as_it_was_told_first(
-    folder: Path, told: list[tuple[str, Content]]
+    folder: Path, told: list[tuple[str, FlowContent]]
 ) -> None:
-    buffer, first = Collected(folder), dict[str, Content]()
+    buffer, first = Collected(folder), dict[str, FlowContent]()
     again = [flow_id for flow_id, content in told if first.setdefault(flow_id, content) != content]
     errors = tell(buffer, told)
     assert buffer.found == Counter(
@@ -120,7 +120,7 @@ def test_an_id_is_known_however_long_ago_it_was_told(folder: Path) -> None:
     assert tell(buffer, flows + flows) == []
     assert buffer.found.total() == len(buffer.found) == 1_000
     (error,) = tell(buffer, [("f7", ("read#0#8", "kept#0#7", None)), *flows])
-    assert "flow 'f7' was told before with other content" in str(error)
+    assert "flow 'f7' was captured before with other content" in str(error)
     assert buffer.found.total() == 1_000
 
 
@@ -146,13 +146,13 @@ def test_what_can_not_be_read_is_told_at_the_call(
     with pytest.raises(TypeError, match="a value is a text, not int"):
         buffer.capture("f", "read#0#4", "kept#0#1", 5)  # type: ignore[arg-type]
     buffer.capture("f", "read#0#5", "kept#0#1", "5")
-    buffer._put_out()
+    buffer._write_all()
     assert buffer.found == Counter([("read#0#4", "kept#0#0", None), ("read#0#5", "kept#0#1", "5")])
 
 
 def test_memory_does_not_grow_with_the_flows_told(tmp_path: Path) -> None:
     class Dropped(FlowBuffer):
-        def _write(self, in_space: str, flows: Flows) -> None:
+        def _write(self, in_space: str, flows: FlowColumns) -> None:
             pass
 
     buffer, peaks = Dropped(tmp_path), []

@@ -13,7 +13,7 @@ import pytest
 
 from lineage.stack import processes
 from lineage_core.environment.private_files import ForeignOwnerError, ensure_private_folder
-from lineage_emitter.dispatch.driver_spool import DriverSpool, claim
+from lineage_emitter.dispatch.driver_spool import DriverSpool, claim_folder
 from lineage_emitter.dispatch.spool import BlockFile
 from lineage_query.rows.kept_sums import save_columns
 from lineage_store.errors import StoreError
@@ -41,7 +41,7 @@ def modes(folder: Path) -> dict[str, int]:
 @pytest.mark.usefixtures("umask")
 def test_the_embedded_default_is_of_its_user_alone(tmp_path: Path) -> None:
     root = tmp_path / ".lineage"
-    spool = DriverSpool(root / "spool", claim(root / "spool", APP))
+    spool = DriverSpool(root / "spool", claim_folder(root / "spool", APP))
     spool.open()
     BlockFile(str(spool.blocks_dir / "1-0-0.lmf")).close()
     spool.close()
@@ -95,7 +95,7 @@ def test_a_folder_of_another_user_is_refused(
     _as_another_user(tmp_path, monkeypatch)
     for name in ("spool", ".lineage"):
         with pytest.raises(ForeignOwnerError, match="another user"):
-            claim(tmp_path / name, APP)
+            claim_folder(tmp_path / name, APP)
     with pytest.raises(StoreError, match="another user"):
         SqliteStore(tmp_path / ".lineage" / "lineage.db")
 
@@ -105,7 +105,7 @@ def test_a_folder_that_is_shared_with_a_group_stays_so(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o2770)
-    spool = DriverSpool(shared, claim(shared, APP))
+    spool = DriverSpool(shared, claim_folder(shared, APP))
     spool.open()
     BlockFile(str(spool.blocks_dir / "1-0-0.lmf")).close()
     spool.close()

@@ -25,7 +25,7 @@ from lineage_core.contract.message import (
 from lineage_core.linking.linker import TaskId
 
 
-def frame_of(block: FlowBlock, task: TaskId) -> bytes:
+def record_batch_of(block: FlowBlock, task: TaskId) -> bytes:
     """The value of a block's record."""
     header = dataclasses.replace(header_of(block), task=task.node)
     return pack_record_batch(header.to_json(), compress(encode_csv(block)))
@@ -86,7 +86,7 @@ class Job:
         keep: int | None = None,
     ) -> None:
         """The blocks of a task, and its commit."""
-        self.flow += [(task.partition, frame_of(block, task)) for block in blocks]
+        self.flow += [(task.partition, record_batch_of(block, task)) for block in blocks]
         if commits:
             self.totals["tasks"] += 1
             self.totals["blocks"] += len(blocks)

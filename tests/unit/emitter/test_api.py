@@ -133,7 +133,7 @@ def test_the_same_flow_again_is_no_second_flow_and_another_is_an_error(here: Pat
                 ("read#0#1", "total#0#1", "v"),
                 ("read#0#1", "total#0#0", None),
             ):
-                with pytest.raises(ConflictError, match="'f' was told before"):
+                with pytest.raises(ConflictError, match="'f' was captured before"):
                     api.capture("f", *other)
     verdict = judged(here, api.app)
     assert (verdict.reasons, verdict.flows) == ((), 1)

@@ -41,11 +41,11 @@ def test_a_session_makes_the_verdict_say_so(module: str, *, loaded_before: bool)
     if loaded_before:
         importlib.import_module(module)
     told = Told()
-    connect.notice_connect(lambda: told)
+    connect.watch_connect(lambda: told)
     found = importlib.import_module(module)
     assert told.unknowns == []
     assert found.SparkSession("sc://elsewhere").url == "sc://elsewhere"
-    assert told.unknowns == [(connect.WHAT, connect.REASON)]
+    assert told.unknowns == [(connect.CONNECT, connect.REASON)]
 
 
 def test_the_sessions_of_contexts_that_begin_later_are_told(
@@ -53,11 +53,11 @@ def test_the_sessions_of_contexts_that_begin_later_are_told(
 ) -> None:
     notes = tmp_path / "notes"
     monkeypatch.setenv("LINEAGE_RUN_NOTES", str(notes))
-    connect.notice_connect(lambda: None)
+    connect.watch_connect(lambda: None)
     told = Told()
-    connect.tell(told)  # type: ignore[arg-type]
+    connect.record_connect_use(told)  # type: ignore[arg-type]
     assert told.unknowns == []
     importlib.import_module(module).SparkSession("sc://elsewhere")
     assert connect.REASON in notes.read_text()
-    connect.tell(told)  # type: ignore[arg-type]
-    assert told.unknowns == [(connect.WHAT, connect.REASON)]
+    connect.record_connect_use(told)  # type: ignore[arg-type]
+    assert told.unknowns == [(connect.CONNECT, connect.REASON)]

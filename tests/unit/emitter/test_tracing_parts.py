@@ -19,9 +19,9 @@ from lineage_emitter.errors import NotLinkedError, TracingError
 from lineage_emitter.program.drawing import ProgramGraph
 from lineage_emitter.program.progress import SHOWN_AFTER_S, progress_bar
 from lineage_emitter.program.selecting import at_ordinals
-from lineage_emitter.program.waiting import SETTLED_S, store_url, wait_for
+from lineage_emitter.program.waiting import UNCHANGED_S, store_url, wait_for
 from lineage_emitter.settings import read_settings
-from lineage_emitter.showing import Showing, Shown, html_of, text_of
+from lineage_emitter.showing import ItemGroup, Showing, html_of, shown_text
 from lineage_store.errors import StoreUnavailableError
 from tests.support.memory_graph import node
 
@@ -96,10 +96,10 @@ def test_what_does_not_come_is_an_error_that_says_what_is_missing() -> None:
     with pytest.raises(NotLinkedError, match=r"of app-1 up to action 1 after 9 s: nothing has"):
         Arriving(KeyError(APP)).wait(timeout_s=9)
     with pytest.raises(NotLinkedError, match=r"0 of 1 tasks and 1 of 0 blocks"):
-        Arriving(([*BEGIN, JOB], 1)).wait(timeout_s=SETTLED_S / 2)
+        Arriving(([*BEGIN, JOB], 1)).wait(timeout_s=UNCHANGED_S / 2)
     stays = Arriving(([*BEGIN, JOB, COMMIT], 1))
     stays.wait()
-    assert SETTLED_S <= stays.now < 2 * SETTLED_S
+    assert UNCHANGED_S <= stays.now < 2 * UNCHANGED_S
 
 
 def test_what_goes_to_kafka_is_read_from_the_store_that_is_named() -> None:
@@ -116,19 +116,19 @@ def test_what_goes_to_kafka_is_read_from_the_store_that_is_named() -> None:
 
 def test_no_text_of_a_record_is_taken_for_html() -> None:
     rows = [(f"{EVIL}.txt:1", f"{EVIL}\nsecond line"), ("4#0#1", None)]
-    showing = Showing([Shown(f"2 items of {EVIL}", rows, 1_000)], [EVIL], [EVIL], [EVIL])
+    showing = Showing([ItemGroup(f"2 items of {EVIL}", rows, 1_000)], [EVIL], [EVIL], [EVIL])
     html = html_of(showing)
     assert "<script" not in html
     assert html.count("&lt;script&gt;") == 6
     assert "... and 1,000 more" in html
     ET.fromstring(html)
-    lines = text_of(showing, width=20).splitlines()
+    lines = shown_text(showing, width=20).splitlines()
     assert lines[1] == f"{EVIL[:19]}…"
     assert lines[2:4] == ["4#0#1", "... and 1,000 more"]
     assert lines[4].startswith("warning: ")
     assert lines[5].startswith("superset: ")
     assert lines[6].startswith("incomplete: ")
-    assert text_of(Showing([], (), (), ())) == "no items\nexact\n"
+    assert shown_text(Showing([], (), (), ())) == "no items\nexact\n"
     assert "<p>exact</p>" in html_of(Showing([], (), (), ()))
     assert "exact" not in html
 

@@ -37,7 +37,7 @@ from lineage_linker.events import BlockRecord, Prepared
 from lineage_linker.records import VALUE_BYTES_MAX, Incoming
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
-from tests.support.linker_job import Job, frame_of, keyed, make_job, value_of
+from tests.support.linker_job import Job, keyed, make_job, record_batch_of, value_of
 from tests.support.linker_memory import LAYOUT, TOPICS, MemoryAppState, MemoryLinker, Seen, incoming
 from tests.support.spool_builder import Spool, contents
 
@@ -154,9 +154,9 @@ def test_what_a_take_read_ahead_is_never_sent(registered: str | None) -> None:
     commit = Commit(app=APP, node="5", partition=2, attempt=9, blocks=1, keep=3)
     register = [] if registered is None else [node(registered)]
     for values in (
-        [*register, frame_of(block, task), value_of(commit)],
-        [*register, value_of(commit), frame_of(block, task)],
-        [*register, frame_of(block, task), frame_of(block, task), value_of(commit)],
+        [*register, record_batch_of(block, task), value_of(commit)],
+        [*register, value_of(commit), record_batch_of(block, task)],
+        [*register, record_batch_of(block, task), record_batch_of(block, task), value_of(commit)],
     ):
         linker = MemoryLinker()
         for value in values:
@@ -173,7 +173,7 @@ def node(op: str) -> bytes:
 def test_other_sinks_do_not_wait() -> None:
     block = keyed(APP, BlockId("5", 2, 9, 0), "4@1", [("5#2", range(8))], [[n] for n in range(8)])
     linker = MemoryLinker()
-    linker.batch([node("saveAsTextFile"), frame_of(block, TaskId("5", 2, 9))])
+    linker.batch([node("saveAsTextFile"), record_batch_of(block, TaskId("5", 2, 9))])
     assert linker.seen.blocks.keys() == {block.block_id}
     assert not linker.seen.visible
 
@@ -182,7 +182,7 @@ def test_a_block_of_which_nothing_counts_still_arrives() -> None:
     block = keyed(APP, BlockId("5", 2, 9, 0), "4@1", [("5#2", range(8))], [[n] for n in range(8)])
     commit = Commit(app=APP, node="5", partition=2, attempt=9, blocks=1, keep=0)
     linker = MemoryLinker()
-    linker.batch([node("take"), frame_of(block, TaskId("5", 2, 9)), value_of(commit)])
+    linker.batch([node("take"), record_batch_of(block, TaskId("5", 2, 9)), value_of(commit)])
     sent = linker.seen.blocks[block.block_id]
     assert (sent.rows, sent.associations, sent.sections) == (0, 0, ())
     assert unpack_block(sent.data).rows == 0
@@ -205,7 +205,7 @@ def test_uses_of_nodes() -> None:
 
 def good_frame() -> bytes:
     block = keyed(APP, BlockId("2", 0, 1, 0), "1#0", [("2@0", [7, 9])], [[1], [2]])
-    return frame_of(block, TaskId("2", 0, 1))
+    return record_batch_of(block, TaskId("2", 0, 1))
 
 
 def broken_frame(**fields: object) -> bytes:

@@ -2,7 +2,7 @@
 
 The program gets its own ``__main__``, ``sys.argv`` and ``sys.path[0]``, its own SparkContext or
 SparkSession, its exit code and its standard streams. Sources of every SparkContext are captured,
-DataFrame work is noted by recipes; what is not captured (streams, say) is named in the verdict.
+DataFrame work is recorded by recipes; what is not captured (streams, say) is named in the verdict.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def install() -> None:
     os.environ.setdefault("LINEAGE_UNSUPPORTED", "continue")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _wrap_init()
-    connect.notice_connect(_active_session)
+    connect.watch_connect(_active_session)
     context_methods.install(_session)
 
 
@@ -67,7 +67,7 @@ def _wrap_init() -> None:
         context_methods.notice_frames(_active_session, _session)
         session = _session(bound.arguments["self"])
         if session is not None:
-            connect.tell(session)
+            connect.record_connect_use(session)
 
     SparkContext._do_init = initialise  # type: ignore[method-assign]
 
@@ -92,10 +92,10 @@ def _session(sc: SparkContext) -> Session | None:
     """The context's session; None when capture is off, can't begin or is set wrongly (said once)."""
     if sc.applicationId in _set_wrongly:
         return None
-    from lineage_emitter.session.session import session_of
+    from lineage_emitter.session.session import capture_session
 
     try:
-        session = session_of(sc)
+        session = capture_session(sc)
     except SettingsError as problem:
         _set_wrongly.add(sc.applicationId)
         _say(f"lineage: not captured: {problem}")
@@ -132,7 +132,7 @@ def run(path: str, arguments: list[str]) -> int:
     sys.modules["__main__"] = main
     code = _execute(full_path, main.__dict__)
     # Sessions close behind the program's threads and what it registered for its exit.
-    program_end.exits_with(code)
+    program_end.set_exit_code(code)
     return code
 
 
@@ -187,7 +187,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # By its own name: frames of this module are told from the program's __main__ by it.
+    # By its own name: it tells stack frames of this module from those of the program's __main__.
     from lineage_emitter.autorun import main as run_program
 
     run_program()

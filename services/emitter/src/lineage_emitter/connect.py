@@ -1,4 +1,4 @@
-"""Sessions of Spark Connect: what they do runs in another process, where nothing is noted. The verdict says so.
+"""Sessions of Spark Connect: what they do runs in another process, where nothing is captured. The verdict says so.
 
 PySpark's module is watched for, not loaded: few programs use it, and it needs packages that few have.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lineage_emitter.session.session import Session
 
 MODULE = "pyspark.sql.connect.session"
-WHAT = "Spark Connect"
+CONNECT = "Spark Connect"
 REASON = "a session of Spark Connect runs in another process: nothing that it does is noticed"
 
 
@@ -25,29 +25,29 @@ _used = False
 
 
 @functools.cache
-def notice_connect(sessions: Callable[[], Session | None]) -> None:
-    """Notice sessions of Spark Connect from now on. ``sessions``: gives that of the active SparkContext."""
+def watch_connect(sessions: Callable[[], Session | None]) -> None:
+    """Watch for sessions of Spark Connect from now on. ``sessions``: gives that of the active SparkContext."""
 
     def loaded(module: Any) -> None:
         stock = module.SparkSession.__init__
 
         @functools.wraps(stock)
-        def begin(self: Any, *given: Any, **named: Any) -> None:
+        def begin(self: Any, *arguments: Any, **named: Any) -> None:
             global _used  # noqa: PLW0603 - of the process, as PySpark's classes are
-            stock(self, *given, **named)
+            stock(self, *arguments, **named)
             _used = True
             session = sessions()
             if session is None:
                 note_uncaptured(REASON)
             else:
-                tell(session)
+                record_connect_use(session)
 
         module.SparkSession.__init__ = begin
 
     when_loaded(MODULE, loaded)
 
 
-def tell(session: Session) -> None:
-    """Have the verdict say so, where the program has made such a session."""
+def record_connect_use(session: Session) -> None:
+    """Record in the verdict that the program has made such a session."""
     if _used:
-        session.nodes.unknown(WHAT, REASON, ())
+        session.nodes.unknown(CONNECT, REASON, ())

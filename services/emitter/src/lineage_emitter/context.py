@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD, SparkContext
 
-from lineage_emitter.connect import notice_connect
+from lineage_emitter.connect import watch_connect
 from lineage_emitter.dataframes import hooks
 from lineage_emitter.driver import plain_saves, sources
 from lineage_emitter.driver.context_methods import RDD_ARGUMENT_METHODS, union
@@ -18,19 +18,19 @@ from lineage_emitter.driver.fitness import uncaptured
 from lineage_emitter.driver.rdd import LineageRDD
 from lineage_emitter.driver.sources import SOURCES
 from lineage_emitter.errors import TracingError
-from lineage_emitter.open_sessions import forget, latest_app, open_session_of
+from lineage_emitter.open_sessions import allow_retry, latest_app, open_session_of
 from lineage_emitter.program.drawing import ProgramGraph
-from lineage_emitter.program.lookups import looking
+from lineage_emitter.program.lookups import open_view
 from lineage_emitter.program.tracing import TracedItems, lineage_at
 from lineage_emitter.program.waiting import LINKED_S
-from lineage_emitter.session.session import Session, session_of
+from lineage_emitter.session.session import Session, capture_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 class LineageContext:
-    """Sources whose RDDs note lineage; everything else is the SparkContext's own.
+    """Sources whose RDDs record lineage; everything else is the SparkContext's own.
 
     Keyword arguments are settings (see docs/reference/settings.md), e.g.
     ``LineageContext(sc, store="sqlite:///lineage.db")``.
@@ -41,10 +41,10 @@ class LineageContext:
 
     def __init__(self, sc: SparkContext, **settings: Any) -> None:
         self.sc = sc
-        self.session = session_of(sc, **settings)
+        self.session = capture_session(sc, **settings)
         hooks.install(active_session)
         plain_saves.install(open_session_of)
-        notice_connect(active_session)
+        watch_connect(active_session)
         self.app = latest_app(sc) if self.session is None else self.session.app
         """The application's id, as ``lineage apps`` lists it."""
 
@@ -106,15 +106,15 @@ class LineageContext:
         """
         if self.session is None:
             raise TracingError("capture is switched off, or could not begin: there is no lineage")
-        with looking(self.session, timeout_s) as look:
-            return ProgramGraph.of(tuple(look.nodes.values()), look.links)
+        with open_view(self.session, timeout_s) as view:
+            return ProgramGraph.of(tuple(view.nodes.values()), view.links)
 
     def close(self) -> None:
         """End the application's lineage; ``sc.stop()`` and the end of the program do so too."""
         if self.session is not None:
             self.session.close()
         else:
-            forget(self.sc)
+            allow_retry(self.sc)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sc, name)

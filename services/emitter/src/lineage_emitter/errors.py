@@ -10,7 +10,7 @@ LineageError (lineage_core)
 │   └── NotLinkedError         the store does not have the lineage yet; ask again
 ├── ConnectSessionError       a session of Spark Connect, which can't be captured
 └── SettingsError              a setting that can't be used
-RowsNotStoredError (ValueError) rows that can't be kept; never leaves the emitter
+RowsNotStoredError (ValueError) rows that can't be stored; never leaves the emitter
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ConnectSessionError(LineageError):
 
 
 class RowsNotStoredError(ValueError):
-    """Rows can't be kept; the message says why."""
+    """Rows can't be stored; the message says why."""
 
 
 class TracingError(LineageError):

@@ -16,11 +16,11 @@ def error_type(problem: BaseException) -> str:
     if not type(problem).__module__.startswith("py4j."):
         return name
     try:
-        # The stack trace is asked of the JVM, which may be what failed.
+        # The stack trace comes from the JVM, which may be what failed.
         text = str(problem)
     except Exception:
         return name
-    raised = [found["type"] for found in _TRACEBACK.finditer(text)]
+    raised = [match["type"] for match in _TRACEBACK.finditer(text)]
     # An error raised while another was handled comes last: it is the one that ended the task.
     return f"{raised[-1]} ({name})" if raised else name
 
@@ -36,13 +36,17 @@ def in_words(problem: BaseException, chars_max: int = 300) -> str:
     except Exception:
         text = ""
     lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
-    said = " ".join([line for line in lines if line][: 2 if of_jvm else 1])
+    message = " ".join([line for line in lines if line][: 2 if of_jvm else 1])
     name = type(problem).__name__
-    return (f"{name}: {said}" if said else f"{name}{_raised_at(problem)}")[:chars_max]
+    return (f"{name}: {message}" if message else f"{name}{_raised_at(problem)}")[:chars_max]
 
 
 def _raised_at(problem: BaseException) -> str:
-    at = problem.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    return f" at {os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}" if at else ""
+    traceback = problem.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return (
+        f" at {os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}"
+        if traceback
+        else ""
+    )

@@ -14,23 +14,23 @@ LOCK = threading.Lock()
 """Held while a session begins."""
 SESSIONS: dict[str, Session | None] = {}
 """By Spark's id of the application; None where capture could not begin, or can't go on."""
-_begun: dict[str, int] = {}
+_session_counts: dict[str, int] = {}
 """How many sessions each SparkContext has had: a next one is an application of its own."""
 
 
 def count_next(sc: SparkContext) -> None:
     """One more session of a SparkContext begins."""
-    _begun[sc.applicationId] = _begun.get(sc.applicationId, 0) + 1
+    _session_counts[sc.applicationId] = _session_counts.get(sc.applicationId, 0) + 1
 
 
 def latest_app(sc: SparkContext) -> str:
     """Spark's id of the application; with a number where an earlier session has closed."""
-    number = _begun.get(sc.applicationId, 1)
+    number = _session_counts.get(sc.applicationId, 1)
     return sc.applicationId if number == 1 else f"{sc.applicationId}-{number}"
 
 
-def forget(sc: SparkContext) -> None:
-    """Let capture begin anew where it could not begin."""
+def allow_retry(sc: SparkContext) -> None:
+    """Allow capture to begin where it could not begin before."""
     with LOCK:
         if sc.applicationId in SESSIONS and SESSIONS[sc.applicationId] is None:
             del SESSIONS[sc.applicationId]

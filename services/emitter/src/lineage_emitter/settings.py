@@ -154,17 +154,17 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
     Raises:
         SettingsError: a value can't be used, or an argument or ``spark.lineage.*`` key is not known.
     """
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, value in (spark_conf or {}).items():
         if key.startswith(SPARK_PREFIX):
-            found[setting_of(key)] = value
+            fields[setting_of(key)] = value
         elif key == PUBLISHED_DETAILED:
-            found.setdefault("detailed", value)
+            fields.setdefault("detailed", value)
     for name, value in arguments.items():
         if value is not None:
-            found[_field(name, name)] = value
+            fields[_field(name, name)] = value
     try:
-        settings = Settings(**found)
+        settings = Settings(**fields)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))

@@ -13,19 +13,19 @@ TEXT_MAX = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ItemGroup:
     """Items of one node: what they are, the first of them as (place, text), how many more."""
 
     heading: str
     rows: Sequence[tuple[str, str | None]]
-    left: int
+    hidden: int
 
 
 @dataclass(frozen=True, slots=True)
 class Showing:
     """What is shown of traced items. ``reasons`` and ``gaps`` as those of the items."""
 
-    groups: Sequence[Shown]
+    groups: Sequence[ItemGroup]
     reasons: Sequence[str]
     gaps: Sequence[str]
     warnings: Sequence[str]
@@ -36,13 +36,13 @@ def record_text(record: object) -> str:
     return record if isinstance(record, str) else repr(record)
 
 
-def text_of(showing: Showing, width: int | None = None) -> str:
+def shown_text(showing: Showing, width: int | None = None) -> str:
     """Lines as ``lineage back`` prints them, cut to ``width`` characters."""
     lines: list[str] = []
     for group in showing.groups:
         lines += ["", group.heading] if lines else [group.heading]
         lines += [_line(place, text, width) for place, text in group.rows]
-        lines += [f"... and {group.left:,} more"] if group.left else []
+        lines += [f"... and {group.hidden:,} more"] if group.hidden else []
     if not showing.groups:
         lines.append("no items")
     lines += [f"warning: {warning}" for warning in showing.warnings]
@@ -54,7 +54,7 @@ def text_of(showing: Showing, width: int | None = None) -> str:
 def print_text(showing: Showing) -> None:
     """Print the lines, cut to the width of a terminal."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    sys.stdout.write(text_of(showing, width))
+    sys.stdout.write(shown_text(showing, width))
 
 
 def html_of(showing: Showing) -> str:
@@ -70,13 +70,13 @@ def html_of(showing: Showing) -> str:
     return "<div>" + "".join(parts) + "</div>"
 
 
-def _table(group: Shown) -> str:
+def _table(group: ItemGroup) -> str:
     rows = "".join(
         f'<tr><td style="text-align:left">{escape(place)}</td>'
         f'<td style="text-align:left"><code>{escape(_one_line(text or ""))}</code></td></tr>'
         for place, text in group.rows
     )
-    more = f"<p>... and {group.left:,} more</p>" if group.left else ""
+    more = f"<p>... and {group.hidden:,} more</p>" if group.hidden else ""
     heading = f'<caption style="text-align:left"><b>{escape(group.heading)}</b></caption>'
     return f"<table>{heading}<tbody>{rows}</tbody></table>{more}"
 

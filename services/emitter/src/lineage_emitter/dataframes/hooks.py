@@ -134,10 +134,10 @@ def _noting(
                     with session.recorded(writes=writes), scope.suspended():
                         result = stock(self, *given, **named)
                 except Exception as problem:
-                    session.jobs.note_failed(what, problem)
+                    session.jobs.record_failed_action(what, problem)
                     raise
                 finally:
-                    session.jobs.note_lazy()
+                    session.jobs.record_lazy_jobs()
                 if called is not None:
                     note(session, running, called)
                 session.problems.check()
@@ -326,7 +326,7 @@ def _naming(what: str, sessions: Sessions) -> Callable[[Any], Any]:
                 with session.recorded(), scope.suspended():
                     return stock(self, *given, **named)
             finally:
-                session.jobs.note_lazy()
+                session.jobs.record_lazy_jobs()
 
         return method
 
@@ -354,7 +354,7 @@ def _running(sessions: Sessions) -> Callable[[Any], Any]:
                     settings = _settings(self)
                     with session.recorded():
                         result = stock(self, *given, **named)
-                session.jobs.note_lazy()
+                session.jobs.record_lazy_jobs()
                 _note_command(session, running, result, before, settings)
             return result
 

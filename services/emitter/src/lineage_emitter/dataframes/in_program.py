@@ -13,7 +13,7 @@ from lineage_emitter import scope
 from lineage_emitter.dataframes.checksums import Checksums
 from lineage_emitter.dataframes.plans import recipe_of
 from lineage_emitter.errors import TracingError
-from lineage_emitter.showing import Showing, Shown, html_of, print_text
+from lineage_emitter.showing import ItemGroup, Showing, html_of, print_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -207,7 +207,9 @@ class OutputRows(_FoundRows):
 
         rows = self.rows[:many]
         texts = [(text_of_row(self.columns, row), None) for row in rows]
-        groups = [Shown(_counted(self.count), texts, self.count - len(rows))] if self.count else []
+        groups = (
+            [ItemGroup(_counted(self.count), texts, self.count - len(rows))] if self.count else []
+        )
         return Showing(groups, self.reasons, (), self.warnings)
 
 
@@ -271,7 +273,7 @@ class FrameRows(_FoundRows):
         with scope.suspended():
             return Showing(list(self._shown(many)), self.reasons, (), self.warnings)
 
-    def _shown(self, many: int) -> Iterator[Shown]:
+    def _shown(self, many: int) -> Iterator[ItemGroup]:
         from lineage_dataframes.sources.locations import row_locations
         from lineage_dataframes.sources.row_texts import text_of_plan_row
         from lineage_dataframes.trace.rows import texts_at
@@ -294,7 +296,7 @@ class FrameRows(_FoundRows):
                     texts = texts_at(self._spark, self._recipe, source, path, wanted)
                 listed += zip(row_locations(self._spark, source, path, wanted), texts, strict=True)
             name = "the program" if source is None else source.name
-            yield Shown(f"{_counted(count)} of {name}", listed, count - len(listed))
+            yield ItemGroup(f"{_counted(count)} of {name}", listed, count - len(listed))
 
 
 def _counted(many: int) -> str:

@@ -69,7 +69,7 @@ class KeptRows:
         """The folder as recipes name it."""
         return f"file:{self.keeping.folder}"
 
-    def ran(self, partition: int, end_fact: Fact) -> None:
+    def record_run(self, partition: int, end_fact: Fact) -> None:
         """A task has read a partition; ``end_fact``: what its end marker says of the rows."""
         with self._lock:
             if "reason" in end_fact:
@@ -135,7 +135,7 @@ class KeptList(KeptRows):
 
     def __init__(self, name: str, keeping: RowStorage, end_fact: Fact) -> None:
         super().__init__(None, name, keeping, 1)
-        self.ran(0, end_fact)
+        self.record_run(0, end_fact)
 
 
 def keeping_of(session: Session, name: str, struct: StructType, partitions: int) -> RowStorage:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BlockPacker:
-    """Makes frames of blocks. Not thread-safe."""
+    """Packs blocks into record batches. Not thread-safe."""
 
     def __init__(self) -> None:
         self.blocks = self.flows = self.associations = self.bytes = 0
@@ -24,14 +24,14 @@ class BlockPacker:
         self._seq += 1
         return self._seq - 1
 
-    def frame_of(self, block: FlowBlock, task: str) -> bytes:
-        """The frame of a block of the task that node ``task`` ends; counts it."""
+    def record_batch_of(self, block: FlowBlock, task: str) -> bytes:
+        """The record batch of a block of the task that node ``task`` ends; counts it."""
         header = header_of(block)
         if task != block.block_id.node:
             header = replace(header, task=task)
-        frame = pack_record_batch(header.to_json(), compress(encode_csv(block)))
+        record_batch = pack_record_batch(header.to_json(), compress(encode_csv(block)))
         self.blocks += 1
         self.flows += header.rows
         self.associations += header.associations
-        self.bytes += len(frame)
-        return frame
+        self.bytes += len(record_batch)
+        return record_batch

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from lineage_core.contract.message import Commit, Message, dump_message
 from lineage_core.environment.private_files import ensure_private_folder, folder_named
-from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
-from lineage_emitter.dispatch.sending import Sender, locked, send_lines
+from lineage_emitter.dispatch.sending import SpoolSender, locked_file, send_lines
 from lineage_emitter.dispatch.target_settings import target_of
+from lineage_emitter.dispatch.topic_partitions import TopicPartitions, check_kafka
 from lineage_emitter.errors import DeliveryError
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WAITING_BYTES_MAX = 32 << 20
-"""Messages kept until they are acknowledged; beyond, writing waits."""
+"""Messages held until they are acknowledged; beyond, writing waits."""
 LAST_TRY_S = 10.0
 """At the end, for how long files of a Kafka that came back are sent before `lineage send` has to."""
 
 
 class DriverKafka:
-    """Sends messages, each kept until it is acknowledged. Thread-safe.
+    """Sends messages, each held until it is acknowledged. Thread-safe.
 
     Once one could not be sent, all that follow wait behind it in ``driver.jsonl`` until Kafka is back:
     then that file goes first.
@@ -54,7 +54,7 @@ class DriverKafka:
         self._number = 0
         self._is_away = False
         """A message was refused that is not itself to blame."""
-        self._behind = False
+        self._writes_to_file = False
         """Messages wait in the file, and those that follow go behind them."""
         self._unsynced = False
         self._closed = False
@@ -73,15 +73,15 @@ class DriverKafka:
         """
         away = ""
         try:
-            self.target, self._addresses = ask_kafka(self.target, self._topics)
+            self.target, self._topic_partitions = check_kafka(self.target, self._topics)
         except DeliveryError as problem:
             if self._fail:
                 raise
             away = self._reason = str(problem)
-            self._addresses = Addresses(self._topics, {})
+            self._topic_partitions = TopicPartitions(self._topics, {})
         self._outbox = Outbox(self.target, messages=True, away=away)
         self._outbox.warm()
-        self._behind = bool(away)
+        self._writes_to_file = bool(away)
 
     # -- messages ----------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class DriverKafka:
                 return
             if isinstance(message, Commit):
                 self.spooled_blocks += message.spooled
-            if self._behind and not self._catch_up():
+            if self._writes_to_file and not self._catch_up():
                 self._append([value])
                 return
             if self._waiting_bytes + len(value) > WAITING_BYTES_MAX:
@@ -110,7 +110,7 @@ class DriverKafka:
         self._waiting[number] = value
         self._waiting_bytes += len(value)
         try:
-            topic, partition = self._addresses.of_message(message, self._outbox)
+            topic, partition = self._topic_partitions.of_message(message, self._outbox)
             delivered = functools.partial(self._delivered, number)
             self._outbox.produce(topic, partition, self._key, value, delivered)
         except DeliveryError as problem:
@@ -126,7 +126,7 @@ class DriverKafka:
     def _delivered(self, number: int, error: KafkaError | None, _record: Record) -> None:
         with self._lock:
             if error is not None:
-                self._reason = self._outbox.why(error)
+                self._reason = self._outbox.reason_of(error)
                 self._refuse(number)
                 self._is_away = self._is_away or not is_too_large(error)
             elif (value := self._waiting.pop(number, None)) is not None:
@@ -161,7 +161,7 @@ class DriverKafka:
                 return
             self._settle()
             if self._unsynced:
-                with locked(self._path) as stream:
+                with locked_file(self._path) as stream:
                     os.fsync(stream.fileno())
                 self._unsynced = False
             if self._fail and self._path.exists():
@@ -179,7 +179,7 @@ class DriverKafka:
         """What Kafka refused goes to the file; if it is away, all that waits does, in order."""
         if self._is_away:
             self._is_away = False
-            self._behind = True
+            self._writes_to_file = True
             if not self._outbox.is_closed:
                 self._outbox.give_up(self._reason)
             for number in list(self._waiting):
@@ -191,8 +191,8 @@ class DriverKafka:
 
     def _append(self, values: list[bytes]) -> None:
         ensure_private_folder(self.folder)
-        # Opened anew each time: `lineage send` may have delivered and removed it meanwhile.
-        with locked(self._path) as stream:
+        # Opened each time: `lineage send` may have delivered and removed it meanwhile.
+        with locked_file(self._path) as stream:
             stream.write(b"".join(value + b"\n" for value in values))
         self._unsynced = True
 
@@ -202,11 +202,11 @@ class DriverKafka:
             return False
         try:
             if self._path.exists():
-                send_lines(self._path, self._addresses, self._outbox)
+                send_lines(self._path, self._topic_partitions, self._outbox)
         except DeliveryError as problem:
             self._reason = str(problem)
             return False
-        self._behind = self._unsynced = False
+        self._writes_to_file = self._unsynced = False
         return True
 
     # -- end ---------------------------------------------------------------------------------
@@ -221,31 +221,31 @@ class DriverKafka:
             if self._closed:
                 return
             try:
-                if self._behind or self.spooled_blocks:
+                if self._writes_to_file or self.spooled_blocks:
                     self._last_try()
                 self.sync()
             finally:
                 self._closed = True
-                self._say_what_waits()
+                self._warn_of_waiting()
 
     def _last_try(self) -> None:
         self._settle()
-        if not self._outbox.is_open() or (self._behind and not self._catch_up()):
+        if not self._outbox.is_open() or (self._writes_to_file and not self._catch_up()):
             return
         try:
-            sender = Sender(self._addresses, outbox_of(self.target), self._outbox)
+            sender = SpoolSender(self._topic_partitions, outbox_of(self.target), self._outbox)
             sender.send_application(self.folder, limit_s=LAST_TRY_S)
         except DeliveryError as problem:
             self._reason = str(problem)
 
-    def waits(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether lineage of this application waits in the driver's spool."""
         return self._path.exists() or (
             self.blocks_dir.is_dir() and any(self.blocks_dir.glob("*.lmf"))
         )
 
-    def _say_what_waits(self) -> None:
-        if self.waits():
+    def _warn_of_waiting(self) -> None:
+        if self.has_waiting():
             logger.warning(
                 "lineage waits in the spool %s (%s); deliver it: lineage send --spool %s",
                 *(self.folder, self._reason or "tasks could not send it", self.folder.parent),

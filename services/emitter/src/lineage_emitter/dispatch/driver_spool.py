@@ -18,7 +18,7 @@ from lineage_core.environment.private_files import (
 )
 
 
-def claim(root: Path, app: str) -> str:
+def claim_folder(root: Path, app: str) -> str:
     """The first of ``app``, ``app-2``, ``app-3`` ... whose folder nobody has; it is made.
 
     Spark names a local application by the millisecond: two drivers may be given one id.

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from lineage_emitter.dispatch.kafka_target import KafkaTarget
 
 WAITING_BYTES_MAX = 16 << 20
-"""Frames kept until they are acknowledged; the producer's queue has a copy of them."""
+"""Record batches held until they are acknowledged; the producer's queue has a copy of them."""
 
 
 class TaskKafka(BlockPacker):
-    """Sends the frames of one segment run. Not thread-safe.
+    """Sends the record batches of one segment run. Not thread-safe.
 
-    A frame is kept until Kafka has acknowledged it; then it is gone, or else it goes to ``path``, in
-    the layout of the spool. ``memory_bytes`` bounds what is kept: beyond, :meth:`write` waits.
+    A record batch is held until Kafka has acknowledged it; else it goes to ``path``, in
+    the layout of the spool. ``memory_bytes`` bounds what is held: beyond, :meth:`write` waits.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class TaskKafka(BlockPacker):
         Raises:
             OSError: neither works.
         """
-        frame = self.frame_of(block, task)
-        if not self._send(frame):
-            self._spool(frame)
+        record_batch = self.record_batch_of(block, task)
+        if not self._send(record_batch):
+            self._spool(record_batch)
         self._spool_refused()
 
     def push(self) -> None:
@@ -110,13 +110,13 @@ class TaskKafka(BlockPacker):
 
     # -- Kafka -------------------------------------------------------------------------------
 
-    def _send(self, frame: bytes) -> bool:
+    def _send(self, record_batch: bytes) -> bool:
         outbox = self._outbox
         if outbox is None:
             return False
-        if len(frame) > self._target.record_bytes:
+        if len(record_batch) > self._target.record_bytes:
             self.spooled_reason = (
-                f"a block of {len(frame)} bytes; topic {self._target.flow} takes records of "
+                f"a block of {len(record_batch)} bytes; topic {self._target.flow} takes records of "
                 f"{self._target.record_bytes} (max.message.bytes, up to {RECORD_BYTES_MAX} are needed)"
             )
             return False
@@ -124,27 +124,27 @@ class TaskKafka(BlockPacker):
             return False
         if not outbox.is_open():
             return self._closed(outbox)
-        if self._waiting and self._waiting_bytes + len(frame) > self._waiting_bytes_max:
-            enough = self._waiting_bytes_max - len(frame)
+        if self._waiting and self._waiting_bytes + len(record_batch) > self._waiting_bytes_max:
+            enough = self._waiting_bytes_max - len(record_batch)
             if not self._wait(lambda: self._waiting_bytes <= enough or not self._waiting):
                 return False
         self._number += 1
         number = self._number
-        self._waiting[number] = frame
-        self._waiting_bytes += len(frame)
+        self._waiting[number] = record_batch
+        self._waiting_bytes += len(record_batch)
         try:
             outbox.produce(
                 self._target.flow,
                 self._topic_partition(outbox),
                 self._app.encode(),
-                frame,
+                record_batch,
                 functools.partial(self._delivered, number),
             )
         except DeliveryError as problem:
             self.spooled_reason = str(problem)
             if self._waiting.pop(number, None) is None:
                 return True  # its callback came first: it is among the refused
-            self._waiting_bytes -= len(frame)
+            self._waiting_bytes -= len(record_batch)
             return False
         return True
 
@@ -154,14 +154,14 @@ class TaskKafka(BlockPacker):
 
     def _delivered(self, number: int, error: KafkaError | None, _message: Message) -> None:
         """Acknowledged, or refused: then it goes to the file in a moment, outside of the callback."""
-        frame = self._waiting.pop(number, None)
-        if frame is None:
+        record_batch = self._waiting.pop(number, None)
+        if record_batch is None:
             return  # it is in the file
-        self._waiting_bytes -= len(frame)
+        self._waiting_bytes -= len(record_batch)
         if error is not None:
             assert self._outbox is not None
-            self.spooled_reason = self._outbox.why(error)
-            self._refused.append(frame)
+            self.spooled_reason = self._outbox.reason_of(error)
+            self._refused.append(record_batch)
             self._is_away = self._is_away or not is_too_large(error)
 
     def _wait(self, done: Callable[[], bool]) -> bool:
@@ -189,12 +189,12 @@ class TaskKafka(BlockPacker):
         while self._refused:
             self._spool(self._refused.pop(0))
 
-    def _spool(self, frame: bytes) -> None:
+    def _spool(self, record_batch: bytes) -> None:
         if self._file is None:
             ensure_private_folder(Path(self._path).parent)
             self._file = BlockFile(self._path)
         self.spooled += 1
-        if self._file.append(frame):
+        if self._file.append(record_batch):
             self._file.push()
 
 

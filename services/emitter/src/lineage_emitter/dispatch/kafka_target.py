@@ -34,8 +34,8 @@ class KafkaTarget:
         Raises:
             OSError: a secret's file can't be read.
         """
-        found = dict(self.config) | dict(self.secrets)
+        config = dict(self.config) | dict(self.secrets)
         for name, path in self.secret_files.items():
             with open(path, encoding="utf-8") as file:
-                found[name] = file.read().rstrip("\r\n")
-        return found
+                config[name] = file.read().rstrip("\r\n")
+        return config

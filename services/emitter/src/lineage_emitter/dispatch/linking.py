@@ -45,7 +45,7 @@ class BackgroundLinker:
         """Link what is left and stop.
 
         Raises:
-            Exception: what the last pass raised; the spool keeps what is not linked.
+            Exception: what the last pass raised; what is not linked stays in the spool.
         """
         self._closing = True
         self._wake.set()
@@ -54,8 +54,8 @@ class BackgroundLinker:
         if self._settings.links_here:
             self._pass()
 
-    def tell(self) -> None:
-        """Tell OpenLineage of the application, where somebody is to be told; it never raises."""
+    def publish(self) -> None:
+        """Publish the application to OpenLineage, where settings ask for it; it never raises."""
         if not (self._settings.links_here and self._settings.tells_openlineage):
             return
         app = self._folder.name

@@ -52,8 +52,8 @@ def open_driver(settings: Settings, app: str) -> DriverDispatcher:
     return dispatcher
 
 
-def leave_note(settings: Settings, app: str, messages: Sequence[Message]) -> None:
-    """Say something about an application whose own way out is closed, or never opened.
+def store_messages(settings: Settings, app: str, messages: Sequence[Message]) -> None:
+    """Store messages of an application whose dispatcher is closed, or never opened.
 
     Raises:
         Exception: that is not possible either.

@@ -36,7 +36,7 @@ RETRY_FACTOR_MAX = 8
 """Away for long, Kafka is asked ever less often, down to this many times ``retry_s``."""
 OVERHEAD_BYTES = 2048
 """Key, headers and what librdkafka counts beside a value."""
-BATCH_BYTES = 1 << 20
+KAFKA_BATCH_BYTES = 1 << 20
 
 Delivered = Callable[["KafkaError | None", "Message"], None]
 
@@ -44,7 +44,7 @@ Delivered = Callable[["KafkaError | None", "Message"], None]
 class Outbox:
     """One producer, made on first use, and whether Kafka is to be tried now. Thread-safe.
 
-    ``messages``: for the driver's JSON, which is compressed on its way; frames are compressed already.
+    ``messages``: for the driver's JSON, which is compressed on its way; record batches are compressed already.
 
     Raises:
         ImportError: confluent-kafka is not installed here.
@@ -88,7 +88,7 @@ class Outbox:
         try:
             self._open_producer().list_topics(self._target.flow, timeout=PROBE_S)
         except (self._kafka.KafkaException, DeliveryError) as problem:
-            self.give_up(text_of(problem))
+            self.give_up(error_text(problem))
             return
         self._closed = False
         self._factor = 1
@@ -126,7 +126,7 @@ class Outbox:
                 try:
                     self._producer = self._kafka.Producer(self._config())
                 except (self._kafka.KafkaException, OSError, ValueError) as problem:
-                    raise DeliveryError(text_of(problem)) from problem
+                    raise DeliveryError(error_text(problem)) from problem
             return self._producer
 
     def _config(self) -> dict[str, Any]:
@@ -141,17 +141,17 @@ class Outbox:
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": LINGER_MS,
-            "batch.size": min(BATCH_BYTES, target.record_bytes),
+            "batch.size": min(KAFKA_BATCH_BYTES, target.record_bytes),
             "message.max.bytes": largest + OVERHEAD_BYTES,
             "message.timeout.ms": max(1, int(target.timeout_s * 1000)),
             "socket.keepalive.enable": True,
             "compression.type": "gzip" if self._messages else "none",
-            # What goes wrong is told by callbacks; the job's own standard error stays as it is.
+            # Callbacks report errors; the job's own standard error stays as it is.
             "log_level": 0,
-            "error_cb": self._note_error,
+            "error_cb": self._record_error,
         }
 
-    def _note_error(self, error: KafkaError) -> None:
+    def _record_error(self, error: KafkaError) -> None:
         self._last_error = error.str()
 
     def produce(
@@ -175,8 +175,8 @@ class Outbox:
             except self._kafka.KafkaException as problem:
                 error: KafkaError = problem.args[0]
                 if not is_too_large(error):
-                    self.give_up(text_of(problem))
-                raise DeliveryError(text_of(problem)) from problem
+                    self.give_up(error_text(problem))
+                raise DeliveryError(error_text(problem)) from problem
             else:
                 producer.poll(0)
                 return
@@ -197,21 +197,21 @@ class Outbox:
                 return False
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                self.give_up(self._silence())
+                self.give_up(self._timeout_reason())
                 return False
             producer.flush(min(POLL_S, left_s))
         return True
 
-    def why(self, error: KafkaError) -> str:
+    def reason_of(self, error: KafkaError) -> str:
         """Why a record was refused, in words that help."""
         kinds = self._kafka.KafkaError
         if error.code() == kinds._MSG_TIMED_OUT:
-            return self._silence()
+            return self._timeout_reason()
         if error.code() in {kinds._PURGE_QUEUE, kinds._PURGE_INFLIGHT}:
             return self.reason
         return error.str()
 
-    def _silence(self) -> str:
+    def _timeout_reason(self) -> str:
         return self._last_error or f"no acknowledgment within {self._target.timeout_s:g} s"
 
     def partitions(self, topic: str) -> int:
@@ -222,11 +222,11 @@ class Outbox:
         """
         if topic not in self._partitions:
             try:
-                found = self._open_producer().list_topics(topic, timeout=self._target.timeout_s)
+                metadata = self._open_producer().list_topics(topic, timeout=self._target.timeout_s)
             except self._kafka.KafkaException as problem:
-                self.give_up(text_of(problem))
+                self.give_up(error_text(problem))
                 raise DeliveryError(self.reason) from problem
-            described = found.topics[topic]
+            described = metadata.topics[topic]
             if described.error is not None or not described.partitions:
                 self.give_up(f"topic {topic}: {described.error or 'it has no partitions'}")
                 raise DeliveryError(self.reason)
@@ -234,11 +234,11 @@ class Outbox:
         return self._partitions[topic]
 
 
-def text_of(problem: Exception) -> str:
+def error_text(problem: Exception) -> str:
     """What confluent-kafka's exception says, without its code."""
     error = problem.args[0] if problem.args else problem
-    said = getattr(error, "str", None)
-    return str(said()) if callable(said) else str(problem)
+    describe = getattr(error, "str", None)
+    return str(describe()) if callable(describe) else str(problem)
 
 
 def is_too_large(error: KafkaError) -> bool:
@@ -258,10 +258,10 @@ def outbox_of(target: KafkaTarget) -> Outbox:
         ImportError: confluent-kafka is not installed here.
     """
     process = os.getpid()
-    known = _outboxes.get(process)
-    if known is None or known[0] != target:
+    entry = _outboxes.get(process)
+    if entry is None or entry[0] != target:
         away = "" if target.partitions else "it was away when the application began"
-        known = target, Outbox(target, away=away)
+        entry = target, Outbox(target, away=away)
         # That of a parent process stays where it is: to end it here would wait for its dead threads.
-        _outboxes[process] = known
-    return known[1]
+        _outboxes[process] = entry
+    return entry[1]

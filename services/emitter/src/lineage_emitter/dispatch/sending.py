@@ -23,9 +23,9 @@ from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.message import End
 from lineage_core.environment.private_files import private_opener
 from lineage_core.errors import ContractError
-from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.outbox import Outbox
 from lineage_emitter.dispatch.target_settings import target_of
+from lineage_emitter.dispatch.topic_partitions import TopicPartitions, check_kafka
 from lineage_emitter.errors import DeliveryError
 from lineage_store.spool import reader as spool
 
@@ -59,10 +59,10 @@ class SendReport:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-Progress = Callable[[SendReport], None]
+SendProgress = Callable[[SendReport], None]
 
 
-class Window:
+class InFlightRecords:
     """Records under way; all of them must arrive."""
 
     def __init__(self, outbox: Outbox) -> None:
@@ -71,7 +71,7 @@ class Window:
         self._number = 0
         self._failed = ""
 
-    def send(self, address: tuple[str, int], key: bytes, value: bytes) -> None:
+    def send(self, topic_partition: tuple[str, int], key: bytes, value: bytes) -> None:
         """Send one record.
 
         Raises:
@@ -82,7 +82,7 @@ class Window:
         self._number += 1
         self._waiting[self._number] = len(value)
         delivered = functools.partial(self._delivered, self._number)
-        self._outbox.produce(*address, key, value, delivered)
+        self._outbox.produce(*topic_partition, key, value, delivered)
 
     def settle(self) -> None:
         """Wait until all have arrived.
@@ -97,19 +97,19 @@ class Window:
     def _delivered(self, number: int, error: KafkaError | None, _message: Message) -> None:
         self._waiting.pop(number, None)
         if error is not None:
-            self._failed = self._failed or self._outbox.why(error)
+            self._failed = self._failed or self._outbox.reason_of(error)
 
 
-class Sender:
+class SpoolSender:
     """Sends spool folders. ``blocks`` and ``messages``: the outboxes for them."""
 
-    def __init__(self, addresses: Addresses, blocks: Outbox, messages: Outbox) -> None:
-        self._addresses = addresses
+    def __init__(self, topic_partitions: TopicPartitions, blocks: Outbox, messages: Outbox) -> None:
+        self._topic_partitions = topic_partitions
         self._blocks = blocks
         self._messages = messages
 
     def send_application(
-        self, folder: Path, progress: Progress | None = None, limit_s: float | None = None
+        self, folder: Path, progress: SendProgress | None = None, limit_s: float | None = None
     ) -> SendReport:
         """Send one application's folder, and remove it when nothing is left.
 
@@ -122,17 +122,17 @@ class Sender:
         deadline = None if limit_s is None else time.monotonic() + limit_s
         report = SendReport(folder.name)
         driver_file = folder / spool.DRIVER_FILE
-        # What is said of nodes and tasks first: a block that nobody knows anything of has to wait.
+        # Messages of nodes and tasks first: a block without them has to wait.
         files = [driver_file, *spool.block_files(folder)]
         report.bytes_total = sum(path.stat().st_size for path in files if path.exists())
         for path in files:
             if deadline is not None and time.monotonic() > deadline:
                 break
             send = self._send_messages if path == driver_file else self._send_blocks
-            with _taken(path) as stream:
+            with _try_lock(path) as stream:
                 if stream is None:
                     report.busy += path.exists()
-                elif self._sent(send, path, stream, report):
+                elif self._send_file(send, path, stream, report):
                     path.unlink(missing_ok=True)
             if progress is not None:
                 progress(report)
@@ -141,7 +141,7 @@ class Sender:
                 empty.rmdir()
         return report
 
-    def _sent(
+    def _send_file(
         self,
         send: Callable[[Path, IO[bytes], SendReport], bool],
         path: Path,
@@ -158,52 +158,54 @@ class Sender:
             return False
 
     def _send_blocks(self, path: Path, stream: IO[bytes], report: SendReport) -> bool:
-        window, whole, blocks = Window(self._blocks), True, 0
-        for frame in spool.record_batches_of(path):
-            if not isinstance(frame, RecordBatch):
+        in_flight, can_remove, blocks = InFlightRecords(self._blocks), True, 0
+        for record_batch in spool.record_batches_of(path):
+            if not isinstance(record_batch, RecordBatch):
                 # A writer that was killed: nothing is missing that was ever promised.
-                if not frame.truncated:
-                    whole = False
-                    report.problems[path.name] = frame.reason
+                if not record_batch.truncated:
+                    can_remove = False
+                    report.problems[path.name] = record_batch.reason
                 continue
             try:
-                header = BlockHeader.from_json(frame.header)
+                header = BlockHeader.from_json(record_batch.header)
             except ContractError as problem:
-                whole = False
-                report.problems[path.name] = f"frame at byte {frame.offset}: {problem}"
+                can_remove = False
+                report.problems[path.name] = f"frame at byte {record_batch.offset}: {problem}"
                 continue
-            size = frame.stop - frame.offset
-            value = os.pread(stream.fileno(), size, frame.offset)
+            size = record_batch.stop - record_batch.offset
+            value = os.pread(stream.fileno(), size, record_batch.offset)
             app, partition = header.app, header.block_id.partition
-            address = self._addresses.of_task(app, partition, self._blocks)
-            window.send(address, app.encode(), value)
+            topic_partition = self._topic_partitions.of_task(app, partition, self._blocks)
+            in_flight.send(topic_partition, app.encode(), value)
             blocks += 1
             report.bytes_done += size
-        window.settle()
+        in_flight.settle()
         report.blocks += blocks
-        return whole
+        return can_remove
 
     def _send_messages(self, path: Path, stream: IO[bytes], report: SendReport) -> bool:
-        window, whole, messages = Window(self._messages), True, 0
+        in_flight, can_remove, messages = InFlightRecords(self._messages), True, 0
         ended = time.time() - path.stat().st_mtime > SILENT_S
         for line in spool.read_lines(stream, 0):
             if line.message is None:
-                whole = False
+                can_remove = False
                 report.problems[f"{path.name}, byte {line.start}"] = line.reason
                 continue
             value = os.pread(stream.fileno(), line.stop - line.start, line.start).rstrip(b"\n")
-            address = self._addresses.of_message(line.message, self._messages)
-            window.send(address, line.message.app.encode("utf-8", "surrogatepass"), value)
+            topic_partition = self._topic_partitions.of_message(line.message, self._messages)
+            in_flight.send(
+                topic_partition, line.message.app.encode("utf-8", "surrogatepass"), value
+            )
             messages += 1
             report.bytes_done += line.stop - line.start
             ended = ended or isinstance(line.message, End)
-        window.settle()
+        in_flight.settle()
         report.messages += messages
-        return whole and ended
+        return can_remove and ended
 
 
 def send_all(
-    settings: Settings, folder: Path, progress: Progress | None = None
+    settings: Settings, folder: Path, progress: SendProgress | None = None
 ) -> list[SendReport]:
     """Send every application of a spool that has something to send.
 
@@ -215,34 +217,34 @@ def send_all(
     folders += sorted(path.parent for path in folder.glob(f"*/{spool.BLOCKS_FOLDER}"))
     if not folders:
         return []
-    target, addresses = ask_kafka(target_of(settings), settings.topics)
+    target, topic_partitions = check_kafka(target_of(settings), settings.topics)
     target = replace(target, timeout_s=max(target.timeout_s, PATIENCE_S))
-    sender = Sender(addresses, Outbox(target), Outbox(target, messages=True))
-    reports = [sender.send_application(one, progress) for one in dict.fromkeys(folders)]
-    return [one for one in reports if one.bytes_total or one.busy or one.problems]
+    sender = SpoolSender(topic_partitions, Outbox(target), Outbox(target, messages=True))
+    reports = [sender.send_application(item, progress) for item in dict.fromkeys(folders)]
+    return [item for item in reports if item.bytes_total or item.busy or item.problems]
 
 
-def send_lines(path: Path, addresses: Addresses, outbox: Outbox) -> None:
+def send_lines(path: Path, topic_partitions: TopicPartitions, outbox: Outbox) -> None:
     """Send all messages of a driver's own file, then remove it.
 
     Raises:
         DeliveryError: Kafka is away; the file is as it was.
         OSError: it can't be read or removed.
     """
-    with locked(path) as stream:
-        window = Window(outbox)
+    with locked_file(path) as stream:
+        in_flight = InFlightRecords(outbox)
         for line in spool.read_lines(stream, 0):
             if line.message is not None:
                 value = os.pread(stream.fileno(), line.stop - line.start, line.start)
-                address = addresses.of_message(line.message, outbox)
+                topic_partition = topic_partitions.of_message(line.message, outbox)
                 key = line.message.app.encode("utf-8", "surrogatepass")
-                window.send(address, key, value.rstrip(b"\n"))
-        window.settle()
+                in_flight.send(topic_partition, key, value.rstrip(b"\n"))
+        in_flight.settle()
         path.unlink(missing_ok=True)
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[IO[bytes]]:
+def locked_file(path: Path) -> Iterator[IO[bytes]]:
     """The driver's file, made where it is missing, while no other process has it.
 
     Raises:
@@ -257,8 +259,8 @@ def locked(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _taken(path: Path) -> Iterator[IO[bytes] | None]:
-    """The file, ours alone; None when it is gone or somebody else's."""
+def _try_lock(path: Path) -> Iterator[IO[bytes] | None]:
+    """The file with an exclusive lock; None when it is gone or another process has the lock."""
     try:
         stream = path.open("r+b")
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The spool: a folder into which tasks write their blocks and the driver its messages.
 
 ``<spool>/<app_id>/driver.jsonl`` holds the driver's messages, one JSON object a line;
-``<spool>/<app_id>/blocks/<node>-<partition>-<attempt>[-<run>].lmf`` the frames of one segment run.
+``<spool>/<app_id>/blocks/<node>-<partition>-<attempt>[-<run>].lmf`` the record batches of one segment run.
 Its writer holds a lock on a block file: ``lineage send`` leaves it alone until it is whole.
 """
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-RUNS_MAX = 1 << 24
+SEGMENT_RUNS_MAX = 1 << 24
 """Runs of one segment in a task: a ``cartesian`` runs its right side for each batch of its left."""
 WRITE_BYTES = 1 << 20
-"""Frames are handed to the operating system in pieces of about this size."""
+"""Record batches are written to the operating system in pieces of about this size."""
 
 
 def run_name(name: str, run: int) -> str:
@@ -42,15 +42,15 @@ def claim_run(path: Callable[[int], str], create: Callable[[str], T]) -> tuple[T
         OSError: the file can't be created.
     """
     run = 0
-    while run < RUNS_MAX:
+    while run < SEGMENT_RUNS_MAX:
         try:
             return create(path(run)), run
         except FileExistsError:
-            run = _run_behind(run, lambda number: os.path.exists(path(number)))
-    raise FileExistsError(f"{RUNS_MAX} files such as {path(0)}")
+            run = _next_free_run(run, lambda number: os.path.exists(path(number)))
+    raise FileExistsError(f"{SEGMENT_RUNS_MAX} files such as {path(0)}")
 
 
-def _run_behind(run: int, is_taken: Callable[[int], bool]) -> int:
+def _next_free_run(run: int, is_taken: Callable[[int], bool]) -> int:
     """A free number behind ``run``, which is taken; runs take numbers one after another."""
     step = 1
     while is_taken(run + step):
@@ -63,7 +63,7 @@ def _run_behind(run: int, is_taken: Callable[[int], bool]) -> int:
 
 
 class BlockFile:
-    """A new file of frames.
+    """A new file of record batches.
 
     Raises:
         FileExistsError: it is there already.
@@ -72,7 +72,7 @@ class BlockFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.frames = 0
+        self.record_batches = 0
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND
         self._descriptor = private_opener(path, flags)
         # Not every shared file system has locks; there `lineage send` has to wait for the job's end.
@@ -81,22 +81,22 @@ class BlockFile:
         self._pending: list[bytes] = []
         self._pending_bytes = 0
 
-    def append(self, frame: bytes) -> bool:
-        """Append a frame; True when it is time to :meth:`push`."""
-        self._pending.append(frame)
-        self._pending_bytes += len(frame)
-        self.frames += 1
+    def append(self, record_batch: bytes) -> bool:
+        """Append a record batch; True when it is time to :meth:`push`."""
+        self._pending.append(record_batch)
+        self._pending_bytes += len(record_batch)
+        self.record_batches += 1
         return self._pending_bytes >= WRITE_BYTES
 
     def push(self) -> None:
-        """Hand all frames to the operating system: they outlive this process, not the machine."""
+        """Write all record batches to the operating system: they outlive this process, not the machine."""
         if not self._pending:
             return
-        left = memoryview(b"".join(self._pending))
+        remaining = memoryview(b"".join(self._pending))
         self._pending.clear()
         self._pending_bytes = 0
-        while left:
-            left = left[os.write(self._descriptor, left) :]
+        while remaining:
+            remaining = remaining[os.write(self._descriptor, remaining) :]
 
     def fsync(self) -> None:
         """Wait until all that was pushed is on the disk."""
@@ -112,7 +112,7 @@ class BlockFile:
 
 
 class TaskSpool(BlockPacker):
-    """Appends the frames of one segment run to a file of its own. Not thread-safe."""
+    """Appends the record batches of one segment run to a file of its own. Not thread-safe."""
 
     spooled = 0
     spooled_reason = ""
@@ -148,15 +148,15 @@ class TaskSpool(BlockPacker):
         Raises:
             OSError: the spool can't be written (disk full, folder gone).
         """
-        if self._file.append(self.frame_of(block, task)):
+        if self._file.append(self.record_batch_of(block, task)):
             self.push()
 
     def push(self) -> None:
-        """Hand all frames to the operating system: they outlive this process, not the machine."""
+        """Write all record batches to the operating system: they outlive this process, not the machine."""
         self._file.push()
 
     def sync(self) -> None:
-        """Make every frame durable and close the file; an empty file is removed."""
+        """Make every record batch durable and close the file; an empty file is removed."""
         try:
             self.push()
             if self.blocks:

@@ -112,7 +112,7 @@ def save_text(rdd: CapturedRDD, path: str, codec: str | None) -> None:
             lines.saveAsTextFile(path, getattr(jvm, "java.lang.Class").forName(codec))
         else:
             lines.saveAsTextFile(path)
-        rdd.session.files.note_sink(sink, path)
+        rdd.session.files.record_sink_files(sink, path)
 
 
 def take(rdd: CapturedRDD, num: int) -> list[Any]:

@@ -17,7 +17,7 @@ from lineage_emitter import scope
 from lineage_emitter.driver.fitness import can_run_captured, uncaptured
 from lineage_emitter.driver.java_records import JavaRecords, is_own_caller, record_end_of_lineage
 from lineage_emitter.driver.partition_rule import one_record_rule
-from lineage_emitter.program.recipes import Recipe, Source
+from lineage_emitter.program.recipes import RddRecipe, SourceRecipe
 from lineage_emitter.pyspark_parts import PipelinedRDD, is_rdd_api
 from lineage_emitter.worker.inband_addresses import AddressedSerializer
 from lineage_emitter.worker.operators import (
@@ -32,7 +32,7 @@ from lineage_emitter.worker.recorders import PREFIX_REASON
 from lineage_emitter.worker.spaces import EACH_RUN, Spaces
 
 if TYPE_CHECKING:
-    from lineage_emitter.program.numbering import Numbered
+    from lineage_emitter.program.numbering import NumberedRdd
     from lineage_emitter.session.nodes import Node
     from lineage_emitter.session.session import Session
 
@@ -49,11 +49,11 @@ class CapturedRDD(RDD[Any]):
     batched: int
     """Records a batch where PySpark's own RDD would move whole batches (0: unknown). A later
     repartition deals out batches, so it must find the same ones."""
-    recipe: Recipe | None = None
+    recipe: RddRecipe | None = None
     """How it was made; None for what PySpark and capture make for themselves."""
     uncaptured_rdd: RDD[Any] | None = None
     """The same without capture, where executors turned out not to be able to run captured functions."""
-    numbered: Numbered | None = None
+    numbered: NumberedRdd | None = None
     """Its records as :meth:`getLineage` numbered them."""
     batch_size: int | None = None
     """As :func:`lineage_emitter.worker.batches.batch_size_of`; None: as the context's serializer."""
@@ -92,7 +92,7 @@ class CapturedRDD(RDD[Any]):
         """This RDD, known to hold the rows of a source where ``spaces`` names one."""
         if isinstance(spaces, str):
             node = spaces.removesuffix(EACH_RUN)
-            self.recipe = Source(node, plain, lasting=spaces == node)
+            self.recipe = SourceRecipe(node, plain, repeatable=spaces == node)
             self.session.records[node] = self.recipe
         return self
 

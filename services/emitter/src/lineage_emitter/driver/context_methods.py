@@ -13,7 +13,7 @@ from lineage_emitter.driver.actions import running_action
 from lineage_emitter.driver.fitness import can_run_captured, uncaptured
 from lineage_emitter.driver.rdd import LineageRDD, adopt
 from lineage_emitter.driver.sources import stock
-from lineage_emitter.program.recipes import Call, note
+from lineage_emitter.program.recipes import CallRecipe, record_call
 from lineage_emitter.session.session import Session
 from lineage_emitter.worker.operators import ConsumingFunction, SinkIntoFunction
 
@@ -54,7 +54,7 @@ def union(session: Session, /, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
     with scope.operator("union"):
         captured = [adopt(rdd, session) for rdd in rdds]
         united = captured[0] if len(captured) == 1 else shuffles.union(captured)
-    note(united, Call("union", _union_again, (list(rdds),)))
+    record_call(united, CallRecipe("union", _union_again, (list(rdds),)))
     return united
 
 

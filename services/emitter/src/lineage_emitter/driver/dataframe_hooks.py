@@ -32,7 +32,7 @@ READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "tabl
 
 
 def hook_dataframes(active_session: Callable[[], Session | None]) -> None:
-    """Notice DataFrame work; streams, and RDDs that become DataFrames, are noted as unknown."""
+    """Hook DataFrame work; streams, and RDDs that become DataFrames, are recorded as unknown."""
     from pyspark.sql import SparkSession
     from pyspark.sql.readwriter import DataFrameReader
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -51,7 +51,7 @@ def hook_dataframes(active_session: Callable[[], Session | None]) -> None:
     frame.rdd = _rdd(frame.__dict__["rdd"], active_session)
 
 
-def hook_streams(session_of: Callable[[SparkContext], Session | None]) -> None:
+def hook_streams(capture_session: Callable[[SparkContext], Session | None]) -> None:
     """Note every stream of RDDs as unknown."""
     from pyspark.streaming import StreamingContext
 
@@ -59,7 +59,7 @@ def hook_streams(session_of: Callable[[SparkContext], Session | None]) -> None:
 
     @functools.wraps(stock)
     def start(self: StreamingContext) -> None:
-        session = session_of(self.sparkContext)
+        session = capture_session(self.sparkContext)
         if session is not None:
             session.nodes.unknown(
                 "StreamingContext.start", "this version does not capture streams", ()
@@ -85,19 +85,19 @@ def _hooked(stock: Any, what: str, active_session: Callable[[], Session | None])
         streams = what.startswith("DataStreamWriter")
         if streams:
             session.nodes.unknown(what, "this version does not capture streams", ())
-        elif any(isinstance(one, RDD) for one in all_arguments):
+        elif any(isinstance(argument, RDD) for argument in all_arguments):
             session.nodes.unknown(what, NOT_KEPT, nodes_of(session, all_arguments))
         try:
             with session.recorded(writes=streams, lasting=True), scope.suspended():
                 return stock(self, *arguments, **keywords)
         finally:
-            session.jobs.note_lazy()
+            session.jobs.record_lazy_jobs()
 
     return method
 
 
 def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
-    """``DataFrame.rdd``: one captured RDD over PySpark's own, which it keeps, too."""
+    """``DataFrame.rdd``: one captured RDD over PySpark's own, which caches it."""
 
     # A cached property since 4.0.
     @functools.wraps(getattr(stock, "func", None) or stock.fget)
@@ -109,7 +109,7 @@ def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
             with scope.suspended():
                 plain = stock.__get__(self)
             if session is not None:
-                session.jobs.note_lazy()
+                session.jobs.record_lazy_jobs()
                 session.nodes.unknown(TO_RDD, "PySpark reads the rows by itself", ())
             return plain
         captured = self.__dict__.get(_CAPTURED_RDD)
@@ -120,7 +120,7 @@ def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
             captured = self.__dict__[_CAPTURED_RDD] = dataframe_records(
                 session, self, stock.__get__
             )
-        session.jobs.note_lazy()
+        session.jobs.record_lazy_jobs()
         return captured
 
     return property(rdd)

@@ -1,4 +1,4 @@
-"""``DataFrame.rdd``: rows of a frame become records of a captured RDD.
+"""``DataFrame.rdd``: rows of a DataFrame become records of a captured RDD.
 
 Where the frame's rows can be named (:mod:`lineage_emitter.dataframes.naming`), its recipe is noted and the records
 are told by these names, so a trace goes on through the recipe. Elsewhere lineage begins anew with the records,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def dataframe_records(
     session: Session, frame: DataFrame, stock: Callable[[Any], RDD[Any]]
 ) -> RDD[Any]:
-    """A frame's rows as records: those of ``stock(frame)``, which is PySpark's own ``DataFrame.rdd``.
+    """A DataFrame's rows as records: those of ``stock(frame)``, which is PySpark's own ``DataFrame.rdd``.
 
     A plan that is computed again may give its rows in another order, so each run has its own records.
     """

@@ -107,7 +107,7 @@ class DriverSink:
         self.segment = Segment(session.config, sink.name, partition, 0)
 
     def pass_records(self, records: Iterable[Any]) -> Iterable[Any]:
-        """Records on their way to the user; what they look like is kept where that is asked for."""
+        """Pass records on to the user, and record their texts in detailed mode."""
         return self.detail.sink(self.segment, self.space, records)
 
     def finish(self, ranges: AddressRanges, numbers: Sequence[int]) -> None:
@@ -139,7 +139,7 @@ def _record_items(
             pass
         driver_sink.finish(ranges, [number for _, number in numbered])
 
-    session.jobs.tell(record)
+    session.jobs.record_given(record)
 
 
 def _decide_on_driver(
@@ -269,7 +269,7 @@ def take_sample(rdd: CapturedRDD, with_replacement: bool, num: int, seed: int | 
 
 
 def collect(rdd: CapturedRDD) -> list[Any]:
-    """``collect`` of the RDD's own streams, which a local checkpoint keeps."""
+    """``collect`` of the RDD's own streams, which a local checkpoint stores."""
     session = rdd.session
     sink = session.nodes.register("sink", "collect", [rdd.node], alias="collect")
     with session.jobs.action("collect", sink, lambda: range(rdd.getNumPartitions())):

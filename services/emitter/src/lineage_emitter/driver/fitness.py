@@ -17,7 +17,7 @@ from pyspark import RDD
 from lineage_emitter import scope
 from lineage_emitter.driver.older_rdds import name_of_ended
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.program.recipes import Source, recipe_of, replaced, upstream
+from lineage_emitter.program.recipes import SourceRecipe, recipe_of, replace_rdds, upstream_rdds
 
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD
@@ -53,8 +53,8 @@ def unless_unfit(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 def can_run_captured(session: Session, name: str = "") -> bool:
     """Whether a method of a captured RDD is captured; the first that runs a job looks at the executors."""
-    if name not in WITHOUT_JOBS or (not session.executors.looked and scope.called_from_pyspark()):
-        session.executors.look()
+    if name not in WITHOUT_JOBS or (not session.executors.checked and scope.called_from_pyspark()):
+        session.executors.check_before_job()
     return not session.executors.unfit
 
 
@@ -64,7 +64,7 @@ def uncaptured(value: Any) -> Any:
     Raises:
         CaptureFailedError: it is not known how an RDD on the way was made.
     """
-    return replaced(value, _uncaptured_rdd)
+    return replace_rdds(value, _uncaptured_rdd)
 
 
 def _uncaptured_rdd(goal: RDD[Any]) -> RDD[Any]:
@@ -72,7 +72,7 @@ def _uncaptured_rdd(goal: RDD[Any]) -> RDD[Any]:
     if session is None or not session.executors.unfit:
         return goal
     with scope.suspended():
-        for rdd in upstream(goal):
+        for rdd in upstream_rdds(goal):
             if hasattr(rdd, "node"):
                 _make_uncaptured_rdd(rdd)
         uncaptured: RDD[Any] = getattr(goal, "uncaptured_rdd", None) or goal
@@ -80,24 +80,24 @@ def _uncaptured_rdd(goal: RDD[Any]) -> RDD[Any]:
 
 
 def _make_uncaptured_rdd(rdd: Any) -> None:
-    """The twin of an RDD whose inputs have theirs."""
+    """Make an RDD without capture, whose inputs have theirs."""
     if rdd.uncaptured_rdd is None:
         recipe = recipe_of(rdd)
         if recipe is None:
             raise CaptureFailedError(
                 f"node {rdd.node.name} can't be run without capture: no call of the program made its RDD"
             )
-        if isinstance(recipe, Source):
+        if isinstance(recipe, SourceRecipe):
             rdd.uncaptured_rdd = recipe.plain
         else:
-            rdd.uncaptured_rdd = recipe.again(
-                lambda one: getattr(one, "uncaptured_rdd", None) or one
+            rdd.uncaptured_rdd = recipe.repeat(
+                lambda rdd_input: getattr(rdd_input, "uncaptured_rdd", None) or rdd_input
             )
     _copy_storage(rdd, rdd.uncaptured_rdd)
 
 
 def _copy_storage(rdd: Any, uncaptured_rdd: RDD[Any]) -> None:
-    """The program may have cached the captured one, or have asked for a checkpoint."""
+    """Cache or checkpoint the RDD without capture as the program did with the captured one."""
     if rdd.is_cached and not uncaptured_rdd.is_cached:
         uncaptured_rdd.persist(rdd.getStorageLevel())
     elif uncaptured_rdd.is_cached and not rdd.is_cached:

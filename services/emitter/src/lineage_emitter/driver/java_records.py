@@ -1,6 +1,6 @@
 """What leaves to the JVM by the program's own hands: ``rdd._jrdd``, given to a library of the JVM.
 
-Captured RDDs move records with their names through the JVM, in frames that nobody else can read. So
+Captured RDDs move records with their names through the JVM, in batches that nobody else can read. So
 whoever is not PySpark's RDD itself gets a stand-in: what is asked of the RDD is answered by the captured
 one, and when its records are read, they are plain, capture ends there and the verdict names it.
 """
@@ -38,7 +38,7 @@ _METHODS_WITHOUT_RECORDS = frozenset(
 
 
 def is_own_caller(depth: int) -> bool:
-    """Whether the frame so far up is capture's own, or of PySpark's RDD."""
+    """Whether the caller so far up is capture's own, or of PySpark's RDD."""
     return str(sys._getframe(depth + 1).f_globals.get("__name__", "")).startswith(_OWN_MODULES)
 
 

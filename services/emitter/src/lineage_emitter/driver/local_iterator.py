@@ -42,7 +42,7 @@ class TakenRecords(Serializer):
         rdd.session.jobs.open_ends.append(self.record_taken)
 
     def load_stream(self, stream: Any) -> Iterable[Any]:
-        """The next partition's records; those of the ones before have all been given."""
+        """The next partition's records; those of the partitions before have all been taken."""
         records: Any = self.rdd._jrdd_deserializer.load_stream(stream)
         if self.rdd.spaces is None:
             ranges = records.address_ranges
@@ -53,7 +53,7 @@ class TakenRecords(Serializer):
         return records  # type: ignore[no-any-return]
 
     def records(self, records: Iterator[Any]) -> Iterator[Any]:
-        """The records, counted as they are given."""
+        """The records, counted as they are taken."""
         session = self.rdd.session
         try:
             with raising_driver_errors(self.rdd):
@@ -64,19 +64,19 @@ class TakenRecords(Serializer):
             self.record_taken()
             raise
         except Exception as problem:
-            session.jobs.note_failure(NAME, self._sink, problem)
+            session.jobs.record_action_failure(NAME, self._sink, problem)
             raise
         self.record_taken()
         session.commits.drain()
 
     def record_taken(self) -> None:
-        """Tell what has been given; once, and not behind the end of the session."""
+        """Record the items that were taken; once, and not after the end of the session."""
         session = self.rdd.session
         if self.record_taken in session.jobs.open_ends:
             session.jobs.open_ends.remove(self.record_taken)
             ranges = self._ranges()
-            session.jobs.tell(lambda: self._driver_sink.finish(ranges, range(self.count)))
-            session.jobs.note_later(NAME, self._sink, self._call_site)
+            session.jobs.record_given(lambda: self._driver_sink.finish(ranges, range(self.count)))
+            session.jobs.record_job_later(NAME, self._sink, self._call_site)
 
     def _ranges(self) -> AddressRanges:
         ranges = AddressRanges()

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 _installed = False
 
 
-def install(session_of: Callable[[SparkContext], Session | None]) -> None:
+def install(capture_session: Callable[[SparkContext], Session | None]) -> None:
     """Let saves of PySpark's own RDDs count as seen, from now on; a second call changes nothing."""
     global _installed  # noqa: PLW0603 - PySpark's classes are the process's, too
     if _installed:
         return
     _installed = True
     for name in ("saveAsTextFile", *SAVES):
-        setattr(RDD, name, _recorded_save(getattr(RDD, name), session_of))
+        setattr(RDD, name, _recorded_save(getattr(RDD, name), capture_session))
 
 
 def _recorded_save(
-    stock: Callable[..., Any], session_of: Callable[[SparkContext], Session | None]
+    stock: Callable[..., Any], capture_session: Callable[[SparkContext], Session | None]
 ) -> Callable[..., Any]:
     @functools.wraps(stock)
     def method(self: RDD[Any], *arguments: Any, **keywords: Any) -> Any:
-        session = session_of(self.ctx)
+        session = capture_session(self.ctx)
         if session is None or session.is_whole:
             return stock(self, *arguments, **keywords)
         with session.recorded():

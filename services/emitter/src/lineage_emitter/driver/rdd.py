@@ -1,4 +1,4 @@
-"""Captured RDDs: PySpark RDDs in every respect, whose operators also note lineage.
+"""Captured RDDs: PySpark RDDs in every respect, whose operators also record lineage.
 
 Public operators are PySpark's own compositions of the primitives that are captured (:mod:`lineage_emitter.driver.captured`),
 recognised by name where a whole-partition function works record by record. What a method does for itself stands in
@@ -28,7 +28,7 @@ from lineage_emitter.driver.fitness import unless_unfit
 from lineage_emitter.driver.to_dataframe import RowSteps
 from lineage_emitter.driver.with_actions import WithActions
 from lineage_emitter.driver.within_partitions import WithinPartitions
-from lineage_emitter.program.recipes import noted
+from lineage_emitter.program.recipes import recording_call
 from lineage_emitter.program.tracing import TracedItems, lineage_of
 from lineage_emitter.program.waiting import LINKED_S
 from lineage_emitter.pyspark_parts import PipelinedRDD
@@ -43,7 +43,7 @@ CREATE_DATAFRAME = "pyspark.sql.session._create_dataframe"
 
 
 class LineageRDD(WithinPartitions, BetweenPartitions, WithActions):
-    """An RDD whose operators note lineage. Made by sources, unions and repartitions."""
+    """An RDD whose operators record lineage. Made by sources, unions and repartitions."""
 
     @classmethod
     def wrap(
@@ -104,7 +104,7 @@ class LineageRDD(WithinPartitions, BetweenPartitions, WithActions):
     def getLineage(self, *, timeout_s: float = LINKED_S) -> TracedItems:
         """Where the records of this RDD came from and went to, as Titian's ``getLineage``.
 
-        The first call runs the RDD once, to number its records, and keeps them on the disks of
+        The first call runs the RDD once, to number its records, and stores them on the disks of
         the executors; what Spark holds already (shuffles, caches) is not computed again. Of a
         source nothing is run. ``timeout_s``: how long a question waits for the store where the
         lineage goes over Kafka.
@@ -250,7 +250,7 @@ def _install() -> None:
     for name in (*public, "__add__"):
         method = _own(name)
         if inspect.isfunction(method):
-            setattr(LineageRDD, name, unless_unfit(name, noted(name, method)))
+            setattr(LineageRDD, name, unless_unfit(name, recording_call(name, method)))
 
 
 _install()

@@ -47,7 +47,7 @@ def save(
         )
         method(batched, *arguments, **keywords)
         if path is not None:
-            rdd.session.files.note_sink(sink, path, "record")
+            rdd.session.files.record_sink_files(sink, path, "record")
 
 
 def _batch_serializer(size: int) -> BatchedSerializer:

@@ -133,7 +133,7 @@ def _reduce_side(node: Node, rdd: CapturedRDD, op: str) -> Node:
 def _shuffled(
     rdd: CapturedRDD, node: Node, num_partitions: int, partition_function: Callable[[Any], int]
 ) -> RDD[Any]:
-    """``partitionBy`` of records whose lineage is already noted."""
+    """``partitionBy`` of records whose lineage is already recorded."""
     serializer = rdd.ctx._unbatched_serializer
     buckets = PartitionBuckets(num_partitions, partition_function, rdd._memory_limit(), serializer)
     node.map_side = rdd

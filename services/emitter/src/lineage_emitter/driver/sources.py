@@ -88,7 +88,7 @@ def _is_repeatable(session: Session, input_format: str | None) -> bool:
     try:
         return hadoop.reads_files(session.sc, input_format)
     except Exception:
-        # Where it can't be told, each run's records are named apart: never two rows by one name.
+        # Where that is not known, each run's records are named apart: never two rows by one name.
         return False
 
 

@@ -3,7 +3,7 @@
 PySpark maps the RDD to rows in a few steps, perhaps looks at some records for their types, and
 hands the rows to the JVM, which reads them when an action on the DataFrame does, if ever, and
 however often. So each run's rows are items of their own, and their tasks' commits count whenever
-they come. The rows are kept (:mod:`lineage_emitter.worker.row_files`), so that recipes of the DataFrame can name them;
+they come. The rows are stored (:mod:`lineage_emitter.worker.row_files`), so that recipes of the DataFrame can name them;
 where they can't be, what the DataFrame does with them is unknown.
 """
 
@@ -65,10 +65,10 @@ class RowSteps(PipedRDD):
         return java_rdd
 
     def _stored_rows(self, sink: Node) -> KeptRows:
-        """The rows, which are to be kept.
+        """The rows, which are to be stored.
 
         Raises:
-            RowsNotStoredError: they are not.
+            RowsNotStoredError: they can't be stored.
         """
         if self.struct is None:
             raise RowsNotStoredError("their type is not known")

@@ -9,7 +9,7 @@ from pyspark import RDD
 
 from lineage_emitter import scope
 from lineage_emitter.driver.captured import CapturedRDD, is_stock_call, stock_call
-from lineage_emitter.program.recipes import Call, note
+from lineage_emitter.program.recipes import CallRecipe, record_call
 from lineage_emitter.pyspark_parts import RDDBarrier
 from lineage_emitter.worker.by_record import Filter, FlatMap, MapValues
 from lineage_emitter.worker.operators import Glom
@@ -108,7 +108,9 @@ class LineageBarrier(RDDBarrier[Any]):
         with scope.operator("barrier"):
             result = self.rdd._map_partitions(f, preservesPartitioning)
         result.is_barrier = True
-        note(result, Call("barrier", _barrier_again, (self.rdd, f, preservesPartitioning)))
+        record_call(
+            result, CallRecipe("barrier", _barrier_again, (self.rdd, f, preservesPartitioning))
+        )
         return result
 
 

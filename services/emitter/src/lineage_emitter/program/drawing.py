@@ -96,14 +96,14 @@ def _places(nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]) -> dict[st
         if order.rank(link.src) < order.rank(link.dest):
             above[link.dest].append(link.src)
     places: dict[str, tuple[int, int]] = {}
-    taken: defaultdict[int, set[int]] = defaultdict(set)
-    for node in sorted((one.node for one in nodes), key=order.rank):
+    rows_in_column: defaultdict[int, set[int]] = defaultdict(set)
+    for node in sorted((node_record.node for node_record in nodes), key=order.rank):
         parents = [places[parent] for parent in above[node]]
         column = max((x for x, _ in parents), default=-1) + 1
         row = round(sum(y for _, y in parents) / len(parents)) if parents else 0
-        while row in taken[column]:
+        while row in rows_in_column[column]:
             row += 1
-        taken[column].add(row)
+        rows_in_column[column].add(row)
         places[node] = (column, row)
     return places
 
@@ -128,8 +128,8 @@ def _box(fold: Fold, label: str, place: tuple[int, int], *, marked: bool) -> str
     first = label if label == what else f"{label}: {what}"
     second = node.path or node.call_site
     edge = 'stroke="#222222" stroke-width="3"' if marked else 'stroke="#888888"'
-    told = [first, node.path or "", node.call_site, "" if node.exact else node.reason]
-    title = "\n".join(dict.fromkeys(text for text in told if text))
+    lines = [first, node.path or "", node.call_site, "" if node.exact else node.reason]
+    title = "\n".join(dict.fromkeys(text for text in lines if text))
     return (
         f"<g><title>{escape(title)}</title>"
         f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="4" '

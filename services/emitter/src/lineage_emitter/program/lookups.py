@@ -1,4 +1,4 @@
-"""One look into the stored lineage of a running program."""
+"""A view of the stored lineage of a running program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
 from lineage_core.tracing.tracer import Tracer
 from lineage_emitter.program.numbering import OPERATOR
-from lineage_emitter.program.waiting import settle, so_far, store_url
+from lineage_emitter.program.waiting import running_verdict, store_url, wait_until_linked
 from lineage_query.answers import Composer
 from lineage_query.names import Names, looks_like_address
 from lineage_query.rows.locations import Locations
@@ -32,13 +32,13 @@ Items: TypeAlias = Mapping[str, Region]
 
 
 @contextmanager
-def looking(session: Session, timeout_s: float) -> Iterator[LineageView]:
+def open_view(session: Session, timeout_s: float) -> Iterator[LineageView]:
     """Look at the lineage of all that a program has captured so far.
 
     Raises:
-        TracingError, NotLinkedError, StoreError, OSError: see :func:`settle`.
+        TracingError, NotLinkedError, StoreError, OSError: see :func:`wait_until_linked`.
     """
-    settle(session, timeout_s)
+    wait_until_linked(session, timeout_s)
     url = store_url(session)
     with open_store(url) as store:
         yield LineageView(store, session.app, _reader(url))
@@ -46,12 +46,12 @@ def looking(session: Session, timeout_s: float) -> Iterator[LineageView]:
 
 @functools.cache
 def _reader(url: str) -> RowReader:
-    """It keeps the indexes of the files that it has read."""
+    """The reader caches the indexes of the files that it has read."""
     return RowReader(index_folder(url))
 
 
 class LineageView:
-    """The graph of one application as it stands."""
+    """The graph of one application as stored now."""
 
     def __init__(self, store: GraphStore, app: str, reader: RowReader) -> None:
         self._store = store
@@ -79,7 +79,7 @@ class LineageView:
         messages = self._store.messages(self._app)
         if not any(message.type == "job" for message in messages):
             return ()
-        return so_far(self._app, messages, self._store.counts(self._app)).reasons
+        return running_verdict(self._app, messages, self._store.counts(self._app)).reasons
 
     # -- nodes -------------------------------------------------------------------------------
 
@@ -105,8 +105,8 @@ class LineageView:
     def has_items(self, node: str) -> bool:
         """Whether items of a node are recorded: nodes inside a segment have none."""
         record = self.nodes.get(node)
-        kept = record is not None and record.kind in ("source", "sink", "shuffle")
-        return kept or bool(self.graph.spaces_of(node))
+        has_own_items = record is not None and record.kind in ("source", "sink", "shuffle")
+        return has_own_items or bool(self.graph.spaces_of(node))
 
     def text(self, node: str) -> str:
         """What a node is called, does, and where the program made it."""
@@ -130,14 +130,14 @@ class LineageView:
         try:
             return {self.names.node(name)}
         except AddressError:
-            found = {n.node for n in self.nodes.values() if name in (n.name, n.op)}
-            if not found:
+            nodes = {n.node for n in self.nodes.values() if name in (n.name, n.op)}
+            if not nodes:
                 raise
-            return found
+            return nodes
 
     # -- rows --------------------------------------------------------------------------------
 
-    def at(self, place: str) -> dict[str, Region]:
+    def resolve(self, place: str) -> dict[str, Region]:
         """The items that a place in a file or an address names.
 
         Of a file that the program wrote and read they are those that it wrote.
@@ -152,25 +152,25 @@ class LineageView:
             for space, region in named.items():
                 self.locations.check(space, region, self.names.space(space))
             return named
-        typed = parse_location(place)
-        where = replace(typed, path=canonical(typed.path))
+        parsed = parse_location(place)
+        location = replace(parsed, path=canonical(parsed.path))
         for kind in ("sink", "source"):
-            found: dict[str, Region] = {}
-            for node in (one.node for one in self.nodes.values() if one.kind == kind):
-                if self.locations.unit(node, where.path) == where.unit:
-                    found |= self.locations.items_at(node, where)
-            if found:
-                return found
+            items: dict[str, Region] = {}
+            for node in (record.node for record in self.nodes.values() if record.kind == kind):
+                if self.locations.unit(node, location.path) == location.unit:
+                    items |= self.locations.items_at(node, location)
+            if items:
+                return items
         raise LocationError(f"{place}: this program has read or written no such row")
 
 
 def by_node(items: Items) -> dict[str, dict[str, Region]]:
     """Items by node and space."""
-    found: dict[str, dict[str, Region]] = {}
+    items_by_node: dict[str, dict[str, Region]] = {}
     for space, region in items.items():
         if region:
-            found.setdefault(parse_space(space).name, {})[space] = region
-    return found
+            items_by_node.setdefault(parse_space(space).name, {})[space] = region
+    return items_by_node
 
 
 def by_split(spaces: Items) -> dict[int, Region]:
@@ -178,24 +178,24 @@ def by_split(spaces: Items) -> dict[int, Region]:
     return {parse_space(space).partition: region for space, region in spaces.items()}
 
 
-def joined(parts: Iterable[Items]) -> dict[str, Region]:
+def merge_items(parts: Iterable[Items]) -> dict[str, Region]:
     """Items that are in any of the parts."""
-    found: dict[str, list[Region]] = {}
+    regions_by_space: dict[str, list[Region]] = {}
     for part in parts:
         for space, region in part.items():
-            found.setdefault(space, []).append(region)
-    return {space: Region.union(regions) for space, regions in found.items()}
+            regions_by_space.setdefault(space, []).append(region)
+    return {space: Region.union(regions) for space, regions in regions_by_space.items()}
 
 
 def named_records(items: Items) -> dict[str, Region]:
     """Of some items, by node, the names of rows of DataFrames."""
-    found = {node: spaces.get(named_space(node)) for node, spaces in by_node(items).items()}
-    return {node: names for node, names in found.items() if names is not None}
+    names_by_node = {node: spaces.get(named_space(node)) for node, spaces in by_node(items).items()}
+    return {node: names for node, names in names_by_node.items() if names is not None}
 
 
-def continues_warning(look: LineageView, items: Items) -> dict[str, None]:
-    """What a person is told who sees names of rows."""
+def continues_warning(view: LineageView, items: Items) -> dict[str, None]:
+    """The warning for items that are names of rows."""
     return {
-        f"{look.text(node)}: these are rows of a DataFrame, by a hash; frame_rows() tells what they were made from": None
+        f"{view.text(node)}: these are rows of a DataFrame, by a hash; frame_rows() gives what they were made from": None
         for node in named_records(items)
     }

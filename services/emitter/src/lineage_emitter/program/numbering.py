@@ -1,6 +1,6 @@
-"""The records of an RDD as items: numbered once by an action, and given again when asked for.
+"""The records of an RDD as items: numbered once by an action, and read again on request.
 
-``getLineage`` numbers the records of an RDD and keeps them on the executors' disks with the names
+``getLineage`` numbers the records of an RDD and stores them on the executors' disks with the names
 of where they came from. Whoever reads them later finds by these names that they are the very ones.
 """
 
@@ -17,7 +17,7 @@ from lineage_core.contract.address import ORDINAL_BITS
 from lineage_core.contract.region import Region
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
-from lineage_emitter.program.recipes import Source
+from lineage_emitter.program.recipes import SourceRecipe
 from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.worker.by_record import pass_through
 from lineage_emitter.worker.record_selection import (
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 OPERATOR = "getLineage"
 """The operator of the nodes that numbering adds to the graph."""
 
-Placed: TypeAlias = tuple[int, int, Any]
+LocatedRecord: TypeAlias = tuple[int, int, Any]
 """A record with its split and its ordinal there."""
 
 
 @dataclass(eq=False)
-class Numbered:
+class NumberedRdd:
     """The numbered records of one RDD: items ``sink#split#ordinal``.
 
-    ``kept``: a persisted RDD of them, whose stream of each split carries ``names``.
+    ``persisted``: a persisted RDD of them, whose stream of each split carries ``names``.
     """
 
     sink: Node
-    kept: RDD[Any]
+    persisted: RDD[Any]
     counts: Mapping[int, int]
     names: Mapping[int, StreamAddresses]
 
@@ -57,87 +57,91 @@ class Numbered:
         """All items, by space."""
         return _all_items(self.sink.name, self.counts)
 
-    def pick(self, kept: OrdinalsBySplit) -> list[Placed]:
+    def pick(self, ordinals_by_split: OrdinalsBySplit) -> list[LocatedRecord]:
         """The records at some ordinals, by split and ordinal.
 
         Raises:
             TracingError: they are not there any more.
         """
-        return _picked(self.kept, kept, self.names)
+        return _pick(self.persisted, ordinals_by_split, self.names)
 
-    def choose(self, kept: OrdinalsBySplit, function: Callable[[Any], Any]) -> dict[int, Region]:
+    def choose(
+        self, ordinals_by_split: OrdinalsBySplit, function: Callable[[Any], Any]
+    ) -> dict[int, Region]:
         """Of some ordinals, those whose record ``function`` holds of; it runs on the executors.
 
         Raises:
             TracingError: they are not there any more.
         """
-        return _chosen(self.kept, kept, function, self.names)
+        return _choose(self.persisted, ordinals_by_split, function, self.names)
 
 
 class SourceRows:
-    """The rows of a source as items: nothing has to be kept, they can be read again."""
+    """The rows of a source as items: nothing has to be stored, they can be read again."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceRecipe) -> None:
         self.source = source
 
     def items(self) -> dict[str, Region]:
         """All items, by space. Runs a job that counts them."""
         with scope.suspended():
-            counted = self.source.plain.mapPartitionsWithIndex(count_records).collect()
-        return _all_items(self.source.node, dict(counted))
+            count_items = self.source.plain.mapPartitionsWithIndex(count_records).collect()
+        return _all_items(self.source.node, dict(count_items))
 
-    def whole(self) -> dict[str, Region]:
+    def all_possible(self) -> dict[str, Region]:
         """All items that there may be, by space, without counting them."""
         with scope.suspended():
             splits = range(self.source.plain.getNumPartitions())
         return _all_items(self.source.node, dict.fromkeys(splits, 1 << ORDINAL_BITS))
 
-    def pick(self, kept: OrdinalsBySplit) -> list[Placed]:
+    def pick(self, ordinals_by_split: OrdinalsBySplit) -> list[LocatedRecord]:
         """The records at some ordinals, by split and ordinal."""
-        return _picked(self.source.plain, kept, None)
+        return _pick(self.source.plain, ordinals_by_split, None)
 
-    def choose(self, kept: OrdinalsBySplit, function: Callable[[Any], Any]) -> dict[int, Region]:
+    def choose(
+        self, ordinals_by_split: OrdinalsBySplit, function: Callable[[Any], Any]
+    ) -> dict[int, Region]:
         """Of some ordinals, those whose record ``function`` holds of; it runs on the executors."""
-        return _chosen(self.source.plain, kept, function, None)
+        return _choose(self.source.plain, ordinals_by_split, function, None)
 
 
-def numbered(rdd: CapturedRDD) -> Numbered:
-    """The numbered records of an RDD; an action numbers them when it is asked for the first time.
+def number_records(rdd: CapturedRDD) -> NumberedRdd:
+    """The numbered records of an RDD; an action numbers them at the first call.
 
     Raises:
         TracingError: capture has ended.
     """
     if rdd.numbered is None:
-        rdd.numbered = _number(rdd, rdd.session)
+        rdd.numbered = _run_numbering(rdd, rdd.session)
         rdd.session.records[rdd.numbered.sink.name] = rdd.numbered
     return rdd.numbered
 
 
-def _number(rdd: CapturedRDD, session: Session) -> Numbered:
-    session.executors.look()
+def _run_numbering(rdd: CapturedRDD, session: Session) -> NumberedRdd:
+    session.executors.check_before_job()
     if session.closed:
         raise TracingError(
             f"capture of {session.app} has ended: call getLineage before, or ask for a row of a file"
         )
     with scope.operator(OPERATOR):
         # What a JVM operator made carries many names a partition, a chain of functions just one.
-        kept = rdd if rdd.is_cached and isinstance(rdd, PipelinedRDD) else _kept(rdd)
-        sink = session.nodes.register("sink", OPERATOR, [kept.node], alias=OPERATOR)
-        counting = kept.pipe_function(NumberRecords(sink.name), True, sink).ending(
+        persisted = rdd if rdd.is_cached and isinstance(rdd, PipelinedRDD) else _persisted(rdd)
+        sink = session.nodes.register("sink", OPERATOR, [persisted.node], alias=OPERATOR)
+        counting = persisted.pipe_function(NumberRecords(sink.name), True, sink).ending(
             rdd.ctx.serializer
         )
         splits = range(rdd.getNumPartitions())
         with session.jobs.action(OPERATOR, sink, lambda: splits), scope.suspended():
-            found = RDD.collect(counting)
-    return Numbered(
+            split_counts = RDD.collect(counting)
+    return NumberedRdd(
         sink,
-        kept,
-        {split: rows for split, rows, _ in found},
-        {split: names for split, _, names in found},
+        persisted,
+        {split: rows for split, rows, _ in split_counts},
+        {split: names for split, _, names in split_counts},
     )
 
 
-def _kept(rdd: CapturedRDD) -> CapturedRDD:
+def _persisted(rdd: CapturedRDD) -> CapturedRDD:
     """The RDD's records with their names, on the disks of the executors when they are read."""
     node = rdd.session.nodes.register("operator", OPERATOR, [rdd.node])
     named = rdd.pipe_function(pass_through, True, node)
@@ -154,38 +158,38 @@ def _all_items(node: str, counts: Mapping[int, int]) -> dict[str, Region]:
     }
 
 
-def _picked(
-    rdd: RDD[Any], kept: OrdinalsBySplit, names: Mapping[int, StreamAddresses] | None
-) -> list[Placed]:
+def _pick(
+    rdd: RDD[Any], ordinals_by_split: OrdinalsBySplit, names: Mapping[int, StreamAddresses] | None
+) -> list[LocatedRecord]:
     return [
         (split, ordinal, record)
-        for split, ordinals, records in _selected(rdd, SelectRecords(kept, names))
+        for split, ordinals, records in _select(rdd, SelectRecords(ordinals_by_split, names))
         for ordinal, record in zip(ordinals, records, strict=True)
     ]
 
 
-def _chosen(
+def _choose(
     rdd: RDD[Any],
-    kept: OrdinalsBySplit,
+    ordinals_by_split: OrdinalsBySplit,
     function: Callable[[Any], Any],
     names: Mapping[int, StreamAddresses] | None,
 ) -> dict[int, Region]:
-    chosen = _selected(rdd, SelectRecords(kept, names, function))
+    chosen = _select(rdd, SelectRecords(ordinals_by_split, names, function))
     return {split: Region.from_positions(np.array(ordinals)) for split, ordinals, _ in chosen}
 
 
-def _selected(rdd: RDD[Any], select: SelectRecords) -> list[tuple[int, Any, Any]]:
-    splits = sorted(select.keep.kept)
+def _select(rdd: RDD[Any], select: SelectRecords) -> list[tuple[int, Any, Any]]:
+    splits = sorted(select.selection.ordinals_by_split)
     if not splits:
         return []
     with scope.suspended():
         # The plain class's own method: what reads a captured RDD here is not captured.
         selecting = RDD.mapPartitionsWithIndex(rdd, select, True)
-        found = rdd.ctx.runJob(selecting, pass_records, splits)
-    lost = [split for split, ordinals, _ in found if ordinals is None]
+        selected = rdd.ctx.runJob(selecting, pass_records, splits)
+    lost = [split for split, ordinals, _ in selected if ordinals is None]
     if lost:
         raise TracingError(
             f"the records of partition {lost[0]} were lost and made again, perhaps in another "
             "order: call unpersist() and getLineage() again"
         )
-    return found
+    return selected

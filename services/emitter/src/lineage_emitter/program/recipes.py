@@ -1,7 +1,7 @@
 """How captured RDDs were made: what a replay makes again.
 
-Each RDD notes the public call of the program that made it: the method, its receiver and arguments.
-What a method is composed of inside is not noted: a replay calls the method again.
+Each RDD records the public call of the program that made it: the method, its receiver and arguments.
+What a method is composed of inside is not recorded: a replay calls the method again.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ SEEDED = {"sample": sys.maxsize, "sampleByKey": sys.maxsize, "randomSplit": 2**3
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class SourceRecipe:
     """Rows that come from outside: ``plain`` gives those of the source ``node``, in its splits.
 
-    ``lasting``: they come in the same order each time. ``kept``: the RDD reads just these of
-    ``whole`` (a captured replay does so); None: all.
+    ``repeatable``: they come in the same order each time. ``ordinals``: the RDD reads just these of
+    ``full_rdd`` (a captured replay does so); None: all.
     """
 
     node: str
     plain: RDD[Any]
-    lasting: bool = True
-    kept: OrdinalsBySplit | None = None
-    whole: RDD[Any] | None = None
+    repeatable: bool = True
+    ordinals: OrdinalsBySplit | None = None
+    full_rdd: RDD[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class CallRecipe:
     """A call that gave an RDD, or a list with it at ``part``."""
 
     name: str
@@ -53,24 +53,26 @@ class Call:
         """The RDDs among the arguments, the receiver first."""
         return list(_rdds_in((*self.arguments, *self.named.values())))
 
-    def again(self, made: Callable[[RDD[Any]], RDD[Any]]) -> RDD[Any]:
+    def repeat(self, replacement: Callable[[RDD[Any]], RDD[Any]]) -> RDD[Any]:
         """The call with other RDDs for its inputs."""
-        named = {name: replaced(value, made) for name, value in self.named.items()}
-        result = self.make(*(replaced(one, made) for one in self.arguments), **named)
-        found: RDD[Any] = result if self.part is None else result[self.part]
-        return found
+        named = {name: replace_rdds(value, replacement) for name, value in self.named.items()}
+        result = self.make(
+            *(replace_rdds(argument, replacement) for argument in self.arguments), **named
+        )
+        rdd: RDD[Any] = result if self.part is None else result[self.part]
+        return rdd
 
 
-Recipe: TypeAlias = Source | Call
+RddRecipe: TypeAlias = SourceRecipe | CallRecipe
 
 
-def recipe_of(rdd: RDD[Any]) -> Recipe | None:
+def recipe_of(rdd: RDD[Any]) -> RddRecipe | None:
     """How an RDD was made; None: that is not known."""
     return getattr(rdd, "recipe", None)
 
 
-def noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A public method of captured RDDs whose result notes the call."""
+def recording_call(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A public method of captured RDDs whose result records the call."""
 
     @functools.wraps(method)
     def call(self: RDD[Any], /, *arguments: Any, **named: Any) -> Any:
@@ -79,39 +81,41 @@ def noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         if name in SEEDED:
             arguments, named = _with_seed(name, (self, *arguments), named)
         result = method(self, *arguments, **named)
-        note(result, Call(name, functools.partial(_method, name), (self, *arguments), named))
+        record_call(
+            result, CallRecipe(name, functools.partial(_method, name), (self, *arguments), named)
+        )
         return result
 
     return call
 
 
-def note(result: Any, call: Call) -> None:
-    """Let what a call gave remember it. Other things than new RDDs remember nothing."""
+def record_call(result: Any, call: CallRecipe) -> None:
+    """Record on new RDDs the call that gave them; other results record nothing."""
     if isinstance(result, RDD):
-        _note(result, call)
+        _set_recipe(result, call)
     elif isinstance(result, (list, tuple)) and result and isinstance(result[0], RDD):
         for part, rdd in enumerate(result):
-            _note(rdd, Call(call.name, call.make, call.arguments, call.named, part))
+            _set_recipe(rdd, CallRecipe(call.name, call.make, call.arguments, call.named, part))
 
 
-def upstream(rdd: RDD[Any]) -> list[RDD[Any]]:
+def upstream_rdds(rdd: RDD[Any]) -> list[RDD[Any]]:
     """The RDD and all that it was made from, each behind those that it was made from."""
-    found: dict[int, RDD[Any]] = {}
+    ordered: dict[int, RDD[Any]] = {}
     todo: list[tuple[RDD[Any], bool]] = [(rdd, False)]
     while todo:
-        one, is_ready = todo.pop()
-        if id(one) in found:
+        current, is_ready = todo.pop()
+        if id(current) in ordered:
             continue
-        recipe = recipe_of(one)
-        if is_ready or not isinstance(recipe, Call):
-            found[id(one)] = one
+        recipe = recipe_of(current)
+        if is_ready or not isinstance(recipe, CallRecipe):
+            ordered[id(current)] = current
             continue
-        todo.append((one, True))
-        todo.extend((other, False) for other in recipe.inputs())
-    return list(found.values())
+        todo.append((current, True))
+        todo.extend((input_rdd, False) for input_rdd in recipe.inputs())
+    return list(ordered.values())
 
 
-def made_again(goal: RDD[Any], cut: Callable[[RDD[Any], Source], RDD[Any]]) -> RDD[Any]:
+def rebuild(goal: RDD[Any], cut: Callable[[RDD[Any], SourceRecipe], RDD[Any]]) -> RDD[Any]:
     """``goal`` by the same calls from other sources: ``cut`` gives one for each.
 
     RDDs without lineage stay as they are.
@@ -119,25 +123,25 @@ def made_again(goal: RDD[Any], cut: Callable[[RDD[Any], Source], RDD[Any]]) -> R
     Raises:
         TracingError: it is not known how a captured RDD on the way was made.
     """
-    made: dict[int, RDD[Any]] = {}
-    for rdd in upstream(goal):
+    replacement: dict[int, RDD[Any]] = {}
+    for rdd in upstream_rdds(goal):
         recipe = recipe_of(rdd)
-        if isinstance(recipe, Source):
-            made[id(rdd)] = cut(rdd, recipe)
+        if isinstance(recipe, SourceRecipe):
+            replacement[id(rdd)] = cut(rdd, recipe)
         elif recipe is not None:
-            made[id(rdd)] = recipe.again(lambda one: made[id(one)])
+            replacement[id(rdd)] = recipe.repeat(lambda rdd_input: replacement[id(rdd_input)])
         elif hasattr(rdd, "node"):
             raise TracingError(
                 f"node {rdd.node.name} can't be run again: no call of the program made its RDD"
             )
         else:
-            made[id(rdd)] = rdd
-    return made[id(goal)]
+            replacement[id(rdd)] = rdd
+    return replacement[id(goal)]
 
 
-def _note(rdd: RDD[Any], call: Call) -> None:
+def _set_recipe(rdd: RDD[Any], call: CallRecipe) -> None:
     # A method may give back its receiver (partitionBy, cache), or another RDD that is known.
-    if recipe_of(rdd) is None and not any(rdd is one for one in call.inputs()):
+    if recipe_of(rdd) is None and not any(rdd is rdd_input for rdd_input in call.inputs()):
         rdd.recipe = call  # type: ignore[attr-defined]
 
 
@@ -148,7 +152,7 @@ def _method(name: str, receiver: Any, /, *arguments: Any, **named: Any) -> Any:
 def _with_seed(
     name: str, arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments behind the receiver, with the seed that PySpark would draw, drawn alike."""
+    """The arguments behind the receiver, with the seed that PySpark would draw, drawn in the same way."""
     try:
         bound = inspect.signature(getattr(RDD, name)).bind(*arguments, **named)
     except TypeError:
@@ -162,14 +166,14 @@ def _rdds_in(value: Any) -> Iterator[RDD[Any]]:
     if isinstance(value, RDD):
         yield value
     elif type(value) in (list, tuple):
-        for one in value:
-            yield from _rdds_in(one)
+        for element in value:
+            yield from _rdds_in(element)
 
 
-def replaced(value: Any, made: Callable[[RDD[Any]], RDD[Any]]) -> Any:
+def replace_rdds(value: Any, replacement: Callable[[RDD[Any]], RDD[Any]]) -> Any:
     """An argument with other RDDs for those that it is, or that are in it."""
     if isinstance(value, RDD):
-        return made(value)
+        return replacement(value)
     if type(value) in (list, tuple) and any(True for _ in _rdds_in(value)):
-        return type(value)(replaced(one, made) for one in value)
+        return type(value)(replace_rdds(element, replacement) for element in value)
     return value

@@ -11,14 +11,14 @@ from pyspark import RDD
 from lineage_core.contract.region import Region
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
-from lineage_emitter.program.recipes import Source, made_again
+from lineage_emitter.program.recipes import SourceRecipe, rebuild
 from lineage_emitter.worker.record_selection import OrdinalsBySplit, RecordsAtOrdinals
 
 Rows = Mapping[str, OrdinalsBySplit]
 """Rows by source node."""
 
 
-def rows_alone(source: Source, kept: OrdinalsBySplit) -> RDD[Any]:
+def select_rows(source: SourceRecipe, ordinals: OrdinalsBySplit) -> RDD[Any]:
     """Some rows of a source, in its partitions, as PySpark's own RDD.
 
     Partitions without any end at once.
@@ -26,69 +26,73 @@ def rows_alone(source: Source, kept: OrdinalsBySplit) -> RDD[Any]:
     Raises:
         TracingError: the source gives its rows in another order each time.
     """
-    _refuse_unlasting(source)
+    _refuse_unrepeatable(source)
     with scope.suspended():
-        return source.plain.mapPartitionsWithIndex(RecordsAtOrdinals(kept), True)
+        return source.plain.mapPartitionsWithIndex(RecordsAtOrdinals(ordinals), True)
 
 
-def replayed(goal: RDD[Any], rows: Rows) -> RDD[Any]:
+def replay_plain(goal: RDD[Any], rows: Rows) -> RDD[Any]:
     """``goal`` as plain PySpark makes it when the sources in ``rows`` hold just those rows.
 
-    Other sources keep all of theirs.
+    Other sources give all of their rows.
 
     Raises:
         TracingError: it is not known how an RDD on the way was made, or a source that is to be cut
             down gives its rows in another order each time.
     """
 
-    def cut(rdd: RDD[Any], source: Source) -> RDD[Any]:
-        kept = rows.get(source.node, source.kept)
-        return source.plain if kept is None else rows_alone(source, kept)
+    def cut(rdd: RDD[Any], source: SourceRecipe) -> RDD[Any]:
+        ordinals = rows.get(source.node, source.ordinals)
+        return source.plain if ordinals is None else select_rows(source, ordinals)
 
     with scope.suspended():
-        return made_again(goal, cut)
+        return rebuild(goal, cut)
 
 
-def replayed_with_lineage(goal: RDD[Any], rows: Rows) -> RDD[Any]:
-    """As :func:`replayed`, captured: its rows trace to those of the very sources.
+def replay_captured(goal: RDD[Any], rows: Rows) -> RDD[Any]:
+    """As :func:`replay_plain`, captured: its rows trace to those of the very sources.
 
     Raises:
         TracingError: it is not known how an RDD on the way was made, or a source that is to be cut
             down gives its rows in another order each time.
     """
 
-    def cut(rdd: RDD[Any], source: Source) -> RDD[Any]:
-        whole = source.whole or rdd
-        kept = rows.get(source.node, source.kept)
-        return whole if kept is None else _captured(whole, replace(source, kept=kept, whole=whole))
+    def cut(rdd: RDD[Any], source: SourceRecipe) -> RDD[Any]:
+        full_rdd = source.full_rdd or rdd
+        ordinals = rows.get(source.node, source.ordinals)
+        return (
+            full_rdd
+            if ordinals is None
+            else _cut_source(full_rdd, replace(source, ordinals=ordinals, full_rdd=full_rdd))
+        )
 
-    return made_again(goal, cut)
+    return rebuild(goal, cut)
 
 
-def _captured(whole: Any, cut: Source) -> RDD[Any]:
-    assert cut.kept is not None
-    _refuse_unlasting(cut)
+def _cut_source(full_rdd: Any, cut: SourceRecipe) -> RDD[Any]:
+    assert cut.ordinals is not None
+    _refuse_unrepeatable(cut)
     with scope.operator("replay"):
-        node = whole.session.nodes.register("operator", "replay", [whole.node])
-        rdd: RDD[Any] = whole.pipe_function(RecordsAtOrdinals(cut.kept), True, node)
+        node = full_rdd.session.nodes.register("operator", "replay", [full_rdd.node])
+        rdd: RDD[Any] = full_rdd.pipe_function(RecordsAtOrdinals(cut.ordinals), True, node)
         rdd.recipe = cut  # type: ignore[attr-defined]
         return rdd
 
 
-def _refuse_unlasting(source: Source) -> None:
-    if not source.lasting:
+def _refuse_unrepeatable(source: SourceRecipe) -> None:
+    if not source.repeatable:
         raise TracingError(
             f"node {source.node} may give its rows in another order each time: the very rows can't "
             "be read again; name another source (goBackAll) and this one is read whole"
         )
 
 
-def without(rows: Rows, left_out: Rows) -> dict[str, dict[int, Region]]:
-    """Rows but for those that are left out."""
+def exclude_rows(rows: Rows, excluded: Rows) -> dict[str, dict[int, Region]]:
+    """The rows without the excluded ones."""
     return {
         node: {
-            split: region - left_out.get(node, {}).get(split, Region())
-            for split, region in kept.items()
+            split: region - excluded.get(node, {}).get(split, Region())
+            for split, region in ordinals.items()
         }
-        for node, kept in rows.items()
+        for node, ordinals in rows.items()
     }

@@ -13,10 +13,10 @@ from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import NodeItems
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.lookups import Items, LineageView, by_split
-from lineage_emitter.program.numbering import Numbered, SourceRows
-from lineage_emitter.program.recipes import Source
+from lineage_emitter.program.numbering import NumberedRdd, SourceRows
+from lineage_emitter.program.recipes import SourceRecipe
 from lineage_emitter.session import hadoop
-from lineage_emitter.showing import Shown, record_text
+from lineage_emitter.showing import ItemGroup, record_text
 from lineage_emitter.worker.record_selection import OrdinalsBySplit
 from lineage_query.answers import Group
 from lineage_store.paths import plain_path
@@ -30,9 +30,9 @@ NO_ORDINALS = (
 )
 
 
-def in_order(look: LineageView, items: Items) -> list[tuple[str, Region]]:
+def ordered_spaces(view: LineageView, items: Items) -> list[tuple[str, Region]]:
     """Spaces and their items in the order in which they are shown: by node, then partition."""
-    nodes = {node: at for at, node in enumerate(look.nodes)}
+    nodes = {node: index for index, node in enumerate(view.nodes)}
 
     def place(space: str) -> tuple[int, int, int, str]:
         parsed = parse_space(space)
@@ -51,10 +51,11 @@ def ordinals_of(chosen: SupportsIndex | Iterable[int]) -> list[int]:
         raise TypeError(NO_ORDINALS)
     listed: list[Any] = list(chosen) if isinstance(chosen, Iterable) else [chosen]
     if any(
-        isinstance(one, bool | np.bool_) or not isinstance(one, SupportsIndex) for one in listed
+        isinstance(ordinal, bool | np.bool_) or not isinstance(ordinal, SupportsIndex)
+        for ordinal in listed
     ):
         raise TypeError(NO_ORDINALS)
-    return [index(one) for one in listed]
+    return [index(ordinal) for ordinal in listed]
 
 
 def at_ordinals(ordered: Iterable[tuple[str, Region]], ordinals: Iterable[int]) -> Items:
@@ -63,46 +64,46 @@ def at_ordinals(ordered: Iterable[tuple[str, Region]], ordinals: Iterable[int]) 
     Raises:
         IndexError: there is no such place.
     """
-    left = sorted(set(ordinals))
-    if left and left[0] < 0:
-        raise IndexError(f"ordinals count from 0; there is no item {left[0]}")
-    found: dict[str, Region] = {}
+    remaining = sorted(set(ordinals))
+    if remaining and remaining[0] < 0:
+        raise IndexError(f"ordinals count from 0; there is no item {remaining[0]}")
+    selected: dict[str, Region] = {}
     first, at = 0, 0
     for space, region in ordered:
-        here = []
-        while at < len(left) and left[at] < first + region.count:
-            here.append(int(region.slice(left[at] - first, 1).first[0]))
+        positions = []
+        while at < len(remaining) and remaining[at] < first + region.count:
+            positions.append(int(region.slice(remaining[at] - first, 1).first[0]))
             at += 1
-        if here:
-            found[space] = Region.from_positions(here)
+        if positions:
+            selected[space] = Region.from_positions(positions)
         first += region.count
-    if at < len(left):
-        raise IndexError(f"there is no item {left[at]}: {first} items, counted from 0")
-    return found
+    if at < len(remaining):
+        raise IndexError(f"there is no item {remaining[at]}: {first} items, counted from 0")
+    return selected
 
 
-class Records:
+class RecordReader:
     """What gives the records of items: those that ``getLineage`` numbered, and rows of sources."""
 
-    def __init__(self, look: LineageView, session: Session) -> None:
-        self._look = look
+    def __init__(self, view: LineageView, session: Session) -> None:
+        self._view = view
         self._session = session
 
-    def of(self, node: str, splits: Iterable[int]) -> Numbered | SourceRows | None:
+    def source_of(self, node: str, splits: Iterable[int]) -> NumberedRdd | SourceRows | None:
         """What gives the records of a node; None: it is none whose records can be had.
 
         Raises:
             TracingError: they could be had, but a file has changed or the RDD was dropped.
         """
         held = self._session.records.get(node)
-        if isinstance(held, Source):
+        if isinstance(held, SourceRecipe):
             self.refuse_changed(node, splits)
-            return SourceRows(held) if held.lasting else None
-        if isinstance(held, Numbered):
+            return SourceRows(held) if held.repeatable else None
+        if isinstance(held, NumberedRdd):
             return held
-        if self._look.is_numbering(node):
+        if self._view.is_numbering(node):
             raise TracingError(
-                f"the records of node {self._look.text(node)} were dropped: call getLineage() again"
+                f"the records of node {self._view.text(node)} were dropped: call getLineage() again"
             )
         return None
 
@@ -112,14 +113,18 @@ class Records:
         Raises:
             TracingError: a file of the partitions has changed since it was read.
         """
-        wanted = set(splits)
-        noted = [one for one in self._look.graph.splits(node) if one.partition in wanted]
-        standing = self._look.locations.as_now().has_splits(node, wanted)
-        if standing in {"same", "touched"} and all(one.unit == "line" for one in noted):
+        partitions = set(splits)
+        split_records = [
+            split for split in self._view.graph.splits(node) if split.partition in partitions
+        ]
+        file_state = self._view.locations.as_now().has_splits(node, partitions)
+        if file_state in {"same", "touched"} and all(
+            split.unit == "line" for split in split_records
+        ):
             return
-        changed = hadoop.changed_file(self._session.sc, noted)
-        if changed is None and standing == "changed":
-            changed = noted[0].path
+        changed = hadoop.changed_file(self._session.sc, split_records)
+        if changed is None and file_state == "changed":
+            changed = split_records[0].path
         if changed is not None:
             raise TracingError(
                 f"{plain_path(changed)} has changed since the program read it: its rows can't "
@@ -132,20 +137,23 @@ class Records:
         Raises:
             TracingError: records of theirs are lost, or a file has changed.
         """
-        kept = by_split(spaces)
-        records = self.of(node, kept)
+        ordinals = by_split(spaces)
+        records = self.source_of(node, ordinals)
         if records is not None:
-            chosen = records.choose(kept, function)
+            chosen = records.choose(ordinals, function)
             return {f"{node}#{split}": region for split, region in chosen.items()}
-        found: dict[str, list[int]] = {}
+        positions_by_space: dict[str, list[int]] = {}
         for space, position, value in self._shown(node, spaces):
             if function(value):
-                found.setdefault(space, []).append(position)
-        return {space: Region.from_positions(positions) for space, positions in found.items()}
+                positions_by_space.setdefault(space, []).append(position)
+        return {
+            space: Region.from_positions(positions)
+            for space, positions in positions_by_space.items()
+        }
 
     def group(self, node: str, spaces: Items, limit: int | None, *, texts: bool) -> Group:
         """The items with their lines and, if asked for, texts."""
-        return self._look.composer().group(NodeItems(node, spaces), limit, texts=texts)
+        return self._view.composer().group(NodeItems(node, spaces), limit, texts=texts)
 
     def values(self, node: str, spaces: Items, limit: int | None = None) -> list[Any] | None:
         """The records of the first items, in order; None where they can't be had.
@@ -153,18 +161,18 @@ class Records:
         Raises:
             TracingError: records are lost, or a file has changed.
         """
-        kept: OrdinalsBySplit = by_split(spaces)
+        ordinals: OrdinalsBySplit = by_split(spaces)
         if limit is not None:
-            kept = by_split(_first(in_order(self._look, spaces), limit))
-        records = self.of(node, kept)
-        return None if records is None else [record for _, _, record in records.pick(kept)]
+            ordinals = by_split(_first(ordered_spaces(self._view, spaces), limit))
+        records = self.source_of(node, ordinals)
+        return None if records is None else [record for _, _, record in records.pick(ordinals)]
 
-    def shown(self, node: str, spaces: Items, limit: int) -> tuple[Shown, dict[str, None]]:
+    def shown(self, node: str, spaces: Items, limit: int) -> tuple[ItemGroup, dict[str, None]]:
         """The first items as a person sees them, and what is to be warned of.
 
-        Rows of text files are looked up in the files; what can't be is asked of Spark.
+        Rows of text files are looked up in the files; other records are read by Spark.
         """
-        composer = self._look.composer()
+        composer = self._view.composer()
         group = composer.group(NodeItems(node, spaces), limit, texts=True)
         texts = [item.shown for item in group.items]
         if None in texts and not group.changed:
@@ -175,19 +183,19 @@ class Records:
                 composer.warnings[str(gone)] = None
         places = [item.location or item.address for item in group.items]
         rows = list(zip(places, texts, strict=True))
-        shown = Shown(self._heading(node, group), rows, group.count - len(rows))
+        shown = ItemGroup(self._heading(node, group), rows, group.count - len(rows))
         return shown, dict.fromkeys(composer.warnings)
 
     def _heading(self, node: str, group: Group) -> str:
         noun = "item" if group.count == 1 else "items"
         changed = ", gone since" if group.gone else ", changed since" if group.changed else ""
-        of = f" in {group.path}" if group.path else ""
-        return f"{group.count:,} {noun} of node {self._look.text(node)}{of}{changed}"
+        in_path = f" in {group.path}" if group.path else ""
+        return f"{group.count:,} {noun} of node {self._view.text(node)}{in_path}{changed}"
 
     def _shown(self, node: str, spaces: Items) -> Iterator[tuple[str, int, str]]:
         group = self.group(node, spaces, None, texts=True)
         items = iter(group.items)
-        for space, region in in_order(self._look, spaces):
+        for space, region in ordered_spaces(self._view, spaces):
             for position in region.positions().tolist():
                 item = next(items)
                 if item.binding == "now":
@@ -198,13 +206,13 @@ class Records:
 
 
 def _first(ordered: list[tuple[str, Region]], limit: int) -> dict[str, Region]:
-    found: dict[str, Region] = {}
+    first_items: dict[str, Region] = {}
     for space, region in ordered:
-        found[space] = region.slice(0, limit)
-        limit -= found[space].count
-    return found
+        first_items[space] = region.slice(0, limit)
+        limit -= first_items[space].count
+    return first_items
 
 
-def counted(items: Items) -> int:
+def count_items(items: Items) -> int:
     """Number of items."""
     return sum(region.count for region in items.values())

@@ -11,8 +11,8 @@ import numpy as np
 from lineage_emitter import scope
 from lineage_emitter.dataframes.in_program import FrameRows
 from lineage_emitter.errors import TracingError
-from lineage_emitter.program.choosing import Which, one_of
 from lineage_emitter.program.lookups import Items, LineageView, named_records
+from lineage_emitter.program.node_choice import Which, choose_node
 from lineage_store.recipes import read_recipe
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def rows_behind(
-    look: LineageView, session: Session, items: Items, which: Which | None, reasons: Iterable[str]
+    view: LineageView, session: Session, items: Items, which: Which | None, reasons: Iterable[str]
 ) -> FrameRows:
     """The rows of sources that the rows of one DataFrame among the items were made from.
 
@@ -39,14 +39,14 @@ def rows_behind(
     named = named_records(items)
     if not named:
         raise TracingError("no row of a DataFrame is behind the items: rows() gives those of RDDs")
-    node = one_of(look, session, named, which)
-    (frame,) = look.parents(node)
-    recipe = read_recipe(look.graph, frame)
+    node = choose_node(view, session, named, which)
+    (frame,) = view.parents(node)
+    recipe = read_recipe(view.graph, frame)
     if recipe is None:
-        raise TracingError(f"the recipe of {look.text(frame)} has not arrived")
+        raise TracingError(f"the recipe of {view.text(frame)} has not arrived")
     names = named[node].positions().view(np.int64)
     with scope.suspended():
         spark = SparkSession(session.sc)
-        found = trace_named(spark, recipe, names, shown=0).witnesses
-    all_reasons = tuple(dict.fromkeys((*reasons, *found.reasons)))
-    return FrameRows(spark, recipe, replace(found, reasons=all_reasons))
+        witnesses = trace_named(spark, recipe, names, shown=0).witnesses
+    all_reasons = tuple(dict.fromkeys((*reasons, *witnesses.reasons)))
+    return FrameRows(spark, recipe, replace(witnesses, reasons=all_reasons))

@@ -16,7 +16,6 @@ from pyspark import RDD
 
 from lineage_core.contract.region import Region
 from lineage_emitter.errors import TracingError
-from lineage_emitter.program.choosing import Which, one_of, step_to, way_to
 from lineage_emitter.program.drawing import ProgramGraph
 from lineage_emitter.program.lookups import (
     Items,
@@ -24,21 +23,28 @@ from lineage_emitter.program.lookups import (
     by_node,
     by_split,
     continues_warning,
-    joined,
-    looking,
+    merge_items,
+    open_view,
 )
-from lineage_emitter.program.moving import NavigationStep, Navigator
-from lineage_emitter.program.numbering import SourceRows, numbered
-from lineage_emitter.program.recipes import Source, recipe_of, upstream
+from lineage_emitter.program.navigation import NavigationStep, Navigator
+from lineage_emitter.program.node_choice import Which, choose_node, choose_step, node_on_way
+from lineage_emitter.program.numbering import SourceRows, number_records
+from lineage_emitter.program.recipes import SourceRecipe, recipe_of, upstream_rdds
 from lineage_emitter.program.replaying import (
     Rows,
-    replayed,
-    replayed_with_lineage,
-    rows_alone,
-    without,
+    exclude_rows,
+    replay_captured,
+    replay_plain,
+    select_rows,
 )
-from lineage_emitter.program.selecting import Records, at_ordinals, counted, in_order, ordinals_of
-from lineage_emitter.showing import Showing, Shown, html_of, print_text
+from lineage_emitter.program.selecting import (
+    RecordReader,
+    at_ordinals,
+    count_items,
+    ordered_spaces,
+    ordinals_of,
+)
+from lineage_emitter.showing import ItemGroup, Showing, html_of, print_text
 
 if TYPE_CHECKING:
     from lineage_emitter.dataframes.in_program import FrameRows
@@ -47,7 +53,7 @@ if TYPE_CHECKING:
 
 Chosen: TypeAlias = "TracedItems | Callable[[Any], Any] | SupportsIndex | Iterable[int]"
 """Items, or what :meth:`TracedItems.filter` takes."""
-SHOWN = 20
+ITEMS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +97,14 @@ class TracedItems:
         *,
         origin: RDD[Any] | None,
         timeout_s: float,
-        whole: SourceRows | None = None,
+        source_rows: SourceRows | None = None,
         reasons: Iterable[str] = (),
         gaps: Iterable[str] = (),
         within: frozenset[str] | None = None,
     ) -> None:
         self._session = session
-        self._known = None if items is None else {s: r for s, r in items.items() if r}
-        self._whole = whole
+        self._counted_items = None if items is None else {s: r for s, r in items.items() if r}
+        self._source_rows = source_rows
         self._origin = origin
         self._timeout_s = timeout_s
         self._within = within
@@ -120,14 +126,14 @@ class TracedItems:
     @property
     def count(self) -> int:
         """Number of items."""
-        return counted(self._items)
+        return count_items(self._items)
 
     @property
     def nodes(self) -> tuple[TracedNode, ...]:
         """The nodes of the items, in the order of the program."""
-        here = set(self._nodes)
-        with self._look() as look:
-            return tuple(_node(look, node) for node in look.nodes if node in here)
+        held = set(self._nodes)
+        with self._view() as view:
+            return tuple(_node(view, node) for node in view.nodes if node in held)
 
     @property
     def node(self) -> TracedNode:
@@ -136,8 +142,8 @@ class TracedItems:
         Raises:
             ChoiceError: there are several.
         """
-        with self._look() as look:
-            return _node(look, one_of(look, self._session, self._nodes, None))
+        with self._view() as view:
+            return _node(view, choose_node(view, self._session, self._nodes, None))
 
     # -- moves -------------------------------------------------------------------------------
 
@@ -147,38 +153,38 @@ class TracedItems:
         ``which``, where there are several: the RDD, the id or alias of the node, or its operator;
         also of one that lies behind it.
         """
-        with self._look() as look:
-            return self._step(look, Navigator(look).back(self._items), which, back=True)
+        with self._view() as view:
+            return self._step(view, Navigator(view).back(self._items), which, back=True)
 
     def goNext(self, which: Which | None = None) -> TracedItems:
         """One step forward; ``which`` as for :meth:`goBack`."""
-        with self._look() as look:
-            return self._step(look, Navigator(look).forth(self._items), which, back=False)
+        with self._view() as view:
+            return self._step(view, Navigator(view).forth(self._items), which, back=False)
 
     def goBackAll(self, which: Which | None = None) -> TracedItems:
         """All the way to the rows of every source, or to the items of one node on the way."""
-        with self._look() as look:
-            until = None if which is None else self._way(look, which, back=True)
-            moved = Navigator(look).back_all(self._items, until)
+        with self._view() as view:
+            until = None if which is None else self._node_on_way(view, which, back=True)
+            moved = Navigator(view).back_all(self._items, until)
             if until is None:
-                return self._moved(look, moved, self._sources(look))
-            is_source = look.topology.is_source(until)
-            return self._moved(look, moved, frozenset({until}) if is_source else None)
+                return self._items_after(view, moved, self._sources(view))
+            is_source = view.topology.is_source(until)
+            return self._items_after(view, moved, frozenset({until}) if is_source else None)
 
     def goNextAll(self, which: Which | None = None) -> TracedItems:
         """All the way to the items of every sink, or to the items of one node on the way."""
-        with self._look() as look:
-            until = None if which is None else self._way(look, which, back=False)
-            moved = Navigator(look).forth_all(self._items, until)
-            real = {n: items for n, items in moved.items.items() if not look.is_numbering(n)}
+        with self._view() as view:
+            until = None if which is None else self._node_on_way(view, which, back=False)
+            moved = Navigator(view).forth_all(self._items, until)
+            real = {n: items for n, items in moved.items.items() if not view.is_numbering(n)}
             if until is None and real:
                 moved.items = real
-            return self._moved(look, moved)
+            return self._items_after(view, moved)
 
     def at(self, which: Which) -> TracedItems:
         """The items of one of the nodes."""
-        with self._look() as look:
-            node = one_of(look, self._session, self._nodes, which)
+        with self._view() as view:
+            node = choose_node(view, self._session, self._nodes, which)
             within = None if self._within is None else self._within & {node}
             return self._with(by_node(self._items)[node], within=within)
 
@@ -193,41 +199,41 @@ class TracedItems:
             IndexError: there is no such ordinal.
             TypeError: it is neither a function nor ordinals. A tuple is a record, say, and no list of ordinals.
         """
-        with self._look() as look:
+        with self._view() as view:
             # A Row can be called, too.
             if isinstance(chosen, tuple) or not callable(chosen):
-                found = at_ordinals(in_order(look, self._items), ordinals_of(chosen))
-                return self._with(found, within=self._within)
-            some: dict[str, Region] = {}
-            records = Records(look, self._session)
-            for node, spaces in by_node(self._uncounted).items():
-                some |= records.choose(node, spaces, chosen)
-            return self._with(some, within=self._within)
+                selected = at_ordinals(ordered_spaces(view, self._items), ordinals_of(chosen))
+                return self._with(selected, within=self._within)
+            selected_items: dict[str, Region] = {}
+            records = RecordReader(view, self._session)
+            for node, spaces in by_node(self._possible_items).items():
+                selected_items |= records.choose(node, spaces, chosen)
+            return self._with(selected_items, within=self._within)
 
     # -- what it holds -----------------------------------------------------------------------
 
     def collect(self) -> list[TracedItem]:
         """All items with their values, in the order of the program's nodes and their partitions."""
-        found: list[TracedItem] = []
-        with self._look() as look:
-            records = Records(look, self._session)
-            for node, spaces in self._by_node(look):
+        items: list[TracedItem] = []
+        with self._view() as view:
+            records = RecordReader(view, self._session)
+            for node, spaces in self._by_node(view):
                 values = records.values(node, spaces)
                 group = records.group(node, spaces, None, texts=values is None)
                 for at, item in enumerate(group.items):
                     value = values[at] if values is not None else item.shown or item.address
-                    found.append(TracedItem(group.label, item.address, item.location, value))
-        return found
+                    items.append(TracedItem(group.label, item.address, item.location, value))
+        return items
 
-    def show(self, n: int = SHOWN) -> None:
+    def show(self, n: int = ITEMS_SHOWN) -> None:
         """Print the first ``n`` items of each node, as ``lineage back`` prints them."""
         print_text(self._showing(n))
 
     def graph(self) -> ProgramGraph:
         """The program's graph with the nodes of these items marked; a notebook draws it."""
-        with self._look() as look:
-            marked = {look.rdd_node(node) for node in self._nodes}
-            return ProgramGraph.of(tuple(look.nodes.values()), look.links, marked)
+        with self._view() as view:
+            marked = {view.rdd_node(node) for node in self._nodes}
+            return ProgramGraph.of(tuple(view.nodes.values()), view.links, marked)
 
     def rows(self, which: Which | None = None) -> RDD[Any]:
         """The source rows behind the items: a plain RDD of the very records, in their partitions.
@@ -235,17 +241,17 @@ class TracedItems:
         ``which`` names the source where there are several.
         """
         rows = self.goBackAll()
-        with self._look() as look:
-            node = one_of(look, self._session, rows._nodes, which)
-            kept = by_split(by_node(rows._items)[node])
+        with self._view() as view:
+            node = choose_node(view, self._session, rows._nodes, which)
+            ordinals = by_split(by_node(rows._items)[node])
             source = self._session.records.get(node)
-            if not isinstance(source, Source):
+            if not isinstance(source, SourceRecipe):
                 raise TracingError(
-                    f"the rows of {look.text(node)} can't be read again: the program has dropped "
+                    f"the rows of {view.text(node)} can't be read again: the program has dropped "
                     "the RDDs that were made from it"
                 )
-            Records(look, self._session).refuse_changed(node, kept)
-            return rows_alone(source, kept)
+            RecordReader(view, self._session).refuse_changed(node, ordinals)
+            return select_rows(source, ordinals)
 
     def frame_rows(self, which: Which | None = None) -> FrameRows:
         """The source rows behind the items that came by way of a DataFrame (``df.rdd``), by a query.
@@ -258,8 +264,8 @@ class TracedItems:
 
         self._session.frames.settle()
         records = self.goBackAll()
-        with self._look() as look:
-            return rows_behind(look, self._session, records._items, which, records.reasons)
+        with self._view() as view:
+            return rows_behind(view, self._session, records._items, which, records.reasons)
 
     # -- replay ------------------------------------------------------------------------------
 
@@ -283,83 +289,87 @@ class TracedItems:
         where they are; others are read whole.
         """
         rows = self.goBackAll()
-        left_out = None
+        excluded = None
         if exclude is not None:
             chosen = exclude if isinstance(exclude, TracedItems) else rows.filter(exclude)
-            left_out = chosen.goBackAll()
-        with self._look() as look:
-            goal = self._goal(look, until)
-            kept = rows._by_source(look)
-            if left_out is not None:
-                kept = without(kept, left_out._by_source(look))
-            return replayed_with_lineage(goal, kept) if capture else replayed(goal, kept)
+            excluded = chosen.goBackAll()
+        with self._view() as view:
+            goal = self._goal(view, until)
+            rows_by_source = rows._by_source(view)
+            if excluded is not None:
+                rows_by_source = exclude_rows(rows_by_source, excluded._by_source(view))
+            return (
+                replay_captured(goal, rows_by_source)
+                if capture
+                else replay_plain(goal, rows_by_source)
+            )
 
     def unpersist(self) -> None:
         """Drop the numbered records of the RDD: the next ``getLineage`` runs it again."""
         origin = self._origin
-        found = getattr(origin, "numbered", None)
-        if found is not None:
-            if found.kept is not origin:
-                found.kept.unpersist()
+        numbered = getattr(origin, "numbered", None)
+        if numbered is not None:
+            if numbered.persisted is not origin:
+                numbered.persisted.unpersist()
             origin.numbered = None  # type: ignore[union-attr]
 
     # -- a notebook's view -------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        if self._known is None:
+        if self._counted_items is None:
             return f"<TracedItems: all rows of node {self._nodes[0]}>"
         exact = "exact" if self.exact else "superset"
         return f"<TracedItems: {self.count:,} at node {', '.join(self._nodes) or '-'}, {exact}>"
 
     def _repr_html_(self) -> str:
-        return html_of(self._showing(SHOWN))
+        return html_of(self._showing(ITEMS_SHOWN))
 
     def _showing(self, limit: int) -> Showing:
-        groups: list[Shown] = []
+        groups: list[ItemGroup] = []
         warnings: dict[str, None] = {}
-        with self._look() as look:
-            records = Records(look, self._session)
-            for node, spaces in self._by_node(look):
+        with self._view() as view:
+            records = RecordReader(view, self._session)
+            for node, spaces in self._by_node(view):
                 shown, warned = records.shown(node, spaces, limit)
                 groups.append(shown)
                 warnings |= warned
-            warnings |= continues_warning(look, self._items)
+            warnings |= continues_warning(view, self._items)
         return Showing(groups, self.reasons, self.gaps, tuple(warnings))
 
     # -- inside ------------------------------------------------------------------------------
 
     @contextmanager
-    def _look(self) -> Iterator[LineageView]:
-        with looking(self._session, self._timeout_s) as look:
-            yield look
+    def _view(self) -> Iterator[LineageView]:
+        with open_view(self._session, self._timeout_s) as view:
+            yield view
 
     @property
     def _items(self) -> Items:
         """By space. The rows of a whole source are counted when they are first needed."""
-        if self._known is None:
-            assert self._whole is not None
-            self._known = self._whole.items()
-        return self._known
+        if self._counted_items is None:
+            assert self._source_rows is not None
+            self._counted_items = self._source_rows.items()
+        return self._counted_items
 
     @property
-    def _uncounted(self) -> Items:
+    def _possible_items(self) -> Items:
         """The items, or more than there are of a source whose rows are not counted."""
-        if self._known is None and self._whole is not None:
-            return self._whole.whole()
+        if self._counted_items is None and self._source_rows is not None:
+            return self._source_rows.all_possible()
         return self._items
 
     @property
     def _nodes(self) -> list[str]:
-        if self._known is None and self._whole is not None:
-            return [self._whole.source.node]
+        if self._counted_items is None and self._source_rows is not None:
+            return [self._source_rows.source.node]
         return list(by_node(self._items))
 
-    def _by_node(self, look: LineageView) -> list[tuple[str, Items]]:
-        found = by_node(self._items)
-        return [(node, found[node]) for node in look.nodes if node in found]
+    def _by_node(self, view: LineageView) -> list[tuple[str, Items]]:
+        items_by_node = by_node(self._items)
+        return [(node, items_by_node[node]) for node in view.nodes if node in items_by_node]
 
-    def _sources(self, look: LineageView) -> frozenset[str]:
-        """The sources whose rows behind the items are all told by going back."""
+    def _sources(self, view: LineageView) -> frozenset[str]:
+        """The sources whose rows behind the items are all found by going back."""
         if self._within is not None:
             return self._within
         starts = self._nodes
@@ -367,17 +377,17 @@ class TracedItems:
             starts = [_captured_node(self._origin)]
         above: set[str] = set()
         for node in starts:
-            above |= look.topology.reachable_from(node, upstream=True)
-        return frozenset(node for node in above if look.topology.is_source(node))
+            above |= view.topology.reachable_from(node, upstream=True)
+        return frozenset(node for node in above if view.topology.is_source(node))
 
-    def _by_source(self, look: LineageView) -> Rows:
-        found = by_node(self._items)
-        rows = {node: by_split(found.get(node, {})) for node in self._sources(look)}
-        for node, kept in rows.items():
-            Records(look, self._session).refuse_changed(node, kept)
+    def _by_source(self, view: LineageView) -> Rows:
+        items_by_node = by_node(self._items)
+        rows = {node: by_split(items_by_node.get(node, {})) for node in self._sources(view)}
+        for node, ordinals in rows.items():
+            RecordReader(view, self._session).refuse_changed(node, ordinals)
         return rows
 
-    def _goal(self, look: LineageView, until: RDD[Any] | str | None) -> RDD[Any]:
+    def _goal(self, view: LineageView, until: RDD[Any] | str | None) -> RDD[Any]:
         if isinstance(until, RDD):
             if recipe_of(until) is None:
                 raise TracingError("the RDD is not captured: it can't be made again")
@@ -386,28 +396,28 @@ class TracedItems:
             raise TracingError("say up to which RDD: replay(until=RDD)")
         if until is None:
             return self._origin
-        named = look.called(until)
-        found = [one for one in upstream(self._origin) if _captured_node(one) in named]
-        if len(found) != 1:
-            raise TracingError(f"{until!r} names {len(found)} RDDs on the way: give the RDD itself")
-        return found[0]
+        named = view.called(until)
+        rdds = [rdd for rdd in upstream_rdds(self._origin) if _captured_node(rdd) in named]
+        if len(rdds) != 1:
+            raise TracingError(f"{until!r} names {len(rdds)} RDDs on the way: give the RDD itself")
+        return rdds[0]
 
-    def _way(self, look: LineageView, which: Which, *, back: bool) -> str:
-        return way_to(look, self._session, self._nodes, which, back=back)
+    def _node_on_way(self, view: LineageView, which: Which, *, back: bool) -> str:
+        return node_on_way(view, self._session, self._nodes, which, back=back)
 
     def _step(
-        self, look: LineageView, moved: NavigationStep, which: Which | None, *, back: bool
+        self, view: LineageView, moved: NavigationStep, which: Which | None, *, back: bool
     ) -> TracedItems:
-        node = step_to(look, self._session, self._nodes, moved.items, which, back=back)
+        node = choose_step(view, self._session, self._nodes, moved.items, which, back=back)
         moved.items = {} if node is None else {node: moved.items[node]}
-        return self._moved(look, moved)
+        return self._items_after(view, moved)
 
-    def _moved(
-        self, look: LineageView, moved: NavigationStep, within: frozenset[str] | None = None
+    def _items_after(
+        self, view: LineageView, moved: NavigationStep, within: frozenset[str] | None = None
     ) -> TracedItems:
         items = {s: r for spaces in moved.items.values() for s, r in spaces.items()}
         reasons = (*self.reasons, *moved.reasons)
-        return self._with(items, within=within, reasons=reasons, gaps=look.gaps())
+        return self._with(items, within=within, reasons=reasons, gaps=view.gaps())
 
     def _with(
         self,
@@ -435,11 +445,11 @@ def lineage_of(rdd: CapturedRDD, timeout_s: float) -> TracedItems:
         TracingError: capture has ended.
     """
     source = rdd.recipe
-    if isinstance(source, Source) and source.lasting and source.whole is None:
-        rdd.session.files.note_sources([rdd.node])
+    if isinstance(source, SourceRecipe) and source.repeatable and source.full_rdd is None:
+        rdd.session.files.record_sources([rdd.node])
         rows = SourceRows(source)
-        return TracedItems(rdd.session, None, origin=rdd, timeout_s=timeout_s, whole=rows)
-    items = numbered(rdd).items()
+        return TracedItems(rdd.session, None, origin=rdd, timeout_s=timeout_s, source_rows=rows)
+    items = number_records(rdd).items()
     return TracedItems(rdd.session, items, origin=rdd, timeout_s=timeout_s)
 
 
@@ -449,15 +459,15 @@ def lineage_at(session: Session, places: Iterable[str], timeout_s: float) -> Tra
     Raises:
         LocationError, AddressError, RowsError: a place names none, or can't be looked at.
     """
-    with looking(session, timeout_s) as look:
-        items = joined(look.at(place) for place in places)
-        return TracedItems(session, items, origin=None, timeout_s=timeout_s, gaps=look.gaps())
+    with open_view(session, timeout_s) as view:
+        items = merge_items(view.resolve(place) for place in places)
+        return TracedItems(session, items, origin=None, timeout_s=timeout_s, gaps=view.gaps())
 
 
-def _node(look: LineageView, node: str) -> TracedNode:
-    node = look.rdd_node(node)
-    record = look.nodes[node]
-    label, operator = look.names.label(node), record.name or record.op
+def _node(view: LineageView, node: str) -> TracedNode:
+    node = view.rdd_node(node)
+    record = view.nodes[node]
+    label, operator = view.names.label(node), record.name or record.op
     return TracedNode(node, label, operator, record.call_site)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LINKED_S = 60.0
 """What goes over Kafka is linked within seconds, unless a part of the pipeline is away."""
 POLL_S = 0.25
-SETTLED_S = 5.0
+UNCHANGED_S = 5.0
 """So long nothing changes when what is still missing will not come (it waits in a spool, say)."""
 
 
@@ -42,7 +42,7 @@ def store_url(session: Session) -> str:
     return settings.store
 
 
-def settle(session: Session, timeout_s: float) -> None:
+def wait_until_linked(session: Session, timeout_s: float) -> None:
     """Wait until all that was captured before can be traced.
 
     Raises:
@@ -88,36 +88,36 @@ def wait_for(
     since = clock()
     verdict: Verdict | None = None
     while True:
-        told = False
+        has_jobs = False
         try:
             messages, counts = store.messages(app), store.counts(app)
         except (KeyError, StoreUnavailableError):
             pass
         else:
-            verdict = so_far(app, messages, counts)
-            told = jobs <= max((m.job for m in messages if isinstance(m, Job)), default=0)
-            if told and (verdict.complete or not jobs):
+            verdict = running_verdict(app, messages, counts)
+            has_jobs = jobs <= max((m.job for m in messages if isinstance(m, Job)), default=0)
+            if has_jobs and (verdict.complete or not jobs):
                 return
             if seen != (verdict, len(messages)):
                 seen, since = (verdict, len(messages)), clock()
             show(verdict.blocks_linked, verdict.blocks_expected)
         now = clock()
-        if told and now - since >= SETTLED_S:
+        if has_jobs and now - since >= UNCHANGED_S:
             return
         if now >= deadline:
-            raise NotLinkedError(_late(app, jobs, timeout_s, verdict))
+            raise NotLinkedError(_timeout_message(app, jobs, timeout_s, verdict))
         sleep(min(POLL_S, deadline - now))
 
 
-def so_far(app: str, messages: Sequence[Message], counts: StoreCounts) -> Verdict:
+def running_verdict(app: str, messages: Sequence[Message], counts: StoreCounts) -> Verdict:
     """The verdict on an application that goes on, as if it ended here."""
     if not any(isinstance(message, End) for message in messages):
-        # An end that promises nothing: what the jobs expect is looked for all the same.
+        # An end that promises nothing: what the jobs expect is checked all the same.
         messages = [*messages, End(app=app, ended_at=0.0, status="ok")]
     return judge(messages, counts, now=0.0)
 
 
-def _late(app: str, jobs: int, timeout_s: float, verdict: Verdict | None) -> str:
+def _timeout_message(app: str, jobs: int, timeout_s: float, verdict: Verdict | None) -> str:
     if verdict is None:
         has = "nothing has arrived there"
     else:

@@ -1,1 +1,1 @@
-"""The API by which any program or engine tells its lineage."""
+"""The API by which any program or engine reports its lineage."""

@@ -1,4 +1,4 @@
-"""The framework-agnostic API: any Python program or engine can tell its lineage.
+"""The framework-agnostic API: any Python program or engine can report its lineage.
 
     with LineageApi("nightly") as api:
         api.register("read", "orders.csv")
@@ -60,7 +60,7 @@ NO_TASK = "no task has begun: with api.task(node, partition): ..."
 
 
 class LineageApi:
-    """One application that tells its lineage. Thread-safe; tasks are each one thread's.
+    """One application that reports its lineage. Thread-safe; tasks are each one thread's.
 
     Args:
         name: what people call the program.
@@ -102,7 +102,7 @@ class LineageApi:
             spark_version=spark_version,
             user=_user(),
             cwd=os.getcwd(),
-            argv=redact_arguments(sys.argv, _words(self.settings.secret_words)),
+            argv=redact_arguments(sys.argv, _split_words(self.settings.secret_words)),
             earlier=_earlier(self.app, self.settings),
         )
         self.ending: End | None = None
@@ -328,7 +328,7 @@ class LineageApi:
             self.end(status)
         finally:
             self.linker.close()
-        self.linker.tell()
+        self.linker.publish()
 
     def end(self, status: EndStatus) -> None:
         """Write the end of the application; no more can be said.
@@ -366,33 +366,33 @@ class LineageApi:
         self.close("ok" if problem is None else "failed")
 
 
-_begun: dict[tuple[int, str], list[str]] = {}
+_apps_of_process: dict[tuple[int, str], list[str]] = {}
 """Applications of this process (a fork is another), by where their lineage goes."""
 EARLIER_MAX = 1_000
 
 
 def _earlier(app: str, settings: Settings) -> tuple[str, ...]:
     """The latest applications that this process began before, into the same store."""
-    begun = _begun.setdefault(
+    apps = _apps_of_process.setdefault(
         (os.getpid(), f"{settings.dispatcher} {settings.kafka} {settings.store}"), []
     )
-    earlier = tuple(begun[-EARLIER_MAX:])
-    begun.append(app)
+    earlier = tuple(apps[-EARLIER_MAX:])
+    apps.append(app)
     return earlier
 
 
 def _check_name(node: str) -> None:
     try:
-        fits = len(node) <= NODE_MAX and parse_space(f"{node}#0").kind is SpaceKind.PARTITION
+        is_valid = len(node) <= NODE_MAX and parse_space(f"{node}#0").kind is SpaceKind.PARTITION
     except AddressError:
-        fits = False
-    if not fits:
+        is_valid = False
+    if not is_valid:
         raise AddressError(
             f"{node[:80]!r} can't name a node: 1 to {NODE_MAX} letters, digits and _ . : - of ASCII"
         )
 
 
-def _words(listed: str) -> frozenset[str]:
+def _split_words(listed: str) -> frozenset[str]:
     return frozenset(word.strip().lower() for word in listed.split(",") if word.strip())
 
 

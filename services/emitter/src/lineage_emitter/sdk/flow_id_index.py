@@ -1,4 +1,4 @@
-"""Flow ids of a task that no dictionary holds any more, and the content they were told with.
+"""Flow ids of a task that no dictionary holds any more, and the content they were captured with.
 
 A task may tell any number of flows, and each id is promised to name one flow. So ids that were told
 long ago lie on the disk, 16 bytes each: sorted runs of hashes of ids, and beside them hashes of what
@@ -35,7 +35,7 @@ class FlowIdIndex:
     """Hashes of flow ids and of their contents. Not thread-safe.
 
     Two ids in 2**64 share a hash by chance: then one of them is taken for the other, which is an
-    error unless both were told with the same content.
+    error unless both were captured with the same content.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,7 +52,7 @@ class FlowIdIndex:
         return self._count
 
     def add(self, ids: U64, contents: U64) -> None:
-        """Keep ids (uint64 hashes) and the hashes of what they were told with.
+        """Store ids (uint64 hashes) and the hashes of their content.
 
         Raises:
             OSError: the disk is full.
@@ -127,10 +127,10 @@ class FlowIdIndex:
             np.bitwise_or.at(self._filter, byte, bit)
 
     def _may_hold(self, ids: U64) -> npt.NDArray[np.bool_]:
-        found = np.ones(len(ids), np.bool_)
+        may_hold = np.ones(len(ids), np.bool_)
         for byte, bit in self._places(ids):
-            found &= (self._filter[byte] & bit) != 0
-        return found
+            may_hold &= (self._filter[byte] & bit) != 0
+        return may_hold
 
     def _places(self, ids: U64) -> list[tuple[I64, npt.NDArray[np.uint8]]]:
         """Two places of each id: byte and bit, from the upper and the lower half of its hash."""

@@ -1,4 +1,4 @@
-"""A task of a program that tells its lineage by :class:`lineage_emitter.sdk.api.LineageApi`."""
+"""A task of a program that reports its lineage by :class:`lineage_emitter.sdk.api.LineageApi`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lineage_core.errors import BlockError
 from lineage_emitter.errors import DeliveryError
 from lineage_emitter.failures import in_words
 from lineage_emitter.sdk.flow_buffer import FlowBuffer
-from lineage_emitter.sdk.flow_columns import Flows
+from lineage_emitter.sdk.flow_columns import FlowColumns
 from lineage_emitter.worker.recorders import RUNS_MAX
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class TaskCapture(FlowBuffer):
         values: Sequence[str | None] | None = None,
         reason: str = "",
     ) -> None:
-        """Note many flows at once, in columns.
+        """Capture many flows at once, in columns.
 
         Args:
             in_space: the one input space.
@@ -65,8 +65,8 @@ class TaskCapture(FlowBuffer):
         self._check_open()
         rows = len(out)
         ptr = np.arange(rows + 1) if in_ptr is None else np.asarray(in_ptr, dtype=np.int64)
-        _check_fit(ptr, in_first, in_last, rows, values)
-        flows = Flows(
+        _check_columns(ptr, in_first, in_last, rows, values)
+        flows = FlowColumns(
             [(out_space, rows)],
             np.asarray(out, dtype=np.uint64),
             np.asarray(in_first, dtype=np.uint64),
@@ -86,7 +86,7 @@ class TaskCapture(FlowBuffer):
         self._end()
         out = self._out
         try:
-            self._put_out()
+            self._write_all()
         except BaseException:
             out.discard()
             raise
@@ -119,11 +119,11 @@ class TaskCapture(FlowBuffer):
         self._out.discard()
         self._api.failed(self._node, self._partition, self._attempt, reason)
 
-    def _write(self, in_space: str, flows: Flows, reason: str = "") -> None:
+    def _write(self, in_space: str, flows: FlowColumns, reason: str = "") -> None:
         for part in flows.blocks():
             with np.errstate(over="ignore"):
-                told = int(part.outs.sum(dtype=np.uint64))
-            self._digest = (self._digest + told) & (2**64 - 1)
+                total = int(part.outs.sum(dtype=np.uint64))
+            self._digest = (self._digest + total) & (2**64 - 1)
             seq = self._out.next_seq()
             self._out.write(
                 FlowBlock(
@@ -162,7 +162,7 @@ class TaskCapture(FlowBuffer):
             self.fail(in_words(problem))
 
 
-def _check_fit(
+def _check_columns(
     ptr: I64, first: U64, last: U64 | None, rows: int, values: Sequence[str | None] | None
 ) -> None:
     if len(ptr) != rows + 1:

@@ -54,7 +54,7 @@ def _operator() -> str:
 def _of_program() -> list[FrameType]:
     """The calls under way, outermost first, without those that run the program itself."""
     frames: list[FrameType] = []
-    # Not the asking function's own frame: with itself in its list, it would keep all that is under way alive.
+    # Without this function's own frame: a list that holds its own frame keeps all running calls alive.
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if _module(frame) == _RUNNER and frame.f_code.co_name == "_execute":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lineage_emitter.sdk.api import LineageApi
     from lineage_emitter.session.lazy_sinks import LazySinks
     from lineage_emitter.session.problems import Problems
-    from lineage_emitter.session.rows_kept import RowsKept
+    from lineage_emitter.session.stored_rows import StoredRowsByName
     from lineage_emitter.settings import Settings
 
 _STOP = object()
@@ -30,7 +30,7 @@ LINK_BYTES = 32 << 20
 class CommitThread:
     """Takes end markers of tasks and what goes before or behind them, and passes commits on.
 
-    ``kept``, ``lazy``: who hears of tasks that have run.
+    ``stored_rows``, ``lazy``: these receive the tasks that have run.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class CommitThread:
         api: LineageApi,
         problems: Problems,
         settings: Settings,
-        kept: RowsKept,
+        stored_rows: StoredRowsByName,
         lazy: LazySinks,
     ) -> None:
         self._api = api
         self._problems = problems
         self._settings = settings
-        self._kept = kept
+        self._stored_rows = stored_rows
         self._lazy = lazy
         self.queue: SimpleQueue[Any] = SimpleQueue()
         """Markers, holds and releases; calls, made in their turn; events, set in their turn."""
@@ -53,7 +53,7 @@ class CommitThread:
         self._held = HeldMarkers()
         """Of the thread alone: all that changes it goes through the queue."""
         self._unlinked_bytes = 0
-        self._thread = threading.Thread(target=self._pass_on, name="lineage-commits", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="lineage-commits", daemon=True)
         problems.quiet = self._thread
 
     def start(self) -> None:
@@ -66,23 +66,23 @@ class CommitThread:
         self.queue.put(_STOP)
         self._thread.join(timeout=STOP_S)
 
-    def put(self, what: Hold | Release | Callable[[], None]) -> None:
+    def put(self, event: Hold | Release | Callable[[], None]) -> None:
         """Take something in its turn."""
-        self.queue.put(what)
+        self.queue.put(event)
 
     def drain(self) -> None:
         """Wait until every marker that has arrived is passed on, or held back by its action."""
         if threading.current_thread() is self._thread:
             return
-        done = threading.Event()
-        self.queue.put(done)
+        reached = threading.Event()
+        self.queue.put(reached)
         give_up_at = time.monotonic() + DRAIN_S
         # Behind the end of the session nobody answers any more.
         while self._thread.is_alive() and time.monotonic() < give_up_at:
-            if done.wait(timeout=0.1):
+            if reached.wait(timeout=0.1):
                 return
 
-    def _pass_on(self) -> None:
+    def _run(self) -> None:
         heartbeat_at, beat = time.monotonic(), 0
         while True:
             item: Any = None
@@ -97,7 +97,9 @@ class CommitThread:
             elif callable(item):
                 self._problems.guard("note a job", item)
             elif item is not None:
-                self._problems.guard("pass on a commit", functools.partial(self._take, item))
+                self._problems.guard(
+                    "pass on a commit", functools.partial(self._handle_event, item)
+                )
                 if self.queue.empty():
                     self._problems.guard("push commits", self._api.dispatcher.push)
             if time.monotonic() - heartbeat_at >= self._settings.heartbeat_s:
@@ -106,7 +108,7 @@ class CommitThread:
                 self.send(Heartbeat(app=self._api.app, at=time.time(), beat=beat))
                 self._problems.guard("send a heartbeat", self._api.dispatcher.push)
 
-    def _take(self, event: Marker | Hold | Release) -> None:
+    def _handle_event(self, event: Marker | Hold | Release) -> None:
         self._commit_all(self._held.handle(event))
 
     def _commit_all(self, markers: Iterable[Marker]) -> None:
@@ -117,23 +119,23 @@ class CommitThread:
         self.rows[(marker["node"], marker["partition"])] = marker["rows"]
         fact = marker.pop("kept", None)
         if fact is not None:
-            self._kept.ran(marker["node"], marker["partition"], fact)
+            self._stored_rows.record_run(marker["node"], marker["partition"], fact)
         self._api.committed(marker)
-        self._lazy.ran(marker["node"], marker["partition"])
+        self._lazy.record_run(marker["node"], marker["partition"])
         self._unlinked_bytes += int(marker["bytes"])
         if self._unlinked_bytes >= LINK_BYTES:
             self._unlinked_bytes = 0
             self._api.dispatcher.push()
             self._api.linker.wake()
         if marker["failed"]:
-            self._problems.of_task(marker["failed"])
+            self._problems.record_task_problem(marker["failed"])
 
     def send(self, message: Message) -> None:
         """Send a message, unless that fails."""
         self._problems.guard("send a message", lambda: self._api.send(message))
 
     def push(self, *, durably: bool) -> None:
-        """Hand on what was said so far. ``durably``: so that it is linked, too."""
+        """Pass on the messages so far. ``durably``: so that it is linked, too."""
         dispatcher = self._api.dispatcher
         self._problems.guard("send a message", dispatcher.sync if durably else dispatcher.push)
         if durably:

@@ -1,4 +1,4 @@
-"""Executors of a session: looked at before its first job, where they are not the driver's own environment."""
+"""Executors of a session: checked before its first job, where they are not the driver's own environment."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class ExecutorCheck:
         self._end = end
         self.unfit = False
         """Whether executors have turned out not to be able to run captured functions."""
-        self.looked = are_like_driver(sc)
+        self.checked = are_like_driver(sc)
         """Whether that is known."""
-        self._looking = threading.Lock()
+        self._check_lock = threading.Lock()
 
-    def look(self) -> None:
+    def check_before_job(self) -> None:
         """Before the first job: end capture where executors can't run captured functions.
 
         It waits for executors, as the job would.
@@ -59,10 +59,10 @@ class ExecutorCheck:
         Raises:
             CaptureFailedError: they can't, and ``on_error`` is ``fail``.
         """
-        with self._looking:
-            if self.looked or self._is_closed():
+        with self._check_lock:
+            if self.checked or self._is_closed():
                 return
-            self.looked = True
+            self.checked = True
             try:
                 self._problems.guard("look at the executors", self._check_executors)
             except UnfitExecutorsError as problem:
@@ -78,20 +78,20 @@ class ExecutorCheck:
 
     def _check_executors(self) -> None:
         folder = self._api.dispatcher.blocks_dir
-        found = check_executors(self._sc, folder)
-        if found.capture:
+        facts = check_executors(self._sc, folder)
+        if facts.capture:
             # Their tasks would fail where they load captured functions.
-            raise UnfitExecutorsError(f"executors can't load it: {found.capture}")
-        if self._config.kafka is None and found.folder:
+            raise UnfitExecutorsError(f"executors can't load it: {facts.capture}")
+        if self._config.kafka is None and facts.folder:
             raise CaptureFailedError(
-                f"spool {folder}: {found.folder}; set spark.lineage.spool (LINEAGE_SPOOL) to a "
+                f"spool {folder}: {facts.folder}; set spark.lineage.spool (LINEAGE_SPOOL) to a "
                 "folder that the driver and all executors share (executors of another user: one whose "
                 "group both are of, chmod g+ws FOLDER)"
             )
-        if self._config.kafka is not None and found.kafka:
-            logger.warning("executors leave lineage in the spool: %s", found.kafka)
-        if self._config.kafka is not None and found.folder:
+        if self._config.kafka is not None and facts.kafka:
+            logger.warning("executors leave lineage in the spool: %s", facts.kafka)
+        if self._config.kafka is not None and facts.folder:
             logger.warning(
                 "what Kafka does not take stays on the disks of executors: spool %s: %s",
-                *(folder, found.folder),
+                *(folder, facts.folder),
             )

@@ -1,4 +1,4 @@
-"""Whether executors can capture: looked at once, where they are not the driver's own environment."""
+"""Whether executors can capture: checked once, where they are not the driver's own environment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ExecutorFacts:
 
 
 class Probe:
-    """A task that says what it misses, and leaves a file of its own where it sees the driver's.
+    """A task that reports what it lacks, and leaves a file of its own where it sees the driver's.
 
     It travels by value: its executor may not have this package.
     """
@@ -48,7 +48,7 @@ class Probe:
 
     def __call__(self, split: int, records: Iterable[Any]) -> Iterator[tuple[str, str]]:
         list(records)
-        for what, modules in (
+        for requirement, modules in (
             (
                 "capture",
                 ("lineage_emitter.worker.operators", "lineage_emitter.dispatch.block_packer"),
@@ -60,7 +60,7 @@ class Probe:
                     __import__(module)
             except Exception as problem:
                 # Nothing of this package is at hand here that says it in words.
-                yield what, f"{type(problem).__name__}: {problem}"
+                yield requirement, f"{type(problem).__name__}: {problem}"
         if not os.path.exists(os.path.join(self.folder, self.token)):
             yield "folder", "an executor does not see the folder of the driver"
             return
@@ -72,7 +72,7 @@ class Probe:
 
 
 def are_like_driver(sc: SparkContext) -> bool:
-    """Whether executors have the driver's own environment: there is nothing to look at."""
+    """Whether executors have the driver's own environment: there is nothing to check."""
     return are_local(sc.master or "local") and is_our_python(sc.pythonExec)
 
 
@@ -90,17 +90,17 @@ def check_executors(sc: SparkContext, folder: Path) -> ExecutorFacts:
     try:
         tasks = max(2, sc.defaultParallelism)
         with scope.suspended(), _by_value():
-            looking = sc.parallelize(range(tasks), tasks).mapPartitionsWithIndex(
+            probes = sc.parallelize(range(tasks), tasks).mapPartitionsWithIndex(
                 Probe(str(folder), token)
             )
             try:
-                found = dict(looking.collect())
+                missing = dict(probes.collect())
             except Exception as problem:
                 # Where not even this runs, captured functions would make the job fail.
                 return ExecutorFacts(capture=f"a task that looked failed of {error_type(problem)}")
-        if "folder" not in found and len(list(folder.glob(f"{token}-*"))) < tasks:
-            found["folder"] = "files of executors did not arrive"
-        return ExecutorFacts(**found)
+        if "folder" not in missing and len(list(folder.glob(f"{token}-*"))) < tasks:
+            missing["folder"] = "files of executors did not arrive"
+        return ExecutorFacts(**missing)
     finally:
         for file in folder.glob(f"{token}*"):
             file.unlink(missing_ok=True)
@@ -124,5 +124,5 @@ def are_local(master: str) -> bool:
 
 def is_our_python(program: str) -> bool:
     """Whether workers run the driver's interpreter, with what is installed for it."""
-    found = shutil.which(program)
-    return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)
+    path = shutil.which(program)
+    return path is not None and os.path.abspath(path) == os.path.abspath(sys.executable)

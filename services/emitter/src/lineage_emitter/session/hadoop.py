@@ -38,7 +38,7 @@ class FileSource:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _FileRange:
     """A range of a file that a partition reads; ``row``: its place among those of the partition."""
 
     partition: int
@@ -53,88 +53,90 @@ def splits_of(
 ) -> Splits | RecordSplits | None:
     """Files and byte ranges of the partitions of a source.
 
-    None where partitions are no ranges of files, or records can't be told apart by file: the
+    None where partitions are no ranges of files, or records can't be assigned to files: the
     source is a table, say, or a partition holds records of several files.
 
     Raises:
-        py4j.protocol.Py4JError: the files can't be looked at.
+        py4j.protocol.Py4JError: the files can't be read.
     """
-    pieces = list(_pieces(sc, source.jrdd.rdd()))
-    if source.unit != "file" and len({piece.partition for piece in pieces}) < len(pieces):
+    file_ranges = list(_file_ranges(sc, source.jrdd.rdd()))
+    if source.unit != "file" and len({piece.partition for piece in file_ranges}) < len(file_ranges):
         return None
-    states = _States(sc)
+    states = _FileStates(sc)
     if source.unit == "line":
-        return Splits(app=app, node=node, splits=tuple(_text(piece, states) for piece in pieces))
-    splits = tuple(_records(piece, states, source.record_bytes) for piece in pieces)
+        return Splits(
+            app=app, node=node, splits=tuple(_line_split(piece, states) for piece in file_ranges)
+        )
+    splits = tuple(_record_split(piece, states, source.record_bytes) for piece in file_ranges)
     if not splits:
         return None
     return RecordSplits(app=app, node=node, whole=source.unit == "file", splits=splits)
 
 
-def pinned(sc: SparkContext, source: FileSource) -> FileSource:
+def with_reading_rdd(sc: SparkContext, source: FileSource) -> FileSource:
     """The same source, whose Java RDD reads the files itself."""
-    return replace(source, jrdd=_reading(sc, source.jrdd.rdd()).toJavaRDD())
+    return replace(source, jrdd=_reading_rdd(sc, source.jrdd.rdd()).toJavaRDD())
 
 
-def _reading(sc: SparkContext, rdd: Any) -> Any:
+def _reading_rdd(sc: SparkContext, rdd: Any) -> Any:
     """The RDD that reads: Spark maps what Hadoop reads, partition by partition."""
     while not any(is_instance_of(sc._gateway, rdd, name) for name in (_OLD_RDD, _NEW_RDD)):
         rdd = rdd.dependencies().apply(0).rdd()
     return rdd
 
 
-def _pieces(sc: SparkContext, rdd: Any) -> Iterator[_Piece]:
-    def is_a(one: Any, name: str) -> bool:
-        return bool(is_instance_of(sc._gateway, one, name))
+def _file_ranges(sc: SparkContext, rdd: Any) -> Iterator[_FileRange]:
+    def is_a(java_object: Any, name: str) -> bool:
+        return bool(is_instance_of(sc._gateway, java_object, name))
 
-    rdd = _reading(sc, rdd)
+    rdd = _reading_rdd(sc, rdd)
     new = is_a(rdd, _NEW_RDD)
     for index, partition in enumerate(rdd.partitions()):
         split = (partition.serializableHadoopSplit() if new else partition.inputSplit()).value()
         if is_a(split, f"{_NEW}.CombineFileSplit"):
             ranges = zip(split.getPaths(), split.getStartOffsets(), split.getLengths(), strict=True)
             for row, (path, start, length) in enumerate(ranges):
-                yield _Piece(index, row, path, start, length)
+                yield _FileRange(index, row, path, start, length)
         elif is_a(split, f"{_OLD}.FileSplit") or is_a(split, f"{_NEW}.FileSplit"):
-            yield _Piece(index, 0, split.getPath(), split.getStart(), split.getLength())
+            yield _FileRange(index, 0, split.getPath(), split.getStart(), split.getLength())
 
 
-class _States:
-    """Sizes and times of files, each asked for once."""
+class _FileStates:
+    """Sizes and times of files, each read once."""
 
     def __init__(self, sc: SparkContext) -> None:
         self._configuration = sc._jsc.hadoopConfiguration()
-        self._known: dict[str, dict[str, Any]] = {}
+        self._states: dict[str, dict[str, Any]] = {}
 
     def of(self, path: Any) -> dict[str, Any]:
         """``path`` as text, ``file_size`` in bytes, ``mtime`` in unix seconds."""
         name = path.toString()
-        if name not in self._known:
+        if name not in self._states:
             status = path.getFileSystem(self._configuration).getFileStatus(path)
             mtime = status.getModificationTime() / 1000
-            self._known[name] = {"path": name, "file_size": status.getLen(), "mtime": mtime}
-        return self._known[name]
+            self._states[name] = {"path": name, "file_size": status.getLen(), "mtime": mtime}
+        return self._states[name]
 
 
-def _text(piece: _Piece, states: _States) -> Split:
-    state = states.of(piece.path)
+def _line_split(file_range: _FileRange, states: _FileStates) -> Split:
+    state = states.of(file_range.path)
     return Split(
-        partition=piece.partition,
-        start=piece.start,
-        length=piece.length,
+        partition=file_range.partition,
+        start=file_range.start,
+        length=file_range.length,
         compressed=is_compressed(state["path"]),
         **state,
     )
 
 
-def _records(piece: _Piece, states: _States, record_bytes: int) -> RecordSplit:
+def _record_split(file_range: _FileRange, states: _FileStates, record_bytes: int) -> RecordSplit:
     return RecordSplit(
-        partition=piece.partition,
-        row=piece.row,
-        start=piece.start,
-        length=piece.length,
-        first=piece.start // record_bytes if record_bytes else None,
-        **states.of(piece.path),
+        partition=file_range.partition,
+        row=file_range.row,
+        start=file_range.start,
+        length=file_range.length,
+        first=file_range.start // record_bytes if record_bytes else None,
+        **states.of(file_range.path),
     )
 
 
@@ -150,9 +152,9 @@ def reads_files(sc: SparkContext, input_format: str) -> bool:
     """
     assert sc._jvm is not None
     loader = sc._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    found = loader.loadClass(input_format)
+    format_class = loader.loadClass(input_format)
     return any(
-        loader.loadClass(f"{package}.FileInputFormat").isAssignableFrom(found)
+        loader.loadClass(f"{package}.FileInputFormat").isAssignableFrom(format_class)
         for package in (_OLD, _NEW)
     )
 

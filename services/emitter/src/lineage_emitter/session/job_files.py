@@ -1,4 +1,4 @@
-"""Files that jobs read and write: what is told of them, so that their rows can be found again."""
+"""Files that jobs read and write: their messages, so that their rows can be found again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class JobFiles:
-    """Tells of the files of sources and sinks."""
+    """Sends the files of sources and sinks."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class JobFiles:
         self._nodes = nodes
         self._commits = commits
 
-    def note_sources(self, nodes: Iterable[Node]) -> None:
-        """Note once which files sources read; nothing for other nodes."""
+    def record_sources(self, nodes: Iterable[Node]) -> None:
+        """Record once which files sources read; nothing for other nodes."""
         for node in nodes:
             if node.files is not None:
                 source, node.files = node.files, None
-                self._note_splits(node, source)
+                self._send_splits(node, source)
 
-    def _note_splits(self, node: Node, source: FileSource) -> None:
+    def _send_splits(self, node: Node, source: FileSource) -> None:
         try:
             splits = hadoop.splits_of(self._sc, self._app, node.name, source)
         except Exception as problem:
@@ -57,12 +57,12 @@ class JobFiles:
         if source is not None:
 
             def pin() -> None:
-                node.files = hadoop.pinned(self._sc, source)
+                node.files = hadoop.with_reading_rdd(self._sc, source)
 
             self._problems.guard("find the files of a source", pin)
 
-    def note_sink(self, node: Node, path: str, unit: Unit = "line") -> None:
-        """Register the files that a sink has written (before the job is noted).
+    def record_sink_files(self, node: Node, path: str, unit: Unit = "line") -> None:
+        """Register the files that a sink has written (before the job is recorded).
 
         ``unit``: what its items are of these files.
         """

@@ -17,7 +17,7 @@ from lineage_emitter import scope
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.failures import error_type
 from lineage_emitter.session.lazy_sinks import LazySink, LazySinks
-from lineage_emitter.session.nodes import upstream
+from lineage_emitter.session.nodes import upstream_nodes
 from lineage_emitter.worker.commits import Hold, Release
 from lineage_emitter.worker.culprits import PositionRun, as_text, culprits_in
 
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class Jobs:
-    """Frames the program's actions and tells of their jobs. Thread-safe."""
+    """Wraps the program's actions and records their jobs. Thread-safe."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Jobs:
         self.settled = -1
         """Of the jobs that have returned, how many the store was last seen to have."""
         self.open_ends: list[Callable[[], None]] = []
-        """Of actions that are under way: each tells what the user was given so far, once."""
+        """Of actions that are under way: each records what the user got so far, once."""
 
     @contextmanager
     def action(
@@ -66,7 +66,7 @@ class Jobs:
     ) -> Iterator[None]:
         """The body runs an action; afterwards its lineage is linked.
 
-        ``partitions`` is asked after the action which partitions of the sink had to be computed.
+        ``partitions`` gives, after the action, the partitions of the sink that had to be computed.
         ``limit``: just so many of their rows, in that order, reach the user; the sink's commits
         are held back until it is known which.
         """
@@ -74,51 +74,55 @@ class Jobs:
             with self._holding(sink, partitions, limit):
                 yield
         except Exception as problem:
-            self.note_failure(name, sink, problem)
+            self.record_action_failure(name, sink, problem)
             raise
-        self._problems.guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
-        self.note_lazy()
+        self._problems.guard(
+            "note a job", lambda: self._record_job(name, sink, tuple(partitions()))
+        )
+        self.record_lazy_jobs()
 
-    def note_failed(self, name: str, problem: Exception) -> None:
+    def record_failed_action(self, name: str, problem: Exception) -> None:
         """An action failed that gave no records of ours."""
         with contextlib.suppress(CaptureFailedError):
             self._nodes.unknown(name, f"the action failed: {error_type(problem)}")
 
-    def note_failure(self, name: str, sink: Node, problem: Exception) -> None:
+    def record_action_failure(self, name: str, sink: Node, problem: Exception) -> None:
         """An action failed. Whatever else goes wrong: the program gets the error of its own action."""
         with contextlib.suppress(CaptureFailedError):
             culprits = culprits_in(problem)
-            self._nodes.unknown(name, f"the action failed: {error_type(problem)}{_at(culprits)}")
+            self._nodes.unknown(
+                name, f"the action failed: {error_type(problem)}{_items_at_work(culprits)}"
+            )
             self._problems.guard(
                 "note a failed action", lambda: self._after_failure(sink, culprits)
             )
 
-    def tell(self, what: Callable[[], None]) -> None:
-        """Tell which records an action gave, before its job is noted."""
-        self._problems.guard("note what an action gave", what)
+    def record_given(self, action: Callable[[], None]) -> None:
+        """Record which records an action gave, before its job is recorded."""
+        self._problems.guard("note what an action gave", action)
 
-    def note_later(self, name: str, sink: Node, call_site: str) -> None:
-        """Note the job of an action on partition 0 of its sink, behind its commit; waits for nothing."""
-        self._commits.put(functools.partial(self._note_job, name, sink, (0,), call_site))
+    def record_job_later(self, name: str, sink: Node, call_site: str) -> None:
+        """Record the job of an action on partition 0 of its sink, behind its commit; waits for nothing."""
+        self._commits.put(functools.partial(self._record_job, name, sink, (0,), call_site))
 
     def begin_lazy(self, name: str, sink: Node) -> None:
         """An action has returned whose tasks run later, in jobs that are not ours, if at all.
 
-        Of each of its partitions that has run by then, the next job that is noted tells.
+        Of each of its partitions that has run by then, the next recorded job reports.
         """
         running = scope.outermost()
         site = running.call_site if running is not None else scope.call_site()
         self._lazy.add(LazySink(name, sink.name, site, sink))
         self._problems.guard("note a job", lambda: self._api.job(name, [], sink.name, site))
 
-    def note_lazy(self) -> None:
+    def record_lazy_jobs(self) -> None:
         """Jobs that are not ours may have run tasks of ours: their lineage is linked."""
         if self._lazy:
-            self._problems.guard("note a job", self._note_lazy)
+            self._problems.guard("note a job", self._record_lazy_jobs)
 
-    def _note_lazy(self) -> None:
+    def _record_lazy_jobs(self) -> None:
         self._commits.drain()
-        for lazy, partitions in self._lazy.taken():
+        for lazy, partitions in self._lazy.take_run():
             if lazy.sink is not None:
                 sink, lazy.sink = lazy.sink, None
                 lazy.above = tuple(self._expected_above(sink))
@@ -140,7 +144,7 @@ class Jobs:
         finally:
             self._commits.put(release)
 
-    def _note_job(
+    def _record_job(
         self, name: str, sink: Node, partitions: tuple[int, ...], call_site: str | None = None
     ) -> None:
         self._commits.drain()
@@ -149,16 +153,16 @@ class Jobs:
         if partitions:
             expected += self._expected_above(sink)
         else:
-            self._files.note_sources(upstream(sink))
+            self._files.record_sources(upstream_nodes(sink))
         running = scope.outermost()
         if call_site is None:
             call_site = running.call_site if running is not None else ""
         self._api.job(name, expected, sink.name, call_site)
 
     def _expected_above(self, sink: Node) -> Iterator[Expected]:
-        """What a job that computes partitions of a sink needs besides; notes the files it reads."""
-        above = upstream(sink)
-        self._files.note_sources(above)
+        """What a job that computes partitions of a sink needs besides; records the files it reads."""
+        above = upstream_nodes(sink)
+        self._files.record_sources(above)
         for node in above:
             if node.map_side is not None:
                 if not node.expected:
@@ -169,8 +173,8 @@ class Jobs:
         self._commits.drain()
         # Before more is written: where the spool is gone, this says so best.
         self._api.dispatcher.sync()
-        above = upstream(sink)
-        self._files.note_sources(above)
+        above = upstream_nodes(sink)
+        self._files.record_sources(above)
         for runs in culprits:
             names = {parse_space(space).name for space, _, _ in runs}
             crash = self._nodes.register(
@@ -190,7 +194,7 @@ class Jobs:
         self._api.linker.wake()
 
 
-def _at(culprits: list[list[PositionRun]]) -> str:
+def _items_at_work(culprits: list[list[PositionRun]]) -> str:
     return f" while working on {as_text(culprits[0])[:200]}" if culprits else ""
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lineage_core.contract.message import Expected
     from lineage_emitter.session.nodes import Node
 
-HELD_MAX = 100
+UNREAD_SINKS_MAX = 100
 """Sinks that were never read and are held with the RDDs above them. Spark cleans up behind RDDs that
 nobody holds, so the oldest are let go: what lies above those is not expected in the verdict."""
 
@@ -42,24 +42,24 @@ class LazySinks:
         return bool(self._by_node)
 
     def add(self, lazy: LazySink) -> None:
-        """Note commits of this one from now on."""
+        """Record commits of this sink from now on."""
         with self._lock:
             self._by_node[lazy.node] = lazy
-            held = [one for one in self._by_node.values() if one.sink is not None]
-            for one in held[:-HELD_MAX]:
-                one.sink = None
+            held = [unread for unread in self._by_node.values() if unread.sink is not None]
+            for unread in held[:-UNREAD_SINKS_MAX]:
+                unread.sink = None
 
-    def ran(self, node: str, partition: int) -> None:
+    def record_run(self, node: str, partition: int) -> None:
         """A task of some node was committed."""
         with self._lock:
             lazy = self._by_node.get(node)
             if lazy is not None:
                 lazy.run.add(partition)
 
-    def taken(self) -> list[tuple[LazySink, tuple[int, ...]]]:
-        """Those that have run since the last call, with the partitions that did."""
+    def take_run(self) -> list[tuple[LazySink, tuple[int, ...]]]:
+        """The sinks that have run since the last call, with the partitions that did."""
         with self._lock:
-            found = [(lazy, tuple(sorted(lazy.run))) for lazy in self._by_node.values() if lazy.run]
-            for lazy, _ in found:
+            run = [(lazy, tuple(sorted(lazy.run))) for lazy in self._by_node.values() if lazy.run]
+            for lazy, _ in run:
                 lazy.run.clear()
-        return found
+        return run

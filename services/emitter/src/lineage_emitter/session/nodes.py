@@ -33,13 +33,13 @@ class Node:
     map_side: RDD[Any] | None = None
     """Of a shuffle: the RDD whose every partition its map stage computes."""
     files: FileSource | None = None
-    """Of a source: the files that it reads, until they are noted."""
+    """Of a source: the files that it reads, until they are recorded."""
     expected: tuple[int, ...] = field(default=())
     detail: Detail = field(default_factory=lambda: Detail(""))
 
 
 class Nodes:
-    """Names nodes and tells of them, of their links, and of what has no lineage. Thread-safe."""
+    """Names nodes and sends them, their links, and what has no lineage. Thread-safe."""
 
     def __init__(
         self, api: LineageApi, problems: Problems, settings: Settings, details: Details
@@ -48,7 +48,7 @@ class Nodes:
         self._problems = problems
         self._settings = settings
         self.details = details
-        self.noted: dict[tuple[str, str], Node | None] = {}
+        self.unknowns: dict[tuple[str, str], Node | None] = {}
         """What has no lineage, by what it is and its call site; where it is a node, that one."""
         self._lock = threading.RLock()
         self._count = 0
@@ -70,9 +70,11 @@ class Nodes:
         """Name a new node and link it to its parents."""
         running = scope.outermost()
         name = running.name if running is not None else op
-        told = {"exact": exact, "reason": reason, "path": path, "description": description}
+        attributes = {"exact": exact, "reason": reason, "path": path, "description": description}
         with self._lock:
-            return self.register_as(self.next_id(), name, kind, op, parents, alias=alias, **told)
+            return self.register_as(
+                self.next_id(), name, kind, op, parents, alias=alias, **attributes
+            )
 
     def register_as(
         self,
@@ -83,7 +85,7 @@ class Nodes:
         parents: Iterable[Node] = (),
         *,
         alias: str | None = None,
-        **told: Any,
+        **attributes: Any,
     ) -> Node:
         """:meth:`register` a node whose id was taken before, by :meth:`next_id`, and whose name is given."""
         running = scope.outermost()
@@ -91,15 +93,15 @@ class Nodes:
         with self._lock:
             node = Node(node_id, parents, op)
             path_of_calls = f"{running.call_path}.{next(running.nodes)}" if running else ""
-            description = told.pop("description", "")
+            description = attributes.pop("description", "")
             fields = {
                 "kind": kind,
                 "op": op,
                 "call_site": running.call_site if running is not None else scope.call_site(),
                 "call_path": path_of_calls,
-                "alias": self._alias(alias, told.get("path")),
+                "alias": self._alias(alias, attributes.get("path")),
                 "inputs": len(dict.fromkeys(parents)),
-                **told,
+                **attributes,
             }
             node.detail = self.details.of(node.name, fields, name)
             self._problems.guard(
@@ -148,20 +150,20 @@ class Nodes:
         return self.unknown(what, reason, parents)
 
     def unknown(self, what: str, reason: str, parents: Iterable[Node] | None = None) -> Node | None:
-        """Note a part of the program that has no lineage; the verdict names it.
+        """Record a part of the program that has no lineage; the verdict names it.
 
         With ``parents`` (there may be none) it is a node of the graph that reads from them.
         """
         running = scope.outermost()
         site = running.call_site if running is not None else scope.call_site()
         with self._lock:
-            if (what, site) not in self.noted:
+            if (what, site) not in self.unknowns:
                 node = None
                 if parents is not None:
                     node = self.register("unknown", what, exact=False, reason=reason)
-                self.noted[what, site] = node
+                self.unknowns[what, site] = node
                 self._problems.guard("note it", lambda: self._api.unknown(what, reason, site))
-            node = self.noted[what, site]
+            node = self.unknowns[what, site]
             if node is not None:
                 for parent in parents or ():
                     self.link(parent, node)
@@ -174,13 +176,13 @@ class Nodes:
             self._problems.guard("link a node", lambda: self._api.link(parent.name, node.name))
 
 
-def upstream(node: Node) -> list[Node]:
+def upstream_nodes(node: Node) -> list[Node]:
     """The node and all that it reads from, in whatever order."""
-    found: dict[int, Node] = {}
+    nodes: dict[int, Node] = {}
     todo = [node]
     while todo:
-        one = todo.pop()
-        if id(one) not in found:
-            found[id(one)] = one
-            todo.extend(one.parents)
-    return list(found.values())
+        current = todo.pop()
+        if id(current) not in nodes:
+            nodes[id(current)] = current
+            todo.extend(current.parents)
+    return list(nodes.values())

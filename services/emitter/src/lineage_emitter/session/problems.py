@@ -32,7 +32,7 @@ class Problems:
         self.quiet: threading.Thread | None = None
         """The thread that nothing is raised in."""
 
-    def guard(self, what: str, action: Callable[[], None]) -> None:
+    def guard(self, activity: str, action: Callable[[], None]) -> None:
         """Do something of capture's, which never breaks the job, unless the user wants it to.
 
         Raises:
@@ -43,8 +43,8 @@ class Problems:
         except UnfitExecutorsError:
             raise
         except Exception as problem:
-            reason = f"could not {what}: {in_words(problem)}"
-            if what != LINKING:
+            reason = f"could not {activity}: {in_words(problem)}"
+            if activity != LINKING:
                 self.lost = self.lost or reason
             if not self.first:
                 self.first = reason
@@ -54,7 +54,7 @@ class Problems:
             if self._settings.on_error == "fail" and threading.current_thread() is not self.quiet:
                 raise CaptureFailedError(self.first) from problem
 
-    def of_task(self, reason: str) -> None:
+    def record_task_problem(self, reason: str) -> None:
         """A task says why its lineage is incomplete."""
         if not self.first:
             self.first = reason

@@ -27,13 +27,13 @@ def close_at_end(close: Close) -> None:
     _open[close] = os.getpid()
 
 
-def is_closed(close: Close) -> None:
-    """It needs no call any more."""
+def cancel_close(close: Close) -> None:
+    """Cancel the call of :func:`close_at_end`."""
     _open.pop(close, None)
 
 
-def exits_with(code: int) -> None:
-    """Say how the program will exit: whoever runs it knows."""
+def set_exit_code(code: int) -> None:
+    """Set the exit code of the program; its runner knows it."""
     _exit_codes.append(code)
 
 
@@ -49,7 +49,7 @@ def status_of(problem: BaseException | None) -> EndStatus:
 def status_at_end() -> EndStatus:
     """The status of a program that has ended: it failed by an uncaught exception, or by its exit code.
 
-    What ``sys.exit`` was given is known where :func:`exits_with` told it.
+    The argument of ``sys.exit`` is known where :func:`set_exit_code` was called.
     """
     if _exit_codes:
         return "failed" if _exit_codes[-1] else "ok"
@@ -57,11 +57,11 @@ def status_at_end() -> EndStatus:
     return "ok" if hasattr(sys, "ps1") else status_of(getattr(sys, "last_value", None))
 
 
-def _end() -> None:
+def _close_all() -> None:
     status = status_at_end()
     for close, process in list(_open.items()):
         if process == os.getpid():
             close(status)
 
 
-atexit.register(_end)
+atexit.register(_close_all)

@@ -24,7 +24,7 @@ _READ_AGAIN = frozenset(("textFile", "saveAsTextFile"))
 """Their rows stand in files, where a trace reads them."""
 
 
-class Rule(BaseModel):
+class CaptureRule(BaseModel):
     """For nodes that fit all patterns (``*`` and ``?`` as in file names).
 
     ``node``: a name (``reduceByKey``), an alias (``read``), a source's path, or a part of a
@@ -81,14 +81,14 @@ class Details:
         granularity: str = self._settings.granularity
         limit = texts_of = None
         for rule, chosen in self._rules:
-            if not _fits(rule, fields, name):
+            if not _matches(rule, fields, name):
                 continue
             items = items if rule.detailed is None else rule.detailed
             texts = texts if rule.values is None else rule.values
             granularity = rule.granularity or granularity
             if rule.of == "values":
                 texts_of = chosen or texts_of
-            elif _whole(rule, fields, name):
+            elif _is_whole_operator(rule, fields, name):
                 limit = chosen or limit
                 if rule.capture is not None:
                     limit = None if rule.capture else CaptureLimit(nothing=True)
@@ -96,14 +96,14 @@ class Details:
         return Detail(node, items, shown, texts_of, limit, granularity == "key")
 
 
-def _fits(rule: Rule, fields: dict[str, Any], name: str) -> bool:
+def _matches(rule: CaptureRule, fields: dict[str, Any], name: str) -> bool:
     if not fnmatchcase(fields["call_site"], rule.call_site):
         return False
     names = (name, f"{name}/{fields['op']}", fields["alias"] or "", fields["path"] or "")
-    return any(fnmatchcase(one, rule.node) for one in names if one)
+    return any(fnmatchcase(candidate, rule.node) for candidate in names if candidate)
 
 
-def _whole(rule: Rule, fields: dict[str, Any], name: str) -> bool:
+def _is_whole_operator(rule: CaptureRule, fields: dict[str, Any], name: str) -> bool:
     """Whether records are the operator's own: a composed one's parts have other records."""
     part = f"{name}/{fields['op']}"
     return fields["op"] == name or ("/" in rule.node and fnmatchcase(part, rule.node))
@@ -121,34 +121,34 @@ def _texts(settings: Settings) -> ValueTexts:
     return ValueTexts(encode, redact, settings.value_length)
 
 
-def read_rules(given: str) -> list[Rule]:
+def read_rules(rules: str) -> list[CaptureRule]:
     """Rules from a file, or as they stand in the setting.
 
     Raises:
         SettingsError: they can't be read.
     """
-    if not given.strip():
+    if not rules.strip():
         return []
     try:
-        if given.lstrip().startswith("["):
-            found = json.loads(given)
+        if rules.lstrip().startswith("["):
+            tables = json.loads(rules)
         else:
-            text = Path(given).expanduser().read_text(encoding="utf-8")
-            found = json.loads(text) if given.endswith(".json") else _tables(text)
-        return TypeAdapter(list[Rule]).validate_python(found)
+            text = Path(rules).expanduser().read_text(encoding="utf-8")
+            tables = json.loads(text) if rules.endswith(".json") else _tables(text)
+        return TypeAdapter(list[CaptureRule]).validate_python(tables)
     except OSError as problem:
-        raise SettingsError(f"rules {given!r}: {problem.strerror or problem}") from problem
+        raise SettingsError(f"rules {rules!r}: {problem.strerror or problem}") from problem
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise SettingsError(f"rules: {place}: {first['msg']}") from problem
+        field = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"rules: {field}: {first['msg']}") from problem
     except ValueError as problem:
-        raise SettingsError(f"rules {given[:80]!r}: {problem}") from problem
+        raise SettingsError(f"rules {rules[:80]!r}: {problem}") from problem
 
 
 def _tables(text: str) -> Any:
-    found = tomllib.loads(text)
-    unknown = set(found) - {"rule"}
+    tables = tomllib.loads(text)
+    unknown = set(tables) - {"rule"}
     if unknown:
         raise ValueError(f"unknown: {', '.join(sorted(unknown))}; give [[rule]] tables")
-    return found.get("rule", [])
+    return tables.get("rule", [])

@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 from lineage_core.contract.message import Begin, EndStatus, Message, Unknown
 from lineage_core.environment.private_files import folder_named
 from lineage_emitter.dataframes.recorder import RecipeRecorder
-from lineage_emitter.dispatch.driver_spool import claim
-from lineage_emitter.dispatch.opening import leave_note
+from lineage_emitter.dispatch.driver_spool import claim_folder
+from lineage_emitter.dispatch.opening import store_messages
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.open_sessions import LOCK, SESSIONS, count_next, latest_app
 from lineage_emitter.sdk.api import LineageApi
@@ -31,10 +31,10 @@ from lineage_emitter.session.jobs import Jobs
 from lineage_emitter.session.lazy_sinks import LazySinks
 from lineage_emitter.session.nodes import Nodes
 from lineage_emitter.session.problems import LINKING, Problems
-from lineage_emitter.session.rows_kept import RowsKept
 from lineage_emitter.session.rules import Details
 from lineage_emitter.session.spark_writes import REASON as NOT_RECORDED
 from lineage_emitter.session.spark_writes import SparkWrites
+from lineage_emitter.session.stored_rows import StoredRowsByName
 from lineage_emitter.settings import Settings, read_settings
 from lineage_emitter.worker.commits import MarkerParam
 from lineage_emitter.worker.task_config import TaskConfig
@@ -67,10 +67,10 @@ def application_name(sc: SparkContext) -> str:
 
 
 class Session:
-    """Capture of one SparkContext. Make it by :func:`session_of`; thread-safe.
+    """Capture of one SparkContext. Make it by :func:`capture_session`; thread-safe.
 
     What it does is done by its parts: ``nodes``, ``jobs``, ``files``, ``commits``, ``kept`` (rows), ``frames``
-    (what is noted of DataFrames), ``executors`` and ``problems``.
+    (recipes of DataFrames), ``executors`` and ``problems``.
     """
 
     def __init__(self, sc: SparkContext, settings: Settings, app: str, details: Details) -> None:
@@ -89,7 +89,7 @@ class Session:
             application_name(sc), app=self.app, settings=settings, spark_version=sc.version
         )
         lazy = LazySinks()
-        self.kept = RowsKept()
+        self.kept = StoredRowsByName()
         self.problems = Problems(self.api, settings)
         self.commits = CommitThread(self.api, self.problems, settings, self.kept, lazy)
         self.nodes = Nodes(self.api, self.problems, settings, details)
@@ -135,8 +135,8 @@ class Session:
             return nullcontext()
         return self._writes.recorded(lasting=lasting)
 
-    def _note_writes(self) -> None:
-        """Name what Spark wrote for nobody that told of it."""
+    def _record_writes(self) -> None:
+        """Name the writes of Spark that no action recorded."""
         if self._writes is not None:
             for what in self._writes.close():
                 self.api.unknown(what, NOT_RECORDED)
@@ -157,36 +157,36 @@ class Session:
         if os.getpid() != self._process:
             # A fork of the program: the program itself goes on.
             return
-        for tell in list(self.jobs.open_ends):
+        for publish in list(self.jobs.open_ends):
             with contextlib.suppress(CaptureFailedError):
-                tell()
+                publish()
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-        program_end.is_closed(self.close)
+        program_end.cancel_close(self.close)
         SESSIONS.pop(self._spark_id, None)
         self.frames.close()
         self.commits.stop()
         self.kept.close()
         ended = status or program_end.status_of(sys.exc_info()[1])
         with ExitStack() as stack:
-            # The last one first: who is told hears of problems, too.
-            stack.callback(self.api.linker.tell)
-            stack.callback(self._note_problem)
+            # The last one first: OpenLineage gets the problems, too.
+            stack.callback(self.api.linker.publish)
+            stack.callback(self._record_problem)
             stack.callback(self.problems.guard, LINKING, self.api.linker.close)
             stack.callback(
                 self.problems.guard, "write the end", functools.partial(self.api.end, ended)
             )
-            stack.callback(self.jobs.note_lazy)
-            stack.callback(self.problems.guard, COUNTING, self._note_writes)
+            stack.callback(self.jobs.record_lazy_jobs)
+            stack.callback(self.problems.guard, COUNTING, self._record_writes)
 
     def _end_unfit(self) -> None:
         self.close()
         with LOCK:
             SESSIONS[self._spark_id] = None
 
-    def _note_problem(self) -> None:
+    def _record_problem(self) -> None:
         """Say what went wrong, straight in the store where it is ours: the spool may be what failed.
 
         Not so when only linking failed: what is in the spool can still be linked.
@@ -195,7 +195,7 @@ class Session:
             return
         unknown = Unknown(app=self.app, what="capture", reason=self.problems.lost[:500])
         with contextlib.suppress(Exception):
-            leave_note(
+            store_messages(
                 self.settings, self.app, [self.api.beginning, unknown, *self._end_messages()]
             )
 
@@ -203,7 +203,7 @@ class Session:
         return [] if self.api.ending is None else [self.api.ending]
 
 
-def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
+def capture_session(sc: SparkContext, **arguments: Any) -> Session | None:
     """The session of a SparkContext, begun on first use.
 
     None when capture is switched off, or when it can't begin: then the program goes on without
@@ -215,10 +215,10 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
     """
     with LOCK:
         if sc.applicationId in SESSIONS:
-            begun = SESSIONS[sc.applicationId]
-            if begun is not None and arguments:
-                _compare(begun.settings, arguments)
-            return begun
+            existing = SESSIONS[sc.applicationId]
+            if existing is not None and arguments:
+                _warn_of_late_settings(existing.settings, arguments)
+            return existing
         settings = read_settings(dict(sc._conf.getAll()), **arguments)
         if not settings.enabled:
             note_uncaptured("capture is switched off (LINEAGE_ENABLED, spark.lineage.enabled)")
@@ -230,15 +230,15 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
         app = latest_app(sc)
         try:
             if settings.dispatcher == "spool":
-                app = claim(settings.spool_folder(), app)
+                app = claim_folder(settings.spool_folder(), app)
             elif app.startswith("local-"):
-                # Named by the millisecond, and no folder tells whether another driver has the name.
+                # Named by the millisecond, and no folder shows whether another driver has the name.
                 app = f"{app}-{uuid.uuid4().hex[:8]}"
             session = Session(sc, settings, app, details)
         except CaptureFailedError:
             raise
         except Exception as problem:
-            _note_uncaptured(sc, settings, app, problem)
+            _record_uncaptured(sc, settings, app, problem)
             if settings.on_error == "fail":
                 raise CaptureFailedError(f"capture can't begin: {problem}") from problem
             SESSIONS[sc.applicationId] = None
@@ -248,17 +248,17 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
         return session
 
 
-def _compare(settings: Settings, arguments: dict[str, Any]) -> None:
+def _warn_of_late_settings(settings: Settings, arguments: dict[str, Any]) -> None:
     """Warn of arguments that come too late: a context's capture has begun with other settings.
 
     Raises:
         SettingsError: an argument is none, or can't be used.
     """
-    asked = read_settings(**arguments)
+    requested = read_settings(**arguments)
     late = [
         name
         for name, value in arguments.items()
-        if value is not None and getattr(asked, name) != getattr(settings, name)
+        if value is not None and getattr(requested, name) != getattr(settings, name)
     ]
     if late:
         logger.warning(
@@ -268,14 +268,14 @@ def _compare(settings: Settings, arguments: dict[str, Any]) -> None:
         )
 
 
-def _note_uncaptured(sc: SparkContext, settings: Settings, app: str, problem: Exception) -> None:
+def _record_uncaptured(sc: SparkContext, settings: Settings, app: str, problem: Exception) -> None:
     logger.warning("no lineage is captured: %s", problem)
     kafka = settings.kafka if settings.dispatcher == "kafka" else ""
     note_application(app, folder_named(settings.spool_folder(), app), kafka)
     begin = Begin(app=app, name=application_name(sc), started_at=time.time())
     unknown = Unknown(app=app, what="capture", reason=f"it can't begin: {problem}")
     with contextlib.suppress(Exception):
-        leave_note(settings, app, [begin, unknown])
+        store_messages(settings, app, [begin, unknown])
 
 
 def _close_before_stop(sc: SparkContext, session: Session) -> None:

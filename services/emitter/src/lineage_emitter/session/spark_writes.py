@@ -25,14 +25,14 @@ from py4j.protocol import Py4JJavaError
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-CLASS = "lineage.SparkWrites"
+LISTENER_CLASS = "lineage.SparkWrites"
 PROPERTY = "lineage.recorded.action"
 """Of the thread's jobs: to which recorded action they belong."""
 QUEUE = "lineage"
 """Spark's queue of events for this listener alone: slow ones of others do not make it lose any."""
 EVENTS_S = 60.0
-"""How long the end of an application waits until Spark has told all of its events, to listeners of others, too."""
-SHOWN = 20
+"""How long the end of an application waits until Spark has sent all of its events, to listeners of others, too."""
+WRITES_NAMED = 20
 """Writes that are named one by one."""
 REASON = "it was not recorded: its lineage is unknown"
 _PATH = re.compile(r"^Execute \w+ ([A-Za-z][\w+.-]*:[^,]+)|\bpath(?:=| -> )([^,\])]+)")
@@ -41,7 +41,7 @@ _CALL = re.compile(r"\bsave[A-Za-z]+|(?<=\$)save[A-Za-z]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class StageWrite:
     """A stage that wrote rows. ``action``: the property of its jobs. ``at_ms``: when it began, since 1970."""
 
     action: str
@@ -53,8 +53,8 @@ class Write:
     calls: str
 
     @classmethod
-    def of(cls, line: str) -> Write:
-        """Read what ``SparkWrites.java`` keeps."""
+    def of(cls, line: str) -> StageWrite:
+        """Read a line of ``SparkWrites.java``."""
         action, at, stage, *others = line.split("\u0001")
         return cls(action, int(at) if at else None, int(stage), *others)
 
@@ -87,7 +87,7 @@ class SparkWrites:
         """When recorded actions began and ended, in ms since 1970."""
         self._pinned = _threads_are_pinned(sc)
         self._listener: Any = _listener(sc)
-        # Kept: a context that was stopped behind capture's back no longer leads there. Spark told all
+        # Stored here: a context that was stopped without capture no longer has it. Spark sent all
         # events before it stopped.
         self._bus = _bus(sc)
         self._bus.addToQueue(self._listener, QUEUE)
@@ -124,9 +124,9 @@ class SparkWrites:
         dropped = bus.metrics().metricRegistry().counter(f"queue.{QUEUE}.numDroppedEvents")
         lost = int(dropped.getCount())
         bus.removeListener(self._listener)
-        found = self._unrecorded(Write.of(str(line)) for line in self._listener.taken())
-        more = len(found) - SHOWN + int(self._listener.more())
-        texts = [one.text for one in found[:SHOWN]]
+        unrecorded = self._unrecorded(StageWrite.of(str(line)) for line in self._listener.taken())
+        more = len(unrecorded) - WRITES_NAMED + int(self._listener.more())
+        texts = [write.text for write in unrecorded[:WRITES_NAMED]]
         if more > 0:
             texts.append(f"{more} more writes")
         if late:
@@ -137,15 +137,15 @@ class SparkWrites:
             )
         return texts
 
-    def _unrecorded(self, writes: Iterable[Write]) -> list[Write]:
+    def _unrecorded(self, writes: Iterable[StageWrite]) -> list[StageWrite]:
         """The writes that no action recorded, each once."""
-        found: dict[str, Write] = {}
-        for one in writes:
-            if not self._is_recorded(one):
-                found.setdefault(one.execution or f"stage {one.stage}", one)
-        return list(found.values())
+        unrecorded: dict[str, StageWrite] = {}
+        for write in writes:
+            if not self._is_recorded(write):
+                unrecorded.setdefault(write.execution or f"stage {write.stage}", write)
+        return list(unrecorded.values())
 
-    def _is_recorded(self, write: Write) -> bool:
+    def _is_recorded(self, write: StageWrite) -> bool:
         """Whether a write is part of an action: a thread that one began may write on when it is over."""
         times = self._times
         if not self._pinned and write.at_ms is not None:
@@ -167,7 +167,7 @@ def _bus(sc: SparkContext) -> Any:
 
 
 def _is_late(bus: Any) -> bool:
-    """Wait until Spark has told all events so far; whether that took too long."""
+    """Wait until Spark has sent all events so far; whether that took too long."""
     try:
         bus.waitUntilEmpty(int(EVENTS_S * 1000))
     except Py4JJavaError as problem:
@@ -201,9 +201,9 @@ def _loaded(gateway: Any) -> Any:
     """The class's constructor, of one text."""
     jvm = gateway.jvm
     held = jvm.java.util.HashMap()
-    held.put(CLASS, files(__package__).joinpath("SparkWrites.class").read_bytes())
+    held.put(LISTENER_CLASS, files(__package__).joinpath("SparkWrites.class").read_bytes())
     parent = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     loader = jvm.org.codehaus.commons.compiler.util.reflect.ByteArrayClassLoader(held, parent)
     types = gateway.new_array(jvm.java.lang.Class, 1)
     types[0] = jvm.java.lang.Class.forName("java.lang.String")
-    return loader.loadClass(CLASS).getConstructor(types)
+    return loader.loadClass(LISTENER_CLASS).getConstructor(types)

@@ -86,9 +86,9 @@ def culprits_in(problem: BaseException) -> list[list[PositionRun]]:
     except Exception:
         # The stack trace comes from the JVM, which may be what failed.
         return []
-    lines = dict.fromkeys(found[1] for found in _LINE.finditer(text))
+    lines = dict.fromkeys(match[1] for match in _LINE.finditer(text))
     runs = [
         [(run[1], int(run[2]), int(run[3] or run[2])) for run in _RUN.finditer(line)]
         for line in lines
     ]
-    return [found for found in runs if found]
+    return [line_runs for line_runs in runs if line_runs]

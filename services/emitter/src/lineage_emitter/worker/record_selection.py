@@ -24,7 +24,7 @@ class RecordsAtOrdinals:
     """The records at some ordinals of their split, in order."""
 
     def __init__(self, ordinals_by_split: OrdinalsBySplit) -> None:
-        self.kept = {split: rows for split, rows in ordinals_by_split.items() if rows}
+        self.ordinals_by_split = {split: rows for split, rows in ordinals_by_split.items() if rows}
 
     def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
         return (record for _, record in self.with_ordinals(split, records))
@@ -32,7 +32,7 @@ class RecordsAtOrdinals:
     def with_ordinals(self, split: int, records: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """The records with their ordinals; not much behind the last is read."""
         iterator, ordinal = iter(records), 0
-        for first, last in self.kept.get(split, ()):
+        for first, last in self.ordinals_by_split.get(split, ()):
             selected = islice(iterator, first - ordinal, last + 1 - ordinal)
             yield from enumerate(selected, first)
             ordinal = last + 1
@@ -70,7 +70,7 @@ class SelectRecords:
         names: Mapping[int, StreamAddresses] | None,
         function: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.keep = RecordsAtOrdinals(ordinals_by_split)
+        self.selection = RecordsAtOrdinals(ordinals_by_split)
         self.names = names
         self.function = function
 
@@ -79,7 +79,7 @@ class SelectRecords:
     ) -> Iterator[tuple[int, array[int] | None, list[Any]]]:
         ordinals: array[int] = array("Q")
         chosen: list[Any] = []
-        for ordinal, record in self.keep.with_ordinals(split, records):
+        for ordinal, record in self.selection.with_ordinals(split, records):
             if self.function is None:
                 chosen.append(record)
             elif not self.function(record):

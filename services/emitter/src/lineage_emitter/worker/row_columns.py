@@ -98,21 +98,21 @@ def _column(values: Sequence[Any], kind: T.DataType) -> Array:
     match kind:
         case T.StructType():
             empty = (None,) * len(kind.fields)
-            filled = [empty if one is None else one for one in values]
-            missing = pa.array([one is None for one in values], pa.bool_())
+            filled = [empty if value is None else value for value in values]
+            missing = pa.array([value is None for value in values], pa.bool_())
             children = _fields(filled, kind)
             return pa.StructArray.from_arrays(children, kind.names, mask=missing)
         case T.ArrayType():
             _check_classes(values, list, type(None))
-            items = list(chain.from_iterable(one for one in values if one is not None))
+            items = list(chain.from_iterable(value for value in values if value is not None))
             array = _column(items, kind.elementType)
             listed: Array = pa.ListArray.from_arrays(_offsets(values), array)
             return listed
         case T.MapType():
             _check_classes(values, dict, type(None))
-            present = [one for one in values if one is not None]
+            present = [value for value in values if value is not None]
             keys = _column(list(chain.from_iterable(present)), kind.keyType)
-            items = list(chain.from_iterable(one.values() for one in present))
+            items = list(chain.from_iterable(value.values() for value in present))
             mapped: Array = pa.MapArray.from_arrays(
                 _offsets(values), keys, _column(items, kind.valueType)
             )
@@ -129,13 +129,13 @@ def _column(values: Sequence[Any], kind: T.DataType) -> Array:
 
 def _offsets(values: Sequence[Any]) -> Any:
     """Where each list or map begins among the items of all; NULL where there is none."""
-    begins = list(accumulate((0 if one is None else len(one) for one in values), initial=0))
-    marked = [at if one is not None else None for at, one in zip(begins, values, strict=False)]
+    begins = list(accumulate((0 if value is None else len(value) for value in values), initial=0))
+    marked = [at if value is not None else None for at, value in zip(begins, values, strict=False)]
     return pa.array([*marked, begins[-1]], pa.int32())
 
 
 def _check_classes(values: Iterable[Any], *classes: type) -> None:
     others = set(map(type, values)).difference(classes)
     if others:
-        names = ", ".join(sorted(one.__name__ for one in others))
+        names = ", ".join(sorted(kind.__name__ for kind in others))
         raise RowsNotStoredError(f"a column holds values of class {names}")

@@ -89,8 +89,8 @@ class RunRows:
     def add_block(self, block: FlowBlock) -> None:
         """A block of flows leaves the run. Two runs gave the same rows if they say the same."""
         sections = [
-            (self._run_independent_name(one.space), one.row_first, one.row_stop)
-            for one in block.out
+            (self._run_independent_name(section.space), section.row_first, section.row_stop)
+            for section in block.out
         ]
         header = (
             block.block_id.node,

@@ -19,7 +19,7 @@ from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import Direction, TraceResult
 from lineage_emitter.errors import TracingError
-from lineage_emitter.program.lookups import Items, LineageView, by_node, joined
+from lineage_emitter.program.lookups import Items, LineageView, by_node, merge_items
 
 BACK, FORTH = Direction.BACKWARD, Direction.FORWARD
 
@@ -34,16 +34,16 @@ class NavigationStep:
 
     def add(self, node: str, items: Items) -> None:
         """Take what was reached at a node."""
-        self.items[node] = joined([self.items.get(node, {}), items])
+        self.items[node] = merge_items([self.items.get(node, {}), items])
 
 
 class Navigator:
-    """Moves within one look."""
+    """Moves within one view."""
 
-    def __init__(self, look: LineageView) -> None:
-        self.look = look
-        self.tracer = look.tracer
-        self.topology = look.topology
+    def __init__(self, view: LineageView) -> None:
+        self.view = view
+        self.tracer = view.tracer
+        self.topology = view.topology
 
     # -- back --------------------------------------------------------------------------------
 
@@ -60,7 +60,7 @@ class Navigator:
             raise TracingError(f"nothing lies before {self._texts(sources)}: a source")
         for node, spaces in starts.items():
             if node not in sources:
-                same = {node, self.look.rdd_node(node)}
+                same = {node, self.view.rdd_node(node)}
                 self._step_over(BACK, spaces, same, moved)
         return moved
 
@@ -104,8 +104,8 @@ class Navigator:
             else:
                 part = NavigationStep()
                 self._around(node, spaces, part, step=False, until=until)
-            for reached, found in part.items.items():
-                moved.add(reached, found)
+            for reached_node, items_there in part.items.items():
+                moved.add(reached_node, items_there)
             moved.reasons |= part.reasons
         return moved
 
@@ -121,8 +121,8 @@ class Navigator:
     def _whole_way(self, direction: Direction, items: Items, until: str | None) -> NavigationStep:
         moved = NavigationStep()
         result = self._trace(direction, items, moved, until=until or "ends")
-        for node, found in result.found.items():
-            moved.add(node, found.spaces)
+        for node, node_items in result.found.items():
+            moved.add(node, node_items.spaces)
         return moved
 
     def _step_over(
@@ -132,37 +132,37 @@ class Navigator:
         while items:
             result = self._trace(direction, items, moved, steps=1)
             further = []
-            for node, found in result.found.items():
+            for node, node_items in result.found.items():
                 is_end = self.topology.is_end(node, upstream=direction is BACK)
                 if is_end and node not in same:
-                    moved.add(node, found.spaces)
-                elif node in same or self.look.is_numbering(node):
-                    further += [] if is_end else [found.spaces]
+                    moved.add(node, node_items.spaces)
+                elif node in same or self.view.is_numbering(node):
+                    further += [] if is_end else [node_items.spaces]
                 else:
-                    moved.add(node, found.spaces)
-            items = joined(further)
+                    moved.add(node, node_items.spaces)
+            items = merge_items(further)
 
     def _refuse_sinks(self, items: Items) -> None:
         nodes = set(by_node(items))
         ends = {n for n in nodes if self.topology.is_end(n, upstream=False)}
-        ends = {n for n in ends if not self.look.is_numbering(n)}
+        ends = {n for n in ends if not self.view.is_numbering(n)}
         if nodes and ends == nodes:
             raise TracingError(f"nothing lies after {self._texts(ends)}: a sink")
 
     def _texts(self, nodes: Collection[str]) -> str:
-        return ", ".join(self.look.text(node) for node in sorted(nodes))
+        return ", ".join(self.view.text(node) for node in sorted(nodes))
 
     # -- items of one computation --------------------------------------------------------------
 
     def _is_repeatable(self, node: str, spaces: Items) -> bool:
         """Whether all that reads the items' node reads these very items."""
-        if self.look.is_numbering(node):
+        if self.view.is_numbering(node):
             return False
         # A source whose rows come in another order each time has items of one run, and no others.
         if self.topology.is_source(node) or all(_outlasts(space) for space in spaces):
             return True
         partitions = {parse_space(space).partition for space in spaces}
-        computed = [parse_space(space).partition for space in self.look.graph.spaces_of(node)]
+        computed = [parse_space(space).partition for space in self.view.graph.spaces_of(node)]
         return all(computed.count(partition) == 1 for partition in partitions)
 
     def _around(
@@ -175,12 +175,12 @@ class Navigator:
         until: str | None = None,
     ) -> None:
         """Forward on the ways through ``node``, from what the items were made of."""
-        through = self.look.rdd_node(node)
+        through = self.view.rdd_node(node)
         before = self._lasting_before(spaces, moved)
         for space in before:
             if not _outlasts(space):
                 raise TracingError(
-                    f"{self.look.text(node)} comes from {self.look.text(parse_space(space).name)}, "
+                    f"{self.view.text(node)} comes from {self.view.text(parse_space(space).name)}, "
                     "which numbers its rows anew each time: where they went can't be told"
                 )
         above = self.topology.reachable_from(through, upstream=True)
@@ -188,8 +188,8 @@ class Navigator:
         if step:
             reached = self._step_through(before, above, below, moved)
         else:
-            found = self._trace(FORTH, before, moved, until=until or "ends").found
-            reached = {n: items.spaces for n, items in found.items() if n in below}
+            traced = self._trace(FORTH, before, moved, until=until or "ends").found
+            reached = {n: items.spaces for n, items in traced.items() if n in below}
         own = {node, *self._numbering_above(node)}
         reached = {n: items for n, items in reached.items() if n not in own}
         for other, items in reached.items():
@@ -202,17 +202,17 @@ class Navigator:
 
     def _lasting_before(self, spaces: Items, moved: NavigationStep) -> Items:
         """The nearest items before that outlast a computation."""
-        lasting: list[Items] = []
+        repeatable: list[Items] = []
         todo: Items = dict(spaces)
         while todo:
             result = self._trace(BACK, todo, moved, steps=1)
             further: list[Items] = []
-            for found in result.found.values():
-                for space, region in found.spaces.items():
+            for node_items in result.found.values():
+                for space, region in node_items.spaces.items():
                     continues_in = not _outlasts(space) and space not in todo
-                    (further if continues_in else lasting).append({space: region})
-            todo = joined(further)
-        return joined(lasting)
+                    (further if continues_in else repeatable).append({space: region})
+            todo = merge_items(further)
+        return merge_items(repeatable)
 
     def _step_through(
         self, before: Items, above: Collection[str], below: Collection[str], moved: NavigationStep
@@ -222,13 +222,13 @@ class Navigator:
         todo = before
         while todo:
             further: list[Items] = []
-            for node, found in self._trace(FORTH, todo, moved, steps=1).found.items():
-                helps = self.look.is_numbering(node) and self.look.nodes[node].kind != "sink"
+            for node, node_items in self._trace(FORTH, todo, moved, steps=1).found.items():
+                helps = self.view.is_numbering(node) and self.view.nodes[node].kind != "sink"
                 if helps or node in above:
-                    further.append(found.spaces)
+                    further.append(node_items.spaces)
                 elif node in below:
-                    reached[node] = joined([reached.get(node, {}), found.spaces])
-            todo = joined(further)
+                    reached[node] = merge_items([reached.get(node, {}), node_items.spaces])
+            todo = merge_items(further)
         return reached
 
     def _meets_just(self, node: str, items: Items, before: Items) -> bool:
@@ -237,11 +237,11 @@ class Navigator:
         Raises:
             TracingError: it does not meet them all.
         """
-        met = self.tracer.trace(FORTH, dict(before), until=node).found.get(node)
-        spaces = {} if met is None else met.spaces
+        reached = self.tracer.trace(FORTH, dict(before), until=node).found.get(node)
+        spaces = {} if reached is None else reached.spaces
         if any(region - spaces.get(space, Region()) for space, region in items.items()):
             raise TracingError(
-                f"{self.look.text(node)}: some of these records were made of nothing that lasts; "
+                f"{self.view.text(node)}: some of these records were made of nothing that lasts; "
                 "where they went can't be told"
             )
         most: dict[int, int] = {}
@@ -255,25 +255,25 @@ class Navigator:
 
     def _bypassed(self, starts: Items, through: str, ends: Collection[str]) -> bool:
         """Whether a way from the items' nodes to ``ends`` leaves out the node ``through``."""
-        met = set(by_node(starts)) - {through}
-        todo = list(met)
+        reached = set(by_node(starts)) - {through}
+        todo = list(reached)
         while todo:
-            for node in self.look.children(todo.pop()):
-                if node not in met and node != through:
-                    met.add(node)
+            for node in self.view.children(todo.pop()):
+                if node not in reached and node != through:
+                    reached.add(node)
                     todo.append(node)
-        return bool(met & set(ends))
+        return bool(reached & set(ends))
 
     def _numbering_above(self, node: str) -> list[str]:
         """The nodes of ``getLineage`` between its sink and the RDD."""
-        found = []
-        while self.look.is_numbering(node):
-            found.append(node)
-            node = self.look.parents(node)[0]
-        return found
+        nodes = []
+        while self.view.is_numbering(node):
+            nodes.append(node)
+            node = self.view.parents(node)[0]
+        return nodes
 
     def _name(self, node: str) -> str:
-        record = self.look.nodes[node]
+        record = self.view.nodes[node]
         return record.name or record.op
 
 

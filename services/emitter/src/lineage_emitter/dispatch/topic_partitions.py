@@ -1,4 +1,4 @@
-"""Which topic and partition a record goes to, of a client that has asked Kafka or still has to."""
+"""Which topic and partition a record goes to, whether or not the client knows the partitions already."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lineage_emitter.dispatch.topics_check import check_topics
 from lineage_kafka.topics import Topics, app_partition, flow_partition
 
 
-class Addresses:
+class TopicPartitions:
     """Topics and partitions. ``partitions``: by topic, as far as they are known."""
 
     def __init__(self, topics: Topics, partitions: Mapping[str, int]) -> None:
@@ -39,7 +39,7 @@ class Addresses:
         return self._partitions.get(topic, 0) or outbox.partitions(topic)
 
 
-def ask_kafka(target: KafkaTarget, topics: Topics) -> tuple[KafkaTarget, Addresses]:
+def check_kafka(target: KafkaTarget, topics: Topics) -> tuple[KafkaTarget, TopicPartitions]:
     """Ask for the topics (see :func:`check_topics`): the target with what was found, and addresses.
 
     Raises:
@@ -48,9 +48,11 @@ def ask_kafka(target: KafkaTarget, topics: Topics) -> tuple[KafkaTarget, Address
     """
     names = topics.flow, topics.node
     facts = check_topics(target.client_config(), names, target.timeout_s)
-    found = replace(
+    checked_target = replace(
         target,
         partitions=facts[topics.flow].partitions,
         record_bytes=min(fact.record_bytes for fact in facts.values()),
     )
-    return found, Addresses(topics, {name: fact.partitions for name, fact in facts.items()})
+    return checked_target, TopicPartitions(
+        topics, {name: fact.partitions for name, fact in facts.items()}
+    )

@@ -1,4 +1,4 @@
-"""The rows that a session keeps for DataFrames: each as :class:`lineage_emitter.dataframes.kept.KeptRows`."""
+"""The rows that a session stores for DataFrames: each as :class:`lineage_emitter.dataframes.kept.KeptRows`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ if TYPE_CHECKING:
     from lineage_emitter.dataframes.kept import Fact, KeptRows
 
 
-class RowsKept:
-    """Rows that DataFrames are made of, by name; those of a sink by its own."""
+class StoredRowsByName:
+    """Stored rows that DataFrames are made of, by name; those of a sink by its own."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, KeptRows] = {}
 
     def keep(self, rows: KeptRows) -> None:
-        """Hear what tasks say of rows that are kept."""
+        """Add rows, which tasks write from now on."""
         self._by_name[rows.name] = rows
 
     def of(self, source: Source) -> KeptRows | None:
-        """The kept rows that a recipe's source is; None: it is another one."""
-        return next((one for one in self._by_name.values() if one.path == source.name), None)
+        """The stored rows that a recipe's source is; None: it is another source."""
+        return next((rows for rows in self._by_name.values() if rows.path == source.name), None)
 
-    def ran(self, name: str, partition: int, fact: Fact) -> None:
+    def record_run(self, name: str, partition: int, fact: Fact) -> None:
         """A task has read a partition; ``fact``: what its end marker says of the rows."""
-        self._by_name[name].ran(partition, fact)
+        self._by_name[name].record_run(partition, fact)
 
     def close(self) -> None:
         """Remove what no recipe names."""
