@@ -65,7 +65,7 @@ def run_passes(spark: Any, texts: Mapping[int, str], many: int, folder: Path) ->
                     if number:
                         times[kind][query].append(elapsed)
                 if context is not None and context.session is not None:
-                    context.session.frames.settle()
+                    context.session.frames.wait_until_recorded()
                 if number:
                     totals[kind].append(time.perf_counter() - started)
                     spent[kind].append(cpu_s(os.getpid()) - before)

@@ -92,7 +92,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 seconds[kind] = run_actions(spark, folder)
                 if lc is not None:
                     assert lc.session is not None
-                    lc.session.frames.settle()
+                    lc.session.frames.wait_until_recorded()
                     note_seconds = list(lc.session.frames.seconds)
                     if len(note_seconds) != ACTIONS:
                         raise RuntimeError(f"{len(note_seconds)} of {ACTIONS} actions were noted")

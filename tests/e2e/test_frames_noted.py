@@ -303,9 +303,9 @@ def test_capture_that_fails_may_fail_the_program(
 
     monkeypatch.setattr(lc.session.api, "recipe", refused)
     # Held: else the very action that is noted may already find that it failed.
-    with lc.session.frames.held():
+    with lc.session.frames.pause():
         assert spark.range(3).count() == 3
-    lc.session.frames.settle()
+    lc.session.frames.wait_until_recorded()
     with pytest.raises(CaptureFailedError, match="no space left"):
         spark.range(3).count()
     lc.close()
@@ -320,7 +320,7 @@ def test_settings_are_those_of_the_action(
     try:
         with capture() as lc:
             assert lc.session is not None
-            with lc.session.frames.held():
+            with lc.session.frames.pause():
                 spark.conf.set(zone, "Asia/Tokyo")
                 spark.range(1).count()
                 spark.conf.set(zone, "America/Lima")

@@ -31,7 +31,7 @@ FULL = (
 
 def kept(spark: SparkSession, data: list[Any], schema: Any = None) -> Any:
     frame = spark.createDataFrame(data, schema)
-    local_rows.keep(frame, data, schema)
+    local_rows.store_rows(frame, data, schema)
     return frame
 
 
@@ -83,14 +83,14 @@ def test_values_that_spark_would_make_something_else_of_are_not_kept(
 ) -> None:
     """An int in a column of doubles becomes NULL where types are not checked."""
     frame = spark.createDataFrame([(value,)], f"a {kind}", verifySchema=False)
-    local_rows.keep(frame, [(value,)], frame.schema)
+    local_rows.store_rows(frame, [(value,)], frame.schema)
     assert isinstance(recipe_of_frame(frame).plan[-1], OpaqueNode)
 
 
 def test_the_oldest_are_given_up_first(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_rows, "KEPT_MAX", 3)
+    monkeypatch.setattr(local_rows, "STORED_ROWS_MAX", 3)
     first, second = kept(spark, [(1,), (2,)], "a int"), kept(spark, [(3,), (4,)], "a int")
     assert isinstance(recipe_of_frame(first).plan[-1], OpaqueNode)
     assert not isinstance(recipe_of_frame(second).plan[-1], OpaqueNode)
@@ -98,7 +98,9 @@ def test_the_oldest_are_given_up_first(
 
 def test_a_frame_of_pandas(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     stock = SparkSession._create_dataframe
-    monkeypatch.setattr(SparkSession, "_create_dataframe", local_rows.keeping(stock))
+    monkeypatch.setattr(
+        SparkSession, "_create_dataframe", local_rows.hooked_create_dataframe(stock)
+    )
     table = pd.DataFrame({"a": [1.5, None], "b": ["x", "y"]})
     frame = spark.createDataFrame(table)
     assert same_rows(frame.collect(), rebuild(spark, recipe_of_frame(frame)))

@@ -137,7 +137,7 @@ class _Captured:
     def unknown_since(self) -> list[str]:
         """What it could not capture, by the operator's name."""
         for session in self._sessions():
-            session.frames.settle()
+            session.frames.wait_until_recorded()
         return sorted({what for session in self._sessions() for what, _ in session.nodes.noted})
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lineage_emitter.dataframes.files import FileFacts, _is_data, _local, added
+from lineage_emitter.dataframes.files import FileFacts, _is_data, _local, added_files
 from lineage_emitter.dataframes.hooks import _options
 from lineage_emitter.dataframes.jdbc import address
-from lineage_emitter.dataframes.outputs import Said
+from lineage_emitter.dataframes.outputs import WriterCalls
 
 pytestmark = pytest.mark.unit
 
@@ -47,13 +47,15 @@ def test_what_spark_would_read(name: str, wanted: bool) -> None:
 def test_a_write_left_what_is_new_or_changed() -> None:
     before = {"a": FileFacts(1, 1), "b": FileFacts(2, 2), "c": FileFacts(3, 3)}
     after = {"b": FileFacts(2, 2), "c": FileFacts(3, 4), "d": FileFacts(4, 4)}
-    assert added(before, after) == {"c": FileFacts(3, 4), "d": FileFacts(4, 4)}
+    assert added_files(before, after) == {"c": FileFacts(3, 4), "d": FileFacts(4, 4)}
 
 
 def test_secrets_of_writers_are_not_noted() -> None:
-    said = Said()
-    _options(said, Header=True, sep=";", path="out", password="hunter2", fs_s3a_secret_key="k")
-    assert said == Said(options={"header": "true", "sep": ";"}, path="out")
+    writer_calls = WriterCalls()
+    _options(
+        writer_calls, Header=True, sep=";", path="out", password="hunter2", fs_s3a_secret_key="k"
+    )
+    assert writer_calls == WriterCalls(options={"header": "true", "sep": ";"}, path="out")
     place = "jdbc:postgresql://host/db"
     assert address(f"{place}?user=ada&password=x") == place
     assert address("jdbc:sqlserver://host;user=ada;password=x") == ("jdbc:sqlserver://host")

@@ -14,14 +14,14 @@ from urllib.parse import unquote
 
 from lineage_core.recipe.document import HIVE_TEXT, File, Source
 from lineage_emitter.dataframes import hive, iceberg
-from lineage_emitter.dataframes.files import Folder, Listing
+from lineage_emitter.dataframes.files import Folder, FolderListing
 from lineage_emitter.dataframes.plan_text import said
 from lineage_emitter.dataframes.walking import leaves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Listed = Mapping[str, Listing]
+Listed = Mapping[str, FolderListing]
 """The files of each table that a frame reads, by the table and the folders that are read of it."""
 
 _NAMED = re.compile(r"HiveTableRelation \[|Relation [^\[\s]+\.[^\[\s]+\[")
@@ -36,14 +36,14 @@ class UnknownFilesError(Exception):
     """Which files of a table were read, or what they hold, can't be told; the message says why."""
 
 
-def listed(frame: DataFrame) -> dict[str, Listing]:
+def listed(frame: DataFrame) -> dict[str, FolderListing]:
     """The files, now, of such tables that a frame reads, those of cached frames aside."""
     execution, spark = frame._jdf.queryExecution(), frame.sparkSession
     if not _NAMED.search(said(execution.analyzed(), "toString")):
         return {}
     if iceberg.reads(execution.analyzed()):
         execution = iceberg.execution(spark, execution.analyzed(), refreshed=True)
-    found: dict[str, Listing] = {}
+    found: dict[str, FolderListing] = {}
     for leaf in leaves(execution.optimizedPlan()):
         if is_listed(leaf):
             table = _Table.of(spark, leaf)
@@ -52,7 +52,7 @@ def listed(frame: DataFrame) -> dict[str, Listing]:
     return found
 
 
-def unchanged(before: Listed, after: Listed, written: Iterable[File]) -> dict[str, Listing]:
+def unchanged(before: Listed, after: Listed, written: Iterable[File]) -> dict[str, FolderListing]:
     """Of the tables those whose files stayed what they were, but for those that the action wrote."""
     own = {file.path for file in written}
     return {

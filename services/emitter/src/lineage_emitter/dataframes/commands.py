@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from lineage_emitter.dataframes import catalog, iceberg
 from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.jvm import explicit_settings, frame_of, pairs_of
-from lineage_emitter.dataframes.outputs import READABLE_OPTIONS, Said, Target, located, to_table
+from lineage_emitter.dataframes.outputs import (
+    READABLE_OPTIONS,
+    Target,
+    WriterCalls,
+    located,
+    to_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +46,7 @@ class Before:
 
     target: Target | None = None
     listed: catalog.Listed = field(default_factory=dict)
-    read: iceberg.Read | None = None
+    read: iceberg.IcebergRead | None = None
 
 
 def before(spark: SparkSession, text: object) -> Before:
@@ -63,10 +69,10 @@ def before(spark: SparkSession, text: object) -> Before:
     except Exception:
         # Not a statement that can be read, which its execution says best, or of another form.
         return Before()
-    return Before(to_table(spark, ACTION, table, Said()), listed, read)
+    return Before(to_table(spark, ACTION, table, WriterCalls()), listed, read)
 
 
-def _read(query: DataFrame) -> iceberg.Read | None:
+def _read(query: DataFrame) -> iceberg.IcebergRead | None:
     used = iceberg.is_used(explicit_settings(query.sparkSession))
     return iceberg.read_now(query) if used else None
 

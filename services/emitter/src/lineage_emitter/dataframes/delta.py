@@ -56,18 +56,18 @@ def is_delta(relation: Any) -> bool:
 
 def reads(plan: Any) -> bool:
     """Whether a plan (Spark's object, not yet optimised) reads a Delta table, cached frames aside."""
-    return any(is_delta(one) for one in _relations(plan, cached=False))
+    return any(is_delta(relation) for relation in _relations(plan, cached=False))
 
 
 def latest(frame: DataFrame) -> dict[str, int]:
     """The latest versions, now, of the Delta tables that a frame reads."""
-    found: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for relation in _relations(frame._jdf.queryExecution().withCachedData(), cached=True):
         if is_delta(relation) and relation.location().getClass().getName() == _INDEX:
             index = relation.location()
             if not index.isTimeTravelQuery():
-                found[index.path().toString()] = index.getSnapshotToScan().version()
-    return found
+                versions[index.path().toString()] = index.getSnapshotToScan().version()
+    return versions
 
 
 def source(spark: SparkSession, relation: Any, versions: Versions) -> Source:
@@ -98,8 +98,8 @@ def _files_of(spark: SparkSession, path: str, version: int) -> tuple[File, ...]:
     frame = spark.read.format(DELTA).option("versionAsOf", version).load(path)
     index = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).relation().location()
     none = index.partitionFilters().take(0)
-    found = STATUS.findall(index.listFiles(none, none).mkString("\n"))
-    files = (File(name, int(size), int(time)) for name, size, time in found)
+    listed = STATUS.findall(index.listFiles(none, none).mkString("\n"))
+    files = (File(name, int(size), int(time)) for name, size, time in listed)
     return tuple(sorted(files, key=lambda file: file.path))
 
 
@@ -110,7 +110,7 @@ def _relations(plan: Any, *, cached: bool) -> Iterator[Any]:
             yield leaf.relation()
 
 
-class Log:
+class DeltaWrite:
     """The log of a table, which may not be there yet."""
 
     def __init__(self, sc: SparkContext, folder: Folder, *, is_new: bool = False) -> None:
@@ -121,7 +121,7 @@ class Log:
         self.after = self._last() if is_new else None
         """The version when the write had returned."""
 
-    def returned(self) -> None:
+    def record_return(self) -> None:
         """The write has returned."""
         self.after = self._last()
 
@@ -135,7 +135,7 @@ class Log:
         jvm: Any = self._sc._jvm
         pattern = jvm.org.apache.hadoop.fs.Path(f"{self._folder.path}/_delta_log/*.json")
         listed = self._folder.system.globStatus(pattern) or ()
-        names = "\n".join(one.getPath().toString() for one in listed)
+        names = "\n".join(status.getPath().toString() for status in listed)
         return max(map(int, _COMMIT.findall(names)), default=-1)
 
     def written(self) -> tuple[int, tuple[File, ...]] | None:
@@ -159,9 +159,9 @@ class Log:
         # Not by splitlines: it takes other signs for ends of lines, too.
         actions = [json.loads(line) for line in text.split("\n") if line.strip()]
         # A file that is removed and added in one is an old one with other deletions.
-        old = {one["remove"]["path"] for one in actions if "remove" in one}
-        for one in (one["add"] for one in actions if "add" in one):
-            if one["path"] not in old:
-                name = unquote(one["path"])
+        old = {action["remove"]["path"] for action in actions if "remove" in action}
+        for action in (action["add"] for action in actions if "add" in action):
+            if action["path"] not in old:
+                name = unquote(action["path"])
                 path = name if ":/" in name else f"{self._folder.path}/{name}"
-                yield File(path, one["size"], one["modificationTime"])
+                yield File(path, action["size"], action["modificationTime"])

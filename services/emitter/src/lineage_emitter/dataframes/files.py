@@ -24,7 +24,7 @@ class FileFacts:
     mtime_ms: int
 
 
-Listing: TypeAlias = Mapping[str, FileFacts]
+FolderListing: TypeAlias = Mapping[str, FileFacts]
 """Data files by path, spelled as Hadoop does: ``file:/out/part-00000...``."""
 
 
@@ -44,7 +44,7 @@ class Folder:
         self._folder = self.system.makeQualified(named)
         self.path: str = self._folder.toString()
 
-    def files(self) -> Listing:
+    def files(self) -> FolderListing:
         """Data files below it, in folders of partitions, too; none when it is not there.
 
         Raises:
@@ -55,7 +55,7 @@ class Folder:
         return dict(_remote(self.system, self._folder))
 
 
-def added(before: Listing, after: Listing) -> Listing:
+def added_files(before: FolderListing, after: FolderListing) -> FolderListing:
     """What a write left: files that were not there before it, or not as they are now."""
     return {path: facts for path, facts in sorted(after.items()) if before.get(path) != facts}
 

@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lineage_emitter import scope
 from lineage_emitter.dataframes import catalog, commands, delta, iceberg, jdbc, local_rows, plans
 from lineage_emitter.dataframes.current_time import AS_IT_RAN
-from lineage_emitter.dataframes.in_program import is_of_an_answer, lineage_property
+from lineage_emitter.dataframes.in_program import is_traced_frame, lineage_property
 from lineage_emitter.dataframes.jvm import activate, explicit_settings
 from lineage_emitter.dataframes.leaves import Tables
 from lineage_emitter.dataframes.outputs import (
-    FORMATS,
+    FILE_FORMATS,
     READABLE_OPTIONS,
-    SAID,
-    Said,
+    WRITER_CALLS,
     Target,
-    fitting,
+    WriterCalls,
     located,
     to_driver,
     to_files,
     to_table,
+    with_columns,
 )
-from lineage_emitter.dataframes.recorder import Done
+from lineage_emitter.dataframes.recorder import ReturnedAction
 from lineage_emitter.failures import in_words
 from lineage_emitter.pyspark_parts import frame_class, merge_class
 
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from lineage_core.recipe.document import Output, Recipe
     from lineage_emitter.session.session import Session
 
-Sessions: TypeAlias = "Callable[[], Session | None]"
+ActiveSession: TypeAlias = "Callable[[], Session | None]"
 """Gives the session of the active SparkContext."""
 Describe: TypeAlias = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], tuple[Any, Target]]
 """The frame and the target of a call (method, object, arguments), before it runs."""
 
-REASON = "such work on DataFrames has no record-level lineage in this version"
+UNSUPPORTED_WORK = "such work on DataFrames has no record-level lineage in this version"
 ACTIONS = ("collect", "count", "show", "toPandas", "toArrow", "take", "first", "head", "tail",
            "foreach", "foreachPartition", "toLocalIterator", "isEmpty")  # fmt: skip
 """Actions whose rows, or what is told of them, come from the frame's own plan."""
 WITHOUT_RECIPE = ("toJSON", "checkpoint", "localCheckpoint", "approxQuantile", "corr", "cov",
                   "crosstab", "freqItems")  # fmt: skip
 """Actions that are just named in the verdict: what they give is of no plan that could be noted."""
-WRITES = ("save", *FORMATS, "saveAsTable", "insertInto", "jdbc")
+WRITES = ("save", *FILE_FORMATS, "saveAsTable", "insertInto", "jdbc")
 WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 
 _installed = False
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ActionCall:
     """An action as it was called.
 
     ``settings``: what was set in its session then; None: not known. ``listed``: the files of tables then (`catalog`).
@@ -69,10 +69,10 @@ class Called:
     target: Target
     settings: Mapping[str, str] | None
     listed: catalog.Listed
-    reads: tuple[iceberg.Read | None, ...] = ()
+    reads: tuple[iceberg.IcebergRead | None, ...] = ()
 
 
-def install(sessions: Sessions) -> None:
+def install(sessions: ActiveSession) -> None:
     """Notice what actions do, from now on; a second call changes nothing."""
     global _installed  # noqa: PLW0603 - PySpark's classes are the process's, too
     if _installed:
@@ -83,92 +83,106 @@ def install(sessions: Sessions) -> None:
 
     frame = frame_class()
     for name in ACTIONS:
-        _wrap(frame, name, _noting(f"DataFrame.{name}", _of_frame, sessions))
+        _wrap(frame, name, _recorded(f"DataFrame.{name}", _of_frame, sessions))
     for name in WITHOUT_RECIPE:
-        _wrap(frame, name, _naming(f"DataFrame.{name}", sessions))
+        _wrap(frame, name, _named_only(f"DataFrame.{name}", sessions))
     for name in WRITES:
         what = f"DataFrameWriter.{name}"
-        _wrap(DataFrameWriter, name, _noting(what, _of_writer, sessions, writes=True))
+        _wrap(DataFrameWriter, name, _recorded(what, _of_writer, sessions, writes=True))
     for name in WRITES_V2:
         what = f"DataFrameWriterV2.{name}"
-        _wrap(DataFrameWriterV2, name, _noting(what, _of_writer, sessions, writes=True))
+        _wrap(DataFrameWriterV2, name, _recorded(what, _of_writer, sessions, writes=True))
     merge = merge_class()
     if merge is not None:
-        _wrap(merge, "merge", _naming("MergeIntoWriter.merge", sessions))
-    _wrap(SparkSession, "sql", _running(sessions))
-    _wrap(SparkSession, "_create_dataframe", local_rows.keeping)
-    _wrap(DataFrameWriter, "__init__", _listening(lambda _said, _df: None))
-    _wrap(DataFrameWriter, "format", _listening(lambda said, name: setattr(said, "format", name)))
-    _wrap(DataFrameWriterV2, "using", _listening(lambda said, name: setattr(said, "format", name)))
+        _wrap(merge, "merge", _named_only("MergeIntoWriter.merge", sessions))
+    _wrap(SparkSession, "sql", _hooked_sql(sessions))
+    _wrap(SparkSession, "_create_dataframe", local_rows.hooked_create_dataframe)
+    _wrap(DataFrameWriter, "__init__", _writer_hook(lambda _calls, _df: None))
+    _wrap(
+        DataFrameWriter,
+        "format",
+        _writer_hook(lambda writer_calls, name: setattr(writer_calls, "format", name)),
+    )
+    _wrap(
+        DataFrameWriterV2,
+        "using",
+        _writer_hook(lambda writer_calls, name: setattr(writer_calls, "format", name)),
+    )
     for owner in (DataFrameWriter, DataFrameWriterV2):
-        _wrap(owner, "option", _listening(_option))
-        _wrap(owner, "options", _listening(_options))
+        _wrap(owner, "option", _writer_hook(_option))
+        _wrap(owner, "options", _writer_hook(_options))
     frame.lineage = property(lineage_property)
-    _wrap(DataFrameWriterV2, "__init__", _listening(lambda said, _df, table: _named(said, table)))
+    _wrap(
+        DataFrameWriterV2,
+        "__init__",
+        _writer_hook(lambda writer_calls, _df, table: _named(writer_calls, table)),
+    )
 
 
-def _wrap(owner: Any, name: str, around: Callable[[Any], Any]) -> None:
+def _wrap(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     """Wrap a method, its own or inherited, where this PySpark has it."""
     stock = getattr(owner, name, None)
     if stock is not None:
-        setattr(owner, name, around(stock))
+        setattr(owner, name, wrap(stock))
 
 
 # -- actions ---------------------------------------------------------------------------------------
 
 
-def _noting(
-    what: str, describe: Describe, sessions: Sessions, *, writes: bool = False
+def _recorded(
+    what: str, describe: Describe, sessions: ActiveSession, *, writes: bool = False
 ) -> Callable[[Any], Any]:
-    def around(stock: Any) -> Any:
+    def wrap(stock: Any) -> Any:
         @functools.wraps(stock)
-        def method(self: Any, *given: Any, **named: Any) -> Any:
-            plain = scope.is_suspended() or (not writes and is_of_an_answer(self))
+        def method(self: Any, *arguments: Any, **named: Any) -> Any:
+            plain = scope.is_suspended() or (not writes and is_traced_frame(self))
             session = None if plain else sessions()
             if session is None:
                 with scope.suspended():
-                    return stock(self, *given, **named)
+                    return stock(self, *arguments, **named)
             with scope.operator(what) as running, session.frames.running_action(running):
-                called = _called(session, running, lambda: describe(stock, self, given, named))
+                called = _describe_call(
+                    session, running, lambda: describe(stock, self, arguments, named)
+                )
                 try:
                     with session.recorded(writes=writes), scope.suspended():
-                        result = stock(self, *given, **named)
+                        result = stock(self, *arguments, **named)
                 except Exception as problem:
                     session.jobs.record_failed_action(what, problem)
                     raise
                 finally:
                     session.jobs.record_lazy_jobs()
                 if called is not None:
-                    note(session, running, called)
+                    record_action(session, running, called)
                 session.problems.check()
             return result
 
         return method
 
-    return around
+    return wrap
 
 
-def _called(
+def _describe_call(
     session: Session, running: scope.Operator, describe: Callable[[], tuple[Any, Target]]
-) -> Called | None:
+) -> ActionCall | None:
     """What is to be noted; None where that can't be told: then the verdict says so."""
     try:
         with scope.suspended():
             frame, target = describe()
             settings = explicit_settings(frame.sparkSession)
-            asked = iceberg.is_used(settings) and not _as_it_ran(running)
-            reads = (iceberg.read_now(frame),) if asked else ()
-            return Called(frame, target, settings, catalog.listed(frame), reads)
+            reads_iceberg = iceberg.is_used(settings) and not _uses_own_snapshots(running)
+            reads = (iceberg.read_now(frame),) if reads_iceberg else ()
+            return ActionCall(frame, target, settings, catalog.listed(frame), reads)
     except Exception as problem:
-        _not_noted(session, running, problem)
+        _record_unreadable(session, running, problem)
         return None
 
 
-def _not_noted(session: Session, running: scope.Operator, problem: Exception) -> None:
+def _record_unreadable(session: Session, running: scope.Operator, problem: Exception) -> None:
     session.nodes.unknown(running.name, f"what it does could not be noted: {in_words(problem)}", ())
 
 
-def note(session: Session, running: scope.Operator, called: Called) -> str | None:
+def record_action(session: Session, running: scope.Operator, called: ActionCall) -> str | None:
     """Have an action noted that has returned: the name of its node, or None where it can't be noted."""
     frame = called.frame
     try:
@@ -179,188 +193,195 @@ def note(session: Session, running: scope.Operator, called: Called) -> str | Non
             output = called.target.output()
             tables = Tables(versions, _listed(called, output), _read(running, called))
     except Exception as problem:
-        _not_noted(session, running, problem)
+        _record_unreadable(session, running, problem)
         return None
 
     def recipe(site: str) -> Recipe:
         activate(frame.sparkSession)
-        whole = called.target.with_files(output)
-        return plans.recipe_of(frame, whole, site, called.settings, tables)
+        output_with_files = called.target.with_files(output)
+        return plans.recipe_of(frame, output_with_files, site, called.settings, tables)
 
     node = session.nodes.next_id()
-    session.frames.note(Done(node, running, recipe))
+    session.frames.add(ReturnedAction(node, running, recipe))
     return node
 
 
-def _after(called: Called) -> Called:
+def _after(called: ActionCall) -> ActionCall:
     """An action with its target, which may be a table that it has made."""
     target = called.target
     if target.kind == "table" and target.folder is None and target.snapshots is None:
         target = located(called.frame.sparkSession, target, is_new=True)
     if target.snapshots is not None:
-        target.snapshots.returned()
+        target.snapshots.record_return()
     return replace(called, target=target)
 
 
-def _listed(called: Called, output: Output) -> catalog.Listed:
+def _listed(called: ActionCall, output: Output) -> catalog.Listed:
     """The files of tables that stayed what they were while the action ran."""
     if not called.listed:
         return {}
     return catalog.unchanged(called.listed, catalog.listed(called.frame), output.files)
 
 
-def _versions(called: Called) -> Mapping[str, int]:
+def _versions(called: ActionCall) -> Mapping[str, int]:
     """The versions of the Delta tables that an action read, which the next action may change."""
     log = called.target.log
     if log is not None:
-        log.returned()
+        log.record_return()
     if not delta.is_used(called.settings):
         return {}
     versions = delta.latest(called.frame)
     return versions if log is None else log.others(versions)
 
 
-def _as_it_ran(running: scope.Operator) -> bool:
+def _uses_own_snapshots(running: scope.Operator) -> bool:
     """Whether an action runs its frame's plan with the snapshots that the frame has."""
     return running.name.rpartition(".")[2] in AS_IT_RAN
 
 
-def _read(running: scope.Operator, called: Called) -> iceberg.Read | None:
+def _read(running: scope.Operator, called: ActionCall) -> iceberg.IcebergRead | None:
     """What the action read of tables of Iceberg, with which of their snapshots are certain."""
     if not iceberg.is_used(called.settings):
         return None
-    if _as_it_ran(running):
+    if _uses_own_snapshots(running):
         return iceberg.read_by_itself(called.frame)
-    noted, *others = called.reads
-    if noted is None:
+    planned, *others = called.reads
+    if planned is None:
         return None
     after = iceberg.read_again(called.frame)
-    return noted.settled((*others, after), called.target.snapshots)
+    return planned.with_certain_snapshots((*others, after), called.target.snapshots)
 
 
-def _of_frame(stock: Any, frame: Any, given: Any, named: Any) -> tuple[Any, Target]:
+def _of_frame(stock: Any, frame: Any, arguments: Any, named: Any) -> tuple[Any, Target]:
     running = scope.outermost()
     assert running is not None
-    return frame, to_driver(running.name, stock, frame, given, named)
+    return frame, to_driver(running.name, stock, frame, arguments, named)
 
 
-def _of_writer(stock: Any, writer: Any, given: Any, named: Any) -> tuple[Any, Target]:
+def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any, Target]:
     running = scope.outermost()
     assert running is not None
     action = running.name
     name = action.rpartition(".")[2]
-    bound = inspect.signature(stock).bind(writer, *given, **named).arguments
-    said: Said | None = writer.__dict__.get(SAID)
-    if said is None:
+    bound = inspect.signature(stock).bind(writer, *arguments, **named).arguments
+    writer_calls: WriterCalls | None = writer.__dict__.get(WRITER_CALLS)
+    if writer_calls is None:
         raise ValueError("its writer was made before capture began, and may have been told more")
     spark = writer._df.sparkSession
     if name == "jdbc":
         place = f"{jdbc.address(bound['url'])}/{bound['table']}"
         return writer._df, Target("table", action, table=place, format="jdbc")
     if name in WRITES_V2:
-        return writer._df, to_table(spark, action, said.table, said)
+        return writer._df, to_table(spark, action, writer_calls.table, writer_calls)
     if bound.get("format"):
-        said.format = bound["format"]
-    if name in FORMATS:
-        said.format = name
-    _options(said, **{key: value for key, value in bound.items() if isinstance(value, str | bool)})
-    _options(said, **bound.get("options", {}))
+        writer_calls.format = bound["format"]
+    if name in FILE_FORMATS:
+        writer_calls.format = name
+    _options(
+        writer_calls,
+        **{key: value for key, value in bound.items() if isinstance(value, str | bool)},
+    )
+    _options(writer_calls, **bound.get("options", {}))
     if name in {"saveAsTable", "insertInto"}:
-        target = to_table(spark, action, bound.get("name") or bound["tableName"], said)
-        return writer._df, fitting(target, writer._df.columns)
-    said.format = said.format or spark.conf.get("spark.sql.sources.default")
-    path = bound.get("path") or said.path
+        target = to_table(spark, action, bound.get("name") or bound["tableName"], writer_calls)
+        return writer._df, with_columns(target, writer._df.columns)
+    writer_calls.format = writer_calls.format or spark.conf.get("spark.sql.sources.default")
+    path = bound.get("path") or writer_calls.path
     if not path:
         # A format that writes elsewhere: to a database, say.
-        return writer._df, Target("table", action, table=said.format, format=said.format)
-    return writer._df, to_files(spark, action, path, said)
+        return writer._df, Target(
+            "table", action, table=writer_calls.format, format=writer_calls.format
+        )
+    return writer._df, to_files(spark, action, path, writer_calls)
 
 
 # -- what writers are told -------------------------------------------------------------------------
 
 
-def _listening(hear: Callable[..., None]) -> Callable[[Any], Any]:
-    def around(stock: Any) -> Any:
+def _writer_hook(update: Callable[..., None]) -> Callable[[Any], Any]:
+    def wrap(stock: Any) -> Any:
         @functools.wraps(stock)
-        def method(self: Any, *given: Any, **named: Any) -> Any:
+        def method(self: Any, *arguments: Any, **named: Any) -> Any:
             # Called wrongly, the method itself says so.
             with contextlib.suppress(TypeError, AttributeError):
-                hear(self.__dict__.setdefault(SAID, Said()), *given, **named)
-            return stock(self, *given, **named)
+                update(self.__dict__.setdefault(WRITER_CALLS, WriterCalls()), *arguments, **named)
+            return stock(self, *arguments, **named)
 
         return method
 
-    return around
+    return wrap
 
 
-def _named(said: Said, table: str) -> None:
-    said.table = table
+def _named(writer_calls: WriterCalls, table: str) -> None:
+    writer_calls.table = table
 
 
-def _option(said: Said, key: str, value: Any) -> None:
-    _options(said, **{key: value})
+def _option(writer_calls: WriterCalls, key: str, value: Any) -> None:
+    _options(writer_calls, **{key: value})
 
 
-def _options(said: Said, **options: Any) -> None:
+def _options(writer_calls: WriterCalls, **options: Any) -> None:
     for key, value in options.items():
         if key.lower() == "path":
-            said.path = str(value)
+            writer_calls.path = str(value)
         elif key.lower() in READABLE_OPTIONS and value is not None:
-            said.options[key.lower()] = str(value).lower() if value in (True, False) else str(value)
+            writer_calls.options[key.lower()] = (
+                str(value).lower() if value in (True, False) else str(value)
+            )
 
 
 # -- without a recipe ------------------------------------------------------------------------------
 
 
-def _naming(what: str, sessions: Sessions) -> Callable[[Any], Any]:
-    def around(stock: Any) -> Any:
+def _named_only(what: str, sessions: ActiveSession) -> Callable[[Any], Any]:
+    def wrap(stock: Any) -> Any:
         @functools.wraps(stock)
-        def method(self: Any, *given: Any, **named: Any) -> Any:
-            plain = scope.is_suspended() or is_of_an_answer(self)
+        def method(self: Any, *arguments: Any, **named: Any) -> Any:
+            plain = scope.is_suspended() or is_traced_frame(self)
             session = None if plain else sessions()
             if session is None:
                 with scope.suspended():
-                    return stock(self, *given, **named)
-            session.nodes.unknown(what, REASON, ())
+                    return stock(self, *arguments, **named)
+            session.nodes.unknown(what, UNSUPPORTED_WORK, ())
             try:
                 with session.recorded(), scope.suspended():
-                    return stock(self, *given, **named)
+                    return stock(self, *arguments, **named)
             finally:
                 session.jobs.record_lazy_jobs()
 
         return method
 
-    return around
+    return wrap
 
 
 # -- SQL -------------------------------------------------------------------------------------------
 
 
-def _running(sessions: Sessions) -> Callable[[Any], Any]:
+def _hooked_sql(sessions: ActiveSession) -> Callable[[Any], Any]:
     """``spark.sql``: a query is lazy, a command has run when it returns."""
 
-    def around(stock: Any) -> Any:
+    def wrap(stock: Any) -> Any:
         @functools.wraps(stock)
-        def method(self: Any, *given: Any, **named: Any) -> Any:
+        def method(self: Any, *arguments: Any, **named: Any) -> Any:
             session = None if scope.is_suspended() else sessions()
             if session is None:
                 with scope.suspended():
-                    return stock(self, *given, **named)
+                    return stock(self, *arguments, **named)
             operator = scope.operator("SparkSession.sql")
             with operator as running, session.frames.running_action(running):
-                text = given[0] if given else named.get("sqlQuery")
+                text = arguments[0] if arguments else named.get("sqlQuery")
                 with scope.suspended():
                     before = commands.before(self, text)
                     settings = _settings(self)
                     with session.recorded():
-                        result = stock(self, *given, **named)
+                        result = stock(self, *arguments, **named)
                 session.jobs.record_lazy_jobs()
-                _note_command(session, running, result, before, settings)
+                _record_command(session, running, result, before, settings)
             return result
 
         return method
 
-    return around
+    return wrap
 
 
 def _settings(spark: Any) -> Mapping[str, str] | None:
@@ -371,7 +392,7 @@ def _settings(spark: Any) -> Mapping[str, str] | None:
         return None
 
 
-def _note_command(
+def _record_command(
     session: Session,
     running: scope.Operator,
     result: Any,
@@ -380,23 +401,23 @@ def _note_command(
 ) -> None:
     try:
         with scope.suspended():
-            found = commands.command_of(result, before.target)
+            command = commands.command_of(result, before.target)
             called = None
-            if isinstance(found, tuple):
-                called = _command(*found, before, settings)
+            if isinstance(command, tuple):
+                called = _command(*command, before, settings)
     except Exception as problem:
-        _not_noted(session, running, problem)
+        _record_unreadable(session, running, problem)
         return
-    if isinstance(found, str):
-        session.nodes.unknown(running.name, f"{found}: {REASON}", ())
+    if isinstance(command, str):
+        session.nodes.unknown(running.name, f"{command}: {UNSUPPORTED_WORK}", ())
     elif called is not None:
-        note(session, running, called)
+        record_action(session, running, called)
         session.problems.check()
 
 
 def _command(
     frame: Any, target: Target, before: commands.Before, settings: Mapping[str, str] | None
-) -> Called:
+) -> ActionCall:
     used = iceberg.is_used(settings)
     reads = (iceberg.read_as_planned(frame), before.read) if used else ()
-    return Called(frame, target, settings, before.listed, reads)
+    return ActionCall(frame, target, settings, before.listed, reads)

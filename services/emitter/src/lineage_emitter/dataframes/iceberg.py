@@ -43,7 +43,7 @@ class UnknownSnapshotError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class TableKey:
     """A table as a leaf reads it: its identity, snapshot (None: it has none) and columns."""
 
     table: str
@@ -52,7 +52,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TableState:
     """``metadata``: the file that says all of the table. ``latest``: it says the same of it without its snapshot being named."""
 
     metadata: str
@@ -60,39 +60,45 @@ class State:
 
 
 @dataclass(frozen=True)
-class Read:
+class IcebergRead:
     """What an action reads. ``plan``: Spark's object. ``leaves``: those of it that read tables, in order.
 
     ``unsettled``: tables whose snapshots are not certain.
     """
 
     plan: Any
-    leaves: tuple[Key, ...]
-    states: Mapping[Key, State]
+    leaves: tuple[TableKey, ...]
+    states: Mapping[TableKey, TableState]
     unsettled: frozenset[str] = frozenset()
 
-    def settled(self, others: Iterable[Read | None], log: Log | None) -> Read:
+    def with_certain_snapshots(
+        self, others: Iterable[IcebergRead | None], log: IcebergWrite | None
+    ) -> IcebergRead:
         """This, where the same plan at other times (None: not known) tells which snapshots are certain.
 
         ``log``: of the action's own write, which may have made one more.
         """
         unsettled: set[str] = set()
         for other in others:
-            then = () if other is None else other.leaves
-            if len(then) != len(self.leaves):
-                unsettled |= {one.table for one in self.leaves}
+            other_leaves = () if other is None else other.leaves
+            if len(other_leaves) != len(self.leaves):
+                unsettled |= {leaf.table for leaf in self.leaves}
                 continue
             unsettled |= {
-                one.table
-                for one, its in zip(self.leaves, then, strict=True)
-                if (its.table, _before(its, log)) != (one.table, one.snapshot)
+                leaf.table
+                for leaf, other_leaf in zip(self.leaves, other_leaves, strict=True)
+                if (other_leaf.table, _before(other_leaf, log)) != (leaf.table, leaf.snapshot)
             }
         return replace(self, unsettled=frozenset(unsettled))
 
 
-def _before(key: Key, log: Log | None) -> int | None:
+def _before(key: TableKey, log: IcebergWrite | None) -> int | None:
     """The snapshot of a table, or the one before where an own write made it."""
-    if log is None or log.made is None or (log.table, log.made) != (key.table, key.snapshot):
+    if (
+        log is None
+        or log.written_snapshot is None
+        or (log.table, log.written_snapshot) != (key.table, key.snapshot)
+    ):
         return key.snapshot
     return log.before
 
@@ -127,7 +133,7 @@ def reads(plan: Any) -> bool:
     return any(True for _ in tables(plan))
 
 
-def read_now(frame: DataFrame) -> Read | None:
+def read_now(frame: DataFrame) -> IcebergRead | None:
     """What a frame reads if it is run now; None: no table of Iceberg.
 
     The frame's own execution, if it has not run yet, does not take its snapshots by this.
@@ -138,7 +144,7 @@ def read_now(frame: DataFrame) -> Read | None:
     return _read(execution(frame.sparkSession, analysed, refreshed=True).withCachedData())
 
 
-def read_again(frame: DataFrame) -> Read | None:
+def read_again(frame: DataFrame) -> IcebergRead | None:
     """The same after an action; None where the frame can't be run any more: its table may have other columns now."""
     try:
         return read_now(frame)
@@ -146,12 +152,12 @@ def read_again(frame: DataFrame) -> Read | None:
         return None
 
 
-def read_by_itself(frame: DataFrame) -> Read | None:
+def read_by_itself(frame: DataFrame) -> IcebergRead | None:
     """What a frame has read that has run itself."""
     return _read(frame._jdf.queryExecution().withCachedData())
 
 
-def read_as_planned(frame: DataFrame) -> Read | None:
+def read_as_planned(frame: DataFrame) -> IcebergRead | None:
     """What a frame reads with the snapshots that its plan holds."""
     analysed = frame._jdf.queryExecution().analyzed()
     return _read(execution(frame.sparkSession, analysed, refreshed=False).withCachedData())
@@ -164,30 +170,30 @@ def execution(spark: SparkSession, plan: Any, *, refreshed: bool) -> Any:
     return getattr(companion, "MODULE$").create(spark._jsparkSession, plan, refreshed)
 
 
-def _read(plan: Any) -> Read | None:
-    found = [leaf.table() for leaf in tables(plan, cached=True)]
-    keys = tuple(map(_key, found))
-    states = {key: _state(table) for key, table in zip(keys, found, strict=True)}
-    return Read(plan, keys, states) if found else None
+def _read(plan: Any) -> IcebergRead | None:
+    tables_read = [leaf.table() for leaf in tables(plan, cached=True)]
+    keys = tuple(map(_key, tables_read))
+    states = {key: _state(table) for key, table in zip(keys, tables_read, strict=True)}
+    return IcebergRead(plan, keys, states) if tables_read else None
 
 
-def _key(table: Any) -> Key:
-    return Key(str(table.id()), table.snapshotId(), str(table.schema().json()))
+def _key(table: Any) -> TableKey:
+    return TableKey(str(table.id()), table.snapshotId(), str(table.schema().json()))
 
 
-def _state(table: Any) -> State:
+def _state(table: Any) -> TableState:
     before = _metadata(table)
     now = table.copyWithBranch(None)
     same = now.snapshotId() == table.snapshotId()
     same = same and now.schema().json() == table.schema().json()
-    return State(before, same and before == _metadata(table))
+    return TableState(before, same and before == _metadata(table))
 
 
 def _metadata(table: Any) -> str:
     return str(table.table().operations().current().metadataFileLocation())
 
 
-def optimised(spark: SparkSession, plan: Any) -> Any:
+def optimised_table_plan(spark: SparkSession, plan: Any) -> Any:
     """What Spark's optimiser makes of a plan of such tables, with nothing pushed down: figures, filters, columns."""
     session = spark._jsparkSession
     state, leaf = session.sessionState(), next(tables(plan, cached=True))
@@ -200,7 +206,7 @@ def _helper(table: Any) -> Any:
     return compiled(_HELPER, table.getClass().getClassLoader())
 
 
-def source(spark: SparkSession, leaf: Any, known: Read) -> Source:
+def source(spark: SparkSession, leaf: Any, known: IcebergRead) -> Source:
     """The source that a leaf reads, which is a table in a snapshot.
 
     Raises:
@@ -214,7 +220,11 @@ def source(spark: SparkSession, leaf: Any, known: Read) -> Source:
             f"{name} was written when the action ran: which snapshot was read is known where it is named "
             "(VERSION AS OF)"
         )
-    others = [one for one in leaf.options().keySet().toArray() if str(one).lower() not in _OPTIONS]
+    others = [
+        option
+        for option in leaf.options().keySet().toArray()
+        if str(option).lower() not in _OPTIONS
+    ]
     if others:
         raise UnknownSnapshotError(f"{name} is read with the option {others[0]}")
     return Source(
@@ -228,7 +238,7 @@ def source(spark: SparkSession, leaf: Any, known: Read) -> Source:
     )
 
 
-def _options(state: State) -> dict[str, str]:
+def _options(state: TableState) -> dict[str, str]:
     return {"metadata": state.metadata, "latest": str(state.latest).lower()}
 
 
@@ -257,8 +267,8 @@ def check_cached(relation: Any, plan: Any) -> None:
         UnknownSnapshotError: it may hold others.
     """
     named = [
-        (str(one.table().table()), str(one.table().snapshotId()))
-        for one in tables(plan, cached=True)
+        (str(leaf.table().table()), str(leaf.table().snapshotId()))
+        for leaf in tables(plan, cached=True)
     ]
     text = _BEFORE_INITIAL.sub("", said(relation.cacheBuilder().cachedPlan(), "toString"))
     scanned = {(name, number.replace("null", "None")) for name, number in _SCANNED.findall(text)}
@@ -266,33 +276,33 @@ def check_cached(relation: Any, plan: Any) -> None:
         raise UnknownSnapshotError("which snapshots a cached frame holds is not certain")
 
 
-class Log:
+class IcebergWrite:
     """The snapshots of a table that is written, and that may not be there yet. ``place``: its name or path."""
 
     def __init__(self, spark: SparkSession, place: str) -> None:
         self._spark = spark
         self._place = place
-        found = self._found()
-        self.before: int | None = None if found is None else _head(found)
+        table = self._current_table()
+        self.before: int | None = None if table is None else _head(table)
         """The snapshot before the write, if any."""
-        self.columns = None if found is None else tuple(found.schema().fieldNames())
+        self.columns = None if table is None else tuple(table.schema().fieldNames())
         """The table's columns; None: it is not there."""
         self.format: str | None = ICEBERG
         """None: its columns hold those of the output under other names."""
         self.table = ""
         """The table's identity."""
-        self.made: int | None = None
+        self.written_snapshot: int | None = None
         """The snapshot that the write made; None where that can't be told, and before it has returned."""
         self._written: Any = None
 
-    def begun_anew(self) -> Log:
+    def of_new_table(self) -> IcebergWrite:
         """This, of a table that was not there before the write."""
         self.before = None
         return self
 
-    def returned(self) -> None:
+    def record_return(self) -> None:
         """The write has returned."""
-        found = self._found()
+        found = self._current_table()
         if found is None:
             return
         self._written, self.table, head = found, str(found.id()), _head(found)
@@ -303,27 +313,31 @@ class Log:
         follows = snapshot.parentId() in (self.before, None)
         app = snapshot.summary().get("spark.app.id")
         if follows and app == self._spark.sparkContext.applicationId:
-            self.made = head
+            self.written_snapshot = head
 
     def output(self, output: Output) -> Output:
         """The output that the write made, its files aside."""
         if self._written is None:
             return output
         path = str(self._written.table().location())
-        if self.made is None:
+        if self.written_snapshot is None:
             return replace(output, path=path)
-        options = _options(State(_metadata(self._written), latest=False))
+        options = _options(TableState(_metadata(self._written), latest=False))
         return replace(
-            output, path=path, format=self.format, version=str(self.made), options=options
+            output,
+            path=path,
+            format=self.format,
+            version=str(self.written_snapshot),
+            options=options,
         )
 
     def files(self) -> tuple[File, ...]:
         """The files that the write added; none where that can't be told."""
-        if self.made is None:
+        if self.written_snapshot is None:
             return ()
-        return _files(self._spark, self._written, "added", self.made)
+        return _files(self._spark, self._written, "added", self.written_snapshot)
 
-    def _found(self) -> Any:
+    def _current_table(self) -> Any:
         """The table as its catalog has it; None where there is none."""
         session = self._spark._jsparkSession
         try:
@@ -340,6 +354,6 @@ class Log:
 
 
 def _head(table: Any) -> int | None:
-    branch, held = table.branch(), table.table()
-    snapshot = held.currentSnapshot() if branch is None else held.snapshot(branch)
+    branch, iceberg_table = table.branch(), table.table()
+    snapshot = iceberg_table.currentSnapshot() if branch is None else iceberg_table.snapshot(branch)
     return None if snapshot is None else snapshot.snapshotId()

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from lineage_dataframes.sources.witnesses import Witnesses
     from lineage_dataframes.trace.forward import ForwardRows
 
-SHOWN = 20
+ROWS_SHOWN = 20
 
 IN_PLAN = "plan:"
 """What the name of a node of the plan begins with, where rows stand in it."""
 
-FORMS = "say PATH:LINE of files of lines, PATH#ROW of others"
+LOCATION_FORMS = "say PATH:LINE of files of lines, PATH#ROW of others"
 
 
-_answers: WeakSet[Any] = WeakSet()
+_traced_sessions: WeakSet[Any] = WeakSet()
 """Spark sessions that answers' rows are read in: frames that are made of these have the same one."""
 
 
-def is_of_an_answer(frame: Any) -> bool:
+def is_traced_frame(frame: Any) -> bool:
     """Whether a frame is made of rows of an answer: to look at them is no part of the job."""
-    return bool(_answers) and getattr(frame, "sparkSession", None) in _answers
+    return bool(_traced_sessions) and getattr(frame, "sparkSession", None) in _traced_sessions
 
 
 def frame_lineage(frame: DataFrame) -> FrameLineage:
@@ -46,10 +46,10 @@ def frame_lineage(frame: DataFrame) -> FrameLineage:
         ValueError: the plan can't be noted.
     """
     with scope.suspended():
-        return FrameLineage(frame.sparkSession, _summed(recipe_of(frame)))
+        return FrameLineage(frame.sparkSession, _with_checksums(recipe_of(frame)))
 
 
-def _summed(recipe: Recipe) -> Recipe:
+def _with_checksums(recipe: Recipe) -> Recipe:
     """The recipe with checksums of its sources' files: one that is only touched has not changed."""
     checksums = Checksums()
     return replace(
@@ -102,10 +102,12 @@ class FrameLineage:
         with scope.suspended():
             recipe, now = self._recipe(as_now=as_now)
             if rows:
-                found = trace_backward(self._spark, recipe, list(rows))
+                witnesses = trace_backward(self._spark, recipe, list(rows))
             else:
-                found = trace_backward(self._spark, recipe, where=where)
-        return FrameRows(self._spark, recipe, replace(found, reasons=(*now, *found.reasons)))
+                witnesses = trace_backward(self._spark, recipe, where=where)
+        return FrameRows(
+            self._spark, recipe, replace(witnesses, reasons=(*now, *witnesses.reasons))
+        )
 
     def forward(self, place: str, *, as_now: bool = False) -> OutputRows:
         """The frame's rows that a row of a source went into.
@@ -124,17 +126,17 @@ class FrameLineage:
         from lineage_dataframes.trace.rows import find_source, ordinal_in_file
         from lineage_query.rows.places import parse_location
 
-        where = parse_location(place)
+        location = parse_location(place)
         recipe, now = self._recipe(as_now=as_now)
-        source, file = find_source(recipe, where)
-        if where.number is None:
-            raise RowError(f"{place} names no row: {FORMS}")
+        source, file = find_source(recipe, location)
+        if location.number is None:
+            raise RowError(f"{place} names no row: {LOCATION_FORMS}")
         with scope.suspended():
             row = ordinal_in_file(
-                self._spark, source, file, where.number, line=where.unit == "line"
+                self._spark, source, file, location.number, line=location.unit == "line"
             )
-            found = trace_forward(self._spark, recipe, {file.path: [row]})
-        return OutputRows(replace(found, reasons=(*now, *found.reasons)))
+            outcome = trace_forward(self._spark, recipe, {file.path: [row]})
+        return OutputRows(replace(outcome, reasons=(*now, *outcome.reasons)))
 
     def _recipe(self, *, as_now: bool) -> tuple[Recipe, tuple[str, ...]]:
         """The recipe, over files as they are now if that is wanted, and what has changed in these."""
@@ -142,11 +144,11 @@ class FrameLineage:
 
         if not as_now:
             return self.recipe, ()
-        found = overwritten.current_recipe(self.recipe)
-        return found.recipe, found.reasons
+        current = overwritten.current_recipe(self.recipe)
+        return current.recipe, current.reasons
 
 
-class _FoundRows(ABC):
+class TracedRows(ABC):
     """What a trace in a program found, and what is said of it."""
 
     found: ForwardRows | Witnesses
@@ -167,19 +169,19 @@ class _FoundRows(ABC):
     def count(self) -> int:
         return self.found.count
 
-    def show(self, n: int = SHOWN) -> None:
+    def show(self, n: int = ROWS_SHOWN) -> None:
         """Print the first ``n`` rows, of each source where they are a source's, as ``lineage back`` and ``forward`` do."""
         print_text(self._showing(n))
 
     def _repr_html_(self) -> str:
-        return html_of(self._showing(SHOWN))
+        return html_of(self._showing(ROWS_SHOWN))
 
     @abstractmethod
     def _showing(self, many: int) -> Showing:
         """The first rows."""
 
 
-class OutputRows(_FoundRows):
+class OutputRows(TracedRows):
     """Rows of a frame that a row of a source went into: `rows`, tuples of the values of `columns`.
 
     ``exact``: just those; else ``reasons`` say why there may be more. A value that can't be computed anew is
@@ -213,7 +215,7 @@ class OutputRows(_FoundRows):
         return Showing(groups, self.reasons, (), self.warnings)
 
 
-class FrameRows(_FoundRows):
+class FrameRows(TracedRows):
     """Rows of sources. ``exact``: just those that were used; else ``reasons`` say why there may be more."""
 
     found: Witnesses
@@ -244,7 +246,7 @@ class FrameRows(_FoundRows):
             raise TracingError(f"rows of which source? There are {', '.join(known) or 'none'}")
         with scope.suspended():
             found = self._rows(known[path])
-        _answers.add(found.sparkSession)
+        _traced_sessions.add(found.sparkSession)
         return found
 
     def _rows(self, source: Source) -> DataFrame:
@@ -278,23 +280,27 @@ class FrameRows(_FoundRows):
         from lineage_dataframes.sources.row_texts import text_of_plan_row
         from lineage_dataframes.trace.rows import texts_at
 
-        for place in sorted(self._places, key=lambda one: -1 if one is None else one):
+        for place in sorted(self._places, key=lambda item: -1 if item is None else item):
             source = None if place is None else self._recipe.sources[place]
             listed, count = list[tuple[str, str | None]](), 0
-            for (of, path), ordinals in sorted(self.found.rows.items(), key=lambda one: one[0][1]):
+            for (of, path), ordinals in sorted(
+                self.found.rows.items(), key=lambda item: item[0][1]
+            ):
                 if of != place:
                     continue
                 count += len(ordinals)
-                wanted = ordinals[: max(0, many - len(listed))]
-                if not len(wanted):
+                shown_ordinals = ordinals[: max(0, many - len(listed))]
+                if not len(shown_ordinals):
                     continue
                 texts: Iterable[str | None]
                 if source is None:
                     node = self._recipe.plan[int(path.removeprefix(IN_PLAN))]
-                    texts = [text_of_plan_row(node, one) for one in wanted.tolist()]
+                    texts = [text_of_plan_row(node, item) for item in shown_ordinals.tolist()]
                 else:
-                    texts = texts_at(self._spark, self._recipe, source, path, wanted)
-                listed += zip(row_locations(self._spark, source, path, wanted), texts, strict=True)
+                    texts = texts_at(self._spark, self._recipe, source, path, shown_ordinals)
+                listed += zip(
+                    row_locations(self._spark, source, path, shown_ordinals), texts, strict=True
+                )
             name = "the program" if source is None else source.name
             yield ItemGroup(f"{_counted(count)} of {name}", listed, count - len(listed))
 

@@ -45,7 +45,7 @@ def analysed_text(frame: DataFrame) -> str:
 def optimised(spark: SparkSession, plan: Any) -> Any:
     """What the optimiser makes of an analysed plan, whatever is cached."""
     if iceberg.reads(plan):
-        return iceberg.optimised(spark, plan)
+        return iceberg.optimised_table_plan(spark, plan)
     if delta.reads(plan):
         return _optimised_plainly(spark, plan)
     return spark._jsparkSession.sessionState().optimizer().execute(plan)

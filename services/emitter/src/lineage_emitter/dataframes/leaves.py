@@ -19,12 +19,12 @@ from lineage_core.recipe.plan import (
     Scan,
     Values,
 )
-from lineage_emitter.dataframes import catalog, delta, iceberg, jdbc, kept
+from lineage_emitter.dataframes import catalog, delta, iceberg, jdbc, rdd_rows
 from lineage_emitter.dataframes.caches import cached_plan
 from lineage_emitter.dataframes.hive import UnreadableError
 from lineage_emitter.dataframes.jvm import frame_of, optimised
-from lineage_emitter.dataframes.local_rows import ROWS_MAX, kept_rows, literals
-from lineage_emitter.dataframes.plan_text import Relation, Tree
+from lineage_emitter.dataframes.local_rows import ROWS_MAX, literals, local_rows_of
+from lineage_emitter.dataframes.plan_text import PlanRelation, Tree
 
 READ_OPTIONS = {
     "header", "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "encoding",
@@ -55,10 +55,10 @@ class Tables:
 
     versions: delta.Versions
     listed: catalog.Listed
-    read: iceberg.Read | None = None
+    read: iceberg.IcebergRead | None = None
 
 
-class Leaves:
+class PlanLeaves:
     """Notes leaves.
 
     ``named``: the columns that some fields (``output``) of a leaf list. ``beneath``: notes a cached frame's plan
@@ -85,7 +85,7 @@ class Leaves:
         self._tables = tables
         self._with_delta = with_delta
 
-    def note(self, tree: Tree) -> int | None:
+    def add_leaf(self, tree: Tree) -> int | None:
         """Note a leaf; None where its class is not known."""
         rule = getattr(self, f"_{tree.kind}", None)
         return None if rule is None else rule(tree)
@@ -157,7 +157,7 @@ class Leaves:
             raise made
         return made
 
-    def _source(self, tree: Tree, relation: Relation) -> Source | None:
+    def _source(self, tree: Tree, relation: PlanRelation) -> Source | None:
         if relation["class"] == jdbc.RELATION:
             return jdbc.source(self._spark, tree.held.object(relation["kept"]))
         if self._with_delta and relation.get("location", "").startswith(delta.PACKAGE):
@@ -179,16 +179,16 @@ class Leaves:
     def _LogicalRDD(self, tree: Tree) -> int | None:
         """Rows of an RDD: those that the program itself has dealt out may be known, others may be kept in files."""
         number = int(tree.java.rdd().id())
-        local = kept_rows(self._spark.sparkContext, number)
+        local = local_rows_of(self._spark.sparkContext, number)
         if local is not None:
             return self._values(tree, *local)
-        rows = kept.kept_of(self._spark.sparkContext, number)
+        rows = rdd_rows.stored_rows_of(self._spark.sparkContext, number)
         if rows is None:
             return None
         columns = self._named(tree)
         try:
             source = rows.source()
-        except kept.UnknownRowsError as problem:
+        except rdd_rows.UnknownRowsError as problem:
             return self._add(OpaqueNode(columns, "RDD", str(problem), ()))
         if not source.files:
             return self._add(Values(columns, ()))
@@ -222,7 +222,7 @@ class Leaves:
         return self._add(Project(columns, below, tuple(Column(one.id) for one in inner)))
 
 
-def file_source(relation: Relation) -> Source:
+def file_source(relation: PlanRelation) -> Source:
     """The source that a relation of files is, with its files as they are now."""
     return Source(
         format=relation["format"].lower(),

@@ -18,7 +18,7 @@ from pyspark import RDD
 
 from lineage_core.recipe.plan import Literal
 from lineage_emitter import scope
-from lineage_emitter.dataframes import kept
+from lineage_emitter.dataframes import rdd_rows
 from lineage_emitter.open_sessions import open_session_of
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 1000
 """Rows of a local table that a recipe carries; more would make it large."""
-KEPT_MAX = 100_000
+STORED_ROWS_MAX = 100_000
 """Rows of all frames of a SparkContext that are kept: those of the oldest frames go first."""
-_KEPT = "_lineage_local_rows"
+_STORED = "_lineage_local_rows"
 _CLASSES: dict[str, type] = {
     "tinyint": int, "smallint": int, "int": int, "bigint": int, "float": float, "double": float,
     "boolean": bool, "string": str, "date": datetime.date, "decimal": decimal.Decimal,
@@ -44,7 +44,7 @@ LocalRows = tuple[tuple[str, ...], tuple[tuple[Literal, ...], ...]]
 """The types of columns, and rows."""
 
 
-def keeping(stock: Any) -> Any:
+def hooked_create_dataframe(stock: Any) -> Any:
     """``createDataFrame``, after its arguments are sorted out: it keeps rows that are not an RDD's.
 
     What is kept of an RDD's rows (`kept`) is remembered.
@@ -53,21 +53,21 @@ def keeping(stock: Any) -> Any:
     @functools.wraps(stock)
     def method(self: Any, data: Any, schema: Any, *given: Any, **named: Any) -> Any:
         if isinstance(data, RDD):
-            kept.begin(None)
+            rdd_rows.set_current_rows(None)
             frame = stock(self, data, schema, *given, **named)
-            kept.remember(frame)
+            rdd_rows.attach_current_rows(frame)
             return frame
         rows = data if isinstance(data, list) else list(data)
         frame = stock(self, rows, schema, *given, **named)
         # What can't be kept is an RDD's to recipes, and the verdict says so.
         with contextlib.suppress(Exception), scope.suspended():
-            keep(frame, rows, schema)
+            store_rows(frame, rows, schema)
         return frame
 
     return method
 
 
-def keep(frame: DataFrame, data: Sequence[Any], schema: Any) -> None:
+def store_rows(frame: DataFrame, data: Sequence[Any], schema: Any) -> None:
     """Keep the rows that ``frame`` was made of, as the program gave them: those that a recipe can't carry in a file.
 
     Raises:
@@ -79,48 +79,55 @@ def keep(frame: DataFrame, data: Sequence[Any], schema: Any) -> None:
     bare = isinstance(schema, DataType) and not isinstance(schema, StructType)
     converter = _create_converter(struct)
 
-    def internal(given: Any) -> Any:
-        return struct.toInternal(converter((given,) if bare else given))
+    def internal(record: Any) -> Any:
+        return struct.toInternal(converter((record,) if bare else record))
 
-    if len(data) <= ROWS_MAX and _keep_literals(frame, map(internal, data)):
+    if len(data) <= ROWS_MAX and _store_literals(frame, map(internal, data)):
         return
     session = open_session_of(frame.sparkSession.sparkContext)
     if session is not None:
-        kept.keep_list(session, frame, map(internal, data))
+        rdd_rows.store_list(session, frame, map(internal, data))
 
 
-def _keep_literals(frame: DataFrame, data: Iterable[Any]) -> bool:
+def _store_literals(frame: DataFrame, data: Iterable[Any]) -> bool:
     """Keep rows as constants; False where some have no form as such."""
     struct = frame.schema
     types = tuple(field.dataType.simpleString() for field in struct)
     rows: list[tuple[Literal, ...]] = []
-    for one in data:
-        row = literals(struct.fromInternal(one), types)
+    for internal_row in data:
+        row = literals(struct.fromInternal(internal_row), types)
         if row is None:
             return False
         rows.append(row)
     plan: Any = frame._jdf.queryExecution().analyzed()
-    all_kept = _kept(frame.sparkSession.sparkContext)
-    all_kept[int(plan.rdd().id())] = types, tuple(rows)
-    while len(all_kept) > 1 and sum(len(held) for _, held in all_kept.values()) > KEPT_MAX:
-        all_kept.popitem(last=False)
+    stored = _stored_rows(frame.sparkSession.sparkContext)
+    stored[int(plan.rdd().id())] = types, tuple(rows)
+    while (
+        len(stored) > 1
+        and sum(len(rows_held) for _, rows_held in stored.values()) > STORED_ROWS_MAX
+    ):
+        stored.popitem(last=False)
     return True
 
 
-def kept_rows(sc: SparkContext, rdd: int) -> LocalRows | None:
+def local_rows_of(sc: SparkContext, rdd: int) -> LocalRows | None:
     """The rows of a frame that was made of an RDD of that number; None where they are not kept."""
-    return _kept(sc).get(rdd)
+    return _stored_rows(sc).get(rdd)
 
 
-def _kept(sc: SparkContext) -> OrderedDict[int, LocalRows]:
-    found: OrderedDict[int, LocalRows] = sc.__dict__.setdefault(_KEPT, OrderedDict())
-    return found
+def _stored_rows(sc: SparkContext) -> OrderedDict[int, LocalRows]:
+    stored: OrderedDict[int, LocalRows] = sc.__dict__.setdefault(_STORED, OrderedDict())
+    return stored
 
 
 def literals(row: Sequence[Any], types: Sequence[str]) -> tuple[Literal, ...] | None:
     """A row as constants; None where a recipe has no form for one."""
-    made = tuple(literal(value, kind) for value, kind in zip(row, types, strict=True))
-    return tuple(one for one in made if one is not None) if None not in made else None
+    constants = tuple(literal(value, kind) for value, kind in zip(row, types, strict=True))
+    return (
+        tuple(constant for constant in constants if constant is not None)
+        if None not in constants
+        else None
+    )
 
 
 def literal(value: Any, kind: str) -> Literal | None:

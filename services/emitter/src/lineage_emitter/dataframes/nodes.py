@@ -30,7 +30,7 @@ from lineage_emitter.dataframes.code import Functions
 from lineage_emitter.dataframes.expressions import Expressions
 from lineage_emitter.dataframes.plan_text import Tree
 
-PASSED = {
+TRANSPARENT_NODES = {
     "LocalLimit", "WindowGroupLimit", "SubqueryAlias", "View", "Repartition", "RepartitionByExpression",
     "RebalancePartitions", "ResolvedHint", "CollectMetrics",
 }  # fmt: skip
@@ -43,14 +43,14 @@ JOINS: dict[str, JoinKind] = {
     "FullOuter": "full", "LeftSemi": "semi", "LeftAnti": "anti", "ExistenceJoin": "exists",
 }  # fmt: skip
 
-KEPT = re.compile(r', "kept": \d+')
+OBJECT_PLACE = re.compile(r', "kept": \d+')
 """Tells one object of a leaf from another: its columns do, too."""
 
-Leaf = Callable[[Tree], int | None]
+LeafRule = Callable[[Tree], int | None]
 """Notes a leaf and says its place; None where it does not know the class."""
 
 
-class Nodes:
+class PlanNodes:
     """Collects a plan's nodes, inputs before their users.
 
     ``types``: of columns by number. ``functions``: takes the code of Python functions.
@@ -60,7 +60,7 @@ class Nodes:
     def __init__(self, types: dict[int, str], functions: Functions) -> None:
         self.plan: list[Node] = []
         self._functions = functions
-        self.leaf: Leaf = lambda _: None
+        self.leaf: LeafRule = lambda _: None
         self._types = types
         self._subplans: dict[str, int] = {}
 
@@ -68,10 +68,10 @@ class Nodes:
         self.plan.append(node)
         return len(self.plan) - 1
 
-    def note(self, tree: Tree) -> int:
+    def add_tree(self, tree: Tree) -> int:
         """Note the node and all below it; its place in the plan."""
-        if tree.kind in PASSED:
-            return self.note(tree.children[0])
+        if tree.kind in TRANSPARENT_NODES:
+            return self.add_tree(tree.children[0])
         rule = getattr(self, f"_{tree.kind}", None)
         if rule is None:
             place = self.leaf(tree) if not tree.children else None
@@ -88,56 +88,58 @@ class Nodes:
 
     def _expressions(self, tree: Tree) -> Expressions:
         def subplan(expression: Tree) -> int:
-            text = KEPT.sub("", json.dumps(expression.fields["plan"]))
+            text = OBJECT_PLACE.sub("", json.dumps(expression.fields["plan"]))
             if text not in self._subplans:
                 below = expression.tree("plan")
                 assert below is not None
-                self._subplans[text] = self.note(below)
+                self._subplans[text] = self.add_tree(below)
             return self._subplans[text]
 
         return Expressions(self._types, subplan, self._functions)
 
     def _opaque(self, tree: Tree) -> int:
-        columns = tuple(self.attribute(one) for one in tree.trees("output"))
+        columns = tuple(self.attribute(column) for column in tree.trees("output"))
         inputs = self._inputs(tree)
         why = "rows of an RDD" if tree.kind == "LogicalRDD" else "not known to recipes"
         return self.add(OpaqueNode(columns, tree.kind, why, inputs))
 
     def _Project(self, tree: Tree) -> Node:
-        below = self.note(tree.children[0])
+        below = self.add_tree(tree.children[0])
         listed = tree.trees("projectList")
         return Project(self._named(listed), below, self._expressions(tree).all(listed))
 
     def _named(self, trees: Iterable[Tree]) -> tuple[Attribute, ...]:
-        return tuple(self.attribute(one) for one in trees)
+        return tuple(self.attribute(column) for column in trees)
 
     def _Filter(self, tree: Tree) -> Node:
-        below = self.note(tree.children[0])
+        below = self.add_tree(tree.children[0])
         condition = tree.tree("condition")
         assert condition is not None
         return Filter(self._columns(below), below, self._expressions(tree).one(condition))
 
     def _Join(self, tree: Tree) -> Node:
-        left, right = (self.note(child) for child in tree.children)
+        left, right = (self.add_tree(child) for child in tree.children)
         kind = tree.fields["joinType"]
         name = kind if isinstance(kind, str) else kind["class"]
-        held = tree.tree("condition")
-        condition = None if held is None else self._expressions(tree).one(held)
-        shared = {one.id for one in self._columns(left)} & {one.id for one in self._columns(right)}
+        condition_tree = tree.tree("condition")
+        condition = None if condition_tree is None else self._expressions(tree).one(condition_tree)
+        shared = {column.id for column in self._columns(left)} & {
+            column.id for column in self._columns(right)
+        }
         if name not in JOINS or shared:
             why = "a join of this kind" if name not in JOINS else "both sides hold the same column"
             return OpaqueNode((), name, why, (left, right))
         how = JOINS[name]
         columns = self._columns(left)
         if how == "exists":
-            found = kind["exists"]["exprId"]
-            columns = (*columns, Attribute(found, "exists", "boolean"))
+            exists_id = kind["exists"]["exprId"]
+            columns = (*columns, Attribute(exists_id, "exists", "boolean"))
         elif how not in {"semi", "anti"}:
             columns = (*columns, *self._columns(right))
         return Join(columns, left, right, how, condition)
 
     def _Aggregate(self, tree: Tree) -> Node:
-        below = self.note(tree.children[0])
+        below = self.add_tree(tree.children[0])
         expressions = self._expressions(tree)
         expressions.one_a_group = self._one_a_group(tree)
         keys = expressions.all(tree.trees("groupingExpressions"))
@@ -153,33 +155,33 @@ class Nodes:
         lower = tree.children[0]
         if lower.kind != "Aggregate" or lower.children[0].kind != "Expand":
             return set()
-        if "gid" not in {one.fields["name"] for one in lower.children[0].trees("output")}:
+        if "gid" not in {column.fields["name"] for column in lower.children[0].trees("output")}:
             return set()
         results = lower.trees("aggregateExpressions")
-        return {one.fields["exprId"] for one in results if one.kind == "Alias"}
+        return {column.fields["exprId"] for column in results if column.kind == "Alias"}
 
     def _Window(self, tree: Tree) -> Node:
-        below = self.note(tree.children[0])
+        below = self.add_tree(tree.children[0])
         listed = tree.trees("windowExpressions")
         columns = (*self._columns(below), *self._named(listed))
         return Window(columns, below, self._expressions(tree).all(listed))
 
     def _Sort(self, tree: Tree) -> Node:
-        below = self.note(tree.children[0])
+        below = self.add_tree(tree.children[0])
         expressions = self._expressions(tree)
-        order = tuple(expressions.sort_key(one) for one in tree.trees("order"))
+        order = tuple(expressions.sort_key(column) for column in tree.trees("order"))
         return Sort(self._columns(below), below, order)
 
     def _GlobalLimit(self, tree: Tree) -> Node:
-        below = self.note(tree.children[0])
+        below = self.add_tree(tree.children[0])
         return Limit(self._columns(below), below, _number(tree, "limitExpr"))
 
     def _Offset(self, tree: Tree) -> Node:
-        below = self.note(tree.children[0])
+        below = self.add_tree(tree.children[0])
         return Limit(self._columns(below), below, None, _number(tree, "offsetExpr"))
 
     def _Sample(self, tree: Tree) -> Node:
-        below = self.note(tree.children[0])
+        below = self.add_tree(tree.children[0])
         return Sample(self._columns(below), below)
 
     def _Union(self, tree: Tree) -> Node:
@@ -192,39 +194,39 @@ class Nodes:
         return Range(columns, start, end, step)
 
     def _Expand(self, tree: Tree) -> Node:
-        below = self.note(tree.children[0])
+        below = self.add_tree(tree.children[0])
         columns = self._named(tree.trees("output"))
         expressions = self._expressions(tree)
         rows = tuple(expressions.all(row) for row in tree.rows("projections"))
         return Expand(columns, below, rows)
 
     def _Generate(self, tree: Tree) -> Node:
-        below = self.note(tree.children[0])
-        made = self._named(tree.trees("generatorOutput"))
+        below = self.add_tree(tree.children[0])
+        generated = self._named(tree.trees("generatorOutput"))
         function = tree.tree("generator")
         assert function is not None
         # Made columns may take the place of what they were made from, under the same number. Others are
         # left out since nothing above reads them.
         dropped = set(tree.fields["unrequiredChildIndex"])
-        taken = {one.id for one in made}
+        generated_ids = {column.id for column in generated}
         columns = (
             *(
-                one
-                for place, one in enumerate(self._columns(below))
-                if place not in dropped and one.id not in taken
+                column
+                for place, column in enumerate(self._columns(below))
+                if place not in dropped and column.id not in generated_ids
             ),
-            *made,
+            *generated,
         )
         expression = self._expressions(tree).one(function)
-        return Generate(columns, below, expression, made, bool(tree.fields["outer"]))
+        return Generate(columns, below, expression, generated, bool(tree.fields["outer"]))
 
     def _python(self, tree: Tree) -> Node:
         """Python functions of one row each."""
-        below = self.note(tree.children[0])
-        made = self._named(tree.trees("resultAttrs"))
+        below = self.add_tree(tree.children[0])
+        results = self._named(tree.trees("resultAttrs"))
         functions = self._expressions(tree).all(tree.trees("udfs"))
-        passed = tuple(Column(one.id) for one in self._columns(below))
-        return Project((*self._columns(below), *made), below, (*passed, *functions))
+        passed = tuple(Column(column.id) for column in self._columns(below))
+        return Project((*self._columns(below), *results), below, (*passed, *functions))
 
     _BatchEvalPython = _python
     _ArrowEvalPython = _python
@@ -243,7 +245,7 @@ class Nodes:
     def _groups(self, tree: Tree) -> Node:
         function, inputs = tree.tree("functionExpr"), self._inputs(tree)
         assert function is not None
-        keys = tuple(one.id for one in self._named(tree.trees("groupingAttributes")))
+        keys = tuple(column.id for column in self._named(tree.trees("groupingAttributes")))
         columns = self._named(tree.trees("output"))
         why = "a Python function over groups"
         return PythonRows(columns, inputs, _name(function), why, keys)
@@ -264,7 +266,7 @@ class Nodes:
     _ArrowEvalPythonUDTF = _table_function
 
     def _inputs(self, tree: Tree) -> tuple[int, ...]:
-        return tuple(self.note(child) for child in tree.children)
+        return tuple(self.add_tree(child) for child in tree.children)
 
 
 def _name(function: Tree) -> str:
@@ -272,6 +274,6 @@ def _name(function: Tree) -> str:
 
 
 def _number(tree: Tree, field: str) -> int:
-    held = tree.tree(field)
-    assert held is not None
-    return int(held.fields["value"])
+    literal = tree.tree(field)
+    assert literal is not None
+    return int(literal.fields["value"])

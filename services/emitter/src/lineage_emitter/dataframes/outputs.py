@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lineage_core.recipe.document import DELTA, HIVE_TEXT, ICEBERG, File, Output
 from lineage_emitter.dataframes import delta, hive, iceberg
-from lineage_emitter.dataframes.files import Folder, Listing, added
+from lineage_emitter.dataframes.files import Folder, FolderListing, added_files
 from lineage_emitter.dataframes.jvm import explicit_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAID = "_lineage_said"
+WRITER_CALLS = "_lineage_said"
 """Attribute of a writer: what the program has told it."""
-FORMATS = ("parquet", "orc", "csv", "json", "text", "xml")
+FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "xml")
 """Methods of DataFrameWriter that are formats of files."""
 READABLE_OPTIONS = frozenset(
     {
@@ -34,7 +34,7 @@ _FIRST_ROWS = {"first": 1, "isEmpty": 1, "head": 1, "show": 20}
 
 
 @dataclass(slots=True)
-class Said:
+class WriterCalls:
     """What a program has told a writer so far."""
 
     format: str = ""
@@ -55,9 +55,9 @@ class Target:
     limit: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     folder: Folder | None = None
-    before: Listing = field(default_factory=dict)
-    log: delta.Log | None = None
-    snapshots: iceberg.Log | None = None
+    before: FolderListing = field(default_factory=dict)
+    log: delta.DeltaWrite | None = None
+    snapshots: iceberg.IcebergWrite | None = None
     columns: tuple[str, ...] = ()
     """Of a table that is there, in order."""
 
@@ -92,7 +92,7 @@ class Target:
         if self.log is not None:
             written = self.log.written()
             return ((), None) if written is None else (written[1], str(written[0]))
-        found = added(self.before, self.folder.files())
+        found = added_files(self.before, self.folder.files())
         return tuple(
             File(path=path, size=facts.size, mtime=facts.mtime_ms) for path, facts in found.items()
         ), None
@@ -112,18 +112,18 @@ def to_driver(
     return Target("driver", action, limit=limit)
 
 
-def to_files(spark: SparkSession, action: str, path: str, said: Said) -> Target:
+def to_files(spark: SparkSession, action: str, path: str, writer_calls: WriterCalls) -> Target:
     """A write below a path."""
-    if said.format.lower() == ICEBERG and iceberg.is_used(None):
-        return Target("table", action, path=path, snapshots=iceberg.Log(spark, path))
+    if writer_calls.format.lower() == ICEBERG and iceberg.is_used(None):
+        return Target("table", action, path=path, snapshots=iceberg.IcebergWrite(spark, path))
     folder = Folder(spark.sparkContext, path)
     return Target(
         "files",
         action,
         path=folder.path,
-        options=said.options,
+        options=writer_calls.options,
         folder=folder,
-        **_before(spark, folder, said.format),
+        **_before(spark, folder, writer_calls.format),
     )
 
 
@@ -132,24 +132,30 @@ def _before(
 ) -> dict[str, Any]:
     """What is in the folder now, as a target keeps it."""
     if (format or "").lower() == DELTA:
-        return {"log": delta.Log(spark.sparkContext, folder, is_new=is_new), "format": DELTA}
+        return {"log": delta.DeltaWrite(spark.sparkContext, folder, is_new=is_new), "format": DELTA}
     return {"before": {} if is_new else folder.files(), "format": format}
 
 
-def to_table(spark: SparkSession, action: str, table: str, said: Said) -> Target:
+def to_table(spark: SparkSession, action: str, table: str, writer_calls: WriterCalls) -> Target:
     """A write to a table: with its files where it is one of Spark's own catalog.
 
     Of a table that is not there yet the files are looked for afterwards: see :func:`located`.
     """
     if iceberg.is_used(explicit_settings(spark)):
-        log = iceberg.Log(spark, table)
+        log = iceberg.IcebergWrite(spark, table)
         if log.columns is not None:
             return Target("table", action, table=table, columns=log.columns, snapshots=log)
-    target = Target("table", action, table=table, format=said.format or None, options=said.options)
+    target = Target(
+        "table",
+        action,
+        table=table,
+        format=writer_calls.format or None,
+        options=writer_calls.options,
+    )
     return located(spark, target)
 
 
-def fitting(target: Target, columns: Sequence[str]) -> Target:
+def with_columns(target: Target, columns: Sequence[str]) -> Target:
     """The target, without its files' format where these hold columns of a frame under other names.
 
     ``insertInto`` goes by the order of columns, ``saveAsTable`` by their names; so do formats of files.
@@ -170,9 +176,9 @@ def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Tar
     """
     assert target.table is not None
     if is_new and iceberg.is_used(explicit_settings(spark)):
-        log = iceberg.Log(spark, target.table)
+        log = iceberg.IcebergWrite(spark, target.table)
         if log.columns is not None:
-            return replace(target, snapshots=log.begun_anew(), options={})
+            return replace(target, snapshots=log.of_new_table(), options={})
     state = spark._jsparkSession.sessionState()
     try:
         # Of the session's own catalog names have two parts.

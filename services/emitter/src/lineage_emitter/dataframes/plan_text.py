@@ -23,19 +23,19 @@ from typing import Any
 
 from pyspark import SparkContext
 
-CLASS = "lineage.PlanText"
+WRITER_CLASS = "lineage.PlanText"
 
 PART_BYTES = 6000
 """Of a text at once: py4j sends them in base64, which makes less than 8 KB."""
 
-Relation = dict[str, Any]
+PlanRelation = dict[str, Any]
 """What a leaf reads: ``class``, ``kept``, and of files their ``format``, ``schema`` ... (see ``PlanText.java``)."""
 
 
-class Held:
+class PlanObjects:
     """Objects of the JVM that a text names, and relations of the plan."""
 
-    def __init__(self, text: Any, relations: list[Relation]) -> None:
+    def __init__(self, text: Any, relations: list[PlanRelation]) -> None:
         self._text = text
         self.relations = relations
 
@@ -51,7 +51,7 @@ class Tree:
     kind: str
     fields: dict[str, Any]
     children: tuple[Tree, ...]
-    held: Held
+    held: PlanObjects
 
     def tree(self, field: str) -> Tree | None:
         """The expression or plan in ``field``; None where it is empty."""
@@ -60,11 +60,11 @@ class Tree:
 
     def trees(self, field: str) -> list[Tree]:
         """The expressions in ``field``, a list."""
-        return [_tree(one, self.held) for one in self.fields.get(field) or ()]
+        return [_tree(raw, self.held) for raw in self.fields.get(field) or ()]
 
     def rows(self, field: str) -> list[list[Tree]]:
         """The expressions in ``field``, a list of lists."""
-        return [[_tree(one, self.held) for one in row] for row in self.fields[field]]
+        return [[_tree(raw, self.held) for raw in row] for row in self.fields[field]]
 
     @cached_property
     def java(self) -> Any:
@@ -72,29 +72,29 @@ class Tree:
         return self.held.object(self.fields["kept"])
 
     @property
-    def relation(self) -> Relation:
+    def relation(self) -> PlanRelation:
         """What a leaf reads."""
-        found: Relation = self.held.relations[self.fields["relation"]]
-        return found
+        relation: PlanRelation = self.held.relations[self.fields["relation"]]
+        return relation
 
 
-def _tree(raw: dict[str, Any], held: Held) -> Tree:
-    below = tuple([_tree(one, held) for one in raw["children"]])
+def _tree(raw: dict[str, Any], held: PlanObjects) -> Tree:
+    below = tuple([_tree(child, held) for child in raw["children"]])
     return Tree(raw["class"], raw, below, held)
 
 
 def read_plan(plan: Any) -> tuple[Tree, dict[int, Any]]:
     """A plan (Spark's object) as a tree, and the types (Spark's JSON) of the columns that it names, by number."""
-    made = compiled(CLASS).of(plan)
-    text = json.loads(zlib.decompress(_packed(made)))
+    plan_text = compiled(WRITER_CLASS).of(plan)
+    text = json.loads(zlib.decompress(_packed(plan_text)))
     types = {int(place): kind for place, kind in text["types"].items()}
-    return _tree(text["plan"], Held(made, text["relations"])), types
+    return _tree(text["plan"], PlanObjects(plan_text, text["relations"])), types
 
 
-def _packed(made: Any) -> bytes:
+def _packed(plan_text: Any) -> bytes:
     packed = bytearray()
     while True:
-        part = made.packed(len(packed), PART_BYTES)
+        part = plan_text.packed(len(packed), PART_BYTES)
         packed += part
         if len(part) < PART_BYTES:
             return bytes(packed)
@@ -106,12 +106,12 @@ def said(by: Any, method: str, *given: Any) -> str:
     The program itself may wait for it, and shall not wait for a compiler.
     """
     gateway: Any = _context()._gateway
-    if _compiled.get(CLASS, _NONE)[0] is not gateway:
+    if _compiled.get(WRITER_CLASS, _NONE)[0] is not gateway:
         return str(getattr(by, method)(*given))
     array = gateway.new_array(gateway.jvm.java.lang.Object, len(given))
     for place, one in enumerate(given):
         array[place] = one
-    made = compiled(CLASS).said(by, method, array)
+    made = compiled(WRITER_CLASS).said(by, method, array)
     return zlib.decompress(_packed(made)).decode("utf-8", "replace")
 
 
@@ -135,11 +135,11 @@ def compiled(name: str, loader: Any = None) -> Any:
     gateway: Any = _context()._gateway
     with _compiling:
         if _compiled.get(name, _NONE)[0] is not gateway:
-            _compiled[name] = gateway, _made(gateway, name, loader)
+            _compiled[name] = gateway, _compile(gateway, name, loader)
         return _compiled[name][1]
 
 
-def _made(gateway: Any, name: str, loader: Any) -> Any:
+def _compile(gateway: Any, name: str, loader: Any) -> Any:
     jvm = gateway.jvm
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(
@@ -147,7 +147,7 @@ def _made(gateway: Any, name: str, loader: Any) -> Any:
     )
     source = files(__package__).joinpath(f"{name.rpartition('.')[2]}.java")
     compiler.cook(source.read_text("utf-8"))
-    made = compiler.getClassLoader().loadClass(name)
+    compiled_class = compiler.getClassLoader().loadClass(name)
     nothing = gateway.new_array(jvm.java.lang.Class, 0)
     none = gateway.new_array(jvm.java.lang.Object, 0)
-    return made.getConstructor(nothing).newInstance(none)
+    return compiled_class.getConstructor(nothing).newInstance(none)

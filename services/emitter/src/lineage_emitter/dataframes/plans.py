@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lineage_core.recipe.document import Output, Recipe
 from lineage_core.recipe.functions import sign_recipe
 from lineage_core.recipe.plan import Attribute, OpaqueNode, Scan
-from lineage_emitter.dataframes import catalog, delta, iceberg, kept
+from lineage_emitter.dataframes import catalog, delta, iceberg, rdd_rows
 from lineage_emitter.dataframes.code import Functions
 from lineage_emitter.dataframes.current_time import OWN_PLAN, current_time_columns, without
 from lineage_emitter.dataframes.jvm import (
@@ -27,8 +27,8 @@ from lineage_emitter.dataframes.jvm import (
     optimised_plan,
     reads_delta,
 )
-from lineage_emitter.dataframes.leaves import Leaves, Tables
-from lineage_emitter.dataframes.nodes import Nodes
+from lineage_emitter.dataframes.leaves import PlanLeaves, Tables
+from lineage_emitter.dataframes.nodes import PlanNodes
 from lineage_emitter.dataframes.partial_reads import read_partially
 from lineage_emitter.dataframes.plan_text import Tree, read_plan
 from lineage_emitter.dataframes.pruning import pruned
@@ -97,7 +97,7 @@ def recipe_of(
     own_plan = action in OWN_PLAN and not anew
     unknown = frozenset[int]() if own_plan else current_time_columns(frame)
     if tables.read is not None:
-        plan = iceberg.optimised(spark, tables.read.plan)
+        plan = iceberg.optimised_table_plan(spark, tables.read.plan)
     else:
         plan = optimised_plainly(frame) if anew else optimised_plan(frame)
     return _recipe_of_plan(spark, plan, output or Output(), site, explicit, tables, unknown)
@@ -116,25 +116,27 @@ def _recipe_of_plan(
     types: dict[int, str] = {}
     columns = json.loads(plan.schema().json())["fields"]
     functions = Functions.asked_for()
-    nodes = Nodes(types, functions)
+    nodes = PlanNodes(types, functions)
 
     def beneath(inner: Any) -> tuple[int, tuple[Attribute, ...]]:
         tree, found = read_plan(inner)
         types.update((number, ddl(kind)) for number, kind in found.items())
-        place = nodes.note(tree)
+        place = nodes.add_tree(tree)
         return place, nodes.plan[place].columns
 
     def named(tree: Tree, *fields: str) -> tuple[Attribute, ...]:
         listed = [one for field in fields or ("output",) for one in tree.trees(field)]
         return tuple(nodes.attribute(one) for one in listed)
 
-    leaves = Leaves(spark, nodes.add, named, beneath, tables, with_delta=delta.is_used(explicit))
-    nodes.leaf = leaves.note
+    leaves = PlanLeaves(
+        spark, nodes.add, named, beneath, tables, with_delta=delta.is_used(explicit)
+    )
+    nodes.leaf = leaves.add_leaf
     beneath(plan)
     for place, node in enumerate(nodes.plan):
         of_rdd = isinstance(node, Scan) and leaves.sources[node.source] in leaves.of_rdds
         if of_rdd and read_partially(nodes.plan, place, output):
-            nodes.plan[place] = OpaqueNode(node.columns, "RDD", kept.NOT_READ, ())
+            nodes.plan[place] = OpaqueNode(node.columns, "RDD", rdd_rows.NOT_READ, ())
     last = nodes.plan[-1]
     typed = tuple(
         Attribute(one.id, one.name, ddl(field["type"]))

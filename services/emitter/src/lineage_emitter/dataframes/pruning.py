@@ -27,25 +27,25 @@ from lineage_core.recipe.plan import (
     subexpressions_of,
 )
 
-PASSED_ON = Filter | Sort | Limit | Sample | Join | Window | Generate
+PASSING_NODES = Filter | Sort | Limit | Sample | Join | Window | Generate
 """Nodes that pass on columns of their inputs."""
 
 
 def pruned(plan: Sequence[Node]) -> list[Node]:
     """The plan with fewer columns; the last node's, and those of subqueries, stay."""
-    wanted = _wanted(plan)
-    found: list[Node] = []
+    read_columns = _read_columns(plan)
+    nodes: list[Node] = []
     for place, node in enumerate(plan):
-        found.append(_with_columns(node, wanted[place], found))
-    return found
+        nodes.append(_with_columns(node, read_columns[place], nodes))
+    return nodes
 
 
-def _wanted(plan: Sequence[Node]) -> list[set[int]]:
+def _read_columns(plan: Sequence[Node]) -> list[set[int]]:
     """For each node the columns that nodes above read."""
-    wanted: list[set[int]] = [set() for _ in plan]
+    read_columns: list[set[int]] = [set() for _ in plan]
 
     def whole(place: int) -> None:
-        wanted[place] |= _ids(plan[place].columns)
+        read_columns[place] |= _ids(plan[place].columns)
 
     whole(len(plan) - 1)
     for place in reversed(range(len(plan))):
@@ -56,28 +56,32 @@ def _wanted(plan: Sequence[Node]) -> list[set[int]]:
             if isinstance(one, Subquery):
                 whole(one.node)
         for below in input_nodes_of(node):
-            if isinstance(node, PASSED_ON):
-                wanted[below] |= (columns | wanted[place]) & _ids(plan[below].columns)
+            if isinstance(node, PASSING_NODES):
+                read_columns[below] |= (columns | read_columns[place]) & _ids(plan[below].columns)
             elif expressions_of(node):
-                wanted[below] |= columns
+                read_columns[below] |= columns
             else:
                 whole(below)
-    return wanted
+    return read_columns
 
 
-def _with_columns(node: Node, wanted: set[int], before: Sequence[Node]) -> Node:
+def _with_columns(node: Node, read_columns: set[int], before: Sequence[Node]) -> Node:
     if isinstance(node, Scan):
-        kept = [n for n, one in enumerate(node.columns) if one.id in wanted]
-        columns = tuple(node.columns[n] for n in kept)
-        return replace(node, columns=columns, fields=tuple(node.fields[n] for n in kept))
-    if isinstance(node, PASSED_ON):
-        there = {one for below in input_nodes_of(node) for one in _ids(before[below].columns)}
-        passed = there | _made(node)
-        return replace(node, columns=tuple(one for one in node.columns if one.id in passed))
+        indexes = [n for n, column in enumerate(node.columns) if column.id in read_columns]
+        columns = tuple(node.columns[n] for n in indexes)
+        return replace(node, columns=columns, fields=tuple(node.fields[n] for n in indexes))
+    if isinstance(node, PASSING_NODES):
+        input_ids = {
+            column for below in input_nodes_of(node) for column in _ids(before[below].columns)
+        }
+        passed = input_ids | _own_columns(node)
+        return replace(
+            node, columns=tuple(column for column in node.columns if column.id in passed)
+        )
     return node
 
 
-def _made(node: Node) -> set[int]:
+def _own_columns(node: Node) -> set[int]:
     """Columns of a node that are of none of its inputs."""
     match node:
         case Window():
@@ -91,4 +95,4 @@ def _made(node: Node) -> set[int]:
 
 
 def _ids(columns: Iterable[Attribute]) -> set[int]:
-    return {one.id for one in columns}
+    return {column.id for column in columns}

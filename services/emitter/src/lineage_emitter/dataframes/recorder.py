@@ -47,13 +47,13 @@ CLOSE_S = 120.0
 """How long the end of an application waits for what is still to be noted."""
 LINK_EVERY_S = 1.0
 """How often, at most, what was noted is made durable and linked while the program runs."""
-KEPT_TIMES = 1_000
+TIMES_RECORDED = 1_000
 NOT_IN_TIME = f"its plan was not noted within {CLOSE_S:g} s of the end of capture"
 UNDER_WAY = "it was under way when capture ended"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ReturnedAction:
     """An action that has returned.
 
     ``recipe``: makes its recipe. ``node``: its name in the graph. ``operator``: the program's call.
@@ -75,9 +75,9 @@ class RecipeRecorder:
         """Actions that have not returned, by identity: programs may run some at once."""
         self._too_late: list[scope.Operator] = []
         """Actions that returned while capture ended."""
-        self._waiting: deque[Done] = deque()
-        self._taken = 0
-        self._noted_count = 0
+        self._waiting: deque[ReturnedAction] = deque()
+        self._added_count = 0
+        self._recorded_count = 0
         self._closed = False
         self._stopped = False
         self._working = threading.Lock()
@@ -85,7 +85,7 @@ class RecipeRecorder:
         self._thread: threading.Thread | None = None
         self._sources: dict[object, Node] = {}
         self._checksums = Checksums()
-        self.seconds: deque[float] = deque(maxlen=KEPT_TIMES)
+        self.seconds: deque[float] = deque(maxlen=TIMES_RECORDED)
         """How long the latest took to note, each."""
 
     @contextlib.contextmanager
@@ -99,37 +99,37 @@ class RecipeRecorder:
             with self._changed:
                 self._under_way.pop(id(running), None)
 
-    def note(self, done: Done) -> None:
+    def add(self, action: ReturnedAction) -> None:
         """Note an action soon; behind the end nothing is taken (see :meth:`close`)."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._waiting) < WAITING_MAX)
-            known = self._under_way.pop(id(done.operator), None)
+            source_node = self._under_way.pop(id(action.operator), None)
             if self._closed:
                 # Behind the end it was named as one under way.
-                self._too_late += [done.operator] if known is not None else []
+                self._too_late += [action.operator] if source_node is not None else []
                 return
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="lineage-frames", daemon=True
                 )
                 self._thread.start()
-            self._waiting.append(done)
-            self._taken += 1
+            self._waiting.append(action)
+            self._added_count += 1
             self._changed.notify_all()
 
-    def settle(self, timeout_s: float = CLOSE_S) -> bool:
+    def wait_until_recorded(self, timeout_s: float = CLOSE_S) -> bool:
         """Wait until all that has returned so far is noted; False: it took too long."""
         if threading.current_thread() is self._thread:
             return True
         with self._changed:
-            goal = self._taken
-            in_time = self._changed.wait_for(lambda: self._noted_count >= goal, timeout_s)
+            goal = self._added_count
+            in_time = self._changed.wait_for(lambda: self._recorded_count >= goal, timeout_s)
         if not in_time:
             logger.warning("DataFrame work was not all noted within %s s", timeout_s)
         return in_time
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """In the body actions return, and none is noted."""
         with self._working:
             yield
@@ -139,10 +139,10 @@ class RecipeRecorder:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self.settle(CLOSE_S)
+        self.wait_until_recorded(CLOSE_S)
         with self._changed:
             self._stopped = True
-            lost = [(done.operator, NOT_IN_TIME) for done in self._waiting]
+            lost = [(action.operator, NOT_IN_TIME) for action in self._waiting]
             others = [*self._too_late, *self._under_way.values()]
             lost += [(running, UNDER_WAY) for running in others]
             self._waiting.clear()
@@ -154,17 +154,17 @@ class RecipeRecorder:
     def _run(self) -> None:
         linked_at, behind = 0.0, False
         while True:
-            done = self._next(LINK_EVERY_S if behind else None)
-            if done is not None:
+            action = self._next(LINK_EVERY_S if behind else None)
+            if action is not None:
                 behind = True
-                with self._working, scope.resumed(done.operator), scope.suspended():
+                with self._working, scope.resumed(action.operator), scope.suspended():
                     began = time.perf_counter()
-                    self._note(done)
+                    self._record_guarded(action)
                     self.seconds.append(time.perf_counter() - began)
             with self._changed:
-                if done is not None and self._waiting and self._waiting[0] is done:
+                if action is not None and self._waiting and self._waiting[0] is action:
                     self._waiting.popleft()
-                    self._noted_count += 1
+                    self._recorded_count += 1
                     self._changed.notify_all()
                 if self._stopped:
                     return
@@ -177,21 +177,21 @@ class RecipeRecorder:
                 if durably:
                     linked_at, behind = time.monotonic(), False
 
-    def _next(self, timeout_s: float | None) -> Done | None:
+    def _next(self, timeout_s: float | None) -> ReturnedAction | None:
         """The action that is to be noted next, which goes on waiting until it is; None: time is up, or all is over."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._waiting) or self._stopped, timeout_s)
             return self._waiting[0] if self._waiting else None
 
-    def _note(self, done: Done) -> None:
+    def _record_guarded(self, action: ReturnedAction) -> None:
         # Where it is to fail the job, the program's next action raises: see Session.check.
         with contextlib.suppress(CaptureFailedError):
-            self._session.problems.guard("note a DataFrame", lambda: self._noted(done))
+            self._session.problems.guard("note a DataFrame", lambda: self._record(action))
 
-    def _noted(self, done: Done) -> None:
-        what = done.operator.name
+    def _record(self, action: ReturnedAction) -> None:
+        what = action.operator.name
         try:
-            recipe = done.recipe(done.operator.call_site)
+            recipe = action.recipe(action.operator.call_site)
             text = recipe.to_json()
             size = len(text.encode("utf-8", "surrogatepass"))
             if size > RECIPE_BYTES_MAX:
@@ -205,15 +205,15 @@ class RecipeRecorder:
             # The end has named it: it may have been written by now.
             if self._stopped:
                 return
-        self._tell(done, recipe, text)
+        self._send(action, recipe, text)
 
-    def _tell(self, done: Done, recipe: Recipe, text: str) -> None:
+    def _send(self, action: ReturnedAction, recipe: Recipe, text: str) -> None:
         session, output = self._session, recipe.output
-        what = done.operator.name
-        parents = [self._source(done.node, source) for source in recipe.reads()]
+        what = action.operator.name
+        parents = [self._source(action.node, source) for source in recipe.reads()]
         words, blind = _opaque(recipe)
         node = session.nodes.register_as(
-            done.node,
+            action.node,
             what,
             "unknown" if blind else "frame",
             what,
@@ -225,7 +225,7 @@ class RecipeRecorder:
         )
         session.api.recipe(node.name, text)
         if output.files:
-            session.api.send(_written(session.app, node.name, output, self._checksums))
+            session.api.send(_output_files(session.app, node.name, output, self._checksums))
         if blind:
             session.nodes.unknown(what, words)
 
@@ -233,36 +233,36 @@ class RecipeRecorder:
         """The node of a source: one for all outputs that read the same, as it was."""
         # What is read of the files is the recipe's; that they are the same files is the graph's.
         key = source.format, source.paths, source.table, source.version, source.files
-        known = self._sources.get(key)
-        if known is None:
-            kept = self._session.kept.of(source)
-            name = source.format if kept is None else kept.what
-            known = self._session.nodes.register_as(
+        source_node = self._sources.get(key)
+        if source_node is None:
+            stored = self._session.stored_rows.of(source)
+            name = source.format if stored is None else stored.what
+            source_node = self._session.nodes.register_as(
                 f"{reader}.{len(self._sources)}",
                 name,
                 "frame-source",
                 name,
-                [] if kept is None or kept.node is None else [kept.node],
+                [] if stored is None or stored.node is None else [stored.node],
                 path=source.name,
-                alias="read" if kept is None else "rows",
+                alias="read" if stored is None else "rows",
             )
-            self._sources[key] = known
+            self._sources[key] = source_node
             if source.files:
-                read = _read(self._session.app, known.name, source, self._checksums)
+                read = _source_splits(self._session.app, source_node.name, source, self._checksums)
                 self._session.api.send(read)
-        return known
+        return source_node
 
 
 def _opaque(recipe: Recipe) -> tuple[str, bool]:
     """What the recipe can't say, in words, and whether no trace can go through it."""
-    blind = [f"{one.name}: {one.why}" for one in recipe.plan if isinstance(one, OpaqueNode)]
+    blind = [f"{node.name}: {node.why}" for node in recipe.plan if isinstance(node, OpaqueNode)]
     words = "; ".join(dict.fromkeys(blind or recipe.opaque()))[:500]
     if blind:
         return f"its rows can't be traced through {words}", True
     return words and f"computed by what the recipe can't say: {words}", False
 
 
-def _written(app: str, node: str, output: Output, checksums: Checksums) -> Message:
+def _output_files(app: str, node: str, output: Output, checksums: Checksums) -> Message:
     """The files of an output; those of text are told apart, as their rows are lines."""
     kind = SinkFiles if output.format in TEXT_FORMATS else RecordFiles
     files = tuple(
@@ -279,7 +279,7 @@ def _written(app: str, node: str, output: Output, checksums: Checksums) -> Messa
     return kind(app=app, node=node, path=output.path or "", files=files)
 
 
-def _read(app: str, node: str, source: Source, checksums: Checksums) -> Message:
+def _source_splits(app: str, node: str, source: Source, checksums: Checksums) -> Message:
     """The files of a source, each as one split."""
     if source.format in TEXT_FORMATS:
         return Splits(app=app, node=node, splits=tuple(_splits(Split, source, checksums)))

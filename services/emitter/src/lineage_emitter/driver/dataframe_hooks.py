@@ -17,8 +17,8 @@ from pyspark import RDD
 from lineage_core.recipe.document import TO_RDD
 from lineage_emitter import scope
 from lineage_emitter.dataframes import hooks
-from lineage_emitter.dataframes.in_program import is_of_an_answer
-from lineage_emitter.dataframes.kept import NOT_KEPT
+from lineage_emitter.dataframes.in_program import is_traced_frame
+from lineage_emitter.dataframes.rdd_rows import ROWS_NOT_STORED
 from lineage_emitter.driver.captured import nodes_of
 from lineage_emitter.pyspark_parts import frame_class
 
@@ -86,7 +86,7 @@ def _hooked(stock: Any, what: str, active_session: Callable[[], Session | None])
         if streams:
             session.nodes.unknown(what, "this version does not capture streams", ())
         elif any(isinstance(argument, RDD) for argument in all_arguments):
-            session.nodes.unknown(what, NOT_KEPT, nodes_of(session, all_arguments))
+            session.nodes.unknown(what, ROWS_NOT_STORED, nodes_of(session, all_arguments))
         try:
             with session.recorded(writes=streams, lasting=True), scope.suspended():
                 return stock(self, *arguments, **keywords)
@@ -102,7 +102,7 @@ def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
     # A cached property since 4.0.
     @functools.wraps(getattr(stock, "func", None) or stock.fget)
     def rdd(self: Any) -> Any:
-        plainly = scope.is_suspended() or is_of_an_answer(self)
+        plainly = scope.is_suspended() or is_traced_frame(self)
         session = None if plainly else active_session()
         caller = scope.called_from_pyspark()
         if session is None or caller:

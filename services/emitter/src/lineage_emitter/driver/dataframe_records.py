@@ -14,7 +14,7 @@ from pyspark import RDD
 from lineage_core.recipe.document import TO_RDD
 from lineage_emitter import scope
 from lineage_emitter.dataframes import catalog
-from lineage_emitter.dataframes.hooks import Called, note
+from lineage_emitter.dataframes.hooks import ActionCall, record_action
 from lineage_emitter.dataframes.jvm import explicit_settings
 from lineage_emitter.dataframes.naming import named_rows
 from lineage_emitter.dataframes.outputs import Target
@@ -63,6 +63,8 @@ def _named_records(
         with scope.suspended():
             plain = stock(frame)
         return plain, session.nodes.unknown(TO_RDD, reason, ())
-    recipe_node = note(session, running, Called(named, Target("driver", TO_RDD), settings, listed))
+    recipe_node = record_action(
+        session, running, ActionCall(named, Target("driver", TO_RDD), settings, listed)
+    )
     plain = RDD(rows._jrdd, rows.ctx, NamedRowsSerializer())
     return plain, None if recipe_node is None else Node(recipe_node)

@@ -17,8 +17,8 @@ from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 from pyspark.sql.types import StructType
 
 from lineage_emitter import scope
-from lineage_emitter.dataframes import kept
-from lineage_emitter.dataframes.kept import NOT_KEPT, KeptRows, keeping_of
+from lineage_emitter.dataframes import rdd_rows
+from lineage_emitter.dataframes.rdd_rows import ROWS_NOT_STORED, StoredRows, row_storage_of
 from lineage_emitter.driver.captured import PipedRDD
 from lineage_emitter.errors import RowsNotStoredError
 from lineage_emitter.session.nodes import Node
@@ -50,11 +50,11 @@ class RowSteps(PipedRDD):
             try:
                 rows = self._stored_rows(sink)
             except RowsNotStoredError as problem:
-                reason = f"{NOT_KEPT}: {problem}"
+                reason = f"{ROWS_NOT_STORED}: {problem}"
             else:
-                sink_function = StoreRows(sink.detail, rows.keeping)
-                session.kept.keep(rows)
-                kept.begin(rows)
+                sink_function = StoreRows(sink.detail, rows.storage)
+                session.stored_rows.add(rows)
+                rdd_rows.set_current_rows(rows)
             piped = self.pipe_function(sink_function, True, sink)
             piped.ending(AutoBatchedSerializer(CPickleSerializer()))
             session.jobs.begin_lazy("toDF", sink)
@@ -64,7 +64,7 @@ class RowSteps(PipedRDD):
             session.nodes.unknown("DataFrame", reason, [sink])
         return java_rdd
 
-    def _stored_rows(self, sink: Node) -> KeptRows:
+    def _stored_rows(self, sink: Node) -> StoredRows:
         """The rows, which are to be stored.
 
         Raises:
@@ -73,8 +73,8 @@ class RowSteps(PipedRDD):
         if self.struct is None:
             raise RowsNotStoredError("their type is not known")
         partitions = self.getNumPartitions()
-        keeping = keeping_of(self.session, sink.name, self.struct, partitions)
-        return KeptRows(sink, sink.name, keeping, partitions)
+        storage = row_storage_of(self.session, sink.name, self.struct, partitions)
+        return StoredRows(sink, sink.name, storage, partitions)
 
 
 def _suspended_method(name: str) -> Callable[..., Any]:

@@ -262,7 +262,7 @@ class TracedItems:
         """
         from lineage_emitter.program.source_rows import rows_behind
 
-        self._session.frames.settle()
+        self._session.frames.wait_until_recorded()
         records = self.goBackAll()
         with self._view() as view:
             return rows_behind(view, self._session, records._items, which, records.reasons)

@@ -69,7 +69,7 @@ def application_name(sc: SparkContext) -> str:
 class Session:
     """Capture of one SparkContext. Make it by :func:`capture_session`; thread-safe.
 
-    What it does is done by its parts: ``nodes``, ``jobs``, ``files``, ``commits``, ``kept`` (rows), ``frames``
+    What it does is done by its parts: ``nodes``, ``jobs``, ``files``, ``commits``, ``stored_rows``, ``frames``
     (recipes of DataFrames), ``executors`` and ``problems``.
     """
 
@@ -89,9 +89,9 @@ class Session:
             application_name(sc), app=self.app, settings=settings, spark_version=sc.version
         )
         lazy = LazySinks()
-        self.kept = StoredRowsByName()
+        self.stored_rows = StoredRowsByName()
         self.problems = Problems(self.api, settings)
-        self.commits = CommitThread(self.api, self.problems, settings, self.kept, lazy)
+        self.commits = CommitThread(self.api, self.problems, settings, self.stored_rows, lazy)
         self.nodes = Nodes(self.api, self.problems, settings, details)
         self.files = JobFiles(sc, app, self.problems, self.nodes, self.commits)
         self.jobs = Jobs(self.api, self.problems, self.nodes, self.commits, self.files, lazy)
@@ -168,7 +168,7 @@ class Session:
         SESSIONS.pop(self._spark_id, None)
         self.frames.close()
         self.commits.stop()
-        self.kept.close()
+        self.stored_rows.close()
         ended = status or program_end.status_of(sys.exc_info()[1])
         with ExitStack() as stack:
             # The last one first: OpenLineage gets the problems, too.

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 Fact = dict[str, Any]
 """What is said of a file of rows: see `RowFile.end_fact`."""
-_KEPT = "_lineage_kept_rows"
+_ROWS_BY_RDD = "_lineage_kept_rows"
 _local = threading.local()
 
-NOT_KEPT = "its rows are an RDD's, which are not kept"
+ROWS_NOT_STORED = "its rows are an RDD's, which are not kept"
 """Of a DataFrame."""
 NOT_READ = "rows of an RDD that may not all have been read"
 DIFFERED = "rows of an RDD that gave others, or in another order, when it was computed again"
@@ -44,30 +44,30 @@ class UnknownRowsError(ValueError):
     """Which rows an RDD gave is not known; the message says why."""
 
 
-class KeptRows:
+class StoredRows:
     """The rows that one DataFrame was made of: what their runs have kept. Thread-safe.
 
-    ``node``: the sink that hands them over, if there is one. ``keeping``: where its tasks put the files.
+    ``node``: the sink that hands them over, if there is one. ``storage``: where its tasks put the files.
     """
 
     what = "rows of an RDD"
 
-    def __init__(self, node: Node | None, name: str, keeping: RowStorage, partitions: int) -> None:
+    def __init__(self, node: Node | None, name: str, storage: RowStorage, partitions: int) -> None:
         self.node = node
         self.name = name
-        self.keeping = keeping
+        self.storage = storage
         self._partitions = partitions
         self._lock = threading.Lock()
         self._first: dict[int, Fact] = {}
         """By partition what its first run has kept."""
         self._unknown = ""
         """Why they are not known, and never will be."""
-        self._is_asked_for = False
+        self._is_named = False
 
     @property
     def path(self) -> str:
         """The folder as recipes name it."""
-        return f"file:{self.keeping.folder}"
+        return f"file:{self.storage.folder}"
 
     def record_run(self, partition: int, end_fact: Fact) -> None:
         """A task has read a partition; ``end_fact``: what its end marker says of the rows."""
@@ -96,19 +96,20 @@ class KeptRows:
             if len(self._first) < self._partitions:
                 raise UnknownRowsError(NOT_READ)
             facts = [self._first[partition] for partition in sorted(self._first)]
-            self._is_asked_for = True
-        there = [one for one in facts if one["path"]]
-        for one in there:
-            if not os.path.exists(one["path"]):
-                where = f"where this machine can't see them ({one['path']})"
+            self._is_named = True
+        with_files = [fact for fact in facts if fact["path"]]
+        for fact in with_files:
+            if not os.path.exists(fact["path"]):
+                where = f"where this machine can't see them ({fact['path']})"
                 raise UnknownRowsError(f"{self.what} that are kept {where}")
         files = [
-            File(f"file:{one['path']}", one["size"], one["mtime"], one["rows"]) for one in there
+            File(f"file:{fact['path']}", fact["size"], fact["mtime"], fact["rows"])
+            for fact in with_files
         ]
         return Source(
             format="parquet",
             paths=(self.path,),
-            schema=self.keeping.struct.json(),
+            schema=self.storage.struct.json(),
             # As it is written: days and microseconds of the calendar that Spark has.
             options={"datetimeRebaseMode": "CORRECTED"},
             files=tuple(sorted(files, key=lambda file: file.path)),
@@ -117,28 +118,30 @@ class KeptRows:
     def close(self) -> None:
         """Remove files that no recipe names: those of attempts that failed, too."""
         with self._lock:
-            told = {one["path"] for one in self._first.values()} if self._is_asked_for else set()
-        folder = self.keeping.folder
+            named_paths = (
+                {fact["path"] for fact in self._first.values()} if self._is_named else set()
+            )
+        folder = self.storage.folder
         with contextlib.suppress(OSError):
             for name in os.listdir(folder):
                 path = os.path.join(folder, name)
-                if path not in told:
+                if path not in named_paths:
                     _remove(path)
-            if not told - {""}:
+            if not named_paths - {""}:
                 os.rmdir(folder)
 
 
-class KeptList(KeptRows):
+class StoredList(StoredRows):
     """Rows that a program itself has made a DataFrame of: the same whenever they are read."""
 
     what = "rows of a list"
 
-    def __init__(self, name: str, keeping: RowStorage, end_fact: Fact) -> None:
-        super().__init__(None, name, keeping, 1)
+    def __init__(self, name: str, storage: RowStorage, end_fact: Fact) -> None:
+        super().__init__(None, name, storage, 1)
         self.record_run(0, end_fact)
 
 
-def keeping_of(session: Session, name: str, struct: StructType, partitions: int) -> RowStorage:
+def row_storage_of(session: Session, name: str, struct: StructType, partitions: int) -> RowStorage:
     """How rows of a type are kept; ``name``: of their folder.
 
     Raises:
@@ -160,7 +163,7 @@ def keeping_of(session: Session, name: str, struct: StructType, partitions: int)
     return RowStorage(str(folder_named(folder, session.app) / name), struct, bytes_max)
 
 
-def keep_list(session: Session, frame: DataFrame, rows: Iterable[Any]) -> None:
+def store_list(session: Session, frame: DataFrame, rows: Iterable[Any]) -> None:
     """Keep rows that the program has made a frame of (in Spark's own form, as `row_columns` takes them).
 
     Raises:
@@ -168,15 +171,15 @@ def keep_list(session: Session, frame: DataFrame, rows: Iterable[Any]) -> None:
     """
     number = _number(frame)
     name = f"list-{number}"
-    keeping = keeping_of(session, name, frame.schema, 1)
-    file = RowFile("rows.parquet", keeping)
-    rows, wanted = iter(rows), FIRST_ROWS
-    while not file.failure and (held := list(islice(rows, wanted))):
-        wanted = file.write(held)
+    storage = row_storage_of(session, name, frame.schema, 1)
+    file = RowFile("rows.parquet", storage)
+    rows, buffer_rows = iter(rows), FIRST_ROWS
+    while not file.failure and (buffered := list(islice(rows, buffer_rows))):
+        buffer_rows = file.write(buffered)
     file.end()
-    kept = KeptList(name, keeping, file.end_fact())
-    session.kept.keep(kept)
-    _known(frame.sparkSession.sparkContext)[number] = kept
+    stored = StoredList(name, storage, file.end_fact())
+    session.stored_rows.add(stored)
+    _rows_by_rdd(frame.sparkSession.sparkContext)[number] = stored
 
 
 def _remove(path: str) -> None:
@@ -184,17 +187,17 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def begin(rows: KeptRows | None) -> None:
+def set_current_rows(rows: StoredRows | None) -> None:
     """A frame is about to be made of ``rows``, in this thread; None: it is not known yet of which."""
-    _local.begun = rows
+    _local.current_rows = rows
 
 
-def remember(frame: DataFrame) -> None:
+def attach_current_rows(frame: DataFrame) -> None:
     """The frame is made: its recipes find what is kept by the number of its RDD."""
-    rows: KeptRows | None = getattr(_local, "begun", None)
+    rows: StoredRows | None = getattr(_local, "current_rows", None)
     if rows is not None:
-        begin(None)
-        _known(frame.sparkSession.sparkContext)[_number(frame)] = rows
+        set_current_rows(None)
+        _rows_by_rdd(frame.sparkSession.sparkContext)[_number(frame)] = rows
 
 
 def _number(frame: DataFrame) -> int:
@@ -203,11 +206,11 @@ def _number(frame: DataFrame) -> int:
     return int(plan.rdd().id())
 
 
-def kept_of(sc: SparkContext, rdd: int) -> KeptRows | None:
+def stored_rows_of(sc: SparkContext, rdd: int) -> StoredRows | None:
     """What is kept for a frame that was made of an RDD of that number."""
-    return _known(sc).get(rdd)
+    return _rows_by_rdd(sc).get(rdd)
 
 
-def _known(sc: SparkContext) -> dict[int, KeptRows]:
-    known: dict[int, KeptRows] = sc.__dict__.setdefault(_KEPT, {})
-    return known
+def _rows_by_rdd(sc: SparkContext) -> dict[int, StoredRows]:
+    rows_by_rdd: dict[int, StoredRows] = sc.__dict__.setdefault(_ROWS_BY_RDD, {})
+    return rows_by_rdd
