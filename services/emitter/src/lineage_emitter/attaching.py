@@ -12,9 +12,9 @@ from lineage_emitter.context import LineageContext, active_session
 from lineage_emitter.dataframes import hooks
 from lineage_emitter.driver import older_rdds
 from lineage_emitter.errors import CaptureFailedError, ConnectSessionError
-from lineage_emitter.open_sessions import forget, open_session_of
+from lineage_emitter.open_sessions import allow_retry, open_session_of
 from lineage_emitter.session.executors import are_local
-from lineage_emitter.session.session import session_of
+from lineage_emitter.session.session import capture_session
 from lineage_emitter.settings import SPARK_PREFIX, setting_of
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ def attach(spark: SparkSession | SparkContext, **settings: Any) -> LineageContex
     if getattr(sc, "_jsc", None) is None:
         raise CaptureFailedError("capture can't begin: the SparkContext has been stopped")
     if open_session_of(sc) is None:
-        forget(sc)
+        allow_retry(sc)
         settings = _of_session(spark) | settings
         if not _is_set(sc, "unsupported"):
             settings.setdefault("unsupported", "continue")
     python = sc.pythonExec
-    session = session_of(sc, **settings)
+    session = capture_session(sc, **settings)
     if not are_local(sc.master or ""):
         # The context's own interpreter is the one that its executors have.
         sc.pythonExec = python

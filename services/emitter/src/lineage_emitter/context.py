@@ -12,9 +12,9 @@ from pyspark import RDD, SparkContext
 from lineage_emitter.connect import watch_connect
 from lineage_emitter.dataframes import hooks
 from lineage_emitter.driver import plain_saves, sources
-from lineage_emitter.driver.context_methods import RDD_ARGUMENT_METHODS, union
 from lineage_emitter.driver.dataframe_records import dataframe_records
 from lineage_emitter.driver.fitness import uncaptured
+from lineage_emitter.driver.methods_on_rdds import RDD_ARGUMENT_METHODS, union
 from lineage_emitter.driver.rdd import LineageRDD
 from lineage_emitter.driver.sources import SOURCES
 from lineage_emitter.errors import TracingError

@@ -51,10 +51,10 @@ def notice_frames(active_session: Callable[[], Session | None], session_of: Sess
     if _notices_frames:
         return
     _notices_frames = True
-    from lineage_emitter.driver.to_and_from_frames import notice_dataframes, notice_streams
+    from lineage_emitter.driver.dataframe_hooks import hook_dataframes, hook_streams
 
-    notice_dataframes(active_session)
-    notice_streams(session_of)
+    hook_dataframes(active_session)
+    hook_streams(session_of)
 
 
 def _wrap(name: str, make: Callable[..., Any]) -> None:
