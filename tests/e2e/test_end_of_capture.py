@@ -70,7 +70,7 @@ def test_threads_that_note_at_once_compile_what_they_need_once(
         return object()
 
     slow = Gate(make)
-    monkeypatch.setattr(plan_text, "_made", slow)
+    monkeypatch.setattr(plan_text, "_compile", slow)
     given: list[Any] = []
     threads = [begun(lambda: given.append(plan_text.compiled("lineage.X"))) for _ in range(2)]
     assert slow.reached.wait(WAIT_S)
