@@ -48,10 +48,10 @@ CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 ENDLESS = """
 import sys
 from lineage_query_api.errors import ProblemError
-from lineage_query_api.spark_session_holder import OneSpark
+from lineage_query_api.spark_session_holder import SparkSessionHolder
 from lineage_query_api.settings import read_settings
 
-spark = OneSpark(read_settings(spark_master=sys.argv[1], api_query_s=2))
+spark = SparkSessionHolder(read_settings(spark_master=sys.argv[1], api_query_s=2))
 try:
     spark.run(lambda session: session.range(10**15).selectExpr("sum(id % 7)").collect())
 except ProblemError as refused:

@@ -344,7 +344,7 @@ def test_a_program_goes_on_to_the_rows_of_sources(
             places = re.findall(r"in\.csv:(\d+)", capsys.readouterr().out)
             assert sorted(map(int, places)) == sorted(wanted)
         totals.getLineage().goBackAll().show()
-        assert "frame_rows() tells what they were made from" in capsys.readouterr().out
+        assert "frame_rows() gives what they were made from" in capsys.readouterr().out
         # Of two frames one is to be said; where there is none there is nothing to say.
         other = lc.rdd(read.lands)
         both: Any = rdd.map(lambda row: row.land).union(other.map(lambda row: row.land))

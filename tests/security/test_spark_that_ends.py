@@ -14,14 +14,14 @@ PROGRAM = """
 import json, sys
 from lineage_query_api import spark_session_holder
 from lineage_query_api.errors import ProblemError
-from lineage_query_api.spark_session_holder import OneSpark
+from lineage_query_api.spark_session_holder import SparkSessionHolder
 from lineage_query_api.settings import read_settings
 
 spark_session_holder.STUCK_S = 0.5
 TOO_LARGE = "SELECT max(length(repeat('x', CAST(2147483647 - id AS INT)))) AS a FROM range(1)"
 LOOP = "aggregate(sequence(1, 1000000), 0L, (a, x) -> {})"
 ENDLESS = f"SELECT {LOOP.format(LOOP.format('a + x + id').replace('0L, (a,', 'a, (a,'))} AS a FROM range(1)"
-spark = OneSpark(read_settings(spark_master="local[1]", api_query_s=20))
+spark = SparkSessionHolder(read_settings(spark_master="local[1]", api_query_s=20))
 
 def asked(text, tries=1):
     try:

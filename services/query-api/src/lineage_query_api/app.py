@@ -24,9 +24,9 @@ from lineage_query_api.connections import Bounds
 from lineage_query_api.grants import Grants
 from lineage_query_api.hosts import KnownHosts
 from lineage_query_api.lineages import Lineages
-from lineage_query_api.local_session import LocalSession
 from lineage_query_api.models import OidcClient, SignIn
 from lineage_query_api.openapi_document import PROBLEM_REFERENCE, DescribedApi
+from lineage_query_api.own_page import OwnPage
 from lineage_query_api.page import serve_page
 from lineage_query_api.rates import Rates
 from lineage_query_api.request_middleware import RequestMiddleware
@@ -147,7 +147,7 @@ def create_app(
     )
     app.add_middleware(Budgeted, new=lineages.new_budget)
     if isinstance(gate, LocalGate):
-        app.add_middleware(LocalSession, token=gate.token)
+        app.add_middleware(OwnPage)
     hosts = settings.api_hosts or (LOCAL_HOSTS if settings.on_loopback else ("*",))
     app.add_middleware(KnownHosts, hosts=hosts)
     if audit is not None:

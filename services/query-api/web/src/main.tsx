@@ -4,6 +4,7 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 
 import { Problem } from './api/problem';
+import { takeLocalToken } from './auth/localToken';
 import { RETURN_PATH, finishSignIn } from './auth/oidc';
 import { createAppRouter } from './router';
 import './styles/index.css';
@@ -23,6 +24,7 @@ const cache = new QueryClient({
 });
 const root = document.getElementById('root');
 if (root === null) throw new Error('index.html has no #root');
+takeLocalToken();
 if (location.pathname === RETURN_PATH) {
   root.textContent = 'Signing in…';
   await finishSignIn();
