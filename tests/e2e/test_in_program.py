@@ -365,7 +365,7 @@ def test_records_that_were_made_again_in_the_meantime_are_not_passed_off(
     every = shuffled.getLineage()
     listed = values(every)
     assert every.filter(0).goBackAll().count
-    shuffled.numbered.kept.unpersist()
+    shuffled.numbered.persisted.unpersist()
     with pytest.raises(TracingError, match="getLineage"):
         every.collect()
     every.unpersist()
@@ -376,7 +376,7 @@ def test_records_that_were_made_again_in_the_meantime_are_not_passed_off(
     assert "were dropped" in every._repr_html_()
     cached = program.orders.map(lambda kv: kv[::-1]).cache()
     assert values(cached.getLineage()) == cached.collect()
-    assert cached.numbered.kept is cached
+    assert cached.numbered.persisted is cached
     cached.getLineage().unpersist()
     assert cached.is_cached
 
