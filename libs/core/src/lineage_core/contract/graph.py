@@ -170,10 +170,10 @@ class FlowGraph(Protocol):
         """Visible blocks with inputs in ``space`` that may lie in ``first..last``, by id."""
 
     def blocks_into_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
-        """:meth:`blocks_into` for each stretch, in one call to the store."""
+        """:meth:`blocks_into` for each range, in one call to the store."""
 
     def blocks_from_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
-        """:meth:`blocks_from` for each stretch, in one call to the store."""
+        """:meth:`blocks_from` for each range, in one call to the store."""
 
     def blocks(self) -> Iterator[BlockRef]:
         """All visible blocks, by id."""

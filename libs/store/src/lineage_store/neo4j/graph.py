@@ -41,7 +41,7 @@ _REF: Final[LiteralString] = (
 )
 
 _INTO: Final[LiteralString] = """
-UNWIND $stretches AS one
+UNWIND $ranges AS one
 MATCH (s:FlowSection)
 USING INDEX s:FlowSection(app, space, low)
 WHERE s.app = $app AND s.space = one.space AND s.low <= one.last AND s.high >= one.first
@@ -50,7 +50,7 @@ WHERE b.visible
 RETURN one.at, """
 
 _FROM: Final[LiteralString] = """
-UNWIND $stretches AS one
+UNWIND $ranges AS one
 MATCH (b:FlowBlock)
 USING INDEX b:FlowBlock(app, in_space, in_low)
 WHERE b.app = $app AND b.in_space = one.space AND b.in_low <= one.last AND b.in_high >= one.first

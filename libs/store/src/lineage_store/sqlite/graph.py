@@ -110,10 +110,10 @@ class SqliteGraph:
         return recipe_in(rows[0][0]) if rows else None
 
     def blocks_into_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
-        return [self.blocks_into(*stretch) for stretch in ranges]
+        return [self.blocks_into(*span) for span in ranges]
 
     def blocks_from_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
-        return [self.blocks_from(*stretch) for stretch in ranges]
+        return [self.blocks_from(*span) for span in ranges]
 
     def blocks(self) -> Iterator[BlockRef]:
         where = "block JOIN space ON space.id = block.in_space WHERE block.app = ?"
