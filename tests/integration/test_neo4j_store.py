@@ -29,7 +29,6 @@ from lineage_core.linking.joining import join_entry_of
 from lineage_core.linking.linker import Linker, MemoryState, TaskId
 from lineage_store.dump import dump_application
 from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.file_keys import keys_to_look_up
 from lineage_store.neo4j import counting, file_uses, graph, rows, schema, statements, vitals
 from lineage_store.neo4j import store as store_module
 from lineage_store.neo4j.connection import Address, Connection, read_address
@@ -424,13 +423,11 @@ def test_files_of_older_stores_get_keys(
             store.write(app, [Splits(app=app, node="0", splits=(split,))])
         store._connection.run("MATCH (f:FileUse) DELETE f")
         store._connection.run("MATCH (m:Message) REMOVE m.keyed")
-        none = keys_to_look_up("/none", Spellings())
-        assert len(store.applications_knowing(none)) == len(paths)
+        assert len(store.applications_knowing("/none", Spellings())) == len(paths)
         store._connection.run("MATCH (s:LineageSchema) SET s.version = 5")
     with Neo4jStore(address) as store:
-        assert store.applications_knowing(none) == []
-        keys = keys_to_look_up(str(paths[3]), Spellings())
-        assert store.applications_knowing(keys) == ["app-3"]
+        assert store.applications_knowing("/none", Spellings()) == []
+        assert store.applications_knowing(str(paths[3]), Spellings()) == ["app-3"]
     neo4j.clear()
 
 

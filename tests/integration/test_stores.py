@@ -42,7 +42,6 @@ from lineage_core.contract.sealing import seal_of
 from lineage_core.contract.verdict import ABANDONED_AFTER_S
 from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.tracer import Direction, Tracer, trace
-from lineage_store.file_keys import keys_to_look_up
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
@@ -305,7 +304,7 @@ def test_applications_are_found_by_the_files_they_may_know(
         return SinkFile(partition=0, path=str(path), size=2, mtime=1.0)
 
     def knowing(path: object) -> list[str]:
-        return list(store.applications_knowing(keys_to_look_up(str(path), Spellings())))
+        return list(store.applications_knowing(str(path), Spellings()))
 
     noted: dict[str, Message] = {
         "reads": Splits(app="reads", node="0", splits=(split(f"file:{read}"),)),
@@ -324,15 +323,19 @@ def test_applications_are_found_by_the_files_they_may_know(
     assert knowing(written) == ["writes"]
     assert knowing("s3://b//out/0") == ["remote"]
     assert knowing(tmp_path / "other") == []
-    # Of a folder that is not on this machine nobody here knows where its links lead.
-    away = tmp_path / "elsewhere" / "in.txt"
+    # A file that was named by a link of another name is looked at wherever it is.
+    (tmp_path / "latest").symlink_to("data/in.txt")
     record = RecordSplit(
-        partition=0, path=str(away), row=0, start=0, length=1, file_size=2, mtime=1
+        partition=0, path=str(tmp_path / "latest"), row=0, start=0, length=1, file_size=2, mtime=1
     )
-    store.write("away", [RecordSplits(app="away", node="0", whole=False, splits=(record,))])
-    assert knowing(tmp_path / "other") == ["away"]
+    store.write("by name", [RecordSplits(app="by name", node="0", whole=False, splits=(record,))])
+    assert knowing(read) == ["reads|by link", "reads", "by name"]
+    # A folder that was moved is reached by the link left in its place, and so are its files.
+    (tmp_path / "data").rename(tmp_path / "archive")
+    (tmp_path / "data").symlink_to("archive")
+    assert knowing(tmp_path / "archive" / "in.txt") == ["reads|by link", "reads", "by name"]
     store.delete("reads|by link")
-    assert knowing(read) == ["reads", "away"]
+    assert knowing(read) == ["reads", "by name"]
 
 
 def test_the_same_message_twice_is_one(store: GraphStore) -> None:

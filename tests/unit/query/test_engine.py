@@ -8,6 +8,7 @@ import pytest
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.graph import SinkFileRecord, SplitRecord
 from lineage_core.contract.message import (
+    Begin,
     Link,
     Recipe,
     RecordFiles,
@@ -23,7 +24,12 @@ from lineage_core.errors import AddressError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
 from lineage_query.engine import QueryEngine
-from lineage_query.finding import NotFoundError, find_application
+from lineage_query.finding import (
+    NotFoundError,
+    find_application,
+    find_readers,
+    find_uses,
+)
 from lineage_query.names import Names, looks_like_address
 from lineage_query.recipe_rows import RecipeRowError
 from lineage_query.rows.locations import Locations
@@ -459,6 +465,39 @@ def test_a_folder_that_was_moved_is_known_by_the_link_left_in_its_place(
     folder.unlink()
     with pytest.raises(NotFoundError, match="no application read or wrote"):
         ask(url, f"{moved / run.sink.name}:1")
+
+
+def test_who_knew_a_moved_folder_is_asked_beside_who_knows_it_by_now(
+    url: str, tmp_path: Path
+) -> None:
+    before = store_run(url, tmp_path, "before")
+    moved = before.sink.parent.rename(tmp_path / "archive")
+    before.sink.parent.symlink_to(moved)
+    state = (moved / before.sink.name).stat()
+    split = Split(
+        partition=0,
+        path=str(moved / before.sink.name),
+        start=0,
+        length=state.st_size,
+        file_size=state.st_size,
+        mtime=state.st_mtime,
+    )
+    with SqliteStore(url.removeprefix("sqlite:///")) as store:
+        for app, started_at in (("reads", 2000.0), ("reads too", 3000.0)):
+            place = str(split.path if app == "reads" else before.sink)
+            known = split.model_copy(update={"path": place})
+            store.write(app, [Begin(app=app, name="job", started_at=started_at)])
+            store.write(
+                app,
+                [
+                    Register(app=app, node="0", kind="source", op="textFile", name=app),
+                    Splits(app=app, node="0", splits=(known,)),
+                ],
+            )
+        path = str(moved / before.sink.name)
+        assert find_readers(store, RowReader(), path).apps == ("reads too", "reads")
+        (use,) = find_uses(store, RowReader(), path, wrote=True)
+        assert (use.app, use.wrote) == ("before", True)
 
 
 def test_links_on_the_way_to_a_file_are_followed_once_an_answer(

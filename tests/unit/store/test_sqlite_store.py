@@ -17,7 +17,6 @@ from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import Begin, Recipe, Split, Splits
 from lineage_core.errors import RecordBatchError
 from lineage_store.errors import StoreError
-from lineage_store.file_keys import keys_to_look_up
 from lineage_store.paths import Spellings
 from lineage_store.sqlite import migrations
 from lineage_store.sqlite.ingest import ingest
@@ -195,6 +194,7 @@ def test_what_was_recomputed_before_attempts_were_named_becomes_a_superset(tmp_p
 def without_keys(store: SqliteStore) -> None:
     """A store as version 4 left it."""
     store._db.execute("DROP TABLE file_use")
+    store._db.execute("DROP TABLE noted_folder")
     store._db.execute("DROP INDEX message_without_keys")
     store._db.execute("ALTER TABLE message DROP COLUMN keyed")
     store._db.execute("PRAGMA user_version = 4")
@@ -209,9 +209,8 @@ def test_files_of_older_stores_get_keys(tmp_path: Path) -> None:
         store.write(APP, [Splits(app=APP, node="0", splits=(split,))])
         without_keys(store)
     with SqliteStore(path) as store:
-        keys = keys_to_look_up(str(source), Spellings())
-        assert store.applications_knowing(keys) == [APP]
-        assert store.applications_knowing(keys_to_look_up("/none", Spellings())) == []
+        assert store.applications_knowing(str(source), Spellings()) == [APP]
+        assert store.applications_knowing("/none", Spellings()) == []
 
 
 def test_what_an_older_program_writes_is_looked_at_each_time(tmp_path: Path) -> None:
@@ -219,12 +218,11 @@ def test_what_an_older_program_writes_is_looked_at_each_time(tmp_path: Path) -> 
     split = Split(partition=0, path=str(source), start=0, length=2, file_size=2, mtime=1.0)
     with SqliteStore(tmp_path / "lineage.db") as store:
         store.write(APP, [Splits(app=APP, node="0", splits=(split,))])
-        none = keys_to_look_up("/none", Spellings())
-        assert store.applications_knowing(none) == []
+        assert store.applications_knowing("/none", Spellings()) == []
         # An older program that has the store open writes neither keys nor that there are some.
         store._db.execute("DELETE FROM file_use")
         store._db.execute("UPDATE message SET keyed = NULL")
-        assert store.applications_knowing(none) == [APP]
+        assert store.applications_knowing("/none", Spellings()) == [APP]
         plan = store._db.execute(
             "EXPLAIN QUERY PLAN SELECT app FROM message WHERE keyed IS NULL "
             "AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')"

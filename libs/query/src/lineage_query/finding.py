@@ -10,7 +10,6 @@ from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.standing import Seen, Standing, by_state, has_changed, seen, worst
 from lineage_store.errors import StoreError
-from lineage_store.file_keys import keys_to_look_up
 from lineage_store.materialised import stands_for, whose_rows
 from lineage_store.paths import MTIME_TOLERANCE_S, Spellings
 from lineage_store.port import GraphStore
@@ -185,7 +184,7 @@ def _uses_by_application(
             yield _uses(store, reader, app, canonical_path, state, spellings)
         return
     is_known = False
-    keyed = store.applications_knowing(keys_to_look_up(path, spellings))
+    keyed = store.applications_knowing(path, spellings)
     for known in keyed:
         if not _is_materialised(store, known):
             uses = _uses(store, reader, known, canonical_path, state, spellings)

@@ -13,6 +13,7 @@ from lineage_core.contract.message import Message
 from lineage_core.contract.sealing import Seal
 from lineage_core.contract.verdict import StoreCounts
 from lineage_core.linking.linker import TaskId
+from lineage_store.paths import Spellings
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,11 @@ class GraphStore(Protocol):
     def application_ids(self) -> Sequence[str]:
         """The ids of :meth:`applications`, in the same order, without counting anything."""
 
-    def applications_knowing(self, keys: Sequence[int]) -> Sequence[str]:
-        """Ids of all applications that may know a file of these keys, the latest first.
+    def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
+        """Ids of all applications that may know a file, the latest first; what their messages say decides whether they do.
 
-        What their messages say decides whether they do. ``keys``: see :mod:`lineage_store.file_keys`.
+        Raises:
+            RowsError: it can't be the name of a file.
         """
 
     def names(self) -> Mapping[str, frozenset[str]]:

@@ -19,6 +19,7 @@ from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query_api.grants import fits
 from lineage_store.errors import UnfitStoreError
 from lineage_store.materialised import stands_for
+from lineage_store.paths import Spellings
 from lineage_store.port import ApplicationRecord, GraphStore
 
 NAMES_S = 5.0
@@ -144,9 +145,9 @@ class GrantedStore(ReadOnlyStore):
         self._names.keep(ids)
         return [app for app in ids if self.shows(app)]
 
-    def applications_knowing(self, keys: Sequence[int]) -> Sequence[str]:
+    def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
         """As :meth:`GraphStore.applications_knowing`, of those that are granted."""
-        return [app for app in self._store.applications_knowing(keys) if self.shows(app)]
+        return [app for app in self._store.applications_knowing(path, spellings) if self.shows(app)]
 
     def applications(self) -> Sequence[ApplicationRecord]:
         """As :meth:`GraphStore.applications`, of those that are granted."""

@@ -189,8 +189,8 @@ class VisibleStore(ReadOnlyStore):
     def application_ids(self) -> Sequence[str]:
         return [app for app in self.judged.application_ids() if app == self.app]
 
-    def applications_knowing(self, keys: Sequence[int]) -> Sequence[str]:
-        return [app for app in self.judged.applications_knowing(keys) if app == self.app]
+    def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
+        return [app for app in self.judged.applications_knowing(path, spellings) if app == self.app]
 
     def applications(self) -> Sequence[ApplicationRecord]:
         return [one for one in self.judged.applications() if one.app == self.app]

@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 import neo4j
 
 from lineage_core.contract.message import parse_message
-from lineage_store.file_keys import FILE_MESSAGES
+from lineage_store.file_keys import FILE_MESSAGES, knowing, names_of
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.rows import file_use_rows, parts
 from lineage_store.neo4j.statements import FILE_USES
@@ -20,17 +20,17 @@ MESSAGES_AT_ONCE = 200
 _KNOWING: Final[LiteralString] = """
 CALL () {
     MATCH (f:FileUse)
-    USING INDEX f:FileUse(key)
-    WHERE f.key IN $keys
-    RETURN f.app AS app
+    USING INDEX f:FileUse(name)
+    WHERE f.name IN $names
+    RETURN f.app AS app, f.folder AS folder
     UNION
     MATCH (m:Message)
     USING INDEX m:Message(type)
     WHERE m.type IN $types AND m.keyed IS NULL
-    RETURN m.app AS app
+    RETURN m.app AS app, '' AS folder
 }
 MATCH (a:Application {id: replace(replace(app, '%', '%25'), '|', '%7C')})
-RETURN a.app, a.started_at
+RETURN a.app, a.started_at, folder
 """
 
 _WITHOUT_KEYS: Final[LiteralString] = """
@@ -47,20 +47,20 @@ SET m.keyed = true
 """
 
 
-def applications_knowing(connection: Connection, keys: Sequence[int]) -> Sequence[str]:
+def applications_knowing(connection: Connection, path: str, spellings: Spellings) -> Sequence[str]:
     """As :meth:`lineage_store.port.GraphStore.applications_knowing`."""
-    rows = connection.read(_KNOWING, keys=list(keys), types=list(FILE_MESSAGES))
-    return [app for app, _ in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)]
+    names = list(names_of(path, spellings).values())
+    rows = connection.read(_KNOWING, names=names, types=list(FILE_MESSAGES))
+    return knowing(rows, path, spellings)
 
 
 def add_keys(connection: Connection) -> None:
     """Give messages that an older program stored the keys of their files. May be interrupted and repeated."""
-    spellings = Spellings()
 
     def add(transaction: neo4j.ManagedTransaction) -> bool:
         found = transaction.run(_WITHOUT_KEYS, types=list(FILE_MESSAGES), limit=MESSAGES_AT_ONCE)
         messages = {row["m.id"]: parse_message(row["m.body"]) for row in found}
-        rows = [row for one in messages.values() for row in file_use_rows(one, spellings)]
+        rows = [row for one in messages.values() for row in file_use_rows(one)]
         for part in parts({row["id"]: row for row in rows}.values()):
             transaction.run(FILE_USES, rows=part).consume()
         transaction.run(_KEYED, ids=list(messages)).consume()

@@ -39,7 +39,6 @@ from lineage_store.neo4j.rows import (
     parts,
     registered,
 )
-from lineage_store.paths import Spellings
 from lineage_store.recipes import packed_body
 from lineage_store.recomputing import NAMED, RECOMPUTED, UNCOMMITTED, digest_of
 from lineage_store.signed import BIAS, INTEGER_MAX
@@ -67,7 +66,6 @@ class Loading:
         self._sends_to: dict[tuple[str, str], Row] = {}
         self._messages: dict[str, Row] = {}
         self._file_uses: dict[str, Row] = {}
-        self._spellings = Spellings()
         self._heartbeats: dict[str, Row] = {}
         self._tasks: dict[str, Row] = {}
         self._commits: dict[str, Row] = {}
@@ -284,7 +282,7 @@ class Loading:
         properties: Row = {"app": message.app, "type": message.type, "number": self._number}
         if message.type in FILE_MESSAGES:
             properties["keyed"] = True
-            rows = file_use_rows(message, self._spellings)
+            rows = file_use_rows(message)
             self._file_uses |= {row["id"]: row for row in rows}
         if isinstance(message, Recipe):
             properties |= {"packed": packed_body(body), "recipe_of": message.node}

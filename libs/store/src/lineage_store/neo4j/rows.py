@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from xxhash import xxh3_64_hexdigest
+
 from lineage_core.codec.edge_message import StoredBlock
 from lineage_core.contract.message import (
     Commit,
@@ -17,7 +19,6 @@ from lineage_core.contract.message import (
 )
 from lineage_store.file_keys import keys_in
 from lineage_store.neo4j.keys import key
-from lineage_store.paths import Spellings
 from lineage_store.recomputing import merges_by_key
 from lineage_store.signed import BIAS, INTEGER_MAX
 
@@ -60,10 +61,11 @@ def block_properties(block: StoredBlock, task: str) -> Row:
     }
 
 
-def file_use_rows(message: Message, spellings: Spellings) -> Iterator[Row]:
+def file_use_rows(message: Message) -> Iterator[Row]:
     """Nodes that say which application may know the files that a message names."""
-    for file_key in keys_in(message, spellings):
-        yield {"id": key(message.app, file_key), "key": file_key, "app": message.app}
+    for name, folder in keys_in(message):
+        own = key(message.app, f"{name}|{xxh3_64_hexdigest(folder.encode(errors='surrogatepass'))}")
+        yield {"id": own, "name": name, "folder": folder, "app": message.app}
 
 
 def about(message: Message) -> list[str]:

@@ -71,7 +71,7 @@ _VERSION_5: Sequence[LiteralString] = (
 
 _VERSION_6: Sequence[LiteralString] = (
     "CREATE CONSTRAINT lineage_file_use IF NOT EXISTS FOR (n:FileUse) REQUIRE n.id IS UNIQUE",
-    "CREATE INDEX lineage_file_key IF NOT EXISTS FOR (n:FileUse) ON (n.key)",
+    "CREATE INDEX lineage_file_name IF NOT EXISTS FOR (n:FileUse) ON (n.name)",
     "CREATE INDEX lineage_message_kind IF NOT EXISTS FOR (n:Message) ON (n.type)",
 )
 """Which applications may know a file (:mod:`lineage_store.file_keys`). What was stored before gets its keys by

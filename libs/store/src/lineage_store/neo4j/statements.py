@@ -73,7 +73,7 @@ ON CREATE SET m += row.props
 FILE_USES: Final[LiteralString] = """
 UNWIND $rows AS row
 MERGE (f:FileUse {id: row.id})
-ON CREATE SET f.key = row.key, f.app = row.app
+ON CREATE SET f.name = row.name, f.folder = row.folder, f.app = row.app
 """
 
 HEARTBEATS: Final[LiteralString] = """

@@ -27,6 +27,7 @@ from lineage_store.neo4j.record_view import REMOVE, RecordView
 from lineage_store.neo4j.rows import offset_key
 from lineage_store.neo4j.schema import migrate
 from lineage_store.neo4j.vitals import Vitals, read_vitals
+from lineage_store.paths import Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import names_in
 
@@ -235,8 +236,8 @@ class Neo4jStore:
         rows = self._connection.read("MATCH (a:Application) RETURN a.app, a.started_at")
         return [app for app, _ in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)]
 
-    def applications_knowing(self, keys: Sequence[int]) -> Sequence[str]:
-        return applications_knowing(self._connection, keys)
+    def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
+        return applications_knowing(self._connection, path, spellings)
 
     def names(self) -> Mapping[str, frozenset[str]]:
         rows = self._connection.read(_BEGINNINGS, apps=list(self.application_ids()))

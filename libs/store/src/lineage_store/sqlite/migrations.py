@@ -23,7 +23,6 @@ from lineage_core.environment.private_files import (
 )
 from lineage_store.errors import StoreError
 from lineage_store.file_keys import keys_in
-from lineage_store.paths import Spellings
 
 BUSY_TIMEOUT_S = 60.0
 """How long one process waits for another's transaction; those are bounded to some megabytes."""
@@ -171,10 +170,17 @@ _VERSION_4 = ("ALTER TABLE space ADD COLUMN seal TEXT NOT NULL DEFAULT ''",)
 _VERSION_5 = (
     "ALTER TABLE message ADD COLUMN keyed INTEGER",
     """
+    CREATE TABLE noted_folder (
+        id INTEGER PRIMARY KEY,
+        path TEXT NOT NULL UNIQUE
+    )
+    """,
+    """
     CREATE TABLE file_use (
-        key INTEGER NOT NULL,
+        name INTEGER NOT NULL,
+        folder INTEGER NOT NULL,
         app INTEGER NOT NULL,
-        PRIMARY KEY (key, app)
+        PRIMARY KEY (name, folder, app)
     ) WITHOUT ROWID
     """,
     """
@@ -182,8 +188,15 @@ _VERSION_5 = (
     WHERE keyed IS NULL AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')
     """,
     """
+    INSERT OR IGNORE INTO noted_folder (path)
+    SELECT json_each.value ->> 1 FROM message, json_each(lineage_file_keys(message.body))
+    WHERE message.type IN ('splits', 'record_splits', 'sink_files', 'record_files')
+    """,
+    """
     INSERT OR IGNORE INTO file_use
-    SELECT json_each.value, message.app FROM message, json_each(lineage_file_keys(message.body))
+    SELECT json_each.value ->> 0, noted_folder.id, message.app
+    FROM message, json_each(lineage_file_keys(message.body))
+    JOIN noted_folder ON noted_folder.path = json_each.value ->> 1
     WHERE message.type IN ('splits', 'record_splits', 'sink_files', 'record_files')
     """,
     """
@@ -267,9 +280,8 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     newest = len(STEPS)
     if version_of(connection) == newest:
         return
-    spellings = Spellings()
     connection.create_function(
-        "lineage_file_keys", 1, lambda body: json.dumps([*keys_in(parse_message(body), spellings)])
+        "lineage_file_keys", 1, lambda body: json.dumps([*keys_in(parse_message(body))])
     )
     connection.execute("BEGIN EXCLUSIVE")
     try:

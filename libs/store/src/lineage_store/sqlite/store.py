@@ -19,6 +19,8 @@ from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
+from lineage_store.file_keys import knowing, names_of
+from lineage_store.paths import Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import names_in
 from lineage_store.sqlite.graph import SqliteGraph
@@ -123,16 +125,19 @@ class SqliteStore:
         rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
         return [app for (app,) in rows]
 
-    def applications_knowing(self, keys: Sequence[int]) -> Sequence[str]:
+    def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
+        names = list(names_of(path, spellings).values())
         rows = self._query(
-            "SELECT app FROM application WHERE id IN ("
-            f"SELECT app FROM file_use WHERE key IN ({', '.join('?' * len(keys))}) "
-            "UNION SELECT app FROM message WHERE keyed IS NULL "
-            "AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')"
-            ") ORDER BY started_at DESC, app DESC",
-            *keys,
+            "SELECT application.app, application.started_at, noted_folder.path FROM file_use "
+            "JOIN application ON application.id = file_use.app "
+            "JOIN noted_folder ON noted_folder.id = file_use.folder "
+            f"WHERE file_use.name IN ({', '.join('?' * len(names))}) "
+            "UNION SELECT application.app, application.started_at, '' FROM message "
+            "JOIN application ON application.id = message.app WHERE keyed IS NULL "
+            "AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')",
+            *names,
         )
-        return [app for (app,) in rows]
+        return knowing(rows, path, spellings)
 
     def names(self) -> Mapping[str, frozenset[str]]:
         return names_in(
@@ -174,6 +179,9 @@ class SqliteStore:
                 "DELETE FROM application WHERE id = ?",
             ):
                 connection.execute(query, row)
+            connection.execute(
+                "DELETE FROM noted_folder WHERE id NOT IN (SELECT folder FROM file_use)"
+            )
         self._give_back()
 
     def close(self) -> None:

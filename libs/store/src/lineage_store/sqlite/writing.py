@@ -22,7 +22,6 @@ from lineage_core.contract.message import (
 from lineage_core.contract.sealing import Seal
 from lineage_core.linking.linker import TaskId
 from lineage_store.file_keys import FILE_MESSAGES, keys_in
-from lineage_store.paths import Spellings
 from lineage_store.recipes import packed_body
 from lineage_store.recomputing import (
     NAMED,
@@ -61,7 +60,6 @@ class Writer:
         self._db = connection
         self._heard_at = heard_at
         self._spaces: dict[str, int] = {}
-        self._spellings = Spellings()
         connection.execute(
             "INSERT OR IGNORE INTO application (app, seen_at) VALUES (?, ?)", (app, heard_at)
         )
@@ -99,9 +97,14 @@ class Writer:
             ),
         )
         if message.type in FILE_MESSAGES and inserted.rowcount:
+            keys = keys_in(message)
             self._db.executemany(
-                "INSERT OR IGNORE INTO file_use VALUES (?, ?)",
-                [(key, self.app_id) for key in keys_in(message, self._spellings)],
+                "INSERT OR IGNORE INTO noted_folder (path) VALUES (?)",
+                {(key.folder,) for key in keys},
+            )
+            self._db.executemany(
+                "INSERT OR IGNORE INTO file_use SELECT ?, id, ? FROM noted_folder WHERE path = ?",
+                [(key.name, self.app_id, key.folder) for key in sorted(keys)],
             )
         if isinstance(message, Recipe) and inserted.rowcount:
             self._db.execute(
