@@ -41,6 +41,7 @@ from lineage_query.exports import (
     arrow_file,
     derived,
     export,
+    exported,
     format_for,
     format_of,
 )
@@ -49,6 +50,7 @@ from lineage_query.record_flows import HASH_LENGTH, VALUE_LENGTH, flows_of_trace
 from lineage_query.record_trace import RecordTrace, way_between
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
@@ -354,6 +356,30 @@ def test_formats_are_known_by_name_and_by_file() -> None:
     assert format_for("rows") is None
     with pytest.raises(ExportError, match="one of csv, arrow"):
         format_of("xml")
+
+
+def test_what_lies_beyond_dataframes_is_written_of_nodes_that_had_some_before(here: Path) -> None:
+    """A trace that goes on comes to the same source again, with more of its rows."""
+    records = traced("out/part-00000:2")
+    answer = records.answer(None, texts=True)
+    (group,) = answer.groups
+    more = replace(group.items[0], address="read#0#9", location=f"{here}/in.txt:10", text="more")
+    went_on = replace(
+        answer, groups=(replace(group, count=group.count + 1, items=(*group.items, more)),)
+    )
+    assert records.outgrown_by(answer) == set()
+    query = TraceQuery(Direction.BACKWARD, ("out/part-00000:2",))
+    for recomputed in (answer, went_on):
+        trace = Trace(query, records, recomputed)
+        assert not trace.missing
+        stream = io.BytesIO()
+        told = exported(trace, "csv", stream, Options())
+        locations = [row["location"] for row in rows(stream.getvalue())]
+        assert len(locations) == told.found == sum(one.count for one in recomputed.groups)
+        assert (more.location in locations) == (recomputed is went_on)
+    # Where an answer lists the first of them alone, no record stands for the rest.
+    cut = replace(went_on, groups=(replace(went_on.groups[0], items=group.items),))
+    assert Trace(query, records, cut).missing
 
 
 def test_what_is_not_installed_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

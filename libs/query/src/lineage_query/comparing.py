@@ -273,7 +273,7 @@ def compare(left: RecordTrace, right: RecordTrace, limit: int | None, *, texts: 
         right=sides[1],
         exact=left.result.exact and right.result.exact,
         reasons=tuple(dict.fromkeys((*left.result.reasons, *right.result.reasons))),
-        complete=left.complete and right.complete,
+        complete=all(one.complete and not one.crosses for one in (left, right)),
         changed=left.changed or right.changed or any(one.changed for one in listed),
         groups=tuple(groups),
         warnings=tuple(dict.fromkeys((*said, *left.stops(), *right.stops()))),
@@ -320,7 +320,7 @@ def rank_inputs(traces: Sequence[RecordTrace], limit: int, *, texts: bool) -> Su
         total=len(counted),
         exact=all(trace.result.exact for trace in traces),
         reasons=tuple(dict.fromkeys(text for trace in traces for text in trace.result.reasons)),
-        complete=all(trace.complete for trace in traces),
+        complete=all(trace.complete and not trace.crosses for trace in traces),
         changed=changed,
         warnings=tuple(dict.fromkeys((*said, *composer.warnings, *stops))),
     )

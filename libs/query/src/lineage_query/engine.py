@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -159,7 +160,9 @@ class QueryEngine:
             with self._limits.working():
                 found = self._tracer.look_up(query)
             if isinstance(found, RecordTrace):
-                return Trace(query, found) if derivations else self._continued(query, found)
+                if derivations:
+                    return Trace(query, _as_far_as_it_goes(query, found))
+                return self._continued(query, found)
             place = found
         return self._trace_rows(query, place, by_query=by_query, derivations=derivations)
 
@@ -190,4 +193,11 @@ class QueryEngine:
         answer = None
         if self._backend is not None and continues_in(query, records):
             answer = self._backend.continue_trace(query, records)
+        if answer is None:
+            records = _as_far_as_it_goes(query, records)
         return Trace(query, records, answer)
+
+
+def _as_far_as_it_goes(query: TraceQuery, records: RecordTrace) -> RecordTrace:
+    """A trace that goes on no further: it is not complete where what was asked for lies beyond DataFrames."""
+    return replace(records, complete=records.complete and not continues_in(query, records))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -136,6 +137,17 @@ class RecordTrace:
             yield from (one.stop(self.app, self.names) for one in self.kept_rows())
         else:
             yield from (one.stop(self.app, self.names) for one in self.named_rows())
+
+    def outgrown_by(self, answer: Answer) -> set[str]:
+        """Nodes of which an answer that went on through DataFrames found more than these records."""
+        counts = Counter[str]()
+        for group in answer.groups:
+            counts[group.node] += group.count
+        return {
+            node
+            for node, items in self.result.found.items()
+            if node in counts and counts[node] > items.count
+        }
 
     def asked_as(self, places: Sequence[str]) -> RecordTrace:
         """The same, of places as they were typed."""

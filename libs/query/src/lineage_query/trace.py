@@ -141,7 +141,8 @@ class Trace:
     @property
     def missing(self) -> bool:
         """Whether items that were found are not listed in the recomputation, and no records stand for them."""
-        looked_up = set() if self.records is None else self.records.result.found.keys()
+        looked_up = set() if self.records is None else set(self.records.result.found)
+        looked_up -= self._outgrown()
         return any(group.node not in looked_up for group in self._cut_groups())
 
     @property
@@ -164,7 +165,13 @@ class Trace:
         return {
             node: items if node in ends else NodeItems(node, _unnamed(items))
             for node, items in passed.items()
+            if node not in self._outgrown()
         }
+
+    def _outgrown(self) -> set[str]:
+        if self.records is None or self.recomputed is None:
+            return set()
+        return self.records.outgrown_by(self.recomputed)
 
     def beyond(self) -> list[Group]:
         """Rows that no record on the way is: those of a recomputation."""

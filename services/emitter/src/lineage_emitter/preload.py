@@ -8,12 +8,14 @@ configuration asks for capture in so many words, nothing is changed. What goes w
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from typing import Any
 
 from lineage_emitter.module_watch import when_loaded
 
 KEY = "spark.lineage.enabled"
+ON_ERROR = "spark.lineage.on.error"
 MODULES = ("pyspark.core.context", "pyspark.context")
 """Where SparkContext is defined, in PySpark 4 and 3."""
 
@@ -41,18 +43,23 @@ def _watch_contexts(module: Any) -> None:
 
 
 def _attach(sc: Any) -> None:
-    from lineage_core.errors import LineageError
-    from lineage_emitter.errors import CaptureFailedError
-
     try:
         from lineage_emitter.attaching import attach
-
+        from lineage_emitter.errors import CaptureFailedError
+        from lineage_store.run_notes import note_uncaptured
+    except ImportError as problem:
+        sys.stderr.write(f"lineage: not captured: {problem}\n")
+        return
+    try:
         attach(sc)
     except CaptureFailedError:
         # The settings want the job to fail.
         raise
-    except (LineageError, ImportError) as problem:
+    except Exception as problem:
+        if sc._conf.get(ON_ERROR, os.environ.get("LINEAGE_ON_ERROR", "")).lower() == "fail":
+            raise
         sys.stderr.write(f"lineage: not captured: {problem}\n")
+        note_uncaptured(str(problem))
 
 
 install()

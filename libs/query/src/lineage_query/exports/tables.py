@@ -68,10 +68,10 @@ def batches_through(
     traced: RecordTrace, answer: Answer, composer: Composer, options: Options
 ) -> Iterator[Batch]:
     """All rows of a table of a trace of records, and of the answer in which it goes on through DataFrames."""
-    found = set(traced.result.found)
+    found, outgrown = set(traced.result.found), traced.outgrown_by(answer)
     ends = {group.node for group in answer.groups}
-    beyond = tuple(group for group in answer.groups if group.node not in found)
-    yield from batches(traced, composer, options, through=found - ends)
+    beyond = tuple(group for group in answer.groups if group.node not in found - outgrown)
+    yield from batches(traced, composer, options, through=(found - ends) | outgrown)
     yield from batches_of(replace(answer, start=(), groups=beyond), options)
 
 

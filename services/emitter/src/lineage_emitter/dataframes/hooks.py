@@ -97,7 +97,7 @@ def install(sessions: ActiveSession) -> None:
         _wrap(merge, "merge", _named_only("MergeIntoWriter.merge", sessions))
     _wrap(SparkSession, "sql", _hooked_sql(sessions))
     _wrap(SparkSession, "_create_dataframe", local_rows.hooked_create_dataframe)
-    _wrap(DataFrameWriter, "__init__", _writer_hook(lambda _calls, _df: None))
+    _wrap(DataFrameWriter, "__init__", _writer_hook(lambda _calls, _df: None, begins=True))
     _wrap(
         DataFrameWriter,
         "format",
@@ -115,7 +115,7 @@ def install(sessions: ActiveSession) -> None:
     _wrap(
         DataFrameWriterV2,
         "__init__",
-        _writer_hook(lambda writer_calls, _df, table: _named(writer_calls, table)),
+        _writer_hook(lambda writer_calls, _df, table: _named(writer_calls, table), begins=True),
     )
 
 
@@ -298,13 +298,18 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
 # -- what writers are told -------------------------------------------------------------------------
 
 
-def _writer_hook(update: Callable[..., None]) -> Callable[[Any], Any]:
+def _writer_hook(update: Callable[..., None], *, begins: bool = False) -> Callable[[Any], Any]:
+    """``begins``: the method makes the writer. Of a writer that was made before, some calls were not seen: none counts."""
+
     def wrap(stock: Any) -> Any:
         @functools.wraps(stock)
         def method(self: Any, *arguments: Any, **named: Any) -> Any:
             # Called wrongly, the method itself says so.
             with contextlib.suppress(TypeError, AttributeError):
-                update(self.__dict__.setdefault(WRITER_CALLS, WriterCalls()), *arguments, **named)
+                if begins:
+                    self.__dict__[WRITER_CALLS] = WriterCalls()
+                if WRITER_CALLS in self.__dict__:
+                    update(self.__dict__[WRITER_CALLS], *arguments, **named)
             return stock(self, *arguments, **named)
 
         return method

@@ -92,8 +92,11 @@ def compare_answers(question: models.CompareRequest, scope: Granted) -> AnyObjec
         _records(store, TraceQuery(Direction(question.direction), tuple(places), app=question.app))
         for places in (question.left, question.right)
     )
-    if question.limit is None:
-        store.check_listed(left.result.count + right.result.count, "give a limit")
+    most = sum(
+        trace.result.count + sum(items.count for items in trace.starts()) for trace in (left, right)
+    )
+    limit = most if question.limit is None else question.limit
+    store.check_listed(min(most, limit), "give a limit")
     found = compared(store, left, right, question.limit, texts=caller.rows)
     return AnyObject(**found.to_json())
 
