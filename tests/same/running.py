@@ -129,7 +129,7 @@ class _Captured:
         self._module = sys.modules.get("lineage_emitter.open_sessions")
         for session in self._sessions():
             # What is known by its name and line is not noted again; all calls stand in one line here.
-            session.nodes.noted.clear()
+            session.nodes.unknowns.clear()
 
     def _sessions(self) -> list[Any]:
         return [] if self._module is None else list(self._module.open_sessions())
@@ -138,7 +138,7 @@ class _Captured:
         """What it could not capture, by the operator's name."""
         for session in self._sessions():
             session.frames.wait_until_recorded()
-        return sorted({what for session in self._sessions() for what, _ in session.nodes.noted})
+        return sorted({what for session in self._sessions() for what, _ in session.nodes.unknowns})
 
 
 if __name__ == "__main__":

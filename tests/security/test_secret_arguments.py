@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lineage_core.contract.message import Begin
@@ -131,6 +131,8 @@ def shapes(name: str, secret: str) -> list[object]:
     ]
 
 
+@example("password", '"', "", 0, 0, 2, False)
+@example("password", "\x1f" * 20, "\x1f" * 20, 5, 4, 2, False)
 @given(NAMES, TEXTS, TEXTS, st.integers(0, 6), st.integers(0, 4), st.integers(0, 2), st.booleans())
 def test_a_secret_in_json_in_json_in_a_url_is_hidden(
     name: str, before: str, behind: str, shape: int, levels: int, quoted: int, option: bool
