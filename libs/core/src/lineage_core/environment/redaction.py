@@ -54,6 +54,8 @@ _PAIR = re.compile(
 _PAIR_VALUE = re.compile(rf"(?i:values?){_IS}", re.ASCII)
 _PAIR_SIGNS_MAX = 8_000
 """Between the two: a value of 40 signs that are escaped in JSON in JSON, five times, and in a URL twice."""
+_VALUES_BEFORE_MAX = 8
+_BRACES = re.compile(rf"[{{}}]|{_ESCAPE}7[bBdD]")
 _OPENS = re.compile(rf"((?:\\|{_ESCAPE}5[cC]){{0,31}})([\"']|{_ESCAPE}2[27])")
 _BRACKETS = re.compile(r"[\[\]{}\"']")
 _BARE = re.compile(r"((Bearer|Basic|Digest)\s{1,8})?[^\s&;,\"'}]+", re.IGNORECASE)
@@ -198,9 +200,14 @@ def _paired_value(text: str, pair: re.Match[str]) -> int:
     value_after = _PAIR_VALUE.search(text, pair.end(), stop)
     if value_after is not None:
         return value_after.end()
-    start = max(text.rfind("{", 0, pair.start()) + 1, pair.start() - _PAIR_SIGNS_MAX)
-    value_before = _PAIR_VALUE.search(text, start, pair.start())
-    return -1 if value_before is None else value_before.end()
+    start = max(0, pair.start() - _PAIR_SIGNS_MAX)
+    values_before = list(_PAIR_VALUE.finditer(text, start, pair.start()))
+    # The first of the same object: a value may hold what looks like another.
+    for value_before in values_before[-_VALUES_BEFORE_MAX:]:
+        end = _value_end(text, value_before.end())
+        if end <= pair.start() and not _BRACES.search(text, end, pair.start()):
+            return value_before.end()
+    return -1
 
 
 def _value_end(text: str, at: int) -> int:
