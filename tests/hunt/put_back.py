@@ -121,12 +121,12 @@ FAULTS = (
         (
             Change(
                 f"{FRAMES}/rewrite/building.py",
-                "of_a_row = row_expressions(node) if top else None",
-                "of_a_row = None",
+                "expressions = row_expressions(node) if top else None",
+                "expressions = None",
             ),
             Change(
                 f"{FRAMES}/rewrite/choices.py",
-                "return bool(_choices(node)) and not reads_all(node)",
+                "return bool(_row_choices(node)) and not reads_all_rows(node)",
                 "return False",
             ),
         ),
