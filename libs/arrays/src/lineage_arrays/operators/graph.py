@@ -130,7 +130,7 @@ def _run(
     again = ReExecution(operator, inputs, output)
     made = []
     for n, one in enumerate(operands):
-        options: list[Mapping] = ways[n] or [Again(again, shapes, n)]
+        options: list[Mapping] = ways[n] or [Again(shapes, n, again)]
         made.append(Input(one, options[0] if len(options) == 1 else Options(tuple(options))))
     return output, made
 

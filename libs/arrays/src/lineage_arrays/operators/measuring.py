@@ -121,6 +121,6 @@ def _asked_again(
     total = 0.0
     for one in samples:
         again = ReExecution(operator, inputs, output)
-        ways = [Again(again, shapes, n) for n in range(len(inputs))]
+        ways = [Again(shapes, n, again) for n in range(len(inputs))]
         total += _asked(ways, [one], clock)
     return total / max(len(samples), 1)

@@ -52,10 +52,9 @@ class Strategy:
 
 
 @dataclass(frozen=True)
-class MappingFunctions:
-    """The operator's functions of coordinates as a mapping to one operand."""
+class ToOperand:
+    """The ends of a mapping from an operator's output to one of its operands."""
 
-    operator: Operator
     shapes: Shapes
     operand: int
 
@@ -66,6 +65,13 @@ class MappingFunctions:
     @property
     def target(self) -> Shape:
         return self.shapes.output
+
+
+@dataclass(frozen=True)
+class MappingFunctions(ToOperand):
+    """The operator's functions of coordinates as a mapping to one operand."""
+
+    operator: Operator
 
     def backward(self, cells: Cells) -> Cells:
         found = Cells.empty(self.source)
@@ -211,7 +217,7 @@ class ReExecution:
         mode = next((one for one in (Mode.FULL, Mode.COMP, Mode.PAY) if one in supported), None)
         shapes = Shapes(tuple(one.shape for one in self._inputs), self._output.shape)
         if mode is None:
-            return [MappingFunctions(self._operator, shapes, n) for n in range(len(self._inputs))]
+            return [MappingFunctions(shapes, n, self._operator) for n in range(len(self._inputs))]
         strategy = Strategy(mode)
         output, made = run_once(self._operator, self._inputs, (strategy,))
         if not same_values(output, self._output):
@@ -223,20 +229,10 @@ class ReExecution:
 
 
 @dataclass(frozen=True)
-class Again:
+class Again(ToOperand):
     """The mapping to one operand, by re-execution."""
 
     run: ReExecution
-    shapes: Shapes
-    operand: int
-
-    @property
-    def source(self) -> Shape:
-        return self.shapes.inputs[self.operand]
-
-    @property
-    def target(self) -> Shape:
-        return self.shapes.output
 
     def backward(self, cells: Cells) -> Cells:
         return self.run.mappings[self.operand].backward(cells)
@@ -311,7 +307,7 @@ def run_once(
     for strategy in strategies:
         kept = next(stores) if strategy in writing else None
         for operand in range(len(inputs)):
-            functions = MappingFunctions(operator, shapes, operand)
+            functions = MappingFunctions(shapes, operand, operator)
             store = kept[operand] if kept is not None else None
             if store is None:
                 ways[operand].append(functions)
