@@ -109,7 +109,8 @@ def find_uses(
     spellings = spellings or Spellings()
     best: list[FileUse] = []
     rank = (2, 2)
-    for uses in _uses_by_application(store, reader, path, app, spellings):
+    state = seen(reader, spellings.of(path))
+    for uses in _uses_by_application(store, reader, path, app, state, spellings):
         for changed, other in ((False, False), (False, True), (True, False), (True, True)):
             fitting = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
             if fitting and (changed, other) < rank:
@@ -117,7 +118,6 @@ def find_uses(
         if rank == (False, False):
             break
     if not best:
-        state = seen(reader, spellings.of(path))
         raise NotFoundError(_unknown(path, state, app) + _maybe_of(store, state, app))
     if best[-1].changed or best[-1].standing == "unknown":
         # What the file was then is one version of it: the last that the application knew.
@@ -146,7 +146,7 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
     state = seen(reader, spellings.of(path))
     uses = [
         use
-        for found in _uses_by_application(store, reader, path, None, spellings)
+        for found in _uses_by_application(store, reader, path, None, state, spellings)
         for use in found
         if not use.wrote
     ]
@@ -170,6 +170,7 @@ def _uses_by_application(
     reader: RowReader,
     path: str,
     app: str | None,
+    state: Seen,
     spellings: Spellings,
 ) -> Iterator[list[FileUse]]:
     """How applications used a file, the latest first; ``app``: none but this one.
@@ -178,7 +179,6 @@ def _uses_by_application(
     with a link left in its place.
     """
     canonical_path = spellings.of(path)
-    state = seen(reader, canonical_path)
     if app is not None:
         if app in store.application_ids():
             yield _uses(store, reader, app, canonical_path, state, spellings)

@@ -169,6 +169,11 @@ class RecordTrace:
             found.setdefault(parse_space(space).name, {})[space] = region
         return [NodeItems(node, of_node) for node, of_node in found.items()]
 
+    @property
+    def items_listed(self) -> int:
+        """How many items a listing without a limit has: those found, and those asked for."""
+        return self.result.count + sum(items.count for items in self.starts())
+
     def taking_part(self) -> dict[str, Region]:
         """All items that take part, by space."""
         return self._with_begun(self.result)

@@ -124,8 +124,7 @@ class Trace:
         """How many items :meth:`answer` reads from files, at most of each node; those of a recomputation are there."""
         if self.recomputed is not None:
             return 0
-        starts = sum(items.count for items in self._records.starts())
-        return self._records.result.count + starts if limit is None else limit
+        return self._records.items_listed if limit is None else limit
 
     @property
     def items_streamed(self) -> int:
@@ -161,11 +160,11 @@ class Trace:
         passed = self.records.result.passed
         if self.recomputed is None:
             return dict(passed)
-        ends = {group.node for group in self.recomputed.groups}
+        ends, outgrown = {group.node for group in self.recomputed.groups}, self._outgrown()
         return {
             node: items if node in ends else NodeItems(node, _unnamed(items))
             for node, items in passed.items()
-            if node not in self._outgrown()
+            if node not in outgrown
         }
 
     def _outgrown(self) -> set[str]:

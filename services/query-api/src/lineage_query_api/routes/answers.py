@@ -92,9 +92,7 @@ def compare_answers(question: models.CompareRequest, scope: Granted) -> AnyObjec
         _records(store, TraceQuery(Direction(question.direction), tuple(places), app=question.app))
         for places in (question.left, question.right)
     )
-    most = sum(
-        trace.result.count + sum(items.count for items in trace.starts()) for trace in (left, right)
-    )
+    most = left.items_listed + right.items_listed
     limit = most if question.limit is None else question.limit
     store.check_listed(min(most, limit), "give a limit")
     found = compared(store, left, right, question.limit, texts=caller.rows)
