@@ -113,8 +113,8 @@ class Jobs:
         lineage = self.home / job / "lineage"
         store = SqliteStore(lineage / "lineage.db")
         try:
-            asker = QueryEngine(store, RowReader(lineage / "index"))
-            return [asker.ask(query).to_json() for query in self.questions]
+            query_engine = QueryEngine(store, RowReader(lineage / "index"))
+            return [query_engine.ask(query).to_json() for query in self.questions]
         finally:
             store.close()
 

@@ -31,11 +31,11 @@ def witness_counts(
     """
     places = sample_rows(output, setup.workload.sampled_rows)
     expected = setup.workload.witnesses(setup.source, [row for _, row in places])
-    asker = QueryEngine(store, RowReader(index))
+    query_engine = QueryEngine(store, RowReader(index))
     traced, exact = [], []
     for place, _ in places:
         query = TraceQuery(Direction.BACKWARD, (place,), app=app, texts=False)
-        answer = asker.ask(query).to_json()
+        answer = query_engine.ask(query).to_json()
         traced.append(_lines_in(answer))
         exact.append(bool(answer["exact"]))
     for (place, row), expected_lines, named, is_exact in zip(

@@ -141,10 +141,10 @@ def _texts(
 ) -> dict[str, Any]:
     """Times of traces with the text of each witness."""
     fresh = _milliseconds(lambda: _ask(QueryEngine(store, RowReader(index)), app, rows[0]))
-    asker = QueryEngine(store, RowReader(index))
+    query_engine = QueryEngine(store, RowReader(index))
     return {
         "texts_first_ms": round(fresh, 2),
-        "texts": percentiles([_milliseconds(partial(_ask, asker, app, r)) for r in rows]),
+        "texts": percentiles([_milliseconds(partial(_ask, query_engine, app, r)) for r in rows]),
     }
 
 
@@ -174,8 +174,8 @@ def _back(tracer: Tracer, row: tuple[str, int]) -> TraceResult:
     return tracer.trace(Direction.BACKWARD, {space: Region.from_positions([position])})
 
 
-def _ask(asker: QueryEngine, app: str, row: tuple[str, int]) -> object:
-    return asker.ask(TraceQuery(Direction.BACKWARD, (f"{row[0]}#{row[1]}",), app=app))
+def _ask(query_engine: QueryEngine, app: str, row: tuple[str, int]) -> object:
+    return query_engine.ask(TraceQuery(Direction.BACKWARD, (f"{row[0]}#{row[1]}",), app=app))
 
 
 def _milliseconds(work: Callable[[], object]) -> float:

@@ -83,9 +83,9 @@ def test_rows_that_a_task_died_on_are_named(
         assert lc.textFile(str(source), 2).count() == 6
     with open_store(url) as store:
         crashes = [node.node for node in store.graph(lc.app).nodes() if node.op == "crash"]
-        asker = QueryEngine(store, RowReader(tmp_path / "index"))
+        query_engine = QueryEngine(store, RowReader(tmp_path / "index"))
         answers = [
-            asker.ask(TraceQuery(Direction.BACKWARD, (f"{node}#0#0",), app=lc.app))
+            query_engine.ask(TraceQuery(Direction.BACKWARD, (f"{node}#0#0",), app=lc.app))
             for node in crashes
         ]
     found = [[item.text for group in one.groups for item in group.items] for one in answers]

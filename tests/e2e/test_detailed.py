@@ -44,8 +44,8 @@ def asked(
     folder: Path, app: str, place: str, to: str = "", direction: Direction = Direction.BACKWARD
 ) -> Answer:
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        asker = QueryEngine(store, RowReader(folder / "index"))
-        return asker.ask(TraceQuery(direction, (place,), app=app, until=to or None))
+        query_engine = QueryEngine(store, RowReader(folder / "index"))
+        return query_engine.ask(TraceQuery(direction, (place,), app=app, until=to or None))
 
 
 def shown(answer: Answer) -> list[str | None]:

@@ -219,8 +219,10 @@ def test_rows_that_a_file_names_are_traced_as_by_the_command(program: Program) -
             place = f"{part}:{number}"
             rows = program.lc.getLineage(place).goBackAll()
             with open_store(f"sqlite:///{program.folder / STORE}") as store:
-                asker = QueryEngine(store, RowReader())
-                answer = asker.ask(TraceQuery(Direction.BACKWARD, (place,), app=program.lc.app))
+                query_engine = QueryEngine(store, RowReader())
+                answer = query_engine.ask(
+                    TraceQuery(Direction.BACKWARD, (place,), app=program.lc.app)
+                )
             expected = [item.address for group in answer.groups for item in group.items]
             assert [item.address for item in rows.collect()] == expected
     orders = str(program.folder / "orders.txt")

@@ -354,9 +354,9 @@ def test_records_that_stand_in_no_text_file_have_texts_in_detailed_mode(
         app = lc.app
     assert judged(tmp_path, app).reasons == ()
     with open_store(f"sqlite:///{tmp_path / STORE}") as store:
-        asker = QueryEngine(store, RowReader())
+        query_engine = QueryEngine(store, RowReader())
         for place, text in ((f"{out}/part-00000#41", "(41, 'row 41"), ("count#0#0", "/files/1', ")):
-            answer = asker.ask(TraceQuery(Direction.BACKWARD, (place,), app=app))
+            answer = query_engine.ask(TraceQuery(Direction.BACKWARD, (place,), app=app))
             (item,) = answer.groups[0].items
             assert text in str(item.text)
             if "#41" in place:

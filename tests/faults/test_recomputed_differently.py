@@ -114,7 +114,7 @@ def test_rows_are_from_what_was_read_and_go_to_who_read_them(folder: Path) -> No
     assert verdict["superset"] == {}
     went: defaultdict[str, set[str]] = defaultdict(set)
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        asker = QueryEngine(store, RowReader(folder / ".lineage" / "index"))
+        query_engine = QueryEngine(store, RowReader(folder / ".lineage" / "index"))
         for part in sorted((folder / "out").glob("*/part-*")):
             for number, text in enumerate(part.read_text().splitlines(), start=1):
                 row = f"{part.parent.name}/{part.name}:{number}"
@@ -123,8 +123,8 @@ def test_rows_are_from_what_was_read_and_go_to_who_read_them(folder: Path) -> No
                 for line in lines:
                     went[line].add(row)
                 question = TraceQuery(Direction.BACKWARD, (f"{part}:{number}",), texts=False)
-                held_against(asker.ask(question).to_json(), "sources", lines)
+                held_against(query_engine.ask(question).to_json(), "sources", lines)
         assert len(went) == LINES
         for line, to in went.items():
             question = TraceQuery(Direction.FORWARD, (str(folder.parent / line),), texts=False)
-            held_against(asker.ask(question).to_json(), "sinks", to)
+            held_against(query_engine.ask(question).to_json(), "sinks", to)

@@ -23,7 +23,7 @@ blocks      lineage of jobs made up without Spark (map tasks that ran twice, eit
             order in several calls; traced in SQLite
 state       the same through the linker, whose state is lost, restored or behind while records come in any order,
             some twice
-sources     text files that are changed, touched or replaced between questions, over a program's asker and over HTTP
+sources     text files that are changed, touched or replaced between questions, over a program's query engine and over HTTP
 frames      DataFrame queries of everyday idioms over Parquet files, traced by their recipes
 loads       jobs of several applications over shared inputs, which append to one output and overwrite others; inputs
             change or vanish in between; rows are asked for in both directions, by place and by values

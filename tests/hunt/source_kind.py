@@ -67,7 +67,7 @@ class Run:
     source: Path
     store: GraphStore
     client: httpx.Client
-    asker: QueryEngine
+    query_engine: QueryEngine
     index: Path
     traces: list[str] = field(default_factory=list)
 
@@ -121,8 +121,8 @@ def _shown(groups: Iterable[Any], *, warned: bool) -> Shown:
 
 
 def _by_program(run: Run) -> Shown:
-    """A program that goes on, and keeps its asker."""
-    return _answer(run.asker, run.app)
+    """A program that goes on, and keeps its query engine."""
+    return _answer(run.query_engine, run.app)
 
 
 def _by_command(run: Run) -> Shown:
@@ -130,8 +130,8 @@ def _by_command(run: Run) -> Shown:
     return _answer(QueryEngine(run.store, RowReader(run.index)), run.app)
 
 
-def _answer(asker: QueryEngine, app: str) -> Shown:
-    answer = asker.ask(TraceQuery(Direction.BACKWARD, (QUESTION,), app=app)).to_json()
+def _answer(query_engine: QueryEngine, app: str) -> Shown:
+    answer = query_engine.ask(TraceQuery(Direction.BACKWARD, (QUESTION,), app=app)).to_json()
     return list(_shown(answer["sources"], warned=answer["changed"]))
 
 
@@ -247,8 +247,8 @@ def asking(folder: Path) -> Iterator[Callable[[Asked], Finding]]:
             (home / "in.txt").write_text(TEXT, newline="")
             stored = store_run(url, home, app, summed=True)
             index = home / "index"
-            asker = QueryEngine(store, RowReader(index))
-            finding = held(Run(app, stored.source, store, client, asker, index), asked)
+            query_engine = QueryEngine(store, RowReader(index))
+            finding = held(Run(app, stored.source, store, client, query_engine, index), asked)
             return finding.harmed_by(Counter(f"source: {change}" for change, _ in asked.turns))
 
         yield run

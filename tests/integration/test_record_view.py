@@ -325,14 +325,14 @@ def test_a_word_count_on_spark(
     with open_store(sqlite_url) as embedded:
         copy_application(embedded, store, lc.app)
     view_of(store, lc.app).create(all_flows(store, lc.app))
-    asker = QueryEngine(store, RowReader())
+    query_engine = QueryEngine(store, RowReader())
     traced = {True: 0, False: 0}
     for back, files in ((True, sorted(out.glob("part-*"))), (False, [source])):
         direction = Direction.BACKWARD if back else Direction.FORWARD
         for file in files:
             for line in range(1, len(file.read_text().splitlines()) + 1):
                 question = TraceQuery(direction, (f"{file}:{line}",), app=lc.app)
-                answer = asker.ask(question)
+                answer = query_engine.ask(question)
                 (item,) = (one.address for group in answer.start for one in group.items)
                 found = {one.address for group in answer.groups for one in group.items}
                 flows = queried(neo4j, BACK if back else FORWARD, item, lc.app)
@@ -340,7 +340,7 @@ def test_a_word_count_on_spark(
                 ends = {one if back else two for one, two in flows}
                 kind = "read" if back else "write"
                 assert {end for end in ends if end.startswith(kind)} == found
-                part = flows_of_trace(asker.trace_records(question))
+                part = flows_of_trace(query_engine.trace_records(question))
                 assert {(flow.hash_in, flow.hash_out) for flow in part.flows} == flows
                 traced[back] += len(found)
     assert traced == {True: 9, False: 9}

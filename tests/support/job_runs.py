@@ -178,11 +178,13 @@ def traced_from(store: GraphStore, index: Path, out: Path, app: str | None = Non
     return Counter(_rows(QueryEngine(store, RowReader(index)), out, app))
 
 
-def _rows(asker: QueryEngine, out: Path, app: str | None) -> Iterator[Row]:
+def _rows(query_engine: QueryEngine, out: Path, app: str | None) -> Iterator[Row]:
     for part in part_files(out):
         for number, text in enumerate(part.read_text(encoding="utf-8").splitlines(), start=1):
             place = f"{part}:{number}"
-            answer = asker.ask(TraceQuery(Direction.BACKWARD, (place,), app=app, texts=False))
+            answer = query_engine.ask(
+                TraceQuery(Direction.BACKWARD, (place,), app=app, texts=False)
+            )
             yield text, tuple(sorted(_locations(answer.to_json())))
 
 
@@ -193,17 +195,17 @@ def traced_items(folder: Path, app: str, *places: str, forward: bool = False) ->
     """
     direction = Direction.FORWARD if forward else Direction.BACKWARD
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        asker = QueryEngine(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
-        answer = asker.ask(TraceQuery(direction, places, app=app, texts=False))
+        query_engine = QueryEngine(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
+        answer = query_engine.ask(TraceQuery(direction, places, app=app, texts=False))
         return sorted(_locations(answer.to_json()))
 
 
 def traced_each(folder: Path, app: str, places: Iterable[str]) -> list[list[str]]:
     """The same of one item after the other."""
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        asker = QueryEngine(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
+        query_engine = QueryEngine(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
         asked = [TraceQuery(Direction.BACKWARD, (one,), app=app, texts=False) for one in places]
-        return [sorted(_locations(asker.ask(one).to_json())) for one in asked]
+        return [sorted(_locations(query_engine.ask(one).to_json())) for one in asked]
 
 
 def _locations(answer: dict[str, Any]) -> Iterator[str]:

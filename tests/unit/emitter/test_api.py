@@ -61,8 +61,8 @@ def traced(folder: Path, *places: str, app: str | None = None, forward: bool = F
     url = f"sqlite:///{folder / STORE}"
     direction = Direction.FORWARD if forward else Direction.BACKWARD
     with open_store(url) as store:
-        asker = QueryEngine(store, RowReader(index_folder(url)))
-        answer = asker.ask(TraceQuery(direction, places, app=app)).to_json()
+        query_engine = QueryEngine(store, RowReader(index_folder(url)))
+        answer = query_engine.ask(TraceQuery(direction, places, app=app)).to_json()
     ends = answer["sinks" if forward else "sources"]
     items = [item for end in ends for item in end["items"]]
     return [item["text"] if item["address"].startswith("*@") else item["address"] for item in items]

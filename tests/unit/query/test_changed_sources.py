@@ -74,9 +74,9 @@ def test_texts_of_a_file_that_was_written_anew_are_as_it_is_now(
 ) -> None:
     with SqliteStore(tmp_path / "lineage.db") as store:
         reader = RowReader(tmp_path / "index")
-        asker = QueryEngine(store, reader)
+        query_engine = QueryEngine(store, reader)
         question = TraceQuery(Direction.BACKWARD, ("write#0#1",))
-        kept = asker.trace(question)
+        kept = query_engine.trace(question)
         asked(store, reader)
         run.source.write_bytes(b"x y\n" + run.source.read_bytes())
         # An answer that is made of a trace from before, and one that is asked anew.

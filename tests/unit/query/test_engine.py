@@ -146,10 +146,10 @@ def test_a_change_between_two_questions_is_noticed(url: str, tmp_path: Path) -> 
     run = store_run(url, tmp_path)
     question = TraceQuery(Direction.BACKWARD, ("write#0#0",))
     with SqliteStore(url.removeprefix("sqlite:///")) as store:
-        asker = QueryEngine(store, RowReader())
-        assert not asker.ask(question).changed
+        query_engine = QueryEngine(store, RowReader())
+        assert not query_engine.ask(question).changed
         run.source.write_text("all new\n")
-        assert asker.ask(question).changed
+        assert query_engine.ask(question).changed
 
 
 def test_rows_that_can_not_be_counted_any_more_have_no_line(url: str, tmp_path: Path) -> None:
