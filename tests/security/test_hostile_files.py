@@ -33,7 +33,7 @@ from lineage_dataframes.spark import connected
 from lineage_dataframes.trace import rows
 from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_dataframes.trace.rows import output_of
-from lineage_query.rows import parquet_rows, valued_rows
+from lineage_query.rows import parquet_rows
 from lineage_query.rows.parquet_rows import texts_of
 from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, RowReader, reading_by
 from lineage_query.rows.valued_rows import Files, positions_with
@@ -205,7 +205,6 @@ def test_rows_that_are_read_some_at_a_time_are_those_that_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_rows, "BATCH_ROWS_MAX", 3)
-    monkeypatch.setattr(valued_rows, "BATCH_ROWS_MAX", 3)
     monkeypatch.setattr(parquet_rows, "TEXT_ROWS", 2)
     rows = [
         {

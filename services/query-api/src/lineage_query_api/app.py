@@ -14,6 +14,7 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from lineage_core.release import __version__
+from lineage_query.rows.confined import ConfinedFormats
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query_api import problems
 from lineage_query_api.audit import Auditor, open_audit
@@ -83,6 +84,8 @@ def create_app(
     """
     if reader is None:
         reader = RootedReader(settings.api_roots, index_folder(settings.store))
+    # Files of rows are those of whoever wrote them.
+    reader.formats = ConfinedFormats()
     problem = {"content": {problems.MEDIA_TYPE: {"schema": {"$ref": PROBLEM_REFERENCE}}}}
     lineages = Lineages(store, reader, settings)
     audit = open_audit(settings.api_audit, settings.api_audit_days)
@@ -94,6 +97,7 @@ def create_app(
         yield
         await rates.close()
         lineages.close()
+        reader.formats.close()
         if audit is not None:
             audit.close()
 

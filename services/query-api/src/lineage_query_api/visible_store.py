@@ -39,9 +39,9 @@ from lineage_core.tracing.trace_result import Direction, TraceResult
 from lineage_core.tracing.tracer import Tracer
 from lineage_query.listing import Listing, Page
 from lineage_query.names import Names
+from lineage_query.rows.formats import is_parquet
 from lineage_query.rows.line_index import LineIndex
 from lineage_query.rows.locations import Locations
-from lineage_query.rows.parquet_rows import is_parquet
 from lineage_query.rows.reader import RowReader
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query.verdicts import with_reasons
@@ -297,6 +297,7 @@ class VisibleReader(RowReader):
 
     def __init__(self, reader: RowReader, look: VisibleApplication) -> None:
         super().__init__()
+        self.formats = reader.formats
         self._reader = reader
         self._look = look
 

@@ -97,6 +97,17 @@ class Budget:
         return max(self._due - self._clock(), 0.0)
 
     @property
+    def text_bytes_used(self) -> int:
+        """Bytes of texts that were counted."""
+        return self._text_bytes.used
+
+    @property
+    def text_bytes_left(self) -> int | None:
+        """Bytes of texts that may still be read; None where they are not bounded."""
+        most = self._text_bytes.most
+        return None if most is None else max(most - self._text_bytes.used, 0)
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more is to be done for the answer."""
         return self._is_gone or self._clock() > self._due

@@ -37,9 +37,8 @@ from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, parse_schema
 from lineage_dataframes.trace.given_rows import RowConditions
 from lineage_dataframes.trace.session import session_with_settings
-from lineage_query.rows.parquet_rows import values_of
 from lineage_query.rows.places import Location
-from lineage_query.rows.reader import ForbiddenRowsError, opened
+from lineage_query.rows.reader import ForbiddenRowsError, values_of
 from lineage_query.rows.typed_values import UnsureError
 from lineage_store.paths import RowsError, canonical
 
@@ -159,10 +158,9 @@ def _parquet_values(
     if recipe.settings.get("spark.sql.parquet.binaryAsString", "false") != "false":
         return None
     try:
-        with opened(str(path)) as stream:
-            return values_of(
-                stream, ordinal, [(column.name, column.type) for column in recipe.columns]
-            )
+        return values_of(
+            str(path), ordinal, [(column.name, column.type) for column in recipe.columns]
+        )
     except ForbiddenRowsError:
         raise
     except (

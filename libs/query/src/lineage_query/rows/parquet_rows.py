@@ -5,19 +5,26 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lineage_core.contract.block import U64
 from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
-from lineage_query.rows.typed_values import UnsureError, array_of, arrow_type
+from lineage_query.rows.typed_values import (
+    Held,
+    UnsureError,
+    Wanted,
+    array_of,
+    arrow_type,
+    places_where,
+)
 
-SUFFIX = ".parquet"
 READ_BYTES = 1 << 20
 """Of a column at once; else all of its part of a row group is in memory."""
 BATCH_BYTES = 16 << 20
@@ -27,13 +34,10 @@ TAIL_BYTES = 8
 """The length of a file's footer and the mark at its end."""
 FOOTER_BYTES_MAX = 8 << 20
 """Of what a file says of its parts, which is read at once: three bytes of it may take 700 of memory."""
+PARTS_MAX = 100_000
+"""Columns, or row groups: so many are made before the file has said a word of them."""
 TEXT_ROWS = 8
 """Rows that are values of Python at once: a value that stands once in the file may be in each of them."""
-
-
-def is_parquet(path: str) -> bool:
-    """Whether a file is one of Parquet, by its name."""
-    return path.endswith(SUFFIX)
 
 
 def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
@@ -77,6 +81,40 @@ def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> 
     raise UnsureError
 
 
+def rows_with(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
+    """Rows (from 0, ascending) whose columns have given values.
+
+    Raises:
+        UnsureError: Spark may find others.
+        OSError, pa.ArrowException: the file can't be read.
+        BudgetError: as :meth:`lineage_core.tracing.budget.Budget.check`.
+    """
+    found, begin = [np.empty(0, np.uint64)], 0
+    with _opened(file, coerce_int96_timestamp_unit="us") as opened:
+        names = opened.schema_arrow.names
+        for name, term in terms.items():
+            # A name with a dot is the path of a nested column, too.
+            if [one for one in names if one.lower() == name.lower()] != [name] or "." in name:
+                raise UnsureError
+            if term.kind == "timestamp":
+                _check_instants(opened, name)
+            if pa.types.is_dictionary(opened.schema_arrow.field(name).type):
+                raise UnsureError
+        rows = opened.metadata.num_rows
+    if not terms:
+        return places_where([], rows)
+    for batch in open_parquet(file, coerce_int96_timestamp_unit="us").iter_batches(
+        BATCH_ROWS_MAX, columns=list(terms)
+    ):
+        current_budget().check()
+        masks = [_in_column(term, batch.column(name)) for name, term in terms.items()]
+        found.append(places_where(masks, len(batch)) + np.uint64(begin))
+        begin += len(batch)
+    if begin != rows:
+        raise UnsureError
+    return np.concatenate(found)
+
+
 def open_parquet(file: IO[bytes], **options: Any) -> pq.ParquetFile:
     """Open a file of Parquet that others wrote, to read it piece by piece: texts that it has once are not copied for each row.
 
@@ -88,7 +126,7 @@ def open_parquet(file: IO[bytes], **options: Any) -> pq.ParquetFile:
     return _opened(file, read_dictionary=once, **options)
 
 
-def check_footer(file: IO[bytes]) -> None:
+def _check_footer(file: IO[bytes]) -> None:
     """See that reading what a file says of itself takes no more memory than there may be.
 
     Raises:
@@ -107,8 +145,14 @@ def _is_text(column: Any) -> bool:
 
 
 def _opened(file: IO[bytes], **options: Any) -> pq.ParquetFile:
-    check_footer(file)
-    return pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False, **options)
+    _check_footer(file)
+    return pq.ParquetFile(
+        file,
+        buffer_size=READ_BYTES,
+        pre_buffer=False,
+        thrift_container_size_limit=PARTS_MAX,
+        **options,
+    )
 
 
 def _batches(
@@ -132,6 +176,26 @@ def _batches(
         if high == len(places):
             return
         begin = stop
+
+
+def _in_column(term: Wanted, column: Any) -> Held:
+    """Which of a column's values are it, where the column may name them by a dictionary."""
+    if not isinstance(column, pa.DictionaryArray):
+        return term.in_arrow(column)
+    there: Any = term.in_arrow(column.dictionary)
+    if term.value is None:
+        return cast(Held, pc.is_null(column))
+    return cast(Held, pc.fill_null(pc.take(there, column.indices), False))
+
+
+def _check_instants(opened: pq.ParquetFile, name: str) -> None:
+    """See that a column's times are instants, not times of day anywhere."""
+    place = opened.schema.names.index(name)
+    column, kind = opened.schema.column(place), opened.schema_arrow.field(name).type
+    if not pa.types.is_timestamp(kind):
+        raise UnsureError
+    if column.physical_type != "INT96" and kind != pa.timestamp("us", "UTC"):
+        raise UnsureError
 
 
 def _by_group(file: pq.ParquetFile, rows: U64) -> Iterator[tuple[int, Any]]:

@@ -23,6 +23,7 @@ from lineage_core.contract.block import I64, U64
 from lineage_core.contract.row_sums import BLOCK_ROWS, sum_of
 from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
+from lineage_query.rows.formats import Formats, FormatsHere, is_parquet
 from lineage_query.rows.kept_sums import (
     SAVE_BYTES_MIN,
     KeptSums,
@@ -31,7 +32,6 @@ from lineage_query.rows.kept_sums import (
     saved_columns,
 )
 from lineage_query.rows.line_index import BOM, STRIDE, LineIndex, build, ends_in, stride_of
-from lineage_query.rows.parquet_rows import is_parquet, texts_of
 from lineage_store.paths import (
     Bytes,
     FileState,
@@ -89,6 +89,8 @@ class RowReader:
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._lock = threading.Lock()
         self._sums = KeptSums(index_folder)
+        self.formats: Formats = FormatsHere()
+        """What reads files of packed rows."""
 
     def state(self, path: str) -> FileState | None:
         """A file as it is now; None when there is no such file.
@@ -265,7 +267,8 @@ class RowReader:
             raise RowsError(f"{path}: no such file")
         with closing(self.opened(path)) as source:
             try:
-                return texts_of(source.stream, rows)
+                found: list[str | None] = self.formats.read("parquet texts", source.stream, rows)
+                return found
             except (OSError, pa.ArrowException) as error:
                 raise RowsError(f"{path}: {error}") from error
 
@@ -470,6 +473,18 @@ def opened(path: str) -> IO[bytes]:
         RowsError: as :meth:`RowReader.opened`.
     """
     return _READING.get().opened(path, packed=True).stream
+
+
+def values_of(path: str, row: int, columns: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
+    """As :func:`lineage_query.rows.parquet_rows.values_of`, of a file that is opened as by :func:`opened`.
+
+    Raises:
+        UnsureError, OSError, pa.ArrowException: as there.
+        RowsError: as :meth:`RowReader.opened`.
+    """
+    with opened(path) as stream:
+        found: tuple[Any, ...] = _READING.get().formats.read("parquet values", stream, row, columns)
+        return found
 
 
 def _named(path: str, state: FileState) -> list[str]:

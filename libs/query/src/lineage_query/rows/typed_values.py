@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lineage_core.contract.block import U64
+
 NEAR = 1e-9
 """Relative difference up to which two doubles are one value, as in queries."""
 TIME_ZONE = "spark.sql.session.timeZone"
@@ -121,6 +123,14 @@ class Wanted:
         if self.kind in {"float", "double"}:
             return bool(abs(held - self.value) <= _near(self.value))
         return bool(held == self.value)
+
+
+def places_where(masks: Sequence[Held], rows: int) -> U64:
+    """The places, from 0, of ``rows`` rows at which all masks hold."""
+    kept = np.ones(rows, np.bool_)
+    for mask in masks:
+        kept &= np.asarray(mask, np.bool_)
+    return np.flatnonzero(kept).astype(np.uint64)
 
 
 def arrow_type(kind: str) -> pa.DataType:

@@ -5,33 +5,25 @@ It says so where the files may be read otherwise than Spark reads them, in optio
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import IO, Any, cast
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyarrow import orc
 
 from lineage_core.contract.block import U64
 from lineage_core.recipe.document import TEXT_FORMATS, File, Output, Source
-from lineage_core.tracing.budget import current_budget
-from lineage_query.rows.parquet_rows import BATCH_ROWS_MAX, check_footer, open_parquet
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
-from lineage_query.rows.typed_values import Held, UnsureError, Wanted, wanted
+from lineage_query.rows.typed_values import UnsureError, Wanted, wanted
 from lineage_store.paths import Bytes, RowsError, canonical, plain_path, split_scheme
 
 TEXT_BYTES_MAX = 64 << 20
 """Of files of lines, together: some seconds. A query looks through more of them faster."""
-AT_ONCE_BYTES_MAX = 64 << 20
-"""Of a file of ORC that is read at once. A query reads one of larger parts, where it is confined."""
 HARMLESS = {
     "parquet": frozenset[str](),
     "orc": frozenset[str](),
@@ -161,10 +153,9 @@ def _in_file(reader: RowReader, files: Files, file: File, terms: Mapping[str, Wa
         if not _has_folder(folders[name], terms[name]):
             return np.empty(0, np.uint64)
     with closing(reader.opened(path, packed=files.format not in TEXT_FORMATS)) as opened:
-        if files.format == "parquet":
-            return _in_parquet(opened.stream, within)
-        if files.format == "orc":
-            return _in_orc(opened.stream, within)
+        if files.format not in TEXT_FORMATS:
+            found: U64 = reader.formats.read(f"{files.format} rows", opened.stream, within)
+            return found
         columns = [name for name, _ in files.columns if name not in folders]
         return _in_lines(files, opened, columns, within)
 
@@ -195,97 +186,6 @@ def _has_folder(text: str, term: Wanted) -> bool:
     if term.kind not in {"string", "date", "tinyint", "smallint", "int", "bigint"}:
         raise UnsureError
     return term.in_text(text)
-
-
-def _all_rows(masks: Sequence[Held], rows: int) -> U64:
-    kept = np.ones(rows, np.bool_)
-    for mask in masks:
-        kept &= np.asarray(mask, np.bool_)
-    return np.flatnonzero(kept).astype(np.uint64)
-
-
-def _in_parquet(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
-    found, begin = [np.empty(0, np.uint64)], 0
-    check_footer(file)
-    with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
-        names = opened.schema_arrow.names
-        for name, term in terms.items():
-            # A name with a dot is the path of a nested column, too.
-            if [one for one in names if one.lower() == name.lower()] != [name] or "." in name:
-                raise UnsureError
-            if term.kind == "timestamp":
-                _check_instants(opened, name)
-            if pa.types.is_dictionary(opened.schema_arrow.field(name).type):
-                raise UnsureError
-        rows = opened.metadata.num_rows
-    if not terms:
-        return _all_rows([], rows)
-    for batch in open_parquet(file, coerce_int96_timestamp_unit="us").iter_batches(
-        BATCH_ROWS_MAX, columns=list(terms)
-    ):
-        current_budget().check()
-        masks = [_in_column(term, batch.column(name)) for name, term in terms.items()]
-        found.append(_all_rows(masks, len(batch)) + np.uint64(begin))
-        begin += len(batch)
-    if begin != rows:
-        raise UnsureError
-    return np.concatenate(found)
-
-
-def _in_column(term: Wanted, column: Any) -> Held:
-    """Which of a column's values are it, where the column may name them by a dictionary."""
-    if not isinstance(column, pa.DictionaryArray):
-        return term.in_arrow(column)
-    there: Any = term.in_arrow(column.dictionary)
-    if term.value is None:
-        return cast(Held, pc.is_null(column))
-    return cast(Held, pc.fill_null(pc.take(there, column.indices), False))
-
-
-def _check_instants(opened: pq.ParquetFile, name: str) -> None:
-    """See that a column's times are instants, not times of day anywhere."""
-    place = opened.schema.names.index(name)
-    column, kind = opened.schema.column(place), opened.schema_arrow.field(name).type
-    if not pa.types.is_timestamp(kind):
-        raise UnsureError
-    if column.physical_type != "INT96" and kind != pa.timestamp("us", "UTC"):
-        raise UnsureError
-
-
-class _SomeAtOnce:
-    """A file of which no more is read at once than fits."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-
-    def read(self, size: int = -1) -> bytes:
-        """As a file's.
-
-        Raises:
-            OSError: it is more.
-        """
-        if not 0 <= size <= AT_ONCE_BYTES_MAX:
-            raise OSError(errno.EFBIG, f"a part has more than {AT_ONCE_BYTES_MAX >> 20} MiB")
-        return self._file.read(size)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-
-def _in_orc(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
-    if any(term.kind == "timestamp" for term in terms.values()):
-        raise UnsureError
-    found, begin = [np.empty(0, np.uint64)], 0
-    opened = orc.ORCFile(_SomeAtOnce(file))
-    if not set(terms) <= set(opened.schema.names) or any("." in name for name in terms):
-        raise UnsureError
-    for stripe in range(opened.nstripes):
-        current_budget().check()
-        batch = opened.read_stripe(stripe, columns=list(terms))
-        masks = [term.in_arrow(batch.column(name)) for name, term in terms.items()]
-        found.append(_all_rows(masks, batch.num_rows) + np.uint64(begin))
-        begin += batch.num_rows
-    return np.concatenate(found)
 
 
 def _in_lines(

@@ -1,0 +1,166 @@
+"""Reads files of packed rows in processes of their own, whose memory and time are bounded.
+
+A process gets the bytes that it asks for, and opens no file: which ones may be read is seen here. It answers with plain
+values. When it takes more memory than it may, or longer than the question, it ends; the next question starts another.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import date, datetime
+from decimal import Decimal
+from multiprocessing.connection import Connection
+from typing import IO, Any
+
+import numpy as np
+
+from lineage_core.tracing.budget import Budget, current_budget
+from lineage_query.rows.typed_values import UnsureError
+
+PROCESSES_MAX = 2
+"""Each takes some 100 MB, and what is read at once."""
+MEMORY_BYTES = 384 << 20
+"""What reading one file may take."""
+READ_BYTES_MAX = 64 << 20
+"""Of a file at once."""
+ANSWER_BYTES_MAX = MEMORY_BYTES
+WAIT_S = 0.05
+"""Between looks at whether the answer is still waited for."""
+VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "PYTHONHOME")
+"""Of the environment, what Python needs to start: nothing else is known to the process."""
+PROCESS = "lineage_query.rows.confined_process"
+_PLAIN = {(one.__module__, one.__qualname__): one for one in (Decimal, date, datetime)}
+TOO_LARGE = f"reading it takes more than {MEMORY_BYTES >> 20} MiB of memory"
+
+
+class ConfinedFormats:
+    """As :class:`lineage_query.rows.formats.FormatsHere`, in processes. Several threads may use it."""
+
+    def __init__(self) -> None:
+        self._free: list[_Process] = []
+        self._lock = threading.Lock()
+        self._places = threading.Semaphore(PROCESSES_MAX)
+
+    def read(self, operation: str, file: IO[bytes], *arguments: Any) -> Any:
+        """As :meth:`lineage_query.rows.formats.Formats.read`."""
+        with self._place():
+            with self._lock:
+                process = self._free.pop() if self._free else None
+            process = process or _Process()
+            try:
+                found = process.read(operation, file, arguments)
+            except UnsureError:
+                self._keep(process)
+                raise
+            except BaseException:
+                # What an error left behind in it is not for the next question.
+                process.end()
+                raise
+            self._keep(process)
+            return found
+
+    def close(self) -> None:
+        """End the processes that nobody uses."""
+        with self._lock:
+            free, self._free = self._free, []
+        for process in free:
+            process.end()
+
+    def _keep(self, process: _Process) -> None:
+        with self._lock:
+            self._free.append(process)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        while not self._places.acquire(timeout=WAIT_S):
+            current_budget().check()
+        try:
+            yield
+        finally:
+            self._places.release()
+
+
+class _Process:
+    """One process, and the connection to it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            environment = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", PROCESS, str(theirs.fileno())],
+                env={**environment, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        self._connection = Connection(ours.detach())
+
+    def read(self, operation: str, file: IO[bytes], arguments: tuple[Any, ...]) -> Any:
+        budget = current_budget()
+        budget.check()
+        size = file.seek(0, os.SEEK_END)
+        seconds = None if budget.left_s == float("inf") else budget.left_s
+        request = (operation, size, arguments, seconds, budget.text_bytes_left)
+        try:
+            self._connection.send_bytes(pickle.dumps(request))
+            while True:
+                match self._received(budget):
+                    case ("read", int(offset), int(length)):
+                        self._connection.send_bytes(_bytes_of(file, offset, length))
+                    case ("found", found, int(text_bytes)):
+                        budget.count_text(text_bytes)
+                        return found
+                    case ("rows", bytes(places)):
+                        return np.frombuffer(places, np.uint64)
+                    case ("unsure",):
+                        raise UnsureError
+                    case ("budget", int(text_bytes)):
+                        budget.count_text(text_bytes)
+                        raise budget.time_up_error()
+                    case ("error", str(text)):
+                        raise OSError(text)
+                    case _:
+                        raise OSError(TOO_LARGE)
+        except (EOFError, BrokenPipeError, ConnectionResetError, pickle.UnpicklingError) as error:
+            raise OSError(TOO_LARGE) from error
+
+    def _received(self, budget: Budget) -> Any:
+        while not self._connection.poll(WAIT_S):
+            budget.check()
+        return _Plain(io.BytesIO(self._connection.recv_bytes(ANSWER_BYTES_MAX))).load()
+
+    def end(self) -> None:
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class _Plain(pickle.Unpickler):
+    """Takes plain values alone: what comes from a process that read the files of others is no code."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        try:
+            return _PLAIN[module_name, global_name]
+        except KeyError as error:
+            raise pickle.UnpicklingError(
+                f"{module_name}.{global_name} is no plain value"
+            ) from error
+
+
+def _bytes_of(file: IO[bytes], offset: int, length: int) -> bytes:
+    """A part of a file behind a byte that says whether it could be read; else why not."""
+    with suppress(OSError):
+        if 0 <= length <= READ_BYTES_MAX:
+            file.seek(offset)
+            return b"\1" + file.read(length)
+    return b"\0" + f"a part has more than {READ_BYTES_MAX >> 20} MiB, or can't be read".encode()

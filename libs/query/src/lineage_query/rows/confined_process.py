@@ -1,0 +1,120 @@
+"""The process of :mod:`lineage_query.rows.confined`: reads files of packed rows, piece by piece, until nobody asks any more.
+
+Usage: python -m lineage_query.rows.confined_process DESCRIPTOR
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import resource
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lineage_core.tracing.budget import Budget, BudgetError, use_budget
+from lineage_query.rows.confined import MEMORY_BYTES, TOO_LARGE
+from lineage_query.rows.formats import OPERATIONS, function_of
+from lineage_query.rows.typed_values import UnsureError
+
+
+class _Asked(io.RawIOBase):
+    """A file of which each part is asked for."""
+
+    def __init__(self, connection: Connection, size: int) -> None:
+        self._connection, self._size, self._at = connection, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        if start + offset < 0:
+            raise OSError("before the file")
+        self._at = start + offset
+        return self._at
+
+    def read(self, size: int = -1, /) -> bytes:
+        left = max(self._size - self._at, 0)
+        wanted = left if size < 0 else min(size, left)
+        if not wanted:
+            return b""
+        _send(self._connection, "read", self._at, wanted)
+        answer = self._connection.recv_bytes()
+        if not answer.startswith(b"\1"):
+            raise OSError(answer[1:].decode())
+        self._at += len(answer) - 1
+        return answer[1:]
+
+
+def main() -> None:
+    """Answer requests until the other end is closed."""
+    connection = Connection(int(sys.argv[1]))
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    for operation in OPERATIONS:
+        function_of(operation)
+    _bound()
+    with suppress(EOFError, ConnectionResetError, BrokenPipeError):
+        while True:
+            _answer(connection, *pickle.loads(connection.recv_bytes()))
+
+
+def _bound() -> None:
+    """Take no more memory than may be from now on, and write no file."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text(encoding="ascii").splitlines()
+        taken = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:"))
+        resource.setrlimit(resource.RLIMIT_DATA, (taken + MEMORY_BYTES,) * 2)
+
+
+def _answer(
+    connection: Connection,
+    operation: str,
+    size: int,
+    arguments: tuple[Any, ...],
+    seconds: float | None,
+    text_bytes: int | None,
+) -> None:
+    file = cast("IO[bytes]", _Asked(connection, size))
+    with use_budget(Budget(seconds=seconds, text_bytes=text_bytes)) as budget:
+        try:
+            found = function_of(operation)(file, *arguments)
+        except UnsureError:
+            _send(connection, "unsure")
+        except BudgetError:
+            _send(connection, "budget", budget.text_bytes_used)
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            raise
+        except MemoryError:
+            _send(connection, "error", TOO_LARGE)
+        except (OSError, pa.ArrowException, ValueError, ArithmeticError, RecursionError) as error:
+            _send(connection, "error", TOO_LARGE if "std::bad_alloc" in str(error) else str(error))
+        else:
+            if isinstance(found, np.ndarray):
+                _send(connection, "rows", found.astype(np.uint64, copy=False).tobytes())
+            else:
+                _send(connection, "found", found, budget.text_bytes_used)
+
+
+def _send(connection: Connection, *message: Any) -> None:
+    connection.send_bytes(pickle.dumps(message))
+
+
+if __name__ == "__main__":
+    main()

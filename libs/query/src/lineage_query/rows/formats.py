@@ -1,0 +1,62 @@
+"""What reads files of rows that are packed in a format, here or in a process of its own.
+
+Such a file says of itself how large its parts are, and a few bytes of it may take gigabytes: who answers the questions
+of others has it read by :class:`lineage_query.rows.confined.ConfinedFormats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import IO, Any, Protocol
+
+PARQUET_SUFFIX = ".parquet"
+OPERATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "parquet texts": ("lineage_query.rows.parquet_rows", "texts_of"),
+        "parquet values": ("lineage_query.rows.parquet_rows", "values_of"),
+        "parquet rows": ("lineage_query.rows.parquet_rows", "rows_with"),
+        "orc rows": ("lineage_query.rows.orc_rows", "rows_with"),
+    }
+)
+"""What is read of a file, by name: modules, which most questions do not need, and functions of the file and of arguments."""
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a file is one of Parquet, by its name."""
+    return path.endswith(PARQUET_SUFFIX)
+
+
+def function_of(operation: str) -> Callable[..., Any]:
+    """What carries out one of :data:`OPERATIONS`."""
+    module, name = OPERATIONS[operation]
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
+
+
+class Formats(Protocol):
+    """Reads files of packed rows."""
+
+    def read(self, operation: str, file: IO[bytes], *arguments: Any) -> Any:
+        """What one of :data:`OPERATIONS` finds in a file.
+
+        Raises:
+            UnsureError: Spark may read the file otherwise.
+            OSError, pa.ArrowException, ValueError: the file can't be read.
+            BudgetError: it takes more than the question may.
+        """
+
+    def close(self) -> None:
+        """Let go of what it holds; it may be used again."""
+
+
+class FormatsHere:
+    """Reads them in this process."""
+
+    def read(self, operation: str, file: IO[bytes], *arguments: Any) -> Any:
+        """As :meth:`Formats.read`."""
+        return function_of(operation)(file, *arguments)
+
+    def close(self) -> None:
+        """Nothing is held."""
