@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from lineage.tables import console, table_of
 from lineage.terminal import echo
 from lineage.tracing import _show
 from lineage_core.tracing.trace_result import Direction
+from lineage_emitter.showing import ItemGroup, Showing, print_text
 from lineage_query.answers import Answer, Group, Item
 
 pytestmark = pytest.mark.security
@@ -70,3 +72,20 @@ def test_commands_print_by_one_function() -> None:
     }
     # The line that waiting writes over again holds codes of its own.
     assert by_typer == {"terminal.py", "waiting.py"}
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_rows_that_a_program_shows_steer_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = "a\x1b]0;title\x07\u202eb"
+    showing = Showing([ItemGroup("rows", [("in.txt:1", row)], 0)], [], [], [row])
+    for made in (_Terminal, io.StringIO):
+        out = made()
+        monkeypatch.setattr(sys, "stdout", out)
+        print_text(showing)
+        # A file gets what is there.
+        assert ("\x1b" in out.getvalue()) == (made is io.StringIO)
+        assert ("\\x1b]0;title\\x07\\u202eb" in out.getvalue()) == (made is _Terminal)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineage.options import JsonOption, print_json, reported
-from lineage.terminal import echo, plain
+from lineage.terminal import echo
+from lineage_core.terminal_text import plain
 
 if TYPE_CHECKING:
     from lineage_kafka.dead_letters import DeadLetterRecord, DeadLetterTopic

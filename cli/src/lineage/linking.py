@@ -24,7 +24,7 @@ def link_spool(url: str, spool: str, *, as_json: bool) -> None:
         echo("nothing to link: all that was captured is in the store")
     for report in reports:
         echo(
-            f"{report.app}: {report.tasks} tasks, {report.blocks:,} blocks, "
+            f"{report.app or 'a folder'}: {report.tasks} tasks, {report.blocks:,} blocks, "
             f"{report.flows:,} flows, {report.edges:,} edges"
         )
         for place, reason in report.problems.items():
@@ -40,9 +40,11 @@ def link_all(url: str, spool: Path) -> list[IngestReport]:
     if not spool.is_dir():
         return []
     with open_embedded(url, create=True) as store, spool_progress("linking") as progress:
-        reports = [one for one in ingest_all(store, spool, progress=progress) if one.app]
+        found = ingest_all(store, spool, progress=progress)
+        reports = [one for one in found if one.app or one.problems]
         for report in reports:
-            tell_linked(store, report.app)
+            if report.app:
+                tell_linked(store, report.app)
     return reports
 
 

@@ -12,8 +12,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lineage.terminal import echo, plain
+from lineage.terminal import echo
 from lineage_core.contract.graph import RECIPE_NODE_KINDS, LinkRecord, NodeRecord
+from lineage_core.terminal_text import plain
 from lineage_core.tracing.folding import Fold, fold_by_call, links_between
 from lineage_query.flowchart import fold_name
 from lineage_query.names import Names

@@ -4,24 +4,10 @@ from __future__ import annotations
 
 import sys
 from typing import Any
-from unicodedata import category
 
 import typer
 
-
-def plain(text: str, keep: str = "") -> str:
-    """Text with escapes in place of what could steer a terminal or turn its lines around, but for the characters in ``keep``."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        one if _is_plain(one) or one in keep else one.encode("unicode_escape").decode()
-        for one in text
-    )
-
-
-def _is_plain(one: str) -> bool:
-    # Spaces of all kinds (Zs) are not printable to Python, but for the usual one.
-    return one.isprintable() or category(one) == "Zs"
+from lineage_core.terminal_text import plain
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True, **style: Any) -> None:

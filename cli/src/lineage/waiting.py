@@ -11,8 +11,9 @@ import typer
 
 from lineage.access import Access
 from lineage.options import EXIT_INCOMPLETE, print_json
-from lineage.terminal import echo, plain
+from lineage.terminal import echo
 from lineage_core.contract.verdict import Verdict
+from lineage_core.terminal_text import plain
 from lineage_query.finding import NotFoundError
 from lineage_store.errors import StoreUnavailableError
 

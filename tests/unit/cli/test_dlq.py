@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from lineage.dlq import _content, _hex, _time
 from lineage.main import app
-from lineage.terminal import plain
 from lineage_core.codec.record_batch import pack_record_batch
 from lineage_core.contract.dead_letter import DeadRecord, TopicPartitionOffset
+from lineage_core.terminal_text import plain
 from lineage_kafka.dead_letters import DeadLetterRecord, choose
 
 pytestmark = pytest.mark.unit

@@ -501,3 +501,14 @@ def test_a_space_stays_sealed_from_call_to_call(store: SqliteStore, tmp_path: Pa
         ingest(store, spool.folder)
         sealed.append(list(store.graph(job.app).sealed(["2@0"])))
     assert sealed == [[], ["2@0"], ["2@0"], ["2@0"]]
+
+
+def test_a_folder_that_can_not_be_read_is_no_problem_of_others(
+    store: SqliteStore, spool: Spool, tmp_path: Path
+) -> None:
+    word_count(spool)
+    odd = tmp_path / "spool" / "a-first"
+    (odd / "driver.jsonl").mkdir(parents=True)
+    first, second = ingest_all(store, tmp_path / "spool")
+    assert (first.app, list(first.problems)) == ("", [str(odd)])
+    assert (second.app, second.tasks) == (APP, 4)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from lineage_core.terminal_text import plain
+
 TEXT_MAX = 2_000
 """Characters of a record that are shown."""
 
@@ -52,9 +54,12 @@ def shown_text(showing: Showing, width: int | None = None) -> str:
 
 
 def print_text(showing: Showing) -> None:
-    """Print the lines, cut to the width of a terminal."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    sys.stdout.write(shown_text(showing, width))
+    """Print the lines; to a terminal cut to its width, and without what could steer it."""
+    if sys.stdout.isatty():
+        text = shown_text(showing, shutil.get_terminal_size().columns)
+        sys.stdout.write(plain(text, keep="\n\t"))
+    else:
+        sys.stdout.write(shown_text(showing, None))
 
 
 def html_of(showing: Showing) -> str:

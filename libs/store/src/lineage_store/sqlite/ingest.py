@@ -83,9 +83,20 @@ _Step: TypeAlias = Line | _FileStart | _FileStop | Damage | tuple[int, "Future[_
 def ingest_all(
     store: SqliteStore, spool_dir: str | Path, *, progress: Progress | None = None
 ) -> list[IngestReport]:
-    """Ingest every application of a spool; see :func:`ingest`."""
-    folders = sorted(path.parent for path in Path(spool_dir).glob(f"*/{spool.DRIVER_FILE}"))
-    return [ingest(store, folder, progress=progress) for folder in folders]
+    """Ingest every application of a spool; see :func:`ingest`.
+
+    A folder that can't be read is a problem of its report, not of the others.
+
+    Raises:
+        StoreError: the store can't be written.
+    """
+    reports = []
+    for folder in sorted(path.parent for path in Path(spool_dir).glob(f"*/{spool.DRIVER_FILE}")):
+        try:
+            reports.append(ingest(store, folder, progress=progress))
+        except OSError as error:
+            reports.append(IngestReport(problems={str(folder): str(error)}))
+    return reports
 
 
 def ingest(
