@@ -25,10 +25,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
+from lineage_core.environment.redaction import redact_arguments
 from lineage_kafka.topics import Topics
 from lineage_query_api import app, audit
 from lineage_query_api.app import create_app
-from lineage_query_api.audit import CLIENT_MAX, PLACE_MAX, QUESTION_MAX, UNKNOWN_MAX
+from lineage_query_api.audit import (
+    CLIENT_MAX,
+    LOOKED_AT_FOR_EACH,
+    PLACE_MAX,
+    QUESTION_MAX,
+    UNKNOWN_MAX,
+)
 from lineage_query_api.auth import Oidc, TokenGate, new_token
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.lineages import Lineages
@@ -176,6 +183,41 @@ def test_a_long_question_is_cut(tmp_path: Path) -> None:
     (told,) = records(tmp_path / "audit")
     assert told["question"].startswith('["' + "\\u00e9" * 250)
     assert len(json.dumps(told["question"])) <= QUESTION_MAX + 2
+
+
+def test_secrets_are_looked_for_in_what_is_told_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = list[str]()
+
+    def hide(texts: list[str]) -> tuple[str, ...]:
+        looked_at.extend(texts)
+        return redact_arguments(texts)
+
+    monkeypatch.setattr(audit, "redact_arguments", hide)
+    texts = ["x" * 900_000, "-eyJ" * 200_000, ["a"] * 200_000, {"b": "c" * 900_000}]
+    with served(tmp_path, str(tmp_path / "audit")) as server:
+        server.status("nobody", "GET", f"/v1/{'p' * 30_000}?{'q=1&' * 5_000}")
+        server.status("ron", "GET", f"/v1/{'p' * 30_000}?{'q' * 30_000}")
+        assert sum(map(len, looked_at)) < 20_000
+        assert len(looked_at) < 500
+        for text in texts:
+            looked_at.clear()
+            server.status("ron", "POST", f"{APPLICATION}/traces", json=text)
+            assert sum(map(len, looked_at)) < 30_000
+            assert len(looked_at) < 3_000
+    told = [one["question"] for one in records(tmp_path / "audit")[2:]]
+    assert told[:2] == ['"..."'] * 2
+    assert told[2].startswith('["a", "a", ')
+    assert told[3] == '{"b": "..."}'
+
+
+def test_no_part_of_a_secret_is_told_that_is_not_looked_at_whole(tmp_path: Path) -> None:
+    long = "password=" + "x" * (LOOKED_AT_FOR_EACH * UNKNOWN_MAX - 40)
+    with served(tmp_path, str(tmp_path / "audit")) as server:
+        server.status("nobody", "GET", f"/v1/{long};AKIA{'0' * 16};{'y' * 5_000}")
+        server.status("nobody", "GET", f"/v1/me?{long};AKIA{'0' * 16};{'y' * 5_000}&b=2")
+    assert "AKIA" not in json.dumps(records(tmp_path / "audit"))
 
 
 def test_a_caller_behind_a_proxy_has_a_short_address(tmp_path: Path) -> None:

@@ -166,6 +166,16 @@ def test_keys_of_random_signs_are_hidden() -> None:
     assert kept < 400
 
 
+WITHIN_EACH_OTHER = "value=\\\\\\'" * 8 + "key=password}" * 500
+"""Values without an end, and names that each of them may belong to."""
+
+
+def test_values_that_lie_within_each_other_beyond_measure_are_hidden() -> None:
+    piece = "value=[[[ key=password} "
+    assert redact_arguments([piece * 3]) == (piece * 3,)
+    assert redact_arguments([piece * 5_000]) == ("***",)
+
+
 def test_arguments_of_any_length_take_no_time() -> None:
     began = time.process_time()
     for piece in (
@@ -198,4 +208,6 @@ def test_arguments_of_any_length_take_no_time() -> None:
         "%3A%2F%2F",
     ):
         redact_arguments([piece * (400_000 // len(piece))])
+    redact_arguments([WITHIN_EACH_OTHER + "'" * 400_000])
+    redact_arguments([WITHIN_EACH_OTHER * 50 + "'" * 50_000])
     assert time.process_time() - began < 20

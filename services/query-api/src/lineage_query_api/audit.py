@@ -20,6 +20,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from http import HTTPStatus
+from itertools import takewhile
 from logging.handlers import SysLogHandler
 from pathlib import Path
 from threading import Lock
@@ -47,6 +48,13 @@ from lineage_query_api.problems import problem
 
 QUESTION_MAX = 2_048
 """Bytes of a question in a record; all of a record stays below 8 KiB, which any server of syslog takes."""
+LOOKED_AT_MAX = 16_384
+"""Signs of a question that secrets are looked for in: what is behind them is not told."""
+SIGNS_FOR_EACH = 16
+"""What a text counts beside its own: many short ones take longer."""
+LOOKED_AT_FOR_EACH = 4
+"""Signs of a path that secrets are looked for in, for each that is told."""
+LEFT_OUT = "..."
 PLACE_MAX = 1_024
 """Bytes of a path in a record, and of a query."""
 UNKNOWN_MAX = 256
@@ -468,29 +476,51 @@ class _Question:
         body = bytes(self._body)
         about = {"question_bytes": len(body), "question_sha256": sha256(body).hexdigest()}
         with suppress(ValueError, RecursionError):
-            found = _without_secrets(json.loads(body))
+            telling = _Telling()
+            found = telling.of(json.loads(body))
             text = json.dumps(found, allow_nan=False)
-            return {
-                **about,
-                "question": found if len(text) <= QUESTION_MAX else _cut(text, QUESTION_MAX),
-            }
+            whole = telling.left > 0 and len(text) <= QUESTION_MAX
+            return {**about, "question": found if whole else _cut(text, QUESTION_MAX)}
         # No question: what is no JSON is answered by nobody.
         return {**about, "question": None}
 
 
-def _without_secrets(found: Any) -> Any:
-    if isinstance(found, str):
-        return _hidden(found)
-    if isinstance(found, list):
-        return [_without_secrets(one) for one in found]
-    if isinstance(found, dict):
-        return {
-            _hidden(name): REDACTED
-            if isinstance(one, str) and _hidden(f"{name}={one}") != f"{name}={one}"
-            else _without_secrets(one)
-            for name, one in found.items()
-        }
-    return found
+class _Telling:
+    """Takes secrets out of JSON, as far as a record may tell of it: the rest is not looked at.
+
+    ``left``: signs that are still looked at.
+    """
+
+    def __init__(self) -> None:
+        self.left = LOOKED_AT_MAX
+
+    def of(self, found: Any) -> Any:
+        """What is told of a value."""
+        if isinstance(found, str):
+            return self._text(found)
+        self.left -= 1
+        if isinstance(found, list):
+            return [self.of(one) for one in takewhile(self._goes_on, found)]
+        if isinstance(found, dict):
+            return {
+                self._text(name): self._named(name, one)
+                for name, one in takewhile(self._goes_on, found.items())
+            }
+        return found
+
+    def _goes_on(self, _: object) -> bool:
+        return self.left > 0
+
+    def _named(self, name: str, found: Any) -> Any:
+        if not isinstance(found, str):
+            return self.of(found)
+        told, text = self._text(found), f"{name}={found}"
+        return REDACTED if self.left > 0 and _hidden(text) != text else told
+
+    def _text(self, text: str) -> str:
+        self.left -= len(text) + SIGNS_FOR_EACH
+        # Not the beginning of it: of a secret that is cut nobody sees that it is one.
+        return _hidden(text) if self.left > 0 else LEFT_OUT
 
 
 def _fields(scope: Scope, question: _Question) -> dict[str, Any]:
@@ -512,11 +542,33 @@ def _fields(scope: Scope, question: _Question) -> dict[str, Any]:
             "by": caller.auth,
         },
         "method": _cut(scope["method"], CLIENT_MAX),
-        "path": _cut(_hidden(scope["path"]), most),
-        "query": _cut("&".join(map(_parameter, query.split("&"))), most),
+        "path": _cut(_beginning(scope["path"], most, _hidden), most),
+        "query": _cut(_parameters(query, most), most),
         "address_sha256": sha256(address).hexdigest(),
         **({"question": None} if caller is None else question.told()),
     }
+
+
+def _beginning(text: str, most: int, told: Callable[[str], str]) -> str:
+    """A text without secrets, or what is told of the beginning of a longer one.
+
+    ``told``: what takes the secrets out.
+    """
+    near = text[: LOOKED_AT_FOR_EACH * most]
+    found = told(near)
+    # Of a secret that is cut nobody sees that it is one: it lies far behind what is told, or nothing is.
+    return LEFT_OUT if len(near) < len(text) and len(found) < 2 * most else found
+
+
+def _parameters(query: str, most: int) -> str:
+    """The first parameters of a query, as many as are told."""
+    found, signs = list[str](), 0
+    for one in query.split("&"):
+        found.append(_beginning(one, most, _parameter))
+        signs += len(found[-1]) + 1
+        if signs > most:
+            break
+    return "&".join(found)
 
 
 def _parameter(text: str) -> str:

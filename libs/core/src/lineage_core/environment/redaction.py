@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
@@ -179,11 +180,17 @@ def _redact_named(text: str, more: frozenset[str]) -> Iterator[str]:
 
 def _redact_paired(text: str, more: frozenset[str]) -> str:
     """Without values of objects that say their name beside them, before or behind."""
+    pairs = [pair for pair in _PAIR.finditer(text) if _is_secret(pair[1], more)]
+    if not pairs:
+        return text
     parts, at = list[str](), 0
-    for pair in _PAIR.finditer(text):
-        if pair.start() < at or not _is_secret(pair[1], more):
+    values = _Values(text)
+    for pair in pairs:
+        if pair.start() < at:
             continue
-        begin = _paired_value(text, pair)
+        begin = values.of(pair)
+        if values.are_too_many:
+            return "".join(parts) + REDACTED
         if begin < at:
             continue
         end = _value_end(text, begin)
@@ -193,21 +200,47 @@ def _redact_paired(text: str, more: frozenset[str]) -> str:
     return "".join(parts) + text[at:]
 
 
-def _paired_value(text: str, pair: re.Match[str]) -> int:
-    """Where the value of a name begins; -1: nowhere near, within the same brackets."""
-    stop = text.find("}", pair.end(), pair.end() + _PAIR_SIGNS_MAX)
-    stop = min(pair.end() + _PAIR_SIGNS_MAX, len(text)) if stop < 0 else stop
-    value_after = _PAIR_VALUE.search(text, pair.end(), stop)
-    if value_after is not None:
-        return value_after.end()
-    start = max(0, pair.start() - _PAIR_SIGNS_MAX)
-    values_before = list(_PAIR_VALUE.finditer(text, start, pair.start()))
-    # The first of the same object: a value may hold what looks like another.
-    for value_before in values_before[-_VALUES_BEFORE_MAX:]:
-        end = _value_end(text, value_before.end())
-        if end <= pair.start() and not _BRACES.search(text, end, pair.start()):
-            return value_before.end()
-    return -1
+class _Values:
+    """Where values stand in a text that names beside them may belong to: each is read once, within bounds of all of it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found = [match.span() for match in _PAIR_VALUE.finditer(text)]
+        self._braces = [match.span() for match in _BRACES.finditer(text)]
+        self._ends: dict[int, int] = {}
+        self._signs_left = _VALUES_BEFORE_MAX * (len(text) + _PAIR_SIGNS_MAX)
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether more of them lie within each other than are told apart."""
+        return self._signs_left < 0
+
+    def of(self, pair: re.Match[str]) -> int:
+        """Where the value of a name begins; -1: nowhere near, within the same brackets."""
+        text = self._text
+        stop = text.find("}", pair.end(), pair.end() + _PAIR_SIGNS_MAX)
+        stop = min(pair.end() + _PAIR_SIGNS_MAX, len(text)) if stop < 0 else stop
+        behind = bisect_left(self._found, (pair.end(), 0))
+        if behind < len(self._found) and self._found[behind][1] <= stop:
+            return self._found[behind][1]
+        first = bisect_left(self._found, (pair.start() - _PAIR_SIGNS_MAX, 0))
+        last = bisect_left(self._found, (pair.start(), 0))
+        brace = bisect_left(self._braces, (pair.start(), 0)) - 1
+        # The first of the same object: a value may hold what looks like another.
+        for _, begin in self._found[max(first, last - _VALUES_BEFORE_MAX) : last]:
+            end = self._end(begin)
+            if end <= pair.start() and (brace < 0 or self._braces[brace][0] < end):
+                return begin
+        return -1
+
+    def _end(self, begin: int) -> int:
+        """Where a value ends; behind all names that may be its own where it does not end before these."""
+        if begin not in self._ends:
+            near = self._text[begin : begin + _PAIR_SIGNS_MAX + 1]
+            end = _value_end(near, 0) if self._signs_left >= 0 else len(near)
+            self._signs_left -= end
+            self._ends[begin] = begin + end
+        return self._ends[begin]
 
 
 def _value_end(text: str, at: int) -> int:
