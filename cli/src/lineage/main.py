@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from lineage.background_commands import app as session_app
+from lineage.bundling import app as bundle_app
 from lineage.dlq import app as dlq_app
 from lineage.options import (
     EXIT_INCOMPLETE,
@@ -45,6 +46,7 @@ app.add_typer(stack_app)
 app.add_typer(dlq_app)
 app.add_typer(records_app)
 app.add_typer(session_app)
+app.add_typer(bundle_app)
 
 AppArgument = Annotated[
     str,

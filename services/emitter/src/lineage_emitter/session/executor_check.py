@@ -82,6 +82,10 @@ class ExecutorCheck:
         if facts.capture:
             # Their tasks would fail where they load captured functions.
             raise UnfitExecutorsError(f"executors can't load it: {facts.capture}")
+        if facts.code:
+            raise UnfitExecutorsError(
+                f"{facts.code}: install the driver's there, or pack it anew (lineage bundle)"
+            )
         if self._config.kafka is None and facts.folder:
             raise CaptureFailedError(
                 f"spool {folder}: {facts.folder}; set spark.lineage.spool (LINEAGE_SPOOL) to a "
