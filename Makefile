@@ -34,6 +34,10 @@ SPARK35_TESTS := tests/spark35 tests/unit tests/property tests/e2e tests/faults/
 	--ignore tests/e2e/test_page.py --ignore tests/integration/test_frames_kafka.py
 SPARK35_FEW := tests/integration/test_frames_functions.py tests/e2e/test_frames_noted.py tests/e2e/test_explicit.py
 
+# Images of Python often set it. Without kept bytecode each process of a test compiles all that it imports: a job of Spark
+# with lineage takes a third more processor time.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Extra words for pytest and for the benchmark: make test ARGS='-k combiner'
 ARGS ?=
 
