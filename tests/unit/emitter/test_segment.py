@@ -109,7 +109,7 @@ def test_a_combiner_goes_on_in_bounded_memory(count: int, tmp_path: Path) -> Non
     merger = LineageMerger(flows, combiners, 1000, AutoBatchedSerializer(CPickleSerializer()))
 
     # Keys are few at first, so that each has an array of its own.
-    keys = [n % count if n > count else n % 10 for n in range(2_400_000)]
+    keys = [n % count if n > count else n % 10 for n in range(1_200_000)]
     held = 0
 
     def records() -> Iterator[tuple[int, int]]:

@@ -333,7 +333,7 @@ def test_memory_does_not_grow_with_the_items(name: str) -> None:
                 tracemalloc.stop()
 
     peak(1_000)
-    assert peak(200_000) < peak(20_000) + (4 << 20)
+    assert peak(60_000) < peak(20_000) + (1 << 20)
 
 
 def test_too_many_ends_are_left_out_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
