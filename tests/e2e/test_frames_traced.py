@@ -256,8 +256,14 @@ def test_ends_and_steps(ran: Path, access: StoredAccess) -> None:
     assert "nothing lies before it" in answer.warnings[0]
     answer = forward(access, f"{file_of(ran, 'out')}#1")
     assert "nothing lies after it" in answer.warnings[0]
-    with pytest.raises(TraceError, match="--step"):
-        access.ask(TraceQuery(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",), steps=1))
+    row = TraceQuery(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",))
+    whole = access.ask(row)
+    assert whole.groups
+    # The sources are next to the output.
+    assert access.ask(replace(row, steps=1)).groups == whole.groups
+    assert access.ask(replace(row, until=whole.groups[0].node)).groups == whole.groups
+    with pytest.raises(TraceError, match="does not lie before"):
+        access.ask(replace(row, until=whole.start[0].node))
     with pytest.raises(RowError, match="has no row 9"):
         back(access, f"{file_of(ran, 'out')}#9")
 
@@ -308,6 +314,8 @@ def test_over_http(ran: Path, served: httpx.Client) -> None:
     made = got(asked(served, "0", {"city": "Oslo", "total": "5"}))
     (group,) = made["groups"]
     assert [item["location"] for item in group["items"]] == [f"{ran}/in.csv:2", f"{ran}/in.csv:5"]
+    for part in ({"steps": 1}, {"until": group["node"]}):
+        assert got(asked(served, "0", {"city": "Oslo", "total": "5"}, **part))["groups"] == [group]
     assert group["items"][0]["text"] == '{"city":"Oslo","amount":1.5}'
     assert (made["exact"], made["computed"], made["count"]) == (True, True, 2)
     assert made["request"]["start"]["places"] == ["0#city=Oslo,total=5"]
@@ -380,7 +388,8 @@ def test_by_condition_over_http(ran: Path, access: StoredAccess, served: httpx.C
 def test_what_is_refused_over_http(served: httpx.Client) -> None:
     assert "no value of total" in got(asked(served, "0", {"total": "1 OR true"}), 422)["detail"]
     assert "no column" in got(asked(served, "0", {"town": "Oslo"}), 422)["detail"]
-    assert "keep no rows" in got(asked(served, "0", {"city": "Oslo"}, steps=1), 422)["detail"]
+    other = asked(served, "0", {"city": "Oslo"}, until="0")
+    assert "does not lie before" in got(other, 422)["detail"]
     got(asked(served, "99", {"city": "Oslo"}), 404)
     start = {"node": "0", "contains": "Oslo", "values": [{"column": "city", "value": None}]}
     both = {"direction": "backward", "start": start}

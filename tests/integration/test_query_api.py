@@ -251,6 +251,7 @@ def test_two_traces_are_compared_and_shared_inputs_ranked(client: httpx.Client) 
     places = {"places": ["write#0#0", "write#0#1", "write#0#0"]}
     ranked = got(client.post("/v1/applications/app-1/suspects", json=places))
     assert (ranked["outputs"], ranked["total"]) == (2, 5)
+    assert (ranked["exact"], ranked["complete"], ranked["reasons"]) == (True, True, [])
     assert [(item["text"], item["outputs"]) for item in ranked["items"]][:1] == [("a b", 2)]
     assert all(item["outputs"] == 1 for item in ranked["items"][1:])
 

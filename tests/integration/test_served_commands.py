@@ -76,6 +76,7 @@ def test_traces_are_compared_the_same(url: str, server: str) -> None:
         ("diff", first, "nowhere.txt:1"),
         ("suspects", first, second, first),
         ("suspects", first, second, "--app", "app-1", "--limit", "1"),
+        ("suspects", first, f"./{first}", second),
         ("suspects", "write#0#9999"),
     ):
         for form in ((), ("--json",)):
@@ -83,7 +84,10 @@ def test_traces_are_compared_the_same(url: str, server: str) -> None:
             assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr), command
             assert found.exit_code == expected.exit_code, command
             told += found.exit_code == 0
-    assert told == 12
+    assert told == 14
+    twice = lineage(url, "suspects", first, f"./{first}", second).stdout
+    assert "/2  " in twice
+    assert "/3  " not in twice
 
 
 FIRST = ("--app", "app-1")

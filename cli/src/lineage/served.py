@@ -125,9 +125,10 @@ class ServedAccess:
         body = {"places": sent, "app": app, "limit": limit}
         with _spelled(sent, places):
             found = Suspects.from_json(self._send("POST", "/v1/answers/suspects", json=body))
-        spelled = dict(zip(sent, places, strict=True))
+        # As it was typed first.
+        spelled = dict(zip(reversed(sent), reversed(places), strict=True))
         warnings = tuple(respelled(one, spelled) for one in found.warnings)
-        return replace(found, asked=tuple(places), warnings=warnings)
+        return replace(found, asked=tuple(spelled[place] for place in found.asked), warnings=warnings)
 
     def dump(self, name: str) -> Iterator[str]:
         with self._streamed("GET", f"/v1/applications/{_part(name)}/dump") as answer:

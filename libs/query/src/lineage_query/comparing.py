@@ -284,7 +284,7 @@ def rank_inputs(traces: Sequence[RecordTrace], limit: int, *, texts: bool) -> Su
     """Inputs of several outputs, those of most outputs first: where one bad row would be.
 
     Args:
-        traces: of one output each, all of one application.
+        traces: of one output each, all of one application; an output that is named twice counts once.
         limit: inputs that are listed.
         texts: with what rows say.
 
@@ -294,6 +294,7 @@ def rank_inputs(traces: Sequence[RecordTrace], limit: int, *, texts: bool) -> Su
         BudgetError: it costs more than the query may.
     """
     _check_one_application(traces)
+    traces = list({_start_key(trace): trace for trace in reversed(traces)}.values())[::-1]
     counted: Counter[tuple[str, str, int]] = Counter()
     for trace in traces:
         current_budget().check()
@@ -323,6 +324,14 @@ def rank_inputs(traces: Sequence[RecordTrace], limit: int, *, texts: bool) -> Su
         complete=all(trace.complete and not trace.crosses for trace in traces),
         changed=changed,
         warnings=tuple(dict.fromkeys((*said, *composer.warnings, *stops))),
+    )
+
+
+def _start_key(trace: RecordTrace) -> frozenset[tuple[str, bytes, bytes]]:
+    """The same for traces of the same items, however their places are spelled."""
+    return frozenset(
+        (space, region.first.tobytes(), region.last.tobytes())
+        for space, region in trace.begun.items()
     )
 
 

@@ -346,6 +346,8 @@ class DiffModel(_Model):
     left: Side
     right: Side
     exact: bool
+    complete: bool
+    reasons: list[str] = Field(description="why it is not exact")
     groups: list[DiffGroup]
     changed: bool
     warnings: list[str]
@@ -367,6 +369,8 @@ class SuspectsModel(_Model):
     items: list[Suspect]
     total: int = Field(description="inputs of any of the outputs")
     exact: bool
+    complete: bool
+    reasons: list[str] = Field(description="why it is not exact")
     changed: bool
     warnings: list[str]
 

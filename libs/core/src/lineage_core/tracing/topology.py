@@ -47,12 +47,15 @@ class Topology:
         """Place in topological order; nodes that were never registered come last."""
         return self._ranks.get(node, len(self._ranks))
 
+    def neighbours(self, node: str, *, upstream: bool) -> list[str]:
+        """The registered nodes next to a node, upstream (or downstream) of it."""
+        return (self._above if upstream else self._below).get(node, [])
+
     def reachable_from(self, node: str, *, upstream: bool) -> set[str]:
         """The node and all nodes upstream (or downstream) of it."""
-        step = self._above if upstream else self._below
         reached, pending = {node}, [node]
         while pending:
-            for neighbour in step.get(pending.pop(), ()):
+            for neighbour in self.neighbours(pending.pop(), upstream=upstream):
                 if neighbour not in reached:
                     reached.add(neighbour)
                     pending.append(neighbour)
@@ -68,10 +71,10 @@ class Topology:
         if record is None:
             return False
         if record.kind == "operator":
-            return not self._has_link(node, upstream=upstream)
+            return not self.has_link(node, upstream=upstream)
         return record.kind == ("source" if upstream else "sink")
 
-    def _has_link(self, node: str, *, upstream: bool) -> bool:
+    def has_link(self, node: str, *, upstream: bool) -> bool:
         """Whether a link leads to the node (from it), from (to) a registered node or not, or one that is lost may."""
         if not upstream:
             return node in self._with_successors
@@ -104,7 +107,7 @@ class Topology:
             return ends[0], True
         if upstream and len(neighbours) == 1:
             return neighbours[0], False
-        is_alone = not self._has_link(node, upstream=upstream)
+        is_alone = not self.has_link(node, upstream=upstream)
         return node, bool(ends) or is_alone or self.is_end(node, upstream=upstream)
 
     def owners_above(self, node: str, owns: Callable[[NodeRecord], bool]) -> list[str]:

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.trace.crossing import DataFrameCrossing
 from lineage_dataframes.trace.session import translate_spark_errors
+from lineage_dataframes.trace.steps import narrow
 from lineage_query.answers import Answer
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.reader import RowReader, reading_by
@@ -40,12 +41,13 @@ def trace_recipe_row(
     """
     if len(query.places) != 1 or query.regions:
         raise TraceError("rows of DataFrames are traced one place at a time")
-    if query.until is not None or query.steps is not None:
-        raise TraceError("a DataFrame's steps keep no rows: leave out --step and --to")
     crossing = DataFrameCrossing(spark, store, reader, recipe_place.app, query, key)
     with reading_by(reader), translate_spark_errors():
         if query.where:
-            return crossing.mark_answer(crossing.answer_condition(recipe_place, query.where))
-        if recipe_place.valued is not None:
-            return crossing.mark_answer(crossing.answer_values(recipe_place, recipe_place.valued))
-        return crossing.mark_answer(crossing.answer_row(recipe_place))
+            answer = crossing.answer_condition(recipe_place, query.where)
+        elif recipe_place.valued is not None:
+            answer = crossing.answer_values(recipe_place, recipe_place.valued)
+        else:
+            answer = crossing.answer_row(recipe_place)
+        answer = crossing.mark_answer(answer)
+    return narrow(answer, query, store.graph(recipe_place.app), recipe_place.nodes)

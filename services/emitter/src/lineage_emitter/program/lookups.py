@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from lineage_core.contract.address import named_space, parse_space
 from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
-from lineage_core.tracing.tracer import Tracer
 from lineage_emitter.program.numbering import OPERATOR
 from lineage_emitter.program.waiting import running_verdict, store_url, wait_until_linked
 from lineage_query.answers import Composer
-from lineage_query.names import Names, looks_like_address
-from lineage_query.rows.locations import Locations
+from lineage_query.names import looks_like_address
 from lineage_query.rows.places import LocationError, parse_location
 from lineage_query.rows.reader import RowReader
+from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_store.paths import canonical
 from lineage_store.url import index_folder, open_store
 
@@ -41,7 +40,7 @@ def open_view(session: Session, timeout_s: float) -> Iterator[LineageView]:
     wait_until_linked(session, timeout_s)
     url = store_url(session)
     with open_store(url) as store:
-        yield LineageView(store, session.app, _reader(url))
+        yield LineageView(store, ApplicationCache(store, _reader(url)).open(session.app))
 
 
 @functools.cache
@@ -53,17 +52,16 @@ def _reader(url: str) -> RowReader:
 class LineageView:
     """The graph of one application as stored now."""
 
-    def __init__(self, store: GraphStore, app: str, reader: RowReader) -> None:
+    def __init__(self, store: GraphStore, snapshot: ApplicationSnapshot) -> None:
         self._store = store
-        self._app = app
-        self.graph = store.graph(app)
-        records = self.graph.nodes()
+        self._snapshot = snapshot
+        self.graph = snapshot.graph
         self.links = self.graph.links()
-        self.nodes = {record.node: record for record in records}
-        self.names = Names(records)
-        self.tracer = Tracer(self.graph)
+        self.nodes = {record.node: record for record in snapshot.nodes}
+        self.names = snapshot.names
+        self.tracer = snapshot.tracer
         self.topology = self.tracer.topology
-        self.locations = Locations(self.graph, reader)
+        self.locations = snapshot.locations
         self._above: defaultdict[str, list[str]] = defaultdict(list)
         self._below: defaultdict[str, list[str]] = defaultdict(list)
         for link in self.links:
@@ -72,14 +70,15 @@ class LineageView:
 
     def composer(self) -> Composer:
         """What shows items with their files' lines."""
-        return Composer(self.graph, self.names, self.locations.as_now())
+        return self._snapshot.composer()
 
     def gaps(self) -> tuple[str, ...]:
         """Why lineage of the program is missing; nothing where it is all there."""
-        messages = self._store.messages(self._app)
+        app = self._snapshot.app
+        messages = self._store.messages(app)
         if not any(message.type == "job" for message in messages):
             return ()
-        return running_verdict(self._app, messages, self._store.counts(self._app)).reasons
+        return running_verdict(app, messages, self._store.counts(app)).reasons
 
     # -- nodes -------------------------------------------------------------------------------
 

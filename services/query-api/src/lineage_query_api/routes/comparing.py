@@ -37,6 +37,8 @@ def diff(app: AppName, request: DiffRequest, store: Store, caller: Caller) -> Di
         left=_side(left, found.left),
         right=_side(right, found.right),
         exact=found.exact,
+        complete=found.complete,
+        reasons=list(found.reasons),
         groups=[
             DiffGroup(
                 node=one.only_left.node,
@@ -63,7 +65,7 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
     traces = [store.trace(app, one, rows=caller.rows).records for one in requests]
     found = ranked(store, traces, request.limit, texts=caller.rows)
     return SuspectsModel(
-        outputs=len(places),
+        outputs=len(found.asked),
         items=[
             Suspect(
                 **serializers.item(one.item).model_dump(),
@@ -75,6 +77,8 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
         ],
         total=found.total,
         exact=found.exact,
+        complete=found.complete,
+        reasons=list(found.reasons),
         changed=found.changed,
         warnings=list(found.warnings),
     )
