@@ -85,7 +85,7 @@ def test_traces_are_compared_the_same(url: str, server: str) -> None:
             assert found.exit_code == expected.exit_code, command
             told += found.exit_code == 0
     assert told == 14
-    twice = lineage(url, "suspects", first, f"./{first}", second).stdout
+    twice = lineage(url, "suspects", first, f"./{first}", second, "--app", "app-1").stdout
     assert "/2  " in twice
     assert "/3  " not in twice
 
