@@ -8,16 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from lineage import materialising
 from lineage.main import app as command_line
 from lineage_core.contract.graph import NodeRecord
+from lineage_core.contract.message import SinkFile, SinkFiles, Split, Splits
 from lineage_core.environment.private_files import folder_named
 from lineage_core.recipe.document import Output, Recipe
 from lineage_dataframes.errors import RefusedError
 from lineage_emitter import LineageApi
+from lineage_query.rows.reader import RootedReader, RowReader
+from lineage_query_api.app import create_app
+from lineage_query_api.settings import read_settings
+from lineage_store.paths import RowsError
+from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
+from tests.support.spool_builder import Spool
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 FORGED = ["{there}", "../../../there", "app/../../../../there", "..", ".", "../..", "app\0", "a/b", "%2E%2E"]  # fmt: skip
@@ -108,3 +117,49 @@ def test_materialising_writes_nothing_where_a_nodes_id_leads(
     assert set(made.refused) == set(forged)
     assert len(set(used)) == len(forged)
     assert all(one.parent.parent == scratch for one in used)
+
+
+NO_PATHS = ["~\0/{name}", "/a\0b/{name}", "{folder}/\0/{name}", "{name}\0"]
+
+
+@pytest.mark.parametrize("path", NO_PATHS)
+@pytest.mark.parametrize("kind", ["source", "sink", "frame", "frame-source"])
+def test_a_path_that_is_none_ends_no_question_about_applications_of_others(
+    tmp_path: Path, path: str, kind: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/lineage.db"
+    run = store_run(url, tmp_path)
+    forged = Spool(tmp_path / "other", "forged")
+    forged.begin(2000.0)
+    for number, of in enumerate((run.source, run.sink)):
+        noted = path.format(folder=of.parent, name=of.name)
+        node = str(number)
+        forged.node(node, kind, path=noted)
+        read = Split(partition=0, path=noted, start=0, length=1, file_size=1, mtime=1.0)
+        wrote = SinkFile(partition=0, path=noted, size=1, mtime=1.0)
+        forged.send(
+            Splits(app="forged", node=node, splits=(read,)),
+            SinkFiles(app="forged", node=node, path=noted, files=(wrote,)),
+        )
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        ingest_all(store, tmp_path / "other")
+        settings = read_settings(api_roots=str(tmp_path), api_open=True)
+        with TestClient(create_app(store, settings), base_url="http://127.0.0.1:8484") as client:
+            for direction, of in (("forward", run.source), ("backward", run.sink)):
+                asked = {"direction": direction, "places": [f"{of}:1"]}
+                told = client.post("/v1/answers", json=asked)
+                assert (told.status_code, told.json().get("app")) == (200, run.app), told.text
+                of_values = client.post(
+                    "/v1/answers", json=asked | {"places": [f"{tmp_path}/nobody#a=1"]}
+                )
+                assert of_values.status_code == 404, of_values.text
+
+
+@pytest.mark.parametrize("reader", [RowReader(), RootedReader(["/"])])
+def test_a_path_that_is_none_is_not_read(reader: RowReader, tmp_path: Path) -> None:
+    for path in ("~\0/a", f"{tmp_path}\0", f"{tmp_path}/\0.parquet", f"file:{tmp_path}/\0"):
+        assert not reader.may_read(path)
+        assert not reader.is_folder(path)
+        for read in (reader.state, reader.opened, reader.files_below, reader.index):
+            with pytest.raises(RowsError):
+                read(path)

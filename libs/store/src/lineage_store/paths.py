@@ -90,20 +90,23 @@ def split_scheme(path: str) -> tuple[str, str]:
 def canonical(path: str, base: str | None = None) -> str:
     """One spelling for all that name the same file: absolute, no ``file:``, links followed.
 
-    ``base`` is where relative paths start (default: the working directory).
+    ``base`` is where relative paths start (default: the working directory). What holds a NUL is the name of no file, and
+    stays as it is: a path that one application noted must not end questions about others.
 
     Raises:
         RowsError: it can't be the name of a file, or its links change while they are followed.
     """
+    if "\0" in path:
+        return path
     scheme, rest = split_scheme(path)
     if scheme != "file":
         head, _, tail = rest.lstrip("/").partition("/")
         return f"{scheme}://{head}/" + re.sub(r"/+", "/", tail).lstrip("/")
-    absolute = os.path.join(base or os.getcwd(), os.path.expanduser(rest))
-    if "%" in absolute and not os.path.exists(absolute):
-        decoded = unquote(absolute)
-        absolute = decoded if os.path.exists(decoded) else absolute
     try:
+        absolute = os.path.join(base or os.getcwd(), os.path.expanduser(rest))
+        if "%" in absolute and not os.path.exists(absolute):
+            decoded = unquote(absolute)
+            absolute = decoded if os.path.exists(decoded) else absolute
         return os.path.realpath(absolute)
     except (OSError, ValueError) as error:
         raise RowsError(f"{path!r}: {error}") from error

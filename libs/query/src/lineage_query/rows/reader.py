@@ -102,7 +102,7 @@ class RowReader:
 
     def may_read(self, path: str) -> bool:
         """Whether files of that path may be read."""
-        return True
+        return "\0" not in path
 
     def opened(self, path: str, *, packed: bool = False) -> Bytes:
         """The bytes of a file; ``packed``: as they lie there.
@@ -430,6 +430,8 @@ class RootedReader(RowReader):
         return Bytes(spelled, packed=packed, links=False)
 
     def _is_below(self, spelled: str) -> bool:
+        if "\0" in spelled:
+            return False
         if split_scheme(spelled)[0] != "file" and ".." in spelled.split("/"):
             return False
         return spelled.startswith(self._roots)
