@@ -63,13 +63,13 @@ def test_rows_are_bound_to_what_tasks_read(capture: Capture, tmp_path: Path) -> 
         return [answer.groups[0] for answer in (*answers, odd)]
 
     assert {binding for group in groups() for binding in bindings(group)} == {"checksum"}
-    assert {group.standing for group in groups()} == {"same"}
+    assert {group.file_status for group in groups()} == {"same"}
     os.utime(plain, (1.0, 1.0))
-    assert [group.standing for group in groups()] == ["touched"] * 3 + ["same"] * 2
+    assert [group.file_status for group in groups()] == ["touched"] * 3 + ["same"] * 2
     # The rows move by one, and nothing else tells.
     other = b"\xef\xbb\xbfnew\n" + content[3:-4]
     rewrite(plain, other)
-    assert [group.standing for group in groups()] == ["changed"] * 3 + ["same"] * 2
+    assert [group.file_status for group in groups()] == ["changed"] * 3 + ["same"] * 2
     assert {binding for group in groups()[:3] for binding in bindings(group)} == {"now"}
     rewrite(packed, gzip.compress(other))
     assert {binding for group in groups() for binding in bindings(group)} == {"now"}

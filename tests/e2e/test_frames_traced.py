@@ -193,7 +193,7 @@ def test_by_condition(ran: Path, access: StoredAccess) -> None:
 def test_exported(name: str, ran: Path, access: StoredAccess, tmp_path: Path) -> None:
     question = TraceQuery(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",))
     file = tmp_path / "rows"
-    told = access.export(question, name, lambda: file.open("wb"), Options(way=True))
+    told = access.export(question, name, lambda: file.open("wb"), Options(in_between=True))
     if name == "csv":
         with file.open(newline="") as stream:
             rows: list[Any] = list(csv.DictReader(stream))

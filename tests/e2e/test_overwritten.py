@@ -154,7 +154,7 @@ def test_files_as_they_are_now_are_traced_when_asked_for_and_the_answer_says_so(
         assert (answer.exact, answer.complete, answer.changed) == (False, False, True)
         assert "in.csv was written since the job ran" in answer.reasons[0]
         assert {item.binding for item in answer.groups[0].items} == {"now"}
-        assert answer.groups[0].standing == "changed"
+        assert answer.groups[0].file_status == "changed"
     reached = forward(ran, f"{source}:1", as_now=True)
     assert (reached.exact, reached.complete) == (False, False)
     body = {"direction": "backward", "places": [place], "as_now": True}
@@ -229,7 +229,7 @@ def test_a_row_of_a_file_that_a_rerun_replaced(
     answer = forward(ran, f"{ran / 'in.csv'}:1")
     assert answer.changed
     made = {
-        group.app: (group.standing, len(group.items), group.items[0].location)
+        group.app: (group.file_status, len(group.items), group.items[0].location)
         for group in answer.groups
     }
     assert made == {first: ("gone", 1, None), last: ("same", 1, f"{new}#1")}

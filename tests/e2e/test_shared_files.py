@@ -156,9 +156,9 @@ def test_forward_by_value_asks_all_and_names_the_others(
     }
     # Records have no columns, and a source of another name was not asked for.
     assert not answer.complete
-    assert {one.app for one in answer.not_asked} == {apps["filters"], apps["rdds"], apps["both"]}
-    assert all("ask by a row's place" in one.reason for one in answer.not_asked)
-    assert {one.said() for one in answer.not_asked} <= set(answer.warnings)
+    assert {one.app for one in answer.not_queried} == {apps["filters"], apps["rdds"], apps["both"]}
+    assert all("ask by a row's place" in one.reason for one in answer.not_queried)
+    assert {one.warning() for one in answer.not_queried} <= set(answer.warnings)
 
 
 def test_a_touched_source_is_the_same_and_a_changed_one_another(
@@ -208,15 +208,15 @@ def test_who_can_not_be_asked_is_named(
         )
     answer = access.ask(forward(folder, "shared.csv:2"))
     assert {app for app, _ in sinks(folder, answer)} == {plain}
-    assert [(one.app, bool(one.reason)) for one in answer.not_asked] == [(blind, True)]
+    assert [(one.app, bool(one.reason)) for one in answer.not_queried] == [(blind, True)]
     assert not answer.complete
     # Back: the other write may have such rows.
     answer = access.ask(back(folder, "joint#city=Rome"))
     assert [item.location for item in answer.groups[0].items] == [f"{source}:2"]
-    assert ([one.app for one in answer.not_asked], answer.complete) == ([blind], False)
+    assert ([one.app for one in answer.not_queried], answer.complete) == ([blind], False)
     answer = access.ask(back(folder, "joint#city=Pisa"))
     assert (answer.groups, answer.complete) == ((), False)
-    assert [one.app for one in answer.not_asked] == [blind]
+    assert [one.app for one in answer.not_queried] == [blind]
     with pytest.raises(RefusedError):
         access.ask(back(folder, "joint#city=Pisa", app=blind))
     with pytest.raises(RowError, match="no row of the output has these values"):

@@ -106,7 +106,7 @@ class Answers:
         self.finding.exact += answer.exact
         self.finding.faults += claim.faults(complete=answer.complete)
         # Who read the file otherwise than by these columns is named, and can be asked by place alone.
-        by_values = bool(answer.not_asked) and "#id=" in place
+        by_values = bool(answer.not_queried) and "#id=" in place
         is_whole = answer.exact and answer.complete
         if self.strict and not is_changed and not is_whole and not by_values:
             why = "; ".join((*answer.reasons, *answer.warnings))

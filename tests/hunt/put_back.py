@@ -143,8 +143,8 @@ FAULTS = (
             ),
             Change(
                 f"{QUERY}/rows/locations.py",
-                '"changed" if False in checked else standing',
-                "standing",
+                '"changed" if False in checked else file_status',
+                "file_status",
             ),
         ),
     ),

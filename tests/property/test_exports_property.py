@@ -39,29 +39,29 @@ pytestmark = pytest.mark.property
 
 Edge = tuple[str, str]
 """Addresses: what was used, what was made."""
-ALL = Options(way=True, items_max=10**6)
+ALL = Options(in_between=True, items_max=10**6)
 
 
 def traced_over(
     graph: MemoryGraph, direction: Direction, data: st.DataObject
 ) -> tuple[RecordTrace, Items, set[tuple[str, str, str]]]:
     """A trace, its start, and all edges that it went along, each with its node."""
-    begun = {space: as_region(runs) for space, runs in starts(graph, data).items()}
-    result = trace(graph, direction, begun)
+    start_regions = {space: as_region(runs) for space, runs in starts(graph, data).items()}
+    result = trace(graph, direction, start_regions)
     traced = RecordTrace(
         app="an app|of %",
         direction=direction,
-        asked=("=here",),
+        requested_places=("=here",),
         graph=graph,
         names=Names(graph.nodes()),
         locations=Locations(graph, RowReader()),
-        begun=begun,
+        start_regions=start_regions,
         result=result,
         complete=True,
         superset={},
         changed=False,
         warnings=("a warning",),
-        along_exact=partial(Tracer(graph).trace, direction, begun, exact_only=True),
+        along_exact=partial(Tracer(graph).trace, direction, start_regions, exact_only=True),
     )
     met = items(traced.taking_part())
     edges = {
@@ -70,7 +70,7 @@ def traced_over(
         for a, i, b, o in associations(block)
         if (a, i) in met and (b, o) in met
     }
-    return traced, items(begun), edges
+    return traced, items(start_regions), edges
 
 
 def written(traced: RecordTrace, name: str, options: Options = ALL) -> bytes:
@@ -90,12 +90,12 @@ def addresses(found: Items) -> set[str]:
 def test_tables_hold_each_item_once(
     graph: MemoryGraph, direction: Direction, data: st.DataObject
 ) -> None:
-    traced, begun, _ = traced_over(graph, direction, data)
+    traced, start_regions, _ = traced_over(graph, direction, data)
     met = items(traced.taking_part())
     rows = list(csv.DictReader(io.StringIO(written(traced, "csv").decode(), newline="")))
     assert Counter(row["address"] for row in rows) == Counter(addresses(met))
     found = found_in(traced.result)
-    roles = {"found": found, "start": begun - found, "way": met - found - begun}
+    roles = {"found": found, "start": start_regions - found, "way": met - found - start_regions}
     for role, expected in roles.items():
         assert {row["address"] for row in rows if row["role"] == role} == addresses(expected)
     short = csv.DictReader(io.StringIO(written(traced, "csv", Options()).decode(), newline=""))
@@ -123,9 +123,11 @@ def test_an_item_is_exact_where_exact_steps_lead_to_it(
     ]
     loose = data.draw(st.sets(st.sampled_from([one.node for one in graph.nodes()]), max_size=1))
     nodes = [replace(one, exact=one.node not in loose) for one in graph.nodes()]
-    traced, begun, _ = traced_over(MemoryGraph(nodes, graph.link_list, blocks), direction, data)
+    traced, start_regions, _ = traced_over(
+        MemoryGraph(nodes, graph.link_list, blocks), direction, data
+    )
     sure = [one for one in blocks if one.exact and one.block_id.node not in loose]
-    met, _ = reach(MemoryGraph(nodes, graph.link_list, sure), begun, direction, None)
+    met, _ = reach(MemoryGraph(nodes, graph.link_list, sure), start_regions, direction, None)
     rows = list(csv.DictReader(io.StringIO(written(traced, "csv").decode(), newline="")))
     exact = {row["address"] for row in rows if row["exact"] == "true"}
     assert exact == addresses(met & items(traced.taking_part()))
@@ -154,7 +156,7 @@ def test_tables_are_the_same_whatever_is_in_memory_at_once(
 def test_prov_says_what_stored_flows_say(
     graph: MemoryGraph, direction: Direction, data: st.DataObject
 ) -> None:
-    traced, begun, edges = traced_over(graph, direction, data)
+    traced, start_regions, edges = traced_over(graph, direction, data)
     document = ProvDocument.deserialize(content=written(traced, "prov").decode(), format="json")
     steps = set()
     ends = set()
@@ -171,7 +173,7 @@ def test_prov_says_what_stored_flows_say(
         near[here].add(there)
     found = addresses(found_in(traced.result))
     expected = set()
-    for start in addresses(begun):
+    for start in addresses(start_regions):
         met: set[str] = set()
         todo = [start]
         while todo:

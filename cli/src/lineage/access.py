@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.comparing import Difference, Suspects
     from lineage_query.exports import Exported, Options
-    from lineage_query.record_views import ViewMade, ViewWanted
+    from lineage_query.record_views import ViewSelection, ViewSummary
 
 Output: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 """Opens what a file is written to."""
@@ -93,8 +93,8 @@ class Access(Protocol):
         """What OpenLineage is told of an application."""
 
     def create_view(
-        self, name: str, wanted: ViewWanted, report: Callable[[int, int], None] | None
-    ) -> ViewMade:
+        self, name: str, wanted: ViewSelection, report: Callable[[int, int], None] | None
+    ) -> ViewSummary:
         """Write an application's record-level view; ``report`` hears how much is done of how much."""
 
     def remove_view(self, name: str) -> tuple[str, int]:
@@ -211,19 +211,19 @@ class StoredAccess:
         return run_of(facts_of(self.store, self.find(name), naming=naming))
 
     def create_view(
-        self, name: str, wanted: ViewWanted, report: Callable[[int, int], None] | None
-    ) -> ViewMade:
-        from lineage_query.record_views import ViewMade, flows_wanted
+        self, name: str, wanted: ViewSelection, report: Callable[[int, int], None] | None
+    ) -> ViewSummary:
+        from lineage_query.record_views import ViewSummary, requested_flows
         from lineage_store.neo4j.opening_view import view_of
 
         app = self.find(name)
         view = view_of(self.store, app)
         engine = QueryEngine(self.store, self._reader())
-        flows, warnings = flows_wanted(
+        flows, warnings = requested_flows(
             app, self.store.graph(app), wanted, engine.trace_records, engine.locations
         )
         view.create(flows, report and (lambda at: report(at.done, at.total)))
-        return ViewMade.of(flows, warnings)
+        return ViewSummary.of(flows, warnings)
 
     def remove_view(self, name: str) -> tuple[str, int]:
         from lineage_store.neo4j.opening_view import view_of

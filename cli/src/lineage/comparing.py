@@ -74,7 +74,7 @@ def _show_difference(found: Difference, places: tuple[str, str]) -> None:
 
 def _show_suspects(found: Suspects) -> None:
     _warn(found.warnings)
-    outputs = len(found.asked)
+    outputs = len(found.requested_places)
     for one in found.items:
         echo(f"{one.outputs}/{outputs}  {item_line(one.item)} ({one.label})")
     left = found.total - len(found.items)

@@ -429,9 +429,9 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     from lineage_query.exports import Options
 
     wanted = Wanted(places, direction, file_format, output, application, step, to, where)
-    options = Options(way=way, texts=texts)
+    options = Options(in_between=way, texts=texts)
     if limit is not None:
-        options = Options(way=way, texts=texts, items_max=limit)
+        options = Options(in_between=way, texts=texts, items_max=limit)
     with in_time(timeout):
         export_trace(chosen_store(context, store), wanted, options, as_json=as_json)
 

@@ -55,9 +55,9 @@ def create(
     """
     from lineage.exporting import direction_of
     from lineage_query.record_flows import FLOWS_MAX
-    from lineage_query.record_views import ViewWanted
+    from lineage_query.record_views import ViewSelection
 
-    wanted = ViewWanted(
+    wanted = ViewSelection(
         tuple(places or ()), direction_of(direction), FLOWS_MAX if limit is None else limit, texts
     )
     with opened(chosen_store(context, store)) as access, _bar() as show:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.comparing import Difference, Suspects
     from lineage_query.exports import Exported, Options
-    from lineage_query.record_views import ViewMade, ViewWanted
+    from lineage_query.record_views import ViewSelection, ViewSummary
 
 TIMEOUT_S = 60.0
 STREAM_TIMEOUT_S = 600.0
@@ -94,7 +94,7 @@ class ServedAccess:
             body["as_now"] = True
         with _spelled(places, question.places):
             told = self._send("POST", "/v1/answers", json=body)
-        return Answer.from_json(told).asked_as(question.places)
+        return Answer.from_json(told).with_typed_places(question.places)
 
     def compare(self, left: TraceQuery, right: TraceQuery) -> Difference:
         from lineage_query.comparing import Difference
@@ -113,8 +113,8 @@ class ServedAccess:
         spelled = dict(zip(places, typed, strict=True))
         return replace(
             found,
-            left=replace(found.left, asked=left.places),
-            right=replace(found.right, asked=right.places),
+            left=replace(found.left, requested_places=left.places),
+            right=replace(found.right, requested_places=right.places),
             warnings=tuple(respelled(one, spelled) for one in found.warnings),
         )
 
@@ -128,7 +128,11 @@ class ServedAccess:
         # As it was typed first.
         spelled = dict(zip(reversed(sent), reversed(places), strict=True))
         warnings = tuple(respelled(one, spelled) for one in found.warnings)
-        return replace(found, asked=tuple(spelled[place] for place in found.asked), warnings=warnings)
+        return replace(
+            found,
+            requested_places=tuple(spelled[place] for place in found.requested_places),
+            warnings=warnings,
+        )
 
     def dump(self, name: str) -> Iterator[str]:
         with self._streamed("GET", f"/v1/applications/{_part(name)}/dump") as answer:
@@ -144,7 +148,7 @@ class ServedAccess:
         body = _asked(question, places) | {
             "asked": list(question.places),
             "format": name,
-            "way": options.way,
+            "way": options.in_between,
             "texts": options.texts,
             "items_max": options.items_max,
         }
@@ -173,9 +177,9 @@ class ServedAccess:
         return OpenLineageRun(found["app"], found["run"], found["events"])
 
     def create_view(
-        self, name: str, wanted: ViewWanted, report: Callable[[int, int], None] | None
-    ) -> ViewMade:
-        from lineage_query.record_views import ViewMade
+        self, name: str, wanted: ViewSelection, report: Callable[[int, int], None] | None
+    ) -> ViewSummary:
+        from lineage_query.record_views import ViewSummary
 
         places = [_seen_from_anywhere(place) for place in wanted.places]
         body = {
@@ -195,7 +199,7 @@ class ServedAccess:
                 if "problem" in told:
                     _refuse(told["problem"]["status"], told["problem"])
                 if "made" in told:
-                    made = ViewMade.from_json(told["made"])
+                    made = ViewSummary.from_json(told["made"])
                     warnings = tuple(respelled(one, spelled) for one in made.warnings)
                     return replace(made, warnings=warnings)
                 if report is not None:

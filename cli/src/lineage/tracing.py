@@ -63,7 +63,7 @@ def _show(answer: Answer) -> None:
         echo(line, bold=True)
     towards = "from" if answer.direction is Direction.BACKWARD else "into"
     if not answer.groups:
-        among = " by those who could be asked" if answer.not_asked else ""
+        among = " by those who could be asked" if answer.not_queried else ""
         echo(f"{towards} nothing: no item was found{among}")
     for group in answer.groups:
         echo("")

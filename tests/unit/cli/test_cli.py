@@ -600,7 +600,7 @@ def test_who_has_no_time_is_not_told_of_fewer_applications(
     part, asked = QueryEngine._trace_part, list[str]()
 
     def once(engine: QueryEngine, one: Part, **options: Any) -> Trace:
-        asked.append(one.question.app or "")
+        asked.append(one.query.app or "")
         return part(engine, one, **options) if len(asked) == 1 else over()
 
     monkeypatch.setattr(QueryEngine, "_trace_part", once)

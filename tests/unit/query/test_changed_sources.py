@@ -65,7 +65,7 @@ def test_a_row_is_bound_by_checksum_or_by_size_and_time(run: StoredRun, tmp_path
         (split, _) = store.graph("app-1").splits("0")
         binding = "checksum" if split.summed else "state"
         assert shown(answer) == [("a b", binding), ("b", binding), ("b", binding)]
-        assert (answer.changed, answer.groups[0].standing) == (False, "same")
+        assert (answer.changed, answer.groups[0].file_status) == (False, "same")
         assert answer == Answer.from_json(answer.to_json())
 
 
@@ -140,7 +140,7 @@ def test_a_file_that_was_only_touched_has_not_changed(run: StoredRun, tmp_path: 
         answer = asked(store)
         (split, _) = store.graph("app-1").splits("0")
         if split.summed:
-            assert (answer.changed, answer.groups[0].standing) == (False, "touched")
+            assert (answer.changed, answer.groups[0].file_status) == (False, "touched")
             assert {binding for _, binding in shown(answer)} == {"checksum"}
             forward = QueryEngine(store, RowReader()).ask(
                 TraceQuery(Direction.FORWARD, ("in.txt:1",))
@@ -149,7 +149,7 @@ def test_a_file_that_was_only_touched_has_not_changed(run: StoredRun, tmp_path: 
             assert not any("changed" in warning for warning in forward.warnings)
         else:
             # Nothing can tell.
-            assert (answer.changed, answer.groups[0].standing) == (True, "changed")
+            assert (answer.changed, answer.groups[0].file_status) == (True, "changed")
             assert {binding for _, binding in shown(answer)} == {"now"}
 
 
@@ -157,7 +157,7 @@ def test_a_file_that_is_gone_has_no_texts(run: StoredRun, tmp_path: Path) -> Non
     with SqliteStore(tmp_path / "lineage.db") as store:
         run.source.unlink()
         (group,) = asked(store).groups
-        assert (group.standing, group.changed, group.gone) == ("gone", True, True)
+        assert (group.file_status, group.changed, group.gone) == ("gone", True, True)
         assert {item.text for item in group.items} == {None}
 
 

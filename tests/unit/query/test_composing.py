@@ -9,7 +9,7 @@ import pytest
 
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction, TraceError
-from lineage_query.answers import Answer, Group, Item, NotAsked
+from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.composing import answer_all, composed
 from lineage_query.planning import Part, Plan
 from lineage_query.trace_query import TraceQuery
@@ -37,7 +37,7 @@ def asking(**told: Answer | LineageError) -> Callable[[Part], Answer]:
     """Asks applications that have an answer each, or an error."""
 
     def ask(part: Part) -> Answer:
-        found = told[part.question.app or ""]
+        found = told[part.query.app or ""]
         if isinstance(found, LineageError):
             raise found
         return found
@@ -72,12 +72,12 @@ def test_one_that_is_not_exact_or_not_complete_makes_all_so_and_is_named() -> No
 
 
 def test_who_could_not_be_asked_is_named() -> None:
-    gap = NotAsked("b", "its node can't be told", "7")
-    own = replace(answer("b"), complete=False, not_asked=(gap,), warnings=(gap.said(),))
-    plan = Plan(parts("c", "b", "a"), (NotAsked("old", "just the latest are asked"),))
+    gap = NotQueried("b", "its node can't be told", "7")
+    own = replace(answer("b"), complete=False, not_queried=(gap,), warnings=(gap.warning(),))
+    plan = Plan(parts("c", "b", "a"), (NotQueried("old", "just the latest are asked"),))
     found = answer_all(FORWARD, plan, asking(c=answer("c"), b=own, a=TraceError("no recipe")))
-    assert found.not_asked == (
-        NotAsked("old", "just the latest are asked"), NotAsked("a", "no recipe"), gap
+    assert found.not_queried == (
+        NotQueried("old", "just the latest are asked"), NotQueried("a", "no recipe"), gap
     )  # fmt: skip
     assert found.warnings == (
         "old is not asked: just the latest are asked",
@@ -93,7 +93,7 @@ def test_no_row_is_said_only_where_all_could_be_asked() -> None:
         answer_all(FORWARD, Plan(parts("b", "a")), asking(b=none, a=none))
     found = answer_all(FORWARD, Plan(parts("b", "a")), asking(b=none, a=other))
     assert (found.groups, found.complete, found.apps) == ((), False, ("b",))
-    assert found.not_asked == (NotAsked("a", "refused"),)
+    assert found.not_queried == (NotQueried("a", "refused"),)
     assert "b: no row has these values" in found.warnings
     gaps = Plan(parts("b"), gaps=("out: x was written by no DataFrame that is known",))
     found = answer_all(FORWARD, gaps, asking(b=none))
@@ -124,10 +124,10 @@ def test_rows_that_others_read_with_other_values_are_named(
     both, one = group("0", f"{file}:2", f"{file}:3"), group("0", f"{file}:2")
     told = {"b": answer("b", start=(both,)), "a": answer("a", start=(one,))}
     found = answer_all(FORWARD, Plan(parts("b", "a", **files)), asking(**told))
-    assert [(gap.app, f"{file}:3" in gap.reason) for gap in found.not_asked] == [("a", True)]
+    assert [(gap.app, f"{file}:3" in gap.reason) for gap in found.not_queried] == [("a", True)]
     none = NoSuchRowError("no row")
     found = answer_all(FORWARD, Plan(parts("b", "a", **files)), asking(b=told["b"], a=none))
-    assert [gap.app for gap in found.not_asked] == ["a"]
+    assert [gap.app for gap in found.not_queried] == ["a"]
     # An application that did not read the file with the row.
     other = (*parts("b", **files), *parts("a", files=frozenset({f"{folder}/other.csv"})))
     assert answer_all(FORWARD, Plan(other), asking(b=told["b"], a=none)).complete
@@ -136,7 +136,7 @@ def test_rows_that_others_read_with_other_values_are_named(
     told = {"b": answer("b", start=(many,)), "a": answer("a", start=(many,))}
     assert answer_all(FORWARD, Plan(parts("b", "a", **files)), asking(**told)).complete
     found = answer_all(FORWARD, Plan(parts("b", "a", **files)), asking(b=told["b"], a=none))
-    assert [gap.app for gap in found.not_asked] == ["a"]
+    assert [gap.app for gap in found.not_queried] == ["a"]
 
 
 def test_a_question_of_one_part_is_just_that() -> None:

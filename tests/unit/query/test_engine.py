@@ -246,7 +246,7 @@ def test_rows_of_frames_are_not_looked_up(url: str, tmp_path: Path) -> None:
     forward = ask(url, "in.txt:1", forward=True)
     assert lines(forward) == ["out/part-00000:1: a", "out/part-00000:2: b"]
     assert any("left out is what DataFrames made of it" in one for one in forward.warnings)
-    assert ([one.node for one in forward.not_asked], forward.complete) == (["9.0"], False)
+    assert ([one.node for one in forward.not_queried], forward.complete) == (["9.0"], False)
     assert lines(ask(url, "out/part-00000:2"))
 
 

@@ -47,7 +47,7 @@ from lineage_query.exports import (
 )
 from lineage_query.names import Names
 from lineage_query.record_flows import HASH_LENGTH, VALUE_LENGTH, flows_of_trace
-from lineage_query.record_trace import RecordTrace, way_between
+from lineage_query.record_trace import RecordTrace, nodes_between
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace import Trace
@@ -109,7 +109,7 @@ def lineage(*arguments: str) -> Result:
 
 
 def test_csv_has_places_and_texts(here: Path) -> None:
-    data = written(traced("out/part-00000:3"), "csv", way=True)
+    data = written(traced("out/part-00000:3"), "csv", in_between=True)
     assert data.decode().splitlines(keepends=True)[:2] == [
         "role,node,name,address,location,text,exact,binding,app\r\n",
         "found,read,textFile,read#0#1,in.txt:2,b,true,state,app-1\r\n",
@@ -124,12 +124,12 @@ def test_every_table_says_the_same(here: Path) -> None:
     found = traced("in.txt:1", "in.txt:2", forward=True)
     expected = [
         {key: text or None for key, text in row.items()} | {"exact": True}
-        for row in rows(written(found, "csv", way=True))
+        for row in rows(written(found, "csv", in_between=True))
     ]
-    arrow = pa.ipc.open_stream(written(found, "arrow", way=True))
+    arrow = pa.ipc.open_stream(written(found, "arrow", in_between=True))
     assert arrow.schema.metadata[b"lineage.application"] == b"app-1"
     assert arrow.read_all().to_pylist() == expected
-    parquet = pq.read_table(io.BytesIO(written(found, "parquet", way=True)))
+    parquet = pq.read_table(io.BytesIO(written(found, "parquet", in_between=True)))
     assert parquet.to_pylist() == expected
     assert parquet.schema.field("address").type == pa.string()
     assert len(expected) == 8
@@ -142,7 +142,7 @@ def test_cells_that_look_like_formulas_stay_as_they_are(here: Path) -> None:
     lines = "\n".join(texts).encode()
     source.write_bytes(lines.ljust(before.st_size - 1) + b"\n")
     os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
-    found = rows(written(traced("in.txt:1", "in.txt:2", forward=True), "csv", way=True))
+    found = rows(written(traced("in.txt:1", "in.txt:2", forward=True), "csv", in_between=True))
     starts = [row["text"] for row in found if row["role"] == "start"]
     assert starts == ["=1", "+"]
 
@@ -150,12 +150,12 @@ def test_cells_that_look_like_formulas_stay_as_they_are(here: Path) -> None:
 def test_a_superset_is_said_to_be_one_in_every_format() -> None:
     graph = word_count(exact=False, reason="may buffer")
     found = over(graph, Direction.BACKWARD, {"2#0": at(0)}, superset={"2": ("may buffer",)})
-    by_role = {row["role"]: row["exact"] for row in rows(written(found, "csv", way=True))}
+    by_role = {row["role"]: row["exact"] for row in rows(written(found, "csv", in_between=True))}
     assert by_role == {"found": "false", "start": "true", "way": "false"}
     arrow = pa.ipc.open_stream(written(found, "arrow")).read_all()
     assert arrow["exact"].to_pylist() == [False]
     before = over(graph, Direction.FORWARD, {"0#0": at(1)})
-    by_node = {row["node"]: row["exact"] for row in rows(written(before, "csv", way=True))}
+    by_node = {row["node"]: row["exact"] for row in rows(written(before, "csv", in_between=True))}
     assert by_node == {"0": "true", "1": "true", "2": "false"}
     assert arrow.schema.metadata[b"lineage.reasons"] == b"node 2 (map): may buffer"
     prov = json.loads(written(found, "prov"))
@@ -180,19 +180,19 @@ def test_a_superset_is_said_to_be_one_in_every_format() -> None:
 def over(
     graph: MemoryGraph,
     direction: Direction,
-    begun: dict[str, Region],
+    start_regions: dict[str, Region],
     superset: dict[str, tuple[str, ...]] | None = None,
 ) -> RecordTrace:
     return RecordTrace(
         app="app",
         direction=direction,
-        asked=("a place",),
+        requested_places=("a place",),
         graph=graph,
         names=Names(graph.nodes()),
         locations=Locations(graph, RowReader()),
-        begun=begun,
-        result=trace(graph, direction, begun),
-        along_exact=partial(Tracer(graph).trace, direction, begun, exact_only=True),
+        start_regions=start_regions,
+        result=trace(graph, direction, start_regions),
+        along_exact=partial(Tracer(graph).trace, direction, start_regions, exact_only=True),
         complete=True,
         superset=superset or {},
         changed=False,
@@ -228,9 +228,9 @@ def test_only_nodes_between_passed_ones_are_on_the_way() -> None:
     ]
     pairs = ("01", "14", "23", "34", "45", "56", "57")
     links = [LinkRecord(one[0], one[1]) for one in pairs]
-    assert way_between(nodes, links, {"0", "4", "6"}) == {"0", "1", "4", "5", "6"}
-    assert way_between(nodes, links, {"0", "6"}) == {"0", "6"}
-    assert way_between(nodes, links, {"4"}) == {"4"}
+    assert nodes_between(nodes, links, {"0", "4", "6"}) == {"0", "1", "4", "5", "6"}
+    assert nodes_between(nodes, links, {"0", "6"}) == {"0", "6"}
+    assert nodes_between(nodes, links, {"4"}) == {"4"}
 
 
 @settings(
@@ -269,11 +269,11 @@ def test_any_string_of_a_program_can_be_exported(
         found = QueryEngine(store, RowReader()).trace_records(
             TraceQuery(Direction.BACKWARD, (last,))
         )
-        shown = rows(written(found, "csv", way=True))
+        shown = rows(written(found, "csv", in_between=True))
         both = {"in:" + names[-2], last}
         assert {row["text"] for row in shown} == both
         for name in FORMATS:
-            assert written(found, name, way=True)
+            assert written(found, name, in_between=True)
         networkx.read_graphml(io.BytesIO(written(found, "graphml")))
         json.loads(written(found, "prov"))
         (flow,) = flows_of_trace(found).flows
@@ -296,7 +296,7 @@ def test_what_was_kept_of_records_is_their_value(here: Path) -> None:
     (long,) = flows_of_trace(traced("z" * 5_000, app=api.app)).flows
     assert max(len(long.hash_in), len(long.hash_out)) < HASH_LENGTH
     assert long.hash_in.startswith("*@0#")
-    (kept,) = rows(written(found, "csv", way=True))[-1:]
+    (kept,) = rows(written(found, "csv", in_between=True))[-1:]
     assert kept["role"] == "start"
 
 
@@ -482,6 +482,6 @@ def test_a_trace_that_finds_nothing_is_an_empty_table(here: Path) -> None:
     assert rows(written(found, "csv")) == []
     assert pa.ipc.open_stream(written(found, "arrow")).read_all().num_rows == 0
     assert pq.read_table(io.BytesIO(written(found, "parquet"))).num_rows == 0
-    assert len(rows(written(found, "csv", way=True))) == 1
+    assert len(rows(written(found, "csv", in_between=True))) == 1
     assert json.loads(written(found, "prov"))["entity"]
     assert flows_of_trace(found).flows == []

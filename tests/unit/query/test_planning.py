@@ -45,7 +45,7 @@ def asked(store: SqliteStore, place: str, app: str | None = None) -> planning.Pl
 
 
 def apps(plan: planning.Plan) -> list[str | None]:
-    return [part.question.app for part in plan.parts]
+    return [part.query.app for part in plan.parts]
 
 
 def test_all_that_read_a_file_in_one_version_are_asked(
@@ -61,9 +61,9 @@ def test_all_that_read_a_file_in_one_version_are_asked(
     run(tmp_path, "app-1.rows", 3000.0)
     assert apps(asked(store, "in.txt:1")) == ["app-2", "app-1"]
     assert other_readers(store, RowReader(), "in.txt", "app-1.rows") == ["app-2"]
-    monkeypatch.setattr(planning, "APPS_ASKED", 1)
+    monkeypatch.setattr(planning, "APPLICATIONS_QUERIED_MAX", 1)
     plan = asked(store, "in.txt:1")
-    assert (apps(plan), [one.app for one in plan.not_asked]) == (["app-2"], ["app-1"])
+    assert (apps(plan), [one.app for one in plan.not_queried]) == (["app-2"], ["app-1"])
     assert plan.only is None
     with pytest.raises(NotFoundError):
         asked(store, "in.txt:1", "nothing")
@@ -117,7 +117,7 @@ def test_versions_of_a_file_are_told_apart(store: SqliteStore, tmp_path: Path) -
     expected = {"c-both", "d-other-now", "e-now"}, {"b-touched", "c-both"}
     assert found() == expected
     plan = asked(store, "in.csv:1")
-    assert {one.app for one in plan.not_asked} == {"b-touched", "c-both"}
+    assert {one.app for one in plan.not_queried} == {"b-touched", "c-both"}
     # Where nobody can see the file now, and where it is gone, it is the version that was read last.
     (tmp_path / "elsewhere").mkdir()
     assert found(RootedReader([str(tmp_path / "elsewhere")])) == expected
@@ -158,7 +158,11 @@ def writes(store: SqliteStore, place: str = "out#id=1", app: str | None = None) 
 
 
 def nodes(plan: planning.Plan) -> list[tuple[str, tuple[str, ...]]]:
-    return [(one.noted.app, one.noted.nodes) for one in plan.parts if one.noted is not None]
+    return [
+        (one.recipe_place.app, one.recipe_place.nodes)
+        for one in plan.parts
+        if one.recipe_place is not None
+    ]
 
 
 def test_all_writes_whose_files_are_there_are_one_output(
@@ -219,8 +223,8 @@ def test_a_write_of_which_files_are_gone_is_in_doubt(store: SqliteStore, tmp_pat
     (out / "two.csv").unlink()
     plan = writes(store)
     (part,) = plan.parts
-    assert part.noted is not None
-    assert "rows of it may be gone, too" in part.noted.doubts["0"]
+    assert part.recipe_place is not None
+    assert "rows of it may be gone, too" in part.recipe_place.doubts["0"]
     assert (plan.changed, plan.gaps) == (True, ())
 
 

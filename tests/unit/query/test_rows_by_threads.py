@@ -36,7 +36,7 @@ def test_an_index_may_be_dropped_by_another_thread(
                 threads[0].join(TURN_S)
             super().move_to_end(key, last)
 
-    monkeypatch.setattr(reader, "_known", Interrupted())
+    monkeypatch.setattr(reader, "_cached", Interrupted())
     assert reader.index(str(one)).rows == 1
     threads[0].join()
     assert reader.index(str(other)).rows == 2

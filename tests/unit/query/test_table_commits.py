@@ -13,8 +13,8 @@ import pytest
 from lineage_core.recipe.document import DELTA, ICEBERG, Output
 from lineage_query.outputs import OutputState, Write, output_state
 from lineage_query.rows import table_commits
+from lineage_query.rows.file_status import FileStatus
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.standing import Standing
 from lineage_query.rows.table_commits import EARLIER, commits_of
 from lineage_store.paths import RowsError
 
@@ -116,7 +116,7 @@ def written(
     place: str,
     version: int,
     kind: str = DELTA,
-    standing: Standing = "same",
+    standing: FileStatus = "same",
     name: str = "",
     app: str = "",
 ) -> Write:
@@ -416,7 +416,7 @@ def test_rows_that_were_moved_to_other_files_are_not_overwritten(tmp_path: Path)
 def test_what_others_made_a_table_of_is_in_doubt(tmp_path: Path) -> None:
     taken = [*info("CONVERT"), *add("f0"), *add("f1")]
     place = delta(tmp_path, taken, [*info("DELETE"), *remove("f0")])
-    files: dict[str, Standing] = {f"{place}/f0": "same", f"{place}/f1": "same"}
+    files: dict[str, FileStatus] = {f"{place}/f0": "same", f"{place}/f1": "same"}
     state = output_state(RowReader(), place, [Write("plain", "n1", files)])
     assert doubted(state) == {"plain"}
     assert state.gaps

@@ -15,8 +15,8 @@ from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.names import Names
 from lineage_query.opaque import opaque_texts
 from lineage_query.rows.bound_rows import Rows
+from lineage_query.rows.file_status import Binding, FileStatus, has_changed, worst
 from lineage_query.rows.locations import Locations
-from lineage_query.rows.standing import Binding, Standing, has_changed, worst
 from lineage_query.values import item_values
 from lineage_store.paths import shown_path
 
@@ -53,20 +53,22 @@ class Item:
         }
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Item:
+    def from_json(cls, document: dict[str, Any]) -> Item:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
-        return cls(told["address"], told["location"], told["text"], told.get("binding"))
+        return cls(
+            document["address"], document["location"], document["text"], document.get("binding")
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """Items of one node; ``items`` may be the first of many, ``count`` is always of all.
 
-    ``changed``: a file of theirs is not any more as it was; ``gone``: one is not there at all. ``standing`` says
+    ``changed``: a file of theirs is not any more as it was; ``gone``: one is not there at all. ``file_status`` says
     it in one word: the worst that is to be said of their files. ``app``: whose node it is; empty: the answer's.
     """
 
@@ -76,18 +78,18 @@ class Group:
     path: str | None
     count: int
     items: tuple[Item, ...]
-    standing: Standing = "same"
+    file_status: FileStatus = "same"
     app: str = ""
 
     @property
     def changed(self) -> bool:
         """Whether a file of theirs is not any more what it was."""
-        return has_changed(self.standing)
+        return has_changed(self.file_status)
 
     @property
     def gone(self) -> bool:
         """Whether a file of theirs is not there at all."""
-        return self.standing == "gone"
+        return self.file_status == "gone"
 
     def to_json(self) -> dict[str, Any]:
         """As tools read it."""
@@ -99,29 +101,29 @@ class Group:
             "count": self.count,
             "changed": self.changed,
             "gone": self.gone,
-            "standing": self.standing,
+            "standing": self.file_status,
             "items": [item.to_json() for item in self.items],
             "app": self.app,
         }
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Group:
+    def from_json(cls, document: dict[str, Any]) -> Group:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
-        items = tuple(map(Item.from_json, told["items"]))
-        standing = "gone" if told["gone"] else "changed" if told["changed"] else "same"
+        items = tuple(map(Item.from_json, document["items"]))
+        file_status = "gone" if document["gone"] else "changed" if document["changed"] else "same"
         return cls(
-            told["node"],
-            told["name"],
-            told["what"],
-            told["path"],
-            told["count"],
+            document["node"],
+            document["name"],
+            document["what"],
+            document["path"],
+            document["count"],
             items,
-            told.get("standing", standing),
-            told.get("app", ""),
+            document.get("standing", file_status),
+            document.get("app", ""),
         )
 
     def without_texts(self) -> Group:
@@ -131,14 +133,14 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class NotAsked:
+class NotQueried:
     """What takes part in a question and could not be asked: an application, or one node of it (else empty)."""
 
     app: str
     reason: str
     node: str = ""
 
-    def said(self) -> str:
+    def warning(self) -> str:
         """The warning."""
         node = f"node {self.node} of " if self.node else ""
         return f"{node}{self.app} is not asked: {self.reason}"
@@ -148,13 +150,13 @@ class NotAsked:
         return {"app": self.app, "node": self.node, "reason": self.reason}
 
     @classmethod
-    def from_json(cls, told: dict[str, str]) -> NotAsked:
+    def from_json(cls, document: dict[str, str]) -> NotQueried:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
-        return cls(told["app"], told["reason"], told["node"])
+        return cls(document["app"], document["reason"], document["node"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +166,12 @@ class Answer:
     ``changed``: a file of it is not any more as the application left it. ``complete``: the lineage of all
     applications that take part is there, and all were asked; otherwise items may be missing. ``app``: the
     application that was asked, the latest of several; ``apps``: all of them (empty: just ``app``).
-    ``not_asked``: what takes part and could not be asked.
+    ``not_queried``: what takes part and could not be asked.
     """
 
     app: str
     direction: Direction
-    asked: tuple[str, ...]
+    requested_places: tuple[str, ...]
     start: tuple[Group, ...]
     exact: bool
     reasons: tuple[str, ...]
@@ -178,7 +180,7 @@ class Answer:
     changed: bool
     complete: bool
     apps: tuple[str, ...] = ()
-    not_asked: tuple[NotAsked, ...] = ()
+    not_queried: tuple[NotQueried, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""
@@ -187,10 +189,10 @@ class Answer:
         return {
             "app": self.app,
             "apps": list(self.apps or (self.app,)),
-            "not_asked": [one.to_json() for one in self.not_asked],
+            "not_asked": [entry.to_json() for entry in self.not_queried],
             "direction": self.direction.value,
-            "from": list(self.asked),
-            "start": [replace(one, app=one.app or self.app).to_json() for one in self.start],
+            "from": list(self.requested_places),
+            "start": [replace(group, app=group.app or self.app).to_json() for group in self.start],
             "exact": self.exact,
             "reasons": list(self.reasons),
             "complete": self.complete,
@@ -200,44 +202,46 @@ class Answer:
         }
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Answer:
+    def from_json(cls, document: dict[str, Any]) -> Answer:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
-        direction = Direction(told["direction"])
+        direction = Direction(document["direction"])
         key = "sources" if direction is Direction.BACKWARD else "sinks"
-        apps = tuple(told.get("apps", ()))
-        several = apps not in {(), (told["app"],)}
+        apps = tuple(document.get("apps", ()))
+        several = apps not in {(), (document["app"],)}
 
         def groups(of: str) -> tuple[Group, ...]:
-            found = map(Group.from_json, told[of])
-            return tuple(one if several else replace(one, app="") for one in found)
+            listed = map(Group.from_json, document[of])
+            return tuple(group if several else replace(group, app="") for group in listed)
 
         return cls(
-            app=told["app"],
+            app=document["app"],
             direction=direction,
-            asked=tuple(told["from"]),
+            requested_places=tuple(document["from"]),
             start=groups("start"),
-            exact=told["exact"],
-            reasons=tuple(told["reasons"]),
+            exact=document["exact"],
+            reasons=tuple(document["reasons"]),
             groups=groups(key),
-            warnings=tuple(told["warnings"]),
-            changed=told["changed"],
-            complete=told["complete"],
+            warnings=tuple(document["warnings"]),
+            changed=document["changed"],
+            complete=document["complete"],
             apps=apps if several else (),
-            not_asked=tuple(map(NotAsked.from_json, told.get("not_asked", ()))),
+            not_queried=tuple(map(NotQueried.from_json, document.get("not_asked", ()))),
         )
 
-    def asked_as(self, places: Sequence[str]) -> Answer:
+    def with_typed_places(self, places: Sequence[str]) -> Answer:
         """The same, of places as they were typed."""
-        spelled = dict(zip(self.asked, places, strict=True))
+        spelled = dict(zip(self.requested_places, places, strict=True))
         warnings = tuple(respelled(warning, spelled) for warning in self.warnings)
-        not_asked = tuple(
-            replace(one, reason=respelled(one.reason, spelled)) for one in self.not_asked
+        not_queried = tuple(
+            replace(entry, reason=respelled(entry.reason, spelled)) for entry in self.not_queried
         )
-        return replace(self, asked=tuple(places), warnings=warnings, not_asked=not_asked)
+        return replace(
+            self, requested_places=tuple(places), warnings=warnings, not_queried=not_queried
+        )
 
     def without_texts(self) -> Answer:
         """The same for who may not read what rows say."""
@@ -276,80 +280,82 @@ class Composer:
 
     def groups(self, result: TraceResult, limit: int | None, *, texts: bool) -> tuple[Group, ...]:
         """What a trace found, by node in order of creation."""
-        found = sorted(result.found.values(), key=lambda items: self._order.get(items.node, -1))
-        return tuple(self.group(items, limit, texts=texts) for items in found if items.count)
+        node_items = sorted(
+            result.found.values(), key=lambda items: self._order.get(items.node, -1)
+        )
+        return tuple(self.group(items, limit, texts=texts) for items in node_items if items.count)
 
-    def group(self, found: NodeItems, limit: int | None, *, texts: bool) -> Group:
+    def group(self, node_items: NodeItems, limit: int | None, *, texts: bool) -> Group:
         """The items of one node, the first ``limit`` of them or all."""
-        record = self._nodes.get(found.node)
+        record = self._nodes.get(node_items.node)
         items: list[Item] = []
-        standings: set[Standing] = set()
-        for space in sorted(found.spaces, key=order_of):
-            region = found.spaces[space]
+        file_statuses: set[FileStatus] = set()
+        for space in sorted(node_items.spaces, key=order_of):
+            region = node_items.spaces[space]
             if limit is not None:
                 region = region.slice(0, limit - len(items))
             if region.count == 0:
                 continue
-            more, standing = self._items(space, region, record, texts=texts)
+            more, file_status = self._items(space, region, record, texts=texts)
             items += more
-            standings.add(standing)
+            file_statuses.add(file_status)
         return Group(
-            found.node,
-            self._names.label(found.node),
+            node_items.node,
+            self._names.label(node_items.node),
             "" if record is None else record.name or record.op,
             None if record is None else record.path,
-            found.count,
+            node_items.count,
             tuple(items),
-            worst(standings),
+            worst(file_statuses),
         )
 
     def batches(
-        self, found: NodeItems, *, texts: bool, at_once: int = ITEMS_AT_ONCE
+        self, node_items: NodeItems, *, texts: bool, at_once: int = ITEMS_AT_ONCE
     ) -> Iterator[tuple[str, U64, list[Item]]]:
         """All items of one node, some at a time: their space, their positions and they themselves.
 
         However many there are, no more than ``at_once`` are in memory.
         """
-        record = self._nodes.get(found.node)
-        for space in sorted(found.spaces, key=order_of):
-            for part in _parts(found.spaces[space], at_once):
+        record = self._nodes.get(node_items.node)
+        for space in sorted(node_items.spaces, key=order_of):
+            for part in _parts(node_items.spaces[space], at_once):
                 items, _ = self._items(space, part, record, texts=texts)
                 yield space, part.positions(), items
 
     def _items(
         self, space: str, region: Region, record: NodeRecord | None, *, texts: bool
-    ) -> tuple[list[Item], Standing]:
+    ) -> tuple[list[Item], FileStatus]:
         current_budget().check()
         shown = self._names.space(space)
         positions = region.positions().tolist()
         if space == OPAQUE_SPACE:
             strings = opaque_texts(self._graph, region.positions())
             return [Item(f"{shown}#{p}", None, strings.get(p)) for p in positions], "same"
-        found = self._locations.rows_of(space, region, texts=texts)
-        kept: dict[int, str] = {}
-        if texts and (not found or found[0].unit != "line"):
-            kept = item_values(self._graph, space, region.positions())
-        if not found:
-            return [Item(f"{shown}#{p}", None, kept.get(p)) for p in positions], "same"
+        file_rows = self._locations.rows_of(space, region, texts=texts)
+        recorded_texts: dict[int, str] = {}
+        if texts and (not file_rows or file_rows[0].unit != "line"):
+            recorded_texts = item_values(self._graph, space, region.positions())
+        if not file_rows:
+            return [Item(f"{shown}#{p}", None, recorded_texts.get(p)) for p in positions], "same"
         items: list[Item] = []
-        for rows in found:
+        for rows in file_rows:
             path = shown_path(rows.path, None if record is None else record.path)
             self._warn(path, rows)
-            named = zip(rows.positions.tolist(), rows.places(path), strict=True)
+            placed_positions = zip(rows.positions.tolist(), rows.places(path), strict=True)
             items += [
-                Item(f"{shown}#{position}", place, kept[position])
-                if position in kept
+                Item(f"{shown}#{position}", place, recorded_texts[position])
+                if position in recorded_texts
                 else Item(f"{shown}#{position}", place, text, binding)
                 for (position, place), text, binding in zip(
-                    named, rows.texts, rows.bindings, strict=True
+                    placed_positions, rows.texts, rows.bindings, strict=True
                 )
             ]
-        return items, worst({rows.standing for rows in found})
+        return items, worst({rows.file_status for rows in file_rows})
 
     def _warn(self, path: str, rows: Rows) -> None:
-        if rows.standing == "gone":
-            kept = ": its lines are as they were" if rows.unit == "line" else ""
-            self.warnings[f"{path} is not there any more{kept}"] = None
+        if rows.file_status == "gone":
+            explanation = ": its lines are as they were" if rows.unit == "line" else ""
+            self.warnings[f"{path} is not there any more{explanation}"] = None
         elif rows.changed:
             self.warnings[f"{path} has changed since{_what_of(rows)}"] = None
         if rows.note:
@@ -375,6 +381,6 @@ def _parts(region: Region, at_once: int) -> Iterator[Region]:
     """A region in parts of at most so many positions."""
     for low in range(0, region.runs, at_once):
         # A slice of few runs costs little, one of all runs as much as all of them.
-        some = Region(region.first[low : low + at_once], region.last[low : low + at_once])
-        for at in range(0, some.count, at_once):
-            yield some.slice(at, at_once)
+        run_region = Region(region.first[low : low + at_once], region.last[low : low + at_once])
+        for at in range(0, run_region.count, at_once):
+            yield run_region.slice(at, at_once)

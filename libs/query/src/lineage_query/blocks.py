@@ -20,19 +20,19 @@ def iter_blocks(graph: FlowGraph, blocks: Iterable[BlockId]) -> Iterator[FlowBlo
     Raises:
         BudgetError: the question takes too long.
     """
-    left = iter(blocks)
-    while part := list(islice(left, LOAD_AT_ONCE)):
+    block_ids = iter(blocks)
+    while part := list(islice(block_ids, LOAD_AT_ONCE)):
         current_budget().check()
         yield from graph.load(part).values()
 
 
 def outputs_of(graph: FlowGraph, space: str, refs: Iterable[BlockRef]) -> Region:
     """The positions of a space that some blocks put out."""
-    found: list[Region] = []
+    regions: list[Region] = []
     for block in iter_blocks(graph, (ref.block_id for ref in refs)):
         last = block.out_first if block.out_last is None else block.out_last
         for section in block.out:
             if section.space == space:
                 rows = slice(section.row_first, section.row_stop)
-                found.append(Region.of_runs(block.out_first[rows], last[rows]))
-    return Region.union(found)
+                regions.append(Region.of_runs(block.out_first[rows], last[rows]))
+    return Region.union(regions)

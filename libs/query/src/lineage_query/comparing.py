@@ -26,26 +26,26 @@ class TooManyInputsError(LineageError):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two traces. ``asked``: its places as typed; ``count``: items found; ``start``: those asked for."""
+    """One of two traces. ``requested_places``: its places as typed; ``count``: items found; ``start``: those asked for."""
 
-    asked: tuple[str, ...]
+    requested_places: tuple[str, ...]
     count: int
     start: tuple[Group, ...]
 
     def to_json(self) -> dict[str, Any]:
         """As tools read it."""
         start = [group.to_json() for group in self.start]
-        return {"from": list(self.asked), "count": self.count, "start": start}
+        return {"from": list(self.requested_places), "count": self.count, "start": start}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Side:
+    def from_json(cls, document: Mapping[str, Any]) -> Side:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
-        start = tuple(map(Group.from_json, told["start"]))
-        return cls(tuple(told["from"]), told["count"], start)
+        start = tuple(map(Group.from_json, document["start"]))
+        return cls(tuple(document["from"]), document["count"], start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,17 @@ class NodeDifference:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> NodeDifference:
+    def from_json(cls, document: Mapping[str, Any]) -> NodeDifference:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
-        left, right = Group.from_json(told["only_left"]), Group.from_json(told["only_right"])
-        return cls(left, right, told["both"])
+        left, right = (
+            Group.from_json(document["only_left"]),
+            Group.from_json(document["only_right"]),
+        )
+        return cls(left, right, document["both"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +113,23 @@ class Difference:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Difference:
+    def from_json(cls, document: Mapping[str, Any]) -> Difference:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
         return cls(
-            told["app"],
-            Direction(told["direction"]),
-            Side.from_json(told["left"]),
-            Side.from_json(told["right"]),
-            told["exact"],
-            tuple(told["reasons"]),
-            told["complete"],
-            told["changed"],
-            tuple(map(NodeDifference.from_json, told["groups"])),
-            tuple(told["warnings"]),
+            document["app"],
+            Direction(document["direction"]),
+            Side.from_json(document["left"]),
+            Side.from_json(document["right"]),
+            document["exact"],
+            tuple(document["reasons"]),
+            document["complete"],
+            document["changed"],
+            tuple(map(NodeDifference.from_json, document["groups"])),
+            tuple(document["warnings"]),
         )
 
 
@@ -149,13 +152,15 @@ class SharedInput:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> SharedInput:
+    def from_json(cls, document: Mapping[str, Any]) -> SharedInput:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
-        return cls(told["node"], told["name"], Item.from_json(dict(told)), told["outputs"])
+        return cls(
+            document["node"], document["name"], Item.from_json(dict(document)), document["outputs"]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +168,7 @@ class Suspects:
     """Inputs of several outputs, those of most outputs first. ``total``: inputs of any of them; the rest as in `Difference`."""
 
     app: str
-    asked: tuple[str, ...]
+    requested_places: tuple[str, ...]
     items: tuple[SharedInput, ...]
     total: int
     exact: bool
@@ -176,8 +181,8 @@ class Suspects:
         """The shape that tools rely on; keys are only ever added."""
         return {
             "app": self.app,
-            "from": list(self.asked),
-            "outputs": len(self.asked),
+            "from": list(self.requested_places),
+            "outputs": len(self.requested_places),
             "items": [item.to_json() for item in self.items],
             "total": self.total,
             "exact": self.exact,
@@ -188,22 +193,22 @@ class Suspects:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Suspects:
+    def from_json(cls, document: Mapping[str, Any]) -> Suspects:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
         return cls(
-            told["app"],
-            tuple(told["from"]),
-            tuple(map(SharedInput.from_json, told["items"])),
-            told["total"],
-            told["exact"],
-            tuple(told["reasons"]),
-            told["complete"],
-            told["changed"],
-            tuple(told["warnings"]),
+            document["app"],
+            tuple(document["from"]),
+            tuple(map(SharedInput.from_json, document["items"])),
+            document["total"],
+            document["exact"],
+            tuple(document["reasons"]),
+            document["complete"],
+            document["changed"],
+            tuple(document["warnings"]),
         )
 
 
@@ -237,35 +242,40 @@ def compare(left: RecordTrace, right: RecordTrace, limit: int | None, *, texts: 
     """
     _check_one_application((left, right))
     composer = left.composer()
-    ours, theirs = left.result.found, right.result.found
-    nothing = NodeItems("", {})
+    left_items, right_items = left.result.found, right.result.found
+    no_items = NodeItems("", {})
 
     def group(node: str, spaces: dict[str, Region]) -> Group:
         return composer.group(NodeItems(node, spaces), limit, texts=texts)
 
     def side(trace: RecordTrace) -> Side:
         start = tuple(composer.group(items, limit, texts=texts) for items in trace.starts())
-        return Side(trace.asked, trace.result.count, start)
+        return Side(trace.requested_places, trace.result.count, start)
 
     groups: list[NodeDifference] = []
-    known = [record.node for record in left.node_records()]
-    strange = sorted({*ours, *theirs} - set(known))
-    for node in (*known, *strange):
-        if node not in ours and node not in theirs:
+    node_ids = [record.node for record in left.node_records()]
+    unknown_nodes = sorted({*left_items, *right_items} - set(node_ids))
+    for node in (*node_ids, *unknown_nodes):
+        if node not in left_items and node not in right_items:
             continue
-        mine, other = ours.get(node, nothing), theirs.get(node, nothing)
-        both = _combined(mine, other, Region.intersect)
+        left_of_node, right_of_node = (
+            left_items.get(node, no_items),
+            right_items.get(node, no_items),
+        )
+        both = _combined(left_of_node, right_of_node, Region.intersect)
         groups.append(
             NodeDifference(
-                group(node, _combined(mine, other, Region.minus)),
-                group(node, _combined(other, mine, Region.minus)),
+                group(node, _combined(left_of_node, right_of_node, Region.minus)),
+                group(node, _combined(right_of_node, left_of_node, Region.minus)),
                 sum(region.count for region in both.values()),
             )
         )
     sides = side(left), side(right)
-    listed = [one for found in groups for one in (found.only_left, found.only_right)]
-    listed += [one for of_side in sides for one in of_side.start]
-    said = (*left.warnings, *right.warnings, *composer.warnings)
+    listed_groups = [
+        group for difference in groups for group in (difference.only_left, difference.only_right)
+    ]
+    listed_groups += [group for of_side in sides for group in of_side.start]
+    trace_warnings = (*left.warnings, *right.warnings, *composer.warnings)
     return Difference(
         app=left.app,
         direction=left.direction,
@@ -273,10 +283,10 @@ def compare(left: RecordTrace, right: RecordTrace, limit: int | None, *, texts: 
         right=sides[1],
         exact=left.result.exact and right.result.exact,
         reasons=tuple(dict.fromkeys((*left.result.reasons, *right.result.reasons))),
-        complete=all(one.complete and not one.crosses for one in (left, right)),
-        changed=left.changed or right.changed or any(one.changed for one in listed),
+        complete=all(trace.complete and not trace.crosses for trace in (left, right)),
+        changed=left.changed or right.changed or any(group.changed for group in listed_groups),
         groups=tuple(groups),
-        warnings=tuple(dict.fromkeys((*said, *left.stops(), *right.stops()))),
+        warnings=tuple(dict.fromkeys((*trace_warnings, *left.stops(), *right.stops()))),
     )
 
 
@@ -295,35 +305,37 @@ def rank_inputs(traces: Sequence[RecordTrace], limit: int, *, texts: bool) -> Su
     """
     _check_one_application(traces)
     traces = list({_start_key(trace): trace for trace in reversed(traces)}.values())[::-1]
-    counted: Counter[tuple[str, str, int]] = Counter()
+    counts: Counter[tuple[str, str, int]] = Counter()
     for trace in traces:
         current_budget().check()
-        for node, found in trace.result.found.items():
-            for space, region in found.spaces.items():
-                if len(counted) + region.count > RANKED_MAX:
+        for node, node_items in trace.result.found.items():
+            for space, region in node_items.spaces.items():
+                if len(counts) + region.count > RANKED_MAX:
                     raise TooManyInputsError(f"the outputs have more than {RANKED_MAX:,} inputs")
-                counted.update((node, space, at) for at in region.positions().tolist())
-    ranked = sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:limit]
+                counts.update((node, space, at) for at in region.positions().tolist())
+    ranked = sorted(
+        counts.items(), key=lambda counted_input: (-counted_input[1], counted_input[0])
+    )[:limit]
     composer, names = traces[0].composer(), traces[0].names
     items: list[SharedInput] = []
     changed = any(trace.changed for trace in traces)
     for (node, space, position), outputs in ranked:
-        one = NodeItems(node, {space: Region.from_positions([position])})
-        group = composer.group(one, None, texts=texts)
+        single_item = NodeItems(node, {space: Region.from_positions([position])})
+        group = composer.group(single_item, None, texts=texts)
         changed |= group.changed
         items.append(SharedInput(node, names.label(node), group.items[0], outputs))
-    said = (text for trace in traces for text in trace.warnings)
+    trace_warnings = (text for trace in traces for text in trace.warnings)
     stops = (text for trace in traces for text in trace.stops())
     return Suspects(
         app=traces[0].app,
-        asked=tuple(place for trace in traces for place in trace.asked),
+        requested_places=tuple(place for trace in traces for place in trace.requested_places),
         items=tuple(items),
-        total=len(counted),
+        total=len(counts),
         exact=all(trace.result.exact for trace in traces),
         reasons=tuple(dict.fromkeys(text for trace in traces for text in trace.result.reasons)),
         complete=all(trace.complete and not trace.crosses for trace in traces),
         changed=changed,
-        warnings=tuple(dict.fromkeys((*said, *composer.warnings, *stops))),
+        warnings=tuple(dict.fromkeys((*trace_warnings, *composer.warnings, *stops))),
     )
 
 
@@ -331,23 +343,24 @@ def _start_key(trace: RecordTrace) -> frozenset[tuple[str, bytes, bytes]]:
     """The same for traces of the same items, however their places are spelled."""
     return frozenset(
         (space, region.first.tobytes(), region.last.tobytes())
-        for space, region in trace.begun.items()
+        for space, region in trace.start_regions.items()
     )
 
 
 def _check_one_application(traces: Sequence[RecordTrace]) -> None:
-    apps = {trace.app: ", ".join(trace.asked) for trace in traces}
+    apps = {trace.app: ", ".join(trace.requested_places) for trace in traces}
     if len(apps) > 1:
         named = "; ".join(f"{places} belongs to {app}" for app, places in apps.items())
         raise TraceError(f"rows of one application are compared: {named} (--app chooses one)")
 
 
 def _combined(
-    one: NodeItems, other: NodeItems, how: Callable[[Region, Region], Region]
+    left: NodeItems, right: NodeItems, combine: Callable[[Region, Region], Region]
 ) -> dict[str, Region]:
-    """``how`` of the regions of one, space by space."""
-    nothing = Region()
-    found = {
-        space: how(region, other.spaces.get(space, nothing)) for space, region in one.spaces.items()
+    """The regions of both, combined space by space."""
+    empty = Region()
+    combined = {
+        space: combine(region, right.spaces.get(space, empty))
+        for space, region in left.spaces.items()
     }
-    return {space: region for space, region in found.items() if region}
+    return {space: region for space, region in combined.items() if region}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import TraceError
-from lineage_query.answers import Answer, Group, NotAsked
+from lineage_query.answers import Answer, Group, NotQueried
 from lineage_query.planning import Part, Plan
 from lineage_query.rows.places import LocationError, parse_location
 from lineage_query.trace_query import TraceQuery
@@ -19,7 +19,7 @@ from lineage_store.paths import canonical
 
 
 def answer_all(
-    question: TraceQuery,
+    query: TraceQuery,
     plan: Plan,
     ask: Callable[[Part], Answer],
     why: Callable[[LineageError], str] = str,
@@ -27,7 +27,7 @@ def answer_all(
     """Ask all of a plan's applications, and make one answer of theirs.
 
     Args:
-        question: as it was put.
+        query: as it was put.
         plan: which applications are asked what.
         ask: asks one of them.
         why: what is said of an application that could not be asked.
@@ -39,14 +39,14 @@ def answer_all(
     """
     if plan.only is not None:
         return ask(plan.only)
-    asked = _Asked(why)
+    responses = _Responses(why)
     for part in plan.parts:
-        asked.ask(part, ask)
-    not_asked = [*plan.not_asked, *asked.not_asked()]
-    if not asked.answers:
-        asked.refuse(is_all=not not_asked and not plan.gaps)
-    said = (*plan.gaps, *asked.said())
-    answer = composed(question, asked.answers, not_asked, said, asked.without())
+        responses.ask(part, ask)
+    not_queried = [*plan.not_queried, *responses.not_queried()]
+    if not responses.answers:
+        responses.refuse(is_all=not not_queried and not plan.gaps)
+    warnings = (*plan.gaps, *responses.warnings())
+    answer = composed(query, responses.answers, not_queried, warnings, responses.without())
     return replace(
         answer,
         warnings=tuple(dict.fromkeys((*plan.warnings, *answer.warnings))),
@@ -56,61 +56,65 @@ def answer_all(
 
 
 def composed(
-    question: TraceQuery,
+    query: TraceQuery,
     answers: Sequence[Answer],
-    not_asked: Sequence[NotAsked] = (),
-    said: Sequence[str] = (),
+    not_queried: Sequence[NotQueried] = (),
+    more_warnings: Sequence[str] = (),
     apps: Sequence[str] = (),
 ) -> Answer:
     """One answer of several: exact where all are, complete where all are and all could be asked.
 
     Args:
-        question: as it was put.
+        query: as it was put.
         answers: of each application one, the latest first.
-        not_asked: who could not be asked.
-        said: more warnings.
+        not_queried: who could not be asked.
+        more_warnings: more warnings.
         apps: others that were asked, and have no such row.
     """
-    apps = tuple(dict.fromkeys((*(one.app for one in answers), *apps)))
-    several = len({*apps, *(one.app for one in not_asked)}) > 1
-    gone = tuple(dict.fromkeys((*not_asked, *(gap for one in answers for gap in one.not_asked))))
-    own = {gap.said() for one in answers for gap in one.not_asked}
+    apps = tuple(dict.fromkeys((*(answer.app for answer in answers), *apps)))
+    has_several = len({*apps, *(answer.app for answer in not_queried)}) > 1
+    all_not_queried = tuple(
+        dict.fromkeys((*not_queried, *(gap for answer in answers for gap in answer.not_queried)))
+    )
+    own_warnings = {gap.warning() for answer in answers for gap in answer.not_queried}
 
     def named(app: str, texts: Iterable[str]) -> Iterator[str]:
         for text in texts:
-            if text not in own:
-                yield f"{app}: {text}" if several and not _names(text, app) else text
+            if text not in own_warnings:
+                yield f"{app}: {text}" if has_several and not _names(text, app) else text
 
-    reasons = [text for one in answers for text in named(one.app, one.reasons)]
-    warnings = [text for one in answers for text in named(one.app, one.warnings)]
+    reasons = [text for answer in answers for text in named(answer.app, answer.reasons)]
+    warnings = [text for answer in answers for text in named(answer.app, answer.warnings)]
     return Answer(
         app=apps[0],
-        direction=question.direction,
-        asked=question.places,
-        start=tuple(_of_app(group, one.app) for one in answers for group in one.start),
-        exact=all(one.exact for one in answers),
+        direction=query.direction,
+        requested_places=query.places,
+        start=tuple(_of_app(group, answer.app) for answer in answers for group in answer.start),
+        exact=all(answer.exact for answer in answers),
         reasons=tuple(dict.fromkeys(reasons)),
-        groups=tuple(_of_app(group, one.app) for one in answers for group in one.groups),
-        warnings=tuple(dict.fromkeys((*warnings, *(one.said() for one in gone), *said))),
-        changed=any(one.changed for one in answers),
-        complete=all(one.complete for one in answers) and not gone,
+        groups=tuple(_of_app(group, answer.app) for answer in answers for group in answer.groups),
+        warnings=tuple(
+            dict.fromkeys((*warnings, *(gap.warning() for gap in all_not_queried), *more_warnings))
+        ),
+        changed=any(answer.changed for answer in answers),
+        complete=all(answer.complete for answer in answers) and not all_not_queried,
         apps=apps,
-        not_asked=gone,
+        not_queried=all_not_queried,
     )
 
 
 @dataclass
-class _Asked:
+class _Responses:
     """Applications that were asked, and what came of it."""
 
     why: Callable[[LineageError], str]
-    found: list[tuple[Part, Answer]] = field(default_factory=list)
+    answered: list[tuple[Part, Answer]] = field(default_factory=list)
     missing: list[tuple[Part, LineageError]] = field(default_factory=list)
     refused: list[tuple[Part, LineageError]] = field(default_factory=list)
 
     def ask(self, part: Part, ask: Callable[[Part], Answer]) -> None:
         try:
-            self.found.append((part, ask(part)))
+            self.answered.append((part, ask(part)))
         except StoreUnavailableError:
             raise
         except NoSuchRowError as problem:
@@ -122,20 +126,20 @@ class _Asked:
 
     @property
     def answers(self) -> list[Answer]:
-        return [answer for _, answer in self.found]
+        return [answer for _, answer in self.answered]
 
     def without(self) -> list[str]:
         """The applications that have no such row."""
         return [_app(part) for part, _ in self.missing]
 
-    def not_asked(self) -> Iterator[NotAsked]:
+    def not_queried(self) -> Iterator[NotQueried]:
         for part, problem in self.refused:
-            yield NotAsked(_app(part), self.why(problem))
+            yield NotQueried(_app(part), self.why(problem))
         yield from self._otherwise()
 
-    def said(self) -> Iterator[str]:
+    def warnings(self) -> Iterator[str]:
         """What is said where nothing was found: why."""
-        if not self.found:
+        if not self.answered:
             yield from dict.fromkeys(f"{_app(part)}: {problem}" for part, problem in self.missing)
 
     def refuse(self, *, is_all: bool) -> None:
@@ -150,23 +154,23 @@ class _Asked:
             texts = dict.fromkeys(str(problem) for _, problem in self.refused)
             if len(texts) == 1:
                 raise self.refused[0][1]
-            told = "; ".join(f"{_app(part)}: {self.why(error)}" for part, error in self.refused)
-            raise TraceError(f"none of {len(self.refused)} applications can be asked: {told}")
+            refusals = "; ".join(f"{_app(part)}: {self.why(error)}" for part, error in self.refused)
+            raise TraceError(f"none of {len(self.refused)} applications can be asked: {refusals}")
 
-    def _otherwise(self) -> Iterator[NotAsked]:
+    def _otherwise(self) -> Iterator[NotQueried]:
         """Those that read rows with these values, too, but have other values in them: columns were read otherwise."""
-        starts = [(part, _Start.of(answer)) for part, answer in self.found if part.files]
+        starts = [(part, _Start.of(answer)) for part, answer in self.answered if part.files]
         starts += [(part, _Start()) for part, _ in self.missing if part.files]
-        everywhere = {place: path for _, one in starts for place, path in one.places.items()}
+        all_places = {place: path for _, start in starts for place, path in start.places.items()}
         for part, start in starts:
-            others = {place: path for place, path in everywhere.items() if path in part.files}
+            others = {place: path for place, path in all_places.items() if path in part.files}
             more = others.keys() - start.places.keys()
             if not start.listed and len(others) <= start.count:
                 # Which rows they are can't be compared: not all are listed.
                 more = set()
             if more:
                 why = f"not all rows have these values as it read them ({min(more)}): ask by place"
-                yield NotAsked(_app(part), why)
+                yield NotQueried(_app(part), why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +183,14 @@ class _Start:
 
     @classmethod
     def of(cls, answer: Answer) -> _Start:
-        found: dict[str, str] = {}
+        places: dict[str, str] = {}
         for group in answer.start:
             for item in group.items:
                 with suppress(LocationError):
                     path = canonical(parse_location(item.location or "").path)
-                    found[item.location or ""] = path
+                    places[item.location or ""] = path
         count = sum(group.count for group in answer.start)
-        return cls(found, count, all(len(one.items) == one.count for one in answer.start))
+        return cls(places, count, all(len(group.items) == group.count for group in answer.start))
 
 
 def _names(text: str, app: str) -> bool:
@@ -194,7 +198,7 @@ def _names(text: str, app: str) -> bool:
 
 
 def _app(part: Part) -> str:
-    return part.question.app or ""
+    return part.query.app or ""
 
 
 def _of_app(group: Group, app: str) -> Group:

@@ -24,7 +24,7 @@ from lineage_core.errors import LineageError
 CHARACTERS_MAX = 4_096
 DEPTH_MAX = 50
 """Parentheses and NOTs within each other."""
-TAKEN = (
+ACCEPTED_SYNTAX = (
     "taken are comparisons of columns with numbers, 'texts', TRUE, FALSE, DATE '...' and TIMESTAMP '...', IN, BETWEEN "
     "and IS NULL, put together by AND, OR, NOT and parentheses"
 )
@@ -40,7 +40,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
-_MOMENT = re.compile(r"[0-9][0-9:.+\- TZ]{0,39}", re.ASCII)
+_DATE_OR_TIME = re.compile(r"[0-9][0-9:.+\- TZ]{0,39}", re.ASCII)
 _RESERVED = frozenset(
     [
         "ALL",
@@ -98,10 +98,10 @@ class Condition:
         Raises:
             ConditionError: it has not.
         """
-        there = [name.lower() for name in names]
+        output_columns = [name.lower() for name in names]
         for column in self.columns:
-            if there.count(column.lower()) != 1:
-                several = "several columns" if column.lower() in there else "no column"
+            if output_columns.count(column.lower()) != 1:
+                several = "several columns" if column.lower() in output_columns else "no column"
                 raise ConditionError(f"the output has {several} {column!r}")
 
 
@@ -127,7 +127,9 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     while at < end:
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
-            raise ConditionError(f"{text[at : at + 20]!r} is no part of a condition here: {TAKEN}")
+            raise ConditionError(
+                f"{text[at : at + 20]!r} is no part of a condition here: {ACCEPTED_SYNTAX}"
+            )
         tokens.append((match.lastgroup, match[match.lastgroup]))
         at = match.end()
     return tokens
@@ -152,24 +154,24 @@ class _Parser:
 
     def condition(self, depth: int) -> str:
         """Several of which one is true."""
-        terms = [self._all(depth)]
+        terms = [self._conjunction(depth)]
         while self._takes("OR"):
-            terms.append(self._all(depth))
+            terms.append(self._conjunction(depth))
         return terms[0] if len(terms) == 1 else f"({' OR '.join(terms)})"
 
-    def _all(self, depth: int) -> str:
-        terms = [self._one(depth)]
+    def _conjunction(self, depth: int) -> str:
+        terms = [self._factor(depth)]
         while self._takes("AND"):
-            terms.append(self._one(depth))
+            terms.append(self._factor(depth))
         return terms[0] if len(terms) == 1 else f"({' AND '.join(terms)})"
 
-    def _one(self, depth: int) -> str:
+    def _factor(self, depth: int) -> str:
         if depth > DEPTH_MAX:
             raise ConditionError(
                 f"a condition has at most {DEPTH_MAX} parentheses within each other"
             )
         if self._takes("NOT"):
-            return f"(NOT {self._one(depth + 1)})"
+            return f"(NOT {self._factor(depth + 1)})"
         if self._takes("("):
             inner = self.condition(depth + 1)
             self._expect(")")
@@ -214,11 +216,11 @@ class _Parser:
         kind, text = self.kind, self._text
         if kind == "word" and text.upper() in {"DATE", "TIMESTAMP"}:
             self._at += 1
-            moment = self._text
-            if self.kind != "text" or not _MOMENT.fullmatch(moment[1:-1]):
+            literal = self._text
+            if self.kind != "text" or not _DATE_OR_TIME.fullmatch(literal[1:-1]):
                 raise self.unexpected()
             self._at += 1
-            return f"{text.upper()} {moment}"
+            return f"{text.upper()} {literal}"
         if kind == "word" and text.upper() in {"TRUE", "FALSE"}:
             self._at += 1
             return text.upper()
@@ -240,5 +242,5 @@ class _Parser:
 
     def unexpected(self) -> ConditionError:
         """What is said where something else is needed."""
-        what = repr(self._text) if self.kind else "the end"
-        return ConditionError(f"{what} is not taken here in a condition: {TAKEN}")
+        token = repr(self._text) if self.kind else "the end"
+        return ConditionError(f"{token} is not taken here in a condition: {ACCEPTED_SYNTAX}")

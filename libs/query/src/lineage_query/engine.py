@@ -155,15 +155,15 @@ class QueryEngine:
 
     def _trace_part(self, part: Part, *, by_query: bool, derivations: bool = False) -> Trace:
         """What one application says."""
-        query, place = part.question, part.noted
+        query, place = part.query, part.recipe_place
         if place is None:
             with self._limits.working():
-                found = self._tracer.look_up(query)
-            if isinstance(found, RecordTrace):
+                result = self._tracer.look_up(query)
+            if isinstance(result, RecordTrace):
                 if derivations:
-                    return Trace(query, _as_far_as_it_goes(query, found))
-                return self._continued(query, found)
-            place = found
+                    return Trace(query, _as_far_as_it_goes(query, result))
+                return self._continued(query, result)
+            place = result
         return self._trace_rows(query, place, by_query=by_query, derivations=derivations)
 
     def _trace_rows(
@@ -173,11 +173,11 @@ class QueryEngine:
         if query.where:
             return self._recomputed(query, place)
         with self._limits.working():
-            looked_up = self._flows.look_up(query, place)
-        if derivations and looked_up is not None:
-            return Trace(query, looked_up.traced)
+            materialised = self._flows.look_up(query, place)
+        if derivations and materialised is not None:
+            return Trace(query, materialised.traced)
         recompute = partial(self._recomputed, query, place)
-        return best(looked_up, query, place, recompute, by_query=by_query)
+        return best(materialised, query, place, recompute, by_query=by_query)
 
     def _recomputed(self, query: TraceQuery, place: RecipePlace) -> Trace:
         if self._backend is None:

@@ -6,16 +6,23 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from lineage_core.contract.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
+from lineage_query.rows.file_status import (
+    CurrentState,
+    FileStatus,
+    by_state,
+    current_state,
+    has_changed,
+    worst,
+)
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.standing import Seen, Standing, by_state, has_changed, seen, worst
 from lineage_store.errors import StoreError
 from lineage_store.materialised import stands_for, whose_rows
 from lineage_store.paths import MTIME_TOLERANCE_S, Spellings
 from lineage_store.port import GraphStore
 from lineage_store.records import FILES, SPLITS
 
-APPLICATIONS_ASKED = 20
+APPLICATIONS_CHECKED_MAX = 20
 """Of the latest applications, beyond the one that answers."""
 PARTS_NAMED = 3
 
@@ -28,7 +35,7 @@ class NotFoundError(StoreError):
 class FileUse:
     """An application's node that read (``wrote`` False) or wrote a file.
 
-    ``standing``: how the file stands to what the application left or saw. ``then``: size and time of the file as
+    ``file_status``: how the file stands to what the application left or saw. ``then``: size and time of the file as
     the node noted it. ``undecided``: just the time of the file is another, and no checksum tells whether the
     content is.
     """
@@ -36,19 +43,19 @@ class FileUse:
     app: str
     node: str
     wrote: bool
-    standing: Standing
+    file_status: FileStatus
     then: frozenset[tuple[int, float]] = frozenset()
     undecided: bool = False
 
     @property
     def changed(self) -> bool:
         """Whether the file is not any more as the application left or saw it."""
-        return has_changed(self.standing)
+        return has_changed(self.file_status)
 
     @property
     def gone(self) -> bool:
         """Whether there is no such file any more."""
-        return self.standing == "gone"
+        return self.file_status == "gone"
 
     def is_of(self, version: Collection[tuple[int, float]]) -> bool:
         """Whether the node noted the file as in one of these states."""
@@ -73,17 +80,17 @@ def find_application(store: GraphStore, name: str | None) -> str:
     if name is not None and name in ids:
         return name
     # Those that hold what was materialised of others are named in full.
-    known = [app for app in ids if whose_rows(app, ids) is None]
-    if not known:
+    application_ids = [app for app in ids if whose_rows(app, ids) is None]
+    if not application_ids:
         raise NotFoundError("the store holds no application yet; `lineage run JOB` makes one")
     if name in (None, "latest"):
-        return known[0]
+        return application_ids[0]
     assert name is not None
-    fitting = [app for app in known if app.startswith(name)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise NotFoundError(f"{name!r} fits {', '.join(fitting[:5])}: give more of it")
+    matching = [app for app in application_ids if app.startswith(name)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise NotFoundError(f"{name!r} fits {', '.join(matching[:5])}: give more of it")
     raise NotFoundError(f"there is no application {name!r}; `lineage apps` lists them")
 
 
@@ -109,17 +116,17 @@ def find_uses(
     spellings = spellings or Spellings()
     best: list[FileUse] = []
     rank = (2, 2)
-    state = seen(reader, spellings.of(path))
-    for uses in _uses_by_application(store, reader, path, app, state, spellings):
+    current = current_state(reader, spellings.of(path))
+    for uses in _uses_by_application(store, reader, path, app, current, spellings):
         for changed, other in ((False, False), (False, True), (True, False), (True, True)):
-            fitting = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
-            if fitting and (changed, other) < rank:
-                best, rank = fitting, (changed, other)
+            matching = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
+            if matching and (changed, other) < rank:
+                best, rank = matching, (changed, other)
         if rank == (False, False):
             break
     if not best:
-        raise NotFoundError(_unknown(path, state, app) + _maybe_of(store, state, app))
-    if best[-1].changed or best[-1].standing == "unknown":
+        raise NotFoundError(_unknown(path, current, app) + _possible_writers(store, current, app))
+    if best[-1].changed or best[-1].file_status == "unknown":
         # What the file was then is one version of it: the last that the application knew.
         best = [use for use in best if use.is_of(best[-1].then)]
     return best
@@ -143,25 +150,25 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
     Those that hold the materialised lineage of others are not among them.
     """
     spellings = Spellings()
-    state = seen(reader, spellings.of(path))
+    current = current_state(reader, spellings.of(path))
     uses = [
         use
-        for found in _uses_by_application(store, reader, path, None, state, spellings)
-        for use in found
+        for application_uses in _uses_by_application(store, reader, path, None, current, spellings)
+        for use in application_uses
         if not use.wrote
     ]
-    now = [use for use in uses if not use.changed]
-    if now and state != "unseen":
-        return Readers(_apps(now), _apps(use for use in uses if use.undecided))
+    unchanged_uses = [use for use in uses if not use.changed]
+    if unchanged_uses and current != "unseen":
+        return Readers(_apps(unchanged_uses), _apps(use for use in uses if use.undecided))
     if not uses:
         return Readers()
     # An application is asked about the version that it knew last.
     last = {use.app: use.then for use in uses}
     version = last[uses[0].app]
     apps = _apps(use for use in uses if use.is_of(version) and use.is_of(last[use.app]))
-    rest = (use for use in uses if use.has_size_of(version))
+    same_size_uses = (use for use in uses if use.has_size_of(version))
     return Readers(
-        apps, _apps(use for use in rest if use.app not in apps or not use.is_of(version))
+        apps, _apps(use for use in same_size_uses if use.app not in apps or not use.is_of(version))
     )
 
 
@@ -170,7 +177,7 @@ def _uses_by_application(
     reader: RowReader,
     path: str,
     app: str | None,
-    state: Seen,
+    state: CurrentState,
     spellings: Spellings,
 ) -> Iterator[list[FileUse]]:
     """How applications used a file, the latest first; ``app``: none but this one.
@@ -209,13 +216,22 @@ def _apps(uses: Iterable[FileUse]) -> tuple[str, ...]:
 def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> list[str]:
     """Other applications that read a file in the version that :func:`find_readers` means."""
     own = whose_rows(app, store.application_ids()) or app
-    return [one for one in find_readers(store, reader, path).apps if one not in {app, own}]
+    return [
+        reader_app
+        for reader_app in find_readers(store, reader, path).apps
+        if reader_app not in {app, own}
+    ]
 
 
 def _uses(
-    store: GraphStore, reader: RowReader, app: str, path: str, state: Seen, spellings: Spellings
+    store: GraphStore,
+    reader: RowReader,
+    app: str,
+    path: str,
+    state: CurrentState,
+    spellings: Spellings,
 ) -> list[FileUse]:
-    found: dict[tuple[str, bool], set[tuple[int, float]]] = {}
+    recorded_versions: dict[tuple[str, bool], set[tuple[int, float]]] = {}
 
     def is_it(noted: str) -> bool:
         return spellings.of(noted) == path
@@ -224,31 +240,35 @@ def _uses(
         if isinstance(message, Splits | RecordSplits):
             for split in message.splits:
                 if is_it(split.path):
-                    then = split.file_size, split.mtime
-                    found.setdefault((message.node, False), set()).add(then)
+                    version = split.file_size, split.mtime
+                    recorded_versions.setdefault((message.node, False), set()).add(version)
         elif isinstance(message, SinkFiles | RecordFiles):
             for file in message.files:
                 if is_it(file.path):
-                    found.setdefault((message.node, True), set()).add((file.size, file.mtime))
+                    recorded_versions.setdefault((message.node, True), set()).add(
+                        (file.size, file.mtime)
+                    )
 
-    def use(node: str, then: set[tuple[int, float]], *, wrote: bool) -> FileUse:
-        known = {"unknown" if state == "unseen" else by_state(state, *one) for one in then}
-        if None in known:
+    def use(node: str, versions: set[tuple[int, float]], *, wrote: bool) -> FileUse:
+        statuses = {
+            "unknown" if state == "unseen" else by_state(state, *version) for version in versions
+        }
+        if None in statuses:
             # Just its time is another: the application's checksums may tell more.
             locations = Locations(store.graph(app), reader)
-            standing = locations.standing(node, path)
-            undecided = standing == "changed" and locations.is_undecided(node, path)
-            return FileUse(app, node, wrote, standing, frozenset(then), undecided)
-        standing = worst(one for one in known if one is not None)
-        return FileUse(app, node, wrote, standing, frozenset(then))
+            file_status = locations.file_status(node, path)
+            undecided = file_status == "changed" and locations.is_undecided(node, path)
+            return FileUse(app, node, wrote, file_status, frozenset(versions), undecided)
+        file_status = worst(status for status in statuses if status is not None)
+        return FileUse(app, node, wrote, file_status, frozenset(versions))
 
-    return [use(node, then, wrote=wrote) for (node, wrote), then in found.items()]
+    return [use(node, version, wrote=wrote) for (node, wrote), version in recorded_versions.items()]
 
 
-def _maybe_of(store: GraphStore, state: Seen, app: str | None) -> str:
+def _possible_writers(store: GraphStore, state: CurrentState, app: str | None) -> str:
     """Applications that may have written the file in a part of theirs that has no lineage."""
-    found: list[str] = []
-    for record in store.applications()[:APPLICATIONS_ASKED]:
+    candidates: list[str] = []
+    for record in store.applications()[:APPLICATIONS_CHECKED_MAX]:
         if state is None or state == "unseen" or (app is not None and record.app != app):
             continue
         if state.mtime is not None and state.mtime + MTIME_TOLERANCE_S < record.started_at:
@@ -256,15 +276,13 @@ def _maybe_of(store: GraphStore, state: Seen, app: str | None) -> str:
         parts = {m.what for m in store.messages(record.app, "unknown") if isinstance(m, Unknown)}
         if parts:
             named = ", ".join(sorted(parts)[:PARTS_NAMED]) + (", ..." * (len(parts) > PARTS_NAMED))
-            found.append(f"{record.app} ({record.name}: {named})")
-    if not found:
+            candidates.append(f"{record.app} ({record.name}: {named})")
+    if not candidates:
         return ""
-    return (
-        f"; it may have been written by a part without lineage of {', '.join(found[:PARTS_NAMED])}"
-    )
+    return f"; it may have been written by a part without lineage of {', '.join(candidates[:PARTS_NAMED])}"
 
 
-def _unknown(path: str, state: Seen, app: str | None) -> str:
+def _unknown(path: str, state: CurrentState, app: str | None) -> str:
     who = "no application" if app is None else f"application {app}"
     if state is None:
         return f"{path}: no such file, and {who} knows it"

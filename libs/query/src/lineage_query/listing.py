@@ -22,7 +22,7 @@ from lineage_core.tracing.trace_result import NodeItems
 from lineage_query.answers import Item, order_of
 from lineage_query.blocks import iter_blocks, outputs_of
 from lineage_query.rows.cut_texts import is_cut
-from lineage_query.rows.standing import Standing, worst
+from lineage_query.rows.file_status import FileStatus, worst
 from lineage_query.snapshot import ApplicationSnapshot
 
 POSITION_MAX = 2**64 - 1
@@ -32,7 +32,7 @@ SCANNED_MAX = 200_000
 """Items that one call looks at."""
 SCAN_S_MAX = 1.0
 """Seconds after which a call that searches stops, with what it found until then."""
-REGIONS_KEPT = 4_096
+CACHED_REGIONS_MAX = 4_096
 _CURSOR = re.compile(r"(\d{1,9})\.(\d{1,19})")
 
 
@@ -45,7 +45,7 @@ class Page:
     """Some items of a node.
 
     ``count``: of all its items. ``following``: where the next page begins; None behind the last.
-    ``scanned``: items looked at for this page. ``standing``: the worst that is to be said of their files.
+    ``scanned``: items looked at for this page. ``file_status``: the worst that is to be said of their files.
     ``cut``: of those that a search looked at and did not find, how many have a text that is longer than what is read of
     it: they may hold what is searched for.
     """
@@ -54,7 +54,7 @@ class Page:
     items: tuple[Item, ...]
     following: str | None
     scanned: int
-    standing: Standing = "same"
+    file_status: FileStatus = "same"
     cut: int = 0
 
 
@@ -87,7 +87,7 @@ class Listing:
 
     def page(
         self,
-        found: NodeItems,
+        node_items: NodeItems,
         limit: int,
         *,
         cursor: str | None = None,
@@ -99,24 +99,24 @@ class Listing:
         Raises:
             CursorError: no page of these items gave the cursor.
         """
-        spaces = list(found.spaces)
+        spaces = list(node_items.spaces)
         at, offset = _place(cursor, len(spaces))
         deadline = time.monotonic() + SCAN_S_MAX
         items: list[Item] = []
         scanned = cut = 0
-        standings: set[Standing] = set()
+        file_statuses: set[FileStatus] = set()
         composer = self.opened.composer()
         while at < len(spaces):
-            region = found.spaces[spaces[at]]
+            region = node_items.spaces[spaces[at]]
             if offset >= region.count:
                 at, offset = at + 1, 0
                 continue
             if len(items) >= limit or scanned >= SCANNED_MAX or time.monotonic() > deadline:
                 break
-            wanted = SCAN_AT_ONCE if contains else limit - len(items)
-            part = NodeItems(found.node, {spaces[at]: region.slice(offset, wanted)})
+            count = SCAN_AT_ONCE if contains else limit - len(items)
+            part = NodeItems(node_items.node, {spaces[at]: region.slice(offset, count)})
             group = composer.group(part, None, texts=texts or bool(contains))
-            standings.add(group.standing)
+            file_statuses.add(group.file_status)
             for item in group.items:
                 offset += 1
                 scanned += 1
@@ -127,16 +127,16 @@ class Listing:
                 else:
                     cut += is_cut(item.text)
         following = f"{at}.{offset}" if at < len(spaces) else None
-        return Page(found.count, tuple(items), following, scanned, worst(standings), cut)
+        return Page(node_items.count, tuple(items), following, scanned, worst(file_statuses), cut)
 
     def region(self, space: str) -> Region:
         """The positions of the items of one space."""
-        kept = self._regions.get(space)
-        if kept is None:
-            kept = self._regions[space] = self._region(space)
-            while len(self._regions) > REGIONS_KEPT:
+        region = self._regions.get(space)
+        if region is None:
+            region = self._regions[space] = self._region(space)
+            while len(self._regions) > CACHED_REGIONS_MAX:
                 self._regions.popitem(last=False)
-        return kept
+        return region
 
     def _region(self, space: str) -> Region:
         parsed = parse_space(space)
@@ -151,17 +151,17 @@ class Listing:
         return put_out or self._inputs(graph.blocks_from(space, 0, POSITION_MAX))
 
     def _inputs(self, refs: Sequence[BlockRef]) -> Region:
-        found: list[Region] = []
+        regions: list[Region] = []
         for block in iter_blocks(self.opened.graph, (ref.block_id for ref in refs)):
             last = block.in_first if block.in_last is None else block.in_last
-            found.append(Region.of_runs(block.in_first, last))
-        return Region.union(found)
+            regions.append(Region.of_runs(block.in_first, last))
+        return Region.union(regions)
 
 
 def _place(cursor: str | None, spaces: int) -> tuple[int, int]:
     if cursor is None:
         return 0, 0
-    read = _CURSOR.fullmatch(cursor)
-    if read is None or int(read[1]) >= max(spaces, 1) or int(read[2]) > POSITION_MAX:
+    match = _CURSOR.fullmatch(cursor)
+    if match is None or int(match[1]) >= max(spaces, 1) or int(match[2]) > POSITION_MAX:
         raise CursorError(f"cursor {cursor!r:.40} was not given by a page of these items")
-    return int(read[1]), int(read[2])
+    return int(match[1]), int(match[2])

@@ -30,12 +30,12 @@ from lineage_store.paths import RowsError, canonical
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
-MADE_AS = {"frame": "sink", "frame-source": "source"}
+FLOW_NODE_KINDS = {"frame": "sink", "frame-source": "source"}
 """What nodes of DataFrames are where their flows are."""
 
 
 @dataclass(frozen=True)
-class LookedUp:
+class MaterialisedTrace:
     """What materialised flows say to a question.
 
     ``traced``: a trace of the application that holds them. ``missing``: what they don't say, in words.
@@ -52,54 +52,54 @@ class LookedUp:
 
     def instead_of(self, problem: LineageError) -> RecordTrace:
         """The trace, where the query can't be had."""
-        said = f"this is what was materialised, for {self.app} itself can't be asked: {problem}"
-        return replace(self.traced, warnings=(*self.traced.warnings, said))
+        warning = f"this is what was materialised, for {self.app} itself can't be asked: {problem}"
+        return replace(self.traced, warnings=(*self.traced.warnings, warning))
 
 
 def best(
-    found: LookedUp | None,
-    question: TraceQuery,
-    noted: RecipePlace,
-    query: Callable[[], Trace],
+    materialised: MaterialisedTrace | None,
+    query: TraceQuery,
+    recipe_place: RecipePlace,
+    recompute: Callable[[], Trace],
     *,
     by_query: bool = False,
 ) -> Trace:
     """The more exact of two: a trace along materialised flows, or what a query says.
 
     Args:
-        found: what the flows say, if there are any.
-        question: what is asked.
-        noted: the rows of DataFrames that it names.
-        query: asks by a query.
+        materialised: what the flows say, if there are any.
+        query: what is asked.
+        recipe_place: the rows of DataFrames that it names.
+        recompute: asks by a query.
         by_query: the query answers wherever it can be had.
 
     Raises:
         LineageError: there are no flows, and the query can't be had.
     """
-    if question.app is not None and question.app != noted.app:
+    if query.app is not None and query.app != recipe_place.app:
         # The flows themselves are asked.
-        if found is None:
-            raise TraceError(f"just a query can tell what these are: ask {noted.app}")
-        return Trace(question, found.traced)
-    if found is None:
-        return query()
-    steps = question.until is not None or question.steps is not None
-    if steps or (found.suffices and not by_query):
-        return Trace(question, found.traced)
+        if materialised is None:
+            raise TraceError(f"just a query can tell what these are: ask {recipe_place.app}")
+        return Trace(query, materialised.traced)
+    if materialised is None:
+        return recompute()
+    is_partial = query.until is not None or query.steps is not None
+    if is_partial or (materialised.suffices and not by_query):
+        return Trace(query, materialised.traced)
     try:
-        recomputed = query()
+        recomputed = recompute()
     except StoreUnavailableError:
         raise
     except LineageError as problem:
         current_budget().check()
-        return Trace(question, found.instead_of(problem))
-    if by_query or question.as_now or found.missing or recomputed.exact:
+        return Trace(query, materialised.instead_of(problem))
+    if by_query or query.as_now or materialised.missing or recomputed.exact:
         return recomputed
     # Both may be too many: the fewer are nearer.
     return (
         recomputed
-        if recomputed.count <= found.traced.result.count
-        else Trace(question, found.traced)
+        if recomputed.count <= materialised.traced.result.count
+        else Trace(query, materialised.traced)
     )
 
 
@@ -114,33 +114,33 @@ class MaterialisedFlows:
         self._opener = opener or ApplicationCache(store, reader)
         self._tracer = RecordTracer(store, reader, self._opener)
 
-    def look_up(self, question: TraceQuery, noted: RecipePlace) -> LookedUp | None:
+    def look_up(self, query: TraceQuery, recipe_place: RecipePlace) -> MaterialisedTrace | None:
         """What is known of rows of DataFrames of one application; None: nothing, or just a query can tell.
 
         Args:
-            question: about them.
-            noted: the rows, by their values or by where they stand.
+            query: about them.
+            recipe_place: the rows, by their values or by where they stand.
 
         Raises:
             ForbiddenRowsError: rows are asked for by their values in a file that may not be read.
         """
-        app = f"{noted.app}{SUFFIX}"
-        if question.regions or app not in self._store.application_ids():
+        app = f"{recipe_place.app}{SUFFIX}"
+        if query.regions or app not in self._store.application_ids():
             return None
         opened = self._opener.open(app)
-        held = _held(opened, self._opener.open(noted.app), noted)
-        # Of sources that were not materialised the readers are named (`LookedUp.missing`).
-        back = question.direction is Direction.BACKWARD
-        if not held or (back and len(held) < len(noted.nodes)):
+        held = _held(opened, self._opener.open(recipe_place.app), recipe_place)
+        # Of sources that were not materialised the readers are named (`MaterialisedTrace.missing`).
+        is_backward = query.direction is Direction.BACKWARD
+        if not held or (is_backward and len(held) < len(recipe_place.nodes)):
             return None
-        asked = replace(question, app=app)
-        if noted.valued is not None:
-            regions = self._with_values(opened, question.direction, noted, held)
+        flow_query = replace(query, app=app)
+        if recipe_place.valued is not None:
+            regions = self._with_values(opened, query.direction, recipe_place, held)
             if not regions:
                 return None
-            asked = replace(asked, places=(), regions=regions)
+            flow_query = replace(flow_query, places=(), regions=regions)
         try:
-            traced = self._tracer.trace(asked)
+            traced = self._tracer.trace(flow_query)
         except (ForbiddenRowsError, StoreUnavailableError):
             raise
         except LineageError:
@@ -149,20 +149,22 @@ class MaterialisedFlows:
             return None
         if traced.app != app:
             return None
-        return self._judged(replace(traced, asked=question.places), opened, question, noted)
+        return self._judged(
+            replace(traced, requested_places=query.places), opened, query, recipe_place
+        )
 
     def _judged(
         self,
         traced: RecordTrace,
         opened: ApplicationSnapshot,
-        question: TraceQuery,
-        noted: RecipePlace,
-    ) -> LookedUp:
-        base = self._opener.open(noted.app)
+        query: TraceQuery,
+        recipe_place: RecipePlace,
+    ) -> MaterialisedTrace:
+        base = self._opener.open(recipe_place.app)
         missing: tuple[str, ...] = ()
         warnings = traced.warnings
-        if question.direction is Direction.FORWARD:
-            missing = tuple(_not_materialised(base, opened, noted.nodes))
+        if query.direction is Direction.FORWARD:
+            missing = tuple(_not_materialised(base, opened, recipe_place.nodes))
         if not base.verdict.complete:
             warnings = (*warnings, incomplete_warning(base.app, base.verdict))
         result = traced.result
@@ -170,48 +172,54 @@ class MaterialisedFlows:
             result = replace(result, exact=False, reasons=(*result.reasons, *missing))
         complete = traced.complete and base.verdict.complete and not missing
         traced = replace(traced, result=result, complete=complete, warnings=warnings)
-        return LookedUp(traced, noted.app, missing)
+        return MaterialisedTrace(traced, recipe_place.app, missing)
 
     def _with_values(
         self,
         opened: ApplicationSnapshot,
         direction: Direction,
-        noted: RecipePlace,
+        recipe_place: RecipePlace,
         nodes: Iterable[str],
     ) -> dict[str, Region] | None:
         """The rows of some nodes that have values, by space; None where just a query can tell which."""
-        if noted.valued is None or noted.doubts:
+        if recipe_place.valued is None or recipe_place.doubts:
             return None
-        found: dict[str, Region] = {}
-        base = self._store.graph(noted.app)
+        regions: dict[str, Region] = {}
+        base = self._store.graph(recipe_place.app)
         for node in nodes:
             files = _files_of(base, direction, node)
             if files is None or not self._are_as_then(opened, node, files):
                 return None
-            rows = positions_with(files, noted.valued.values, self._reader)
+            rows = positions_with(files, recipe_place.valued.values, self._reader)
             # What was written meanwhile may be in it.
             if rows is None or not self._are_as_then(opened, node, files):
                 return None
-            found |= {f"{node}#{at}": Region.from_positions(one) for at, one in rows.items()}
-        return found
+            regions |= {
+                f"{node}#{at}": Region.from_positions(positions) for at, positions in rows.items()
+            }
+        return regions
 
     def _are_as_then(self, opened: ApplicationSnapshot, node: str, files: Files) -> bool:
         """Whether files are what the job left or saw."""
         try:
-            standings = opened.locations.as_now().standings(node)
+            file_statuses = opened.locations.as_now().file_statuses(node)
         except RowsError:
             return False
-        return all(standings.get(canonical(one.path)) in {"same", "touched"} for one in files.files)
+        return all(
+            file_statuses.get(canonical(file.path)) in {"same", "touched"} for file in files.files
+        )
 
 
-def _held(opened: ApplicationSnapshot, base: ApplicationSnapshot, noted: RecipePlace) -> list[str]:
+def _held(
+    opened: ApplicationSnapshot, base: ApplicationSnapshot, recipe_place: RecipePlace
+) -> list[str]:
     """Of the outputs or sources that are asked for those that flows are of."""
-    found: list[str] = []
-    for node in noted.nodes:
-        there, own = opened.record(node), base.record(node)
-        if there is not None and own is not None and there.path == own.path:
-            found += [node] if there.kind == MADE_AS.get(own.kind) else []
-    return found
+    held: list[str] = []
+    for node in recipe_place.nodes:
+        flow_node, base_node = opened.record(node), base.record(node)
+        if flow_node is not None and base_node is not None and flow_node.path == base_node.path:
+            held += [node] if flow_node.kind == FLOW_NODE_KINDS.get(base_node.kind) else []
+    return held
 
 
 def _files_of(graph: FlowGraph, direction: Direction, node: str) -> Files | None:
@@ -220,16 +228,20 @@ def _files_of(graph: FlowGraph, direction: Direction, node: str) -> Files | None
         recipe = read_recipe(graph, node)
         if recipe is None:
             return None
-        columns = [(one.name, one.type) for one in recipe.columns]
+        columns = [(column.name, column.type) for column in recipe.columns]
         return Files.of_output(recipe.output, columns, recipe.settings)
-    path = next((one.path for one in graph.nodes() if one.node == node), None)
-    found = [
+    path = next((candidate.path for candidate in graph.nodes() if candidate.node == node), None)
+    candidates = [
         Files.of_source(source, recipe.settings)
         for recipe in _recipes(graph, _readers(graph, [node]))
         for source in recipe.sources
         if source.name == path
     ]
-    return found[0] if found and all(one == found[0] for one in found) else None
+    return (
+        candidates[0]
+        if candidates and all(files == candidates[0] for files in candidates)
+        else None
+    )
 
 
 def _recipes(graph: FlowGraph, nodes: Iterable[str]) -> Iterator[Recipe]:
@@ -240,21 +252,23 @@ def _recipes(graph: FlowGraph, nodes: Iterable[str]) -> Iterator[Recipe]:
 
 
 def _readers(graph: FlowGraph, sources: Iterable[str]) -> list[str]:
-    wanted = set(sources)
-    return [link.dest for link in graph.links() if link.src in wanted]
+    source_ids = set(sources)
+    return [link.dest for link in graph.links() if link.src in source_ids]
 
 
 def _not_materialised(
     base: ApplicationSnapshot, opened: ApplicationSnapshot, sources: Iterable[str]
 ) -> Iterator[str]:
     """What DataFrames made of sources beyond what was materialised."""
-    wanted = set(sources)
-    paths = {one.path for one in base.nodes if one.node in wanted}
+    source_ids = set(sources)
+    paths = {node.path for node in base.nodes if node.node in source_ids}
     # A file may belong to several sources of one path, such as versions of a table.
-    same = {one.node for one in base.nodes if one.kind == "frame-source" and one.path in paths}
-    there = {node.node for node in opened.nodes}
-    for node in dict.fromkeys(_readers(base.graph, wanted | same)):
+    same_path_sources = {
+        node.node for node in base.nodes if node.kind == "frame-source" and node.path in paths
+    }
+    materialised_nodes = {node.node for node in opened.nodes}
+    for node in dict.fromkeys(_readers(base.graph, source_ids | same_path_sources)):
         record = base.record(node)
-        if node not in there and record is not None:
-            what = record.name or record.op
-            yield f"what {what} (node {node} of {base.app}) made of it is not materialised"
+        if node not in materialised_nodes and record is not None:
+            operation = record.name or record.op
+            yield f"what {operation} (node {node} of {base.app}) made of it is not materialised"

@@ -49,8 +49,8 @@ class Names:
             return name
         if name in self._by_name:
             return self._by_name[name]
-        known = ", ".join(sorted(self._by_name) or sorted(self._ids)[:8])
-        raise AddressError(f"no node is called {name!r}; known: {known}")
+        known_names = ", ".join(sorted(self._by_name) or sorted(self._ids)[:8])
+        raise AddressError(f"no node is called {name!r}; known: {known_names}")
 
     def space(self, text: str) -> str:
         """A space with the node's label for its id, for people: ``read#0``."""
@@ -78,19 +78,19 @@ class Names:
 
 
 def _labels(nodes: Sequence[NodeRecord]) -> dict[str, str]:
-    named = [node for node in nodes if node.alias]
-    bases = Counter(str(node.alias).partition(":")[0] for node in named)
+    nodes_with_alias = [node for node in nodes if node.alias]
+    alias_counts = Counter(str(node.alias).partition(":")[0] for node in nodes_with_alias)
     labels: dict[str, str] = {}
-    taken = {str(node.alias) for node in named}
-    for node in named:
+    used_labels = {str(node.alias) for node in nodes_with_alias}
+    for node in nodes_with_alias:
         alias = str(node.alias)
-        if bases[alias] > 1:
+        if alias_counts[alias] > 1:
             stem = _stem(node.path)
-            longer = f"{alias}:{stem}" if stem else alias
-            alias = alias if longer in taken else longer
+            qualified = f"{alias}:{stem}" if stem else alias
+            alias = alias if qualified in used_labels else qualified
         if alias not in labels.values():
             labels[node.node] = alias
-            taken.add(alias)
+            used_labels.add(alias)
     return labels
 
 

@@ -16,8 +16,8 @@ from lineage_query.blocks import iter_blocks
 def find_opaque(graph: FlowGraph, text: str) -> int | None:
     """The position of an opaque string, if some flow names it."""
     position = text_position(text)
-    found = opaque_texts(graph, np.array([position], np.uint64))
-    return position if found.get(position) == text else None
+    texts = opaque_texts(graph, np.array([position], np.uint64))
+    return position if texts.get(position) == text else None
 
 
 def opaque_texts(graph: FlowGraph, positions: U64) -> dict[int, str]:
@@ -30,11 +30,11 @@ def opaque_texts(graph: FlowGraph, positions: U64) -> dict[int, str]:
         *graph.blocks_into(OPAQUE_SPACE, first, last),
         *graph.blocks_from(OPAQUE_SPACE, first, last),
     ]
-    todo = list(dict.fromkeys(ref.block_id for ref in refs))
-    for block in iter_blocks(graph, todo):
+    block_ids = list(dict.fromkeys(ref.block_id for ref in refs))
+    for block in iter_blocks(graph, block_ids):
         for column, names in _named(block):
-            hit = np.flatnonzero(np.isin(column, positions)).tolist()
-            texts |= {int(column[row]): names[row] for row in hit}
+            rows = np.flatnonzero(np.isin(column, positions)).tolist()
+            texts |= {int(column[row]): names[row] for row in rows}
         if len(texts) == len(positions):
             break
     return texts

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.errors import RecipeError, VersionError
 from lineage_core.recipe.document import DELTA, ICEBERG, Output, Recipe
+from lineage_query.rows.file_status import FileStatus, has_changed
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.standing import Standing, has_changed
 from lineage_query.rows.table_commits import EARLIER, Commits, commits_of, is_table
 from lineage_store.paths import RowsError, canonical
 from lineage_store.port import GraphStore
@@ -29,7 +29,7 @@ class Write:
 
     app: str
     node: str
-    files: dict[str, Standing]
+    files: dict[str, FileStatus]
     table: Output | None = None
     """The output, where it is a table with versions: its files don't tell what it holds now."""
     there: tuple[str, ...] = ()
@@ -83,17 +83,17 @@ class OutputState:
 def writes_to(store: GraphStore, reader: RowReader, name: str, apps: Iterable[str]) -> list[Write]:
     """The writes of DataFrames to a path or a table, the latest first."""
     path = canonical(name)
-    found: list[Write] = []
+    writes: list[Write] = []
     for app in apps:
         graph = store.graph(app)
         nodes = [node for node in graph.nodes() if _wrote_to(node, name, path)]
         if nodes:
             locations = Locations(graph, reader)
-            found += [
-                Write(app, one.node, locations.standings(one.node), _table_of(graph, one))
-                for one in reversed(nodes)
+            writes += [
+                Write(app, node.node, locations.file_statuses(node.node), _table_of(graph, node))
+                for node in reversed(nodes)
             ]
-    return found
+    return writes
 
 
 def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> OutputState:
@@ -104,31 +104,38 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
         name: the output's path or table.
         writes: all that are known, of one application or of all, the latest first.
     """
-    owned = _with_their_own(writes)
-    tables = [one for one in owned if one.table is not None]
-    is_now = bool(tables) or _is_table(reader, name)
-    commits, unseen = _commits(reader, name, tables) if is_now else (None, "")
-    left = [one for one in owned if not _is_gone(one, commits)]
-    changed = any(has_changed(state) for one in left for state in _standings(one, commits))
+    owned_writes = _with_their_own(writes)
+    tables = [write for write in owned_writes if write.table is not None]
+    is_table_now = bool(tables) or _is_table(reader, name)
+    commits, unseen = _commits(reader, name, tables) if is_table_now else (None, "")
+    remaining = [write for write in owned_writes if not _is_gone(write, commits)]
+    changed = any(
+        has_changed(status) for write in remaining for status in _file_statuses(write, commits)
+    )
     warnings: tuple[str, ...] = ()
     # Of others than tables: nobody who is known has written after it.
-    sure = [one for one in left if _is_whole(one, commits)] if is_now else left[:1]
-    if not left and owned:
-        left, changed = owned[:1], True
+    certain = (
+        [write for write in remaining if _has_all_rows(write, commits)]
+        if is_table_now
+        else remaining[:1]
+    )
+    if not remaining and owned_writes:
+        remaining, changed = owned_writes[:1], True
         warnings = (
             f"{name}: no file is there any more as it was written; the answer is about what "
-            f"{left[0].app} wrote",
+            f"{remaining[0].app} wrote",
         )
     doubts = {
-        (one.app, one.node): one.doubt(name, of_table=is_now)
-        for one in left
-        if (is_now or not warnings) and not (one in sure and (is_now or not one.files))
+        (write.app, write.node): write.doubt(name, of_table=is_table_now)
+        for write in remaining
+        if (is_table_now or not warnings)
+        and not (write in certain and (is_table_now or not write.files))
     }
-    gaps = _strange(name, commits, unseen) if is_now else _gaps(reader, name, owned)
-    if warnings and len(owned) > 1:
-        gaps += (f"{name}: which of {len(owned):,} known writes it held last is not known",)
+    gaps = _strange(name, commits, unseen) if is_table_now else _gaps(reader, name, owned_writes)
+    if warnings and len(owned_writes) > 1:
+        gaps += (f"{name}: which of {len(owned_writes):,} known writes it held last is not known",)
     return OutputState(
-        tuple(left), {key: why for key, why in doubts.items() if why}, gaps, warnings, changed
+        tuple(remaining), {key: why for key, why in doubts.items() if why}, gaps, warnings, changed
     )
 
 
@@ -159,17 +166,17 @@ def _is_table(reader: RowReader, name: str) -> bool:
         return True
 
 
-def _is_whole(write: Write, commits: Commits | None) -> bool:
+def _has_all_rows(write: Write, commits: Commits | None) -> bool:
     """Whether a table has all rows of a write, as its log and its files say."""
     return (
         commits is not None
         and _is_logged(write, commits)
         and write.version in commits.whole
-        and not any(has_changed(state) for state in _standings(write, commits))
+        and not any(has_changed(state) for state in _file_statuses(write, commits))
     )
 
 
-def _standings(write: Write, commits: Commits | None) -> Iterator[Standing]:
+def _file_statuses(write: Write, commits: Commits | None) -> Iterator[FileStatus]:
     """How those files of a write stand that its output should have."""
     files = commits.files if commits is not None and _is_logged(write, commits) else None
     for file, state in write.files.items():
@@ -184,57 +191,59 @@ def _names_of(write: Write) -> frozenset[str]:
 def _with_their_own(writes: Sequence[Write]) -> list[Write]:
     """The writes with the files that each has left: a file is of the write that left it just so, or last."""
     owner: dict[str, int] = {}
-    for wanted in (("same",), ("touched", "unknown")):
+    for accepted_statuses in (("same",), ("touched", "unknown")):
         for at, write in enumerate(writes):
-            for path, standing in write.files.items():
-                if standing in wanted:
+            for path, file_status in write.files.items():
+                if file_status in accepted_statuses:
                     owner.setdefault(path, at)
     return [
         Write(
-            one.app,
-            one.node,
-            one.files,
-            one.table,
-            tuple(path for path in one.files if owner.get(path) == at),
+            write.app,
+            write.node,
+            write.files,
+            write.table,
+            tuple(path for path in write.files if owner.get(path) == at),
         )
-        for at, one in enumerate(writes)
+        for at, write in enumerate(writes)
     ]
 
 
 def _gaps(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[str, ...]:
     """Files of an output that no known write left."""
-    known = {file for one in writes for file in one.files}
-    if not known:
+    known_files = {file for write in writes for file in write.files}
+    if not known_files:
         return ()
     try:
-        there = reader.files_below(canonical(name))
+        existing_files = reader.files_below(canonical(name))
     except RowsError as error:
         return (f"{name}: whether others wrote into it can't be seen: {error}",)
-    owned = {file for one in writes for file in one.there}
-    strange = [file for file in there if file not in owned]
-    changed = [file for file in strange if file in known]
-    unknown = [file for file in strange if file not in known]
-    found: list[str] = []
+    owned_files = {file for write in writes for file in write.there}
+    unowned_files = [file for file in existing_files if file not in owned_files]
+    changed = [file for file in unowned_files if file in known_files]
+    unknown = [file for file in unowned_files if file not in known_files]
+    gaps: list[str] = []
     if changed:
-        found.append(f"{name}: {_named(changed)} changed since by a write that is not known")
+        gaps.append(f"{name}: {_named(changed)} changed since by a write that is not known")
     if unknown:
-        found.append(f"{name}: {_named(unknown)} written by no DataFrame that is known")
-    return tuple(found)
+        gaps.append(f"{name}: {_named(unknown)} written by no DataFrame that is known")
+    return tuple(gaps)
 
 
 def _commits(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[Commits | None, str]:
     """What changed a table with versions, or why that can't be seen."""
-    places = (one.table.path for one in writes if one.table is not None)
-    place = next((path for path in places if path is not None), None if writes else name)
-    known: dict[str, list[frozenset[str]]] = {}
-    for one in writes:
-        if one.version is not None:
-            known.setdefault(one.version, []).append(_names_of(one))
-    there = {one.version for one in writes if one.version is not None and one.there}
+    table_paths = (write.table.path for write in writes if write.table is not None)
+    table_path = next((path for path in table_paths if path is not None), None if writes else name)
+    files_by_version: dict[str, list[frozenset[str]]] = {}
+    for write in writes:
+        if write.version is not None:
+            files_by_version.setdefault(write.version, []).append(_names_of(write))
+    remaining_versions = {
+        write.version for write in writes if write.version is not None and write.there
+    }
     try:
-        if place is None:
+        if table_path is None:
             raise RowsError("where it lies is not known")
-        return commits_of(reader, place, known, there), ""
+        return commits_of(reader, table_path, files_by_version, remaining_versions), ""
     except RowsError as error:
         return None, str(error)
 
@@ -243,16 +252,18 @@ def _strange(name: str, commits: Commits | None, unseen: str) -> tuple[str, ...]
     """Commits of a table that no known write made."""
     if commits is None:
         return (f"{name}: whether others wrote into it can't be seen: {unseen}",)
-    what = "snapshots" if commits.files is None else "versions"
-    told = [one for one in commits.strange if one != EARLIER]
-    found = []
-    if told:
-        found = [f"{name}: of its {what} {_named(told)} written by no DataFrame that is known"]
+    versions_name = "snapshots" if commits.files is None else "versions"
+    unknown_versions = [version for version in commits.strange if version != EARLIER]
+    gaps = []
+    if unknown_versions:
+        gaps = [
+            f"{name}: of its {versions_name} {_named(unknown_versions)} written by no DataFrame that is known"
+        ]
     if EARLIER in commits.strange:
-        found.append(
-            f"{name}: who made earlier {what} can't be seen: its log tells nothing of them"
+        gaps.append(
+            f"{name}: who made earlier {versions_name} can't be seen: its log tells nothing of them"
         )
-    return tuple(found)
+    return tuple(gaps)
 
 
 def _wrote_to(node: NodeRecord, name: str, path: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.message import RecordSplits, Splits
 from lineage_core.tracing.trace_result import Direction, TraceError
-from lineage_query.answers import NotAsked
+from lineage_query.answers import NotQueried
 from lineage_query.finding import (
     NotFoundError,
     find_application,
@@ -17,17 +17,17 @@ from lineage_query.finding import (
 from lineage_query.names import Names, looks_like_address
 from lineage_query.outputs import output_state, writes_to
 from lineage_query.recipe_rows import RecipePlace
+from lineage_query.rows.file_status import has_changed
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import LocationError, ValuedPlace, parse_location, parse_valued
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.standing import has_changed
 from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import Spellings, canonical
 from lineage_store.port import GraphStore
 from lineage_store.records import SPLITS
 
-APPS_ASKED = 50
+APPLICATIONS_QUERIED_MAX = 50
 """Applications that one question is put to, the latest: others are named."""
 
 
@@ -35,19 +35,19 @@ APPS_ASKED = 50
 class Part:
     """What one application is asked.
 
-    ``noted``: rows of its DataFrames, or of those whose materialised lineage it holds; None: what the places of the
+    ``recipe_place``: rows of its DataFrames, or of those whose materialised lineage it holds; None: what the places of the
     question name there. ``files``: those whose rows are asked for by values.
     """
 
-    question: TraceQuery
-    noted: RecipePlace | None = None
+    query: TraceQuery
+    recipe_place: RecipePlace | None = None
     files: frozenset[str] = frozenset()
 
     @property
     def by_values(self) -> bool:
         """Whether rows of DataFrames are asked for by what they say."""
-        return self.noted is not None and (
-            self.noted.valued is not None or bool(self.question.where)
+        return self.recipe_place is not None and (
+            self.recipe_place.valued is not None or bool(self.query.where)
         )
 
 
@@ -55,12 +55,12 @@ class Part:
 class Plan:
     """What is asked of whom.
 
-    ``parts``: the latest application first, each once. ``not_asked``: who takes part and is not asked. ``gaps``: what else
+    ``parts``: the latest application first, each once. ``not_queried``: who takes part and is not asked. ``gaps``: what else
     may hold rows, said as warnings: an answer is not complete. ``changed``: files are not as they were left.
     """
 
     parts: tuple[Part, ...]
-    not_asked: tuple[NotAsked, ...] = ()
+    not_queried: tuple[NotQueried, ...] = ()
     gaps: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     changed: bool = False
@@ -68,11 +68,11 @@ class Plan:
     @property
     def only(self) -> Part | None:
         """The one part that is all there is to the question; None: there is more."""
-        rest = self.not_asked or self.gaps or self.warnings or self.changed
+        rest = self.not_queried or self.gaps or self.warnings or self.changed
         return self.parts[0] if len(self.parts) == 1 and not rest else None
 
 
-def plan_of(store: GraphStore, reader: RowReader, question: TraceQuery) -> Plan:
+def plan_of(store: GraphStore, reader: RowReader, query: TraceQuery) -> Plan:
     """Which applications a question is put to.
 
     Raises:
@@ -80,92 +80,98 @@ def plan_of(store: GraphStore, reader: RowReader, question: TraceQuery) -> Plan:
             fulfil a condition.
         TraceError: a condition is asked of anything but one output.
     """
-    planner = _Planner(store, reader, _with_app(store, question))
-    if question.where:
+    planner = _Planner(store, reader, _with_app(store, query))
+    if query.where:
         return planner.of_output()
-    return planner.by_values() or planner.by_places() or Plan((Part(planner.question),))
+    return planner.by_values() or planner.by_places() or Plan((Part(planner.query),))
 
 
-def place_by_values(
-    store: GraphStore, reader: RowReader, question: TraceQuery
-) -> RecipePlace | None:
+def place_by_values(store: GraphStore, reader: RowReader, query: TraceQuery) -> RecipePlace | None:
     """The rows of DataFrames that a question asks for by their values; None where it asks otherwise.
 
     Raises:
         NotFoundError: the application that it names is not there.
     """
-    plan = _Planner(store, reader, _with_app(store, question)).by_values()
-    return next((part.noted for part in plan.parts if part.noted), None) if plan else None
+    plan = _Planner(store, reader, _with_app(store, query)).by_values()
+    return (
+        next((part.recipe_place for part in plan.parts if part.recipe_place), None)
+        if plan
+        else None
+    )
 
 
-def _with_app(store: GraphStore, question: TraceQuery) -> TraceQuery:
+def _with_app(store: GraphStore, query: TraceQuery) -> TraceQuery:
     """The question with the whole id of the application that it names, if any."""
-    if question.app is None:
-        return question
-    return replace(question, app=find_application(store, question.app))
+    if query.app is None:
+        return query
+    return replace(query, app=find_application(store, query.app))
 
 
 @dataclass
 class _Planner:
     store: GraphStore
     reader: RowReader
-    question: TraceQuery
-    _not_asked: list[NotAsked] = field(default_factory=list)
+    query: TraceQuery
+    _not_queried: list[NotQueried] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._ids = self.store.application_ids()
 
     def of_output(self) -> Plan:
         """Rows of an output as a whole: its path, its table or its name is the question's place."""
-        question = self.question
-        if len(question.places) != 1 or question.regions:
+        query = self.query
+        if len(query.places) != 1 or query.regions:
             raise TraceError("--where takes one output: its path, its table or its node")
-        if question.direction is not Direction.BACKWARD:
+        if query.direction is not Direction.BACKWARD:
             raise TraceError("a condition chooses rows of an output, which are traced back")
-        plan = self.called(question.places[0], None)
+        plan = self.called(query.places[0], None)
         if plan is None:
             raise NotFoundError(
-                f"no DataFrame's output is called {question.places[0]!r}: give its path, its table or its node "
+                f"no DataFrame's output is called {query.places[0]!r}: give its path, its table or its node "
                 "(lineage graph lists them)"
             )
         return plan
 
     def by_values(self) -> Plan | None:
         """``OUTPUT#column=value`` (forward: ``SOURCE#``), the first place; None where it has another form."""
-        places = self.question.places
+        places = self.query.places
         valued = parse_valued(places[0]) if places else None
         return None if valued is None else self.called(valued.of, valued)
 
     def called(self, name: str, valued: ValuedPlace | None) -> Plan | None:
         """Rows of the output (forward: the source) of that path, table or name."""
-        app = self.question.app
+        app = self.query.app
         if app is None:
-            apps = [one for one in self._ids if whose_rows(one, self._ids) is None]
+            apps = [app_id for app_id in self._ids if whose_rows(app_id, self._ids) is None]
         else:
             # Who names what was materialised of an application asks about that one's rows.
             apps = [whose_rows(app, self._ids) or app]
-        back = self.question.direction is Direction.BACKWARD
-        kind, path = "frame" if back else "frame-source", canonical(name)
-        for one in apps:
-            nodes = self.store.graph(one).nodes()
-            wanted = [node for node in nodes if node.kind == kind]
-            if any(_is_at(node, name, path) for node in wanted):
-                return self._writes(name, apps, valued) if back else self._reads(name, apps, valued)
+        is_backward = self.query.direction is Direction.BACKWARD
+        kind, path = "frame" if is_backward else "frame-source", canonical(name)
+        for app_id in apps:
+            nodes = self.store.graph(app_id).nodes()
+            candidates = [node for node in nodes if node.kind == kind]
+            if any(_is_at(node, name, path) for node in candidates):
+                return (
+                    self._writes(name, apps, valued)
+                    if is_backward
+                    else self._reads(name, apps, valued)
+                )
             names = Names(nodes)
-            for node in wanted:
+            for node in candidates:
                 if name in {node.node, names.label(node.node)}:
-                    return Plan((self._noted(one, [node.node], valued),))
+                    return Plan((self._part_of(app_id, [node.node], valued),))
         return None
 
     def by_places(self) -> Plan | None:
         """All applications that read what the places of a question forward name; None where it is another question."""
-        asked = self.question
-        forward = asked.direction is Direction.FORWARD and asked.places and not asked.regions
+        query = self.query
+        forward = query.direction is Direction.FORWARD and query.places and not query.regions
         # A node that the trace is to go to is one of some application.
-        if not forward or asked.app is not None or asked.until is not None:
+        if not forward or query.app is not None or query.until is not None:
             return None
         places: dict[str, list[str]] = {}
-        for place in asked.places:
+        for place in query.places:
             path = None if looks_like_address(place) else self._path_of(place)
             readers = path and find_readers(self.store, self.reader, path)
             if not readers or not readers.apps:
@@ -177,10 +183,10 @@ class _Planner:
                     f"it read {path} at another time (too), and nothing tells whether it was the same "
                     "then: --app asks it"
                 )
-                self._not_asked.append(NotAsked(app, why))
+                self._not_queried.append(NotQueried(app, why))
         apps = self._bounded([app for app in self._ids if app in places])
-        parts = [Part(replace(asked, app=app, places=tuple(places[app]))) for app in apps]
-        return Plan(tuple(parts), tuple(self._not_asked))
+        parts = [Part(replace(query, app=app, places=tuple(places[app]))) for app in apps]
+        return Plan(tuple(parts), tuple(self._not_queried))
 
     def _path_of(self, place: str) -> str | None:
         try:
@@ -189,11 +195,14 @@ class _Planner:
             return None
 
     def _bounded(self, apps: Sequence[str]) -> Sequence[str]:
-        self._not_asked += [
-            NotAsked(app, f"just the latest {APPS_ASKED} applications are asked; --app asks it")
-            for app in apps[APPS_ASKED:]
+        self._not_queried += [
+            NotQueried(
+                app,
+                f"just the latest {APPLICATIONS_QUERIED_MAX} applications are asked; --app asks it",
+            )
+            for app in apps[APPLICATIONS_QUERIED_MAX:]
         ]
-        return apps[:APPS_ASKED]
+        return apps[:APPLICATIONS_QUERIED_MAX]
 
     # -- rows of an output ---------------------------------------------------------------------
 
@@ -203,7 +212,7 @@ class _Planner:
         for write in state.writes:
             nodes.setdefault(write.app, []).append(write.node)
         parts = [
-            self._noted(
+            self._part_of(
                 app,
                 nodes[app],
                 valued,
@@ -212,10 +221,10 @@ class _Planner:
             for app in self._bounded(list(nodes))
         ]
         # What others wrote is no part of what one application did.
-        gaps = state.gaps if self.question.app is None else ()
-        return Plan(tuple(parts), tuple(self._not_asked), gaps, state.warnings, state.changed)
+        gaps = state.gaps if self.query.app is None else ()
+        return Plan(tuple(parts), tuple(self._not_queried), gaps, state.warnings, state.changed)
 
-    def _noted(
+    def _part_of(
         self,
         app: str,
         nodes: Sequence[str],
@@ -223,59 +232,63 @@ class _Planner:
         doubts: Mapping[str, str] | None = None,
         files: Iterable[str] = (),
     ) -> Part:
-        place = self.question.places[0]
-        noted = RecipePlace(app, tuple(nodes), place, valued, doubts or {})
-        asked = replace(self.question, app=self.question.app or app)
-        return Part(asked, noted, files=frozenset(files))
+        place = self.query.places[0]
+        recipe_place = RecipePlace(app, tuple(nodes), place, valued, doubts or {})
+        query = replace(self.query, app=self.query.app or app)
+        return Part(query, recipe_place, files=frozenset(files))
 
     # -- rows of a source ----------------------------------------------------------------------
 
     def _reads(self, name: str, apps: Sequence[str], valued: ValuedPlace | None) -> Plan:
         path = canonical(name)
-        reads = [one for app in apps for one in self._reads_of(app, name, path)]
-        there = [one for one in reads if one.there or not one.files]
-        if not there:
+        reads = [source_read for app in apps for source_read in self._reads_of(app, name, path)]
+        current_reads = [
+            source_read for source_read in reads if source_read.there or not source_read.files
+        ]
+        if not current_reads:
             # Who was the last to read what is gone says so.
-            there = [one for one in reads if one.app == reads[0].app]
+            current_reads = [
+                source_read for source_read in reads if source_read.app == reads[0].app
+            ]
         nodes: dict[str, list[str]] = {}
         files: dict[str, set[str]] = {}
-        for one in there:
-            nodes.setdefault(one.app, []).append(one.node)
-            files.setdefault(one.app, set()).update(one.there)
+        for source_read in current_reads:
+            nodes.setdefault(source_read.app, []).append(source_read.node)
+            files.setdefault(source_read.app, set()).update(source_read.there)
         self._name_others(apps, nodes, frozenset().union(*files.values()))
         parts = [
-            self._noted(app, nodes[app], valued, files=files[app])
+            self._part_of(app, nodes[app], valued, files=files[app])
             for app in self._bounded(list(nodes))
         ]
-        return Plan(tuple(parts), tuple(self._not_asked))
+        return Plan(tuple(parts), tuple(self._not_queried))
 
     def _reads_of(self, app: str, name: str, path: str) -> list[_Read]:
         graph = self.store.graph(app)
-        nodes = [one for one in graph.nodes() if one.kind == "frame-source"]
+        nodes = [node for node in graph.nodes() if node.kind == "frame-source"]
         return [
-            _read(graph, self.reader, app, one.node) for one in nodes if _is_at(one, name, path)
+            _read(graph, self.reader, app, node.node) for node in nodes if _is_at(node, name, path)
         ]
 
     def _name_others(
-        self, apps: Iterable[str], asked: Mapping[str, Sequence[str]], files: frozenset[str]
+        self, apps: Iterable[str], queried_nodes: Mapping[str, Sequence[str]], files: frozenset[str]
     ) -> None:
         """Name what read the same files as records, or as a part of another source."""
         spellings = Spellings()
         for app in apps:
-            found: dict[str, str] = {}
+            paths_by_node: dict[str, str] = {}
             for message in self.store.messages(app, *SPLITS):
                 if isinstance(message, Splits | RecordSplits):
                     for split in message.splits:
                         path = spellings.of(split.path)
-                        if path in files and message.node not in asked.get(app, ()):
-                            found.setdefault(message.node, path)
-            locations = Locations(self.store.graph(app), self.reader) if found else None
-            for node, path in found.items():
+                        if path in files and message.node not in queried_nodes.get(app, ()):
+                            paths_by_node.setdefault(message.node, path)
+            locations = Locations(self.store.graph(app), self.reader) if paths_by_node else None
+            for node, path in paths_by_node.items():
                 assert locations is not None
-                same = not has_changed(locations.standing(node, path))
+                same = not has_changed(locations.file_status(node, path))
                 if same or locations.is_undecided(node, path):
                     why = f"it read {path} otherwise than by these columns: ask by a row's place"
-                    self._not_asked.append(NotAsked(app, why, node))
+                    self._not_queried.append(NotQueried(app, why, node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +302,11 @@ class _Read:
 
 
 def _read(graph: FlowGraph, reader: RowReader, app: str, node: str) -> _Read:
-    standings = Locations(graph, reader).standings(node)
-    there = frozenset(path for path, one in standings.items() if not has_changed(one))
-    return _Read(app, node, frozenset(standings), there)
+    file_statuses = Locations(graph, reader).file_statuses(node)
+    unchanged_files = frozenset(
+        path for path, status in file_statuses.items() if not has_changed(status)
+    )
+    return _Read(app, node, frozenset(file_statuses), unchanged_files)
 
 
 def _is_at(node: NodeRecord, name: str, path: str) -> bool:

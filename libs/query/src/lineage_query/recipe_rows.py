@@ -16,19 +16,19 @@ class RecipeRowError(TraceError):
     """Rows of DataFrames were asked for: their trace is a query, made from the recipes of ``nodes`` or of their readers."""
 
     def __init__(self, place: str, app: str, records: Sequence[NodeRecord]) -> None:
-        record = next((one for one in records if one.kind != "unknown"), records[0])
-        what = record.name or record.op
-        told = f"{place} is a row of what {what} at {record.call_site} "
-        told += "read" if record.kind == "frame-source" else "gave"
+        record = next((node for node in records if node.kind != "unknown"), records[0])
+        operation = record.name or record.op
+        message = f"{place} is a row of what {operation} at {record.call_site} "
+        message += "read" if record.kind == "frame-source" else "gave"
         if record.kind == "unknown":
-            told += f": it has no lineage ({record.reason})"
+            message += f": it has no lineage ({record.reason})"
         else:
-            told += f" (node {record.node} of {app}): it is traced by a query over the recipe that was noted: "
-            told += "ask `lineage back` or `forward` where the store and Spark are"
-        super().__init__(told)
+            message += f" (node {record.node} of {app}): it is traced by a query over the recipe that was noted: "
+            message += "ask `lineage back` or `forward` where the store and Spark are"
+        super().__init__(message)
         self.place = place
         self.app = app
-        self.nodes = tuple(one.node for one in records)
+        self.nodes = tuple(node.node for node in records)
         self.kind = record.kind
 
 
@@ -62,14 +62,18 @@ def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list
     Raises:
         LineageError: its recipe can't be read.
     """
-    record = next((one for one in nodes if one.node == node), None)
+    record = next((candidate for candidate in nodes if candidate.node == node), None)
     if record is None or record.kind not in RECIPE_NODE_KINDS:
         return []
-    users = [node] if record.kind == "frame" else [e.dest for e in graph.links() if e.src == node]
-    for text in filter(None, map(graph.recipe, users)):
+    user_nodes = (
+        [node]
+        if record.kind == "frame"
+        else [link.dest for link in graph.links() if link.src == node]
+    )
+    for text in filter(None, map(graph.recipe, user_nodes)):
         recipe = Recipe.from_json(text)
         if record.kind == "frame":
-            return [(one.name, one.type) for one in recipe.columns]
+            return [(column.name, column.type) for column in recipe.columns]
         for source in recipe.sources:
             if record.path in {*source.paths[:1], source.table}:
                 return source.columns()
@@ -78,9 +82,9 @@ def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list
 
 def recipe_nodes_among(nodes: Iterable[NodeRecord], ids: Iterable[str]) -> list[NodeRecord]:
     """Of some nodes those whose rows are in no block. A file of an unknown node is a DataFrame's."""
-    wanted = set(ids)
+    wanted_ids = set(ids)
     kinds = RECIPE_NODE_KINDS | {"unknown"}
-    return [node for node in nodes if node.node in wanted and node.kind in kinds]
+    return [node for node in nodes if node.node in wanted_ids and node.kind in kinds]
 
 
 def node_of(space: str) -> str:

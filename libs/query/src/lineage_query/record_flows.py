@@ -60,8 +60,8 @@ def flows_of_trace(
     nodes, links = traced.nodes()
     items = traced.taking_part()
     hint = "name fewer places, stop on the way with --step, or raise --limit"
-    found = _Collector(traced.graph, traced.names, limit, hint).collect(items)
-    return found.made(traced.app, nodes, links, traced.locations, texts=texts)
+    collector = _Collector(traced.graph, traced.names, limit, hint).collect(items)
+    return collector.made(traced.app, nodes, links, traced.locations, texts=texts)
 
 
 def flows_of_application(
@@ -80,8 +80,8 @@ def flows_of_application(
     nodes = graph.nodes()
     total = sum(node.associations for node in nodes)
     hint = f"{app} has about {total:,}: trace some rows with --from PLACE, or raise --limit"
-    found = _Collector(graph, Names(nodes), limit, hint).collect(None)
-    return found.made(app, nodes, graph.links(), locations, texts=texts)
+    collector = _Collector(graph, Names(nodes), limit, hint).collect(None)
+    return collector.made(app, nodes, graph.links(), locations, texts=texts)
 
 
 class _Collector:
@@ -116,29 +116,41 @@ class _Collector:
         texts: bool,
     ) -> RecordFlows:
         """The flows, by what they put out."""
-        used, made = Counter(one for one, _ in self._pairs), Counter(two for _, two in self._pairs)
-        meeting = {item: made[item] * used[item] for item in made if item in used}
-        most = LINKS_PER_FLOW * self._limit
-        if sum(meeting.values()) > most:
+        used_counts, made_counts = (
+            Counter(used_item for used_item, _ in self._pairs),
+            Counter(made_item for _, made_item in self._pairs),
+        )
+        link_counts = {
+            item: made_counts[item] * used_counts[item]
+            for item in made_counts
+            if item in used_counts
+        }
+        links_max = LINKS_PER_FLOW * self._limit
+        if sum(link_counts.values()) > links_max:
             raise self._too_many(
-                f"links between {len(self._pairs):,} flows", sum(meeting.values()), most
+                f"links between {len(self._pairs):,} flows", sum(link_counts.values()), links_max
             )
         sources = {node.node for node in nodes if node.kind == "source"}
-        shown = [*made, *(one for one in used if parse_space(one[0]).name in sources)]
+        items_with_values = [
+            *made_counts,
+            *(item for item in used_counts if parse_space(item[0]).name in sources),
+        ]
         composer = Composer(self._graph, self._names, locations.as_now())
-        values = _values(composer, shown) if texts else {}
-        hashes = self._hashes({*used, *made})
+        values = _values(composer, items_with_values) if texts else {}
+        hashes = self._hashes({*used_counts, *made_counts})
         flows = [
             RecordFlow(
-                xxh3_128_hexdigest(f"{hashes[one]}\0{hashes[two]}".encode("utf-8", "replace")),
+                xxh3_128_hexdigest(
+                    f"{hashes[used_item]}\0{hashes[made_item]}".encode("utf-8", "replace")
+                ),
                 node,
-                hashes[one],
-                hashes[two],
-                values.get(two, values.get(one)),
+                hashes[used_item],
+                hashes[made_item],
+                values.get(made_item, values.get(used_item)),
             )
-            for (one, two), node in self._pairs.items()
+            for (used_item, made_item), node in self._pairs.items()
         ]
-        middles = {hashes[item]: count for item, count in meeting.items()}
+        middles = {hashes[item]: count for item, count in link_counts.items()}
         return RecordFlows(app, nodes, links, flows, middles, tuple(composer.warnings))
 
     def _hashes(self, items: Iterable[Item]) -> dict[Item, str]:
@@ -154,9 +166,9 @@ class _Collector:
             for space, at in items
         }
 
-    def _too_many(self, what: str, count: int, limit: int) -> TooManyFlowsError:
+    def _too_many(self, unit: str, count: int, limit: int) -> TooManyFlowsError:
         return TooManyFlowsError(
-            f"more than {limit:,} {what}: {self._hint}",
+            f"more than {limit:,} {unit}: {self._hint}",
             count=count,
             limit=limit,
         )
@@ -175,15 +187,15 @@ def _values(composer: Composer, items: Iterable[Item]) -> dict[Item, str]:
     for space, at in items:
         if space != OPAQUE_SPACE:
             positions.setdefault(space, []).append(at)
-    found: dict[Item, str] = {}
-    for space, ats in positions.items():
+    texts: dict[Item, str] = {}
+    for space, space_positions in positions.items():
         node = parse_space(space).name
-        of_node = NodeItems(node, {space: Region.from_positions(ats)})
-        for _, here, listed in composer.batches(of_node, texts=True):
-            for at, item in zip(here.tolist(), listed, strict=True):
+        node_items = NodeItems(node, {space: Region.from_positions(space_positions)})
+        for _, batch_positions, listed in composer.batches(node_items, texts=True):
+            for at, item in zip(batch_positions.tolist(), listed, strict=True):
                 if item.shown is not None:
-                    found[space, at] = _cut(item.shown)
-    return found
+                    texts[space, at] = _cut(item.shown)
+    return texts
 
 
 def _cut(text: str) -> str:

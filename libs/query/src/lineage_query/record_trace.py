@@ -14,14 +14,14 @@ from lineage_core.contract.graph import FlowGraph, LinkRecord, NodeRecord
 from lineage_core.contract.region import Region
 from lineage_core.recipe.document import ROW_NAME
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
-from lineage_query.answers import Answer, Composer, NotAsked, respelled
+from lineage_query.answers import Answer, Composer, NotQueried, respelled
 from lineage_query.names import Names
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.locations import Locations
 from lineage_query.verdicts import with_reasons
 from lineage_store.paths import plain_path
 
-FOUND, START, WAY = "found", "start", "way"
+FOUND, START, IN_BETWEEN = "found", "start", "way"
 """What an item is to a trace: what was found, what was asked for, or one in between."""
 
 
@@ -29,19 +29,19 @@ FOUND, START, WAY = "found", "start", "way"
 class RecordTrace:
     """What a trace of records came to, over the graph of one application.
 
-    ``asked``: the places as typed. ``begun``: the items they name, by space. ``changed``: a file that
+    ``requested_places``: the places as typed. ``start_regions``: the items they name, by space. ``changed``: a file that
     a place names is not as the application left it. ``complete``: the application's lineage is all
     there, and nothing is left out. ``superset``: nodes that name more than they used, with reasons. ``warnings``: what is to be known already; reading files may add to them.
-    ``beside``: places at which DataFrames read rows, too: what these made of them is left out.
+    ``recipe_places``: places at which DataFrames read rows, too: what these made of them is left out.
     """
 
     app: str
     direction: Direction
-    asked: tuple[str, ...]
+    requested_places: tuple[str, ...]
     graph: FlowGraph
     names: Names
     locations: Locations
-    begun: Mapping[str, Region]
+    start_regions: Mapping[str, Region]
     result: TraceResult
     complete: bool
     superset: Mapping[str, tuple[str, ...]]
@@ -51,7 +51,7 @@ class RecordTrace:
     """Traces the same once more, just along what is exact."""
     known: Sequence[NodeRecord] | None = None
     """The graph's nodes, where they are known already."""
-    beside: tuple[RecipePlace, ...] = ()
+    recipe_places: tuple[RecipePlace, ...] = ()
 
     def answer(self, limit: int | None, *, texts: bool, at_once: bool = False) -> Answer:
         """The first ``limit`` items (None: all) of each node, with lines and texts.
@@ -64,7 +64,7 @@ class RecordTrace:
         return Answer(
             app=self.app,
             direction=self.direction,
-            asked=self.asked,
+            requested_places=self.requested_places,
             start=starts,
             exact=self.result.exact,
             reasons=self.result.reasons,
@@ -72,23 +72,23 @@ class RecordTrace:
             warnings=(*composer.warnings, *self.stops()),
             changed=self.changed or any(group.changed for group in (*starts, *groups)),
             complete=self.complete,
-            not_asked=tuple(self._left_out()),
+            not_queried=tuple(self._left_out()),
         )
 
-    def _left_out(self) -> Iterator[NotAsked]:
-        for noted in self.beside:
-            for node in noted.nodes:
+    def _left_out(self) -> Iterator[NotQueried]:
+        for recipe_place in self.recipe_places:
+            for node in recipe_place.nodes:
                 label = self.names.label(node)
-                yield NotAsked(
+                yield NotQueried(
                     self.app,
-                    f"{noted.place}: left out is what DataFrames made of it ({label})",
+                    f"{recipe_place.place}: left out is what DataFrames made of it ({label})",
                     node,
                 )
 
     def named_rows(self) -> list[NamedRows]:
         """Of what was found, the records that are rows of DataFrames whose recipes were noted."""
-        frames = {one.node for one in self.node_records() if one.kind == "frame"}
-        above = {one.dest: one.src for one in self.graph.links() if one.src in frames}
+        frames = {node.node for node in self.node_records() if node.kind == "frame"}
+        above = {link.dest: link.src for link in self.graph.links() if link.src in frames}
         return [
             NamedRows(
                 node, above[node], items.spaces[named_space(node)], self._records_passed(node)
@@ -109,7 +109,7 @@ class RecordTrace:
 
     def kept_rows(self) -> list[KeptRows]:
         """Of what was found, the records that became rows of DataFrames and are kept."""
-        sources = {one.node for one in self.node_records() if one.kind == "frame-source"}
+        sources = {node.node for node in self.node_records() if node.kind == "frame-source"}
         return [
             KeptRows(link.src, link.dest, rows)
             for link in self.graph.links()
@@ -121,22 +121,22 @@ class RecordTrace:
     def _kept(self, source: str, items: NodeItems) -> dict[str, Region]:
         """Items of a sink by the file that keeps them: each run of a partition has items, one run of each is kept."""
         paths = {row_file_space(split.path): split.path for split in self.graph.splits(source)}
-        return {paths[one]: region for one, region in items.spaces.items() if one in paths}
+        return {paths[space]: region for space, region in items.spaces.items() if space in paths}
 
     @property
     def crosses(self) -> bool:
         """Whether the trace may go on among rows of DataFrames."""
         if self.direction is Direction.FORWARD:
-            return bool(self.beside) or bool(self.kept_rows())
+            return bool(self.recipe_places) or bool(self.kept_rows())
         return bool(self.named_rows())
 
     def stops(self) -> Iterator[str]:
         """What the reader is told where the trace ends at a DataFrame's rows."""
         if self.direction is Direction.FORWARD:
-            yield from (one.said() for one in self._left_out())
-            yield from (one.stop(self.app, self.names) for one in self.kept_rows())
+            yield from (left_out.warning() for left_out in self._left_out())
+            yield from (kept_rows.stop(self.app, self.names) for kept_rows in self.kept_rows())
         else:
-            yield from (one.stop(self.app, self.names) for one in self.named_rows())
+            yield from (named_rows.stop(self.app, self.names) for named_rows in self.named_rows())
 
     def outgrown_by(self, answer: Answer) -> set[str]:
         """Nodes of which an answer that went on through DataFrames found more than these records."""
@@ -149,11 +149,11 @@ class RecordTrace:
             if node in counts and counts[node] > items.count
         }
 
-    def asked_as(self, places: Sequence[str]) -> RecordTrace:
+    def with_typed_places(self, places: Sequence[str]) -> RecordTrace:
         """The same, of places as they were typed."""
-        spelled = dict(zip(self.asked, places, strict=True))
+        spelled = dict(zip(self.requested_places, places, strict=True))
         warnings = tuple(respelled(warning, spelled) for warning in self.warnings)
-        return replace(self, asked=tuple(places), warnings=warnings)
+        return replace(self, requested_places=tuple(places), warnings=warnings)
 
     def composer(self, *, at_once: bool = False) -> Composer:
         """What turns regions into items; it has the warnings. ``at_once``: see :meth:`answer`."""
@@ -164,10 +164,10 @@ class RecordTrace:
 
     def starts(self) -> list[NodeItems]:
         """The items asked for, by node."""
-        found: dict[str, dict[str, Region]] = {}
-        for space, region in self.begun.items():
-            found.setdefault(parse_space(space).name, {})[space] = region
-        return [NodeItems(node, of_node) for node, of_node in found.items()]
+        regions_by_node: dict[str, dict[str, Region]] = {}
+        for space, region in self.start_regions.items():
+            regions_by_node.setdefault(parse_space(space).name, {})[space] = region
+        return [NodeItems(node, of_node) for node, of_node in regions_by_node.items()]
 
     @property
     def items_listed(self) -> int:
@@ -176,18 +176,18 @@ class RecordTrace:
 
     def taking_part(self) -> dict[str, Region]:
         """All items that take part, by space."""
-        return self._with_begun(self.result)
+        return self._with_start_regions(self.result)
 
     def surely_taking_part(self) -> dict[str, Region]:
         """Those of :meth:`taking_part` that a way leads to on which every step is exact."""
-        return self._with_begun(self.result if self.result.exact else self.along_exact())
+        return self._with_start_regions(self.result if self.result.exact else self.along_exact())
 
-    def _with_begun(self, result: TraceResult) -> dict[str, Region]:
+    def _with_start_regions(self, result: TraceResult) -> dict[str, Region]:
         parts: dict[str, list[Region]] = {}
         for items in (*result.passed.values(), *result.found.values()):
             for space, region in items.spaces.items():
                 parts.setdefault(space, []).append(region)
-        for space, region in self.begun.items():
+        for space, region in self.start_regions.items():
             parts.setdefault(space, []).append(region)
         return {space: Region.union(regions) for space, regions in parts.items()}
 
@@ -197,44 +197,50 @@ class RecordTrace:
         Each item of a node comes once: one that was asked for and is the answer, too, is found.
         """
         order = {node.node: at for at, node in enumerate(self.node_records())}
-        of_nodes = {*self.result.passed, *self.result.found}
-        left = dict(self.begun)
-        for node in sorted(of_nodes, key=lambda one: (order.get(one, -1), one)):
-            for role, items in self._roles_of(node, left):
+        node_ids = {*self.result.passed, *self.result.found}
+        unlisted = dict(self.start_regions)
+        for node in sorted(node_ids, key=lambda node_id: (order.get(node_id, -1), node_id)):
+            for role, items in self._roles_of(node, unlisted):
                 if role in roles and items.count:
                     yield role, items
         # Opaque items that nothing is known of belong to no node.
-        rest = {space: region for space, region in left.items() if region}
+        rest = {space: region for space, region in unlisted.items() if region}
         if rest and START in roles:
             yield START, NodeItems("*", rest)
 
-    def _roles_of(self, node: str, left: dict[str, Region]) -> Iterator[tuple[str, NodeItems]]:
+    def _roles_of(self, node: str, unlisted: dict[str, Region]) -> Iterator[tuple[str, NodeItems]]:
         """Three parts of a node's items; what of it was asked for is taken out of ``left``."""
         found = _spaces(self.result.found.get(node))
         passed = _spaces(self.result.passed.get(node))
-        parts: dict[str, dict[str, Region]] = {START: {}, WAY: {}, FOUND: found}
+        parts: dict[str, dict[str, Region]] = {START: {}, IN_BETWEEN: {}, FOUND: found}
         for space in dict.fromkeys((*passed, *found)):
-            here, others = _with_rest(passed.get(space), found.get(space))
-            begun = self.begun.get(space, Region())
-            parts[START][space] = others & begun
-            parts[WAY][space] = others - begun
-            if space in left:
-                left[space] = left[space] - here
+            all_items, not_found = _with_rest(passed.get(space), found.get(space))
+            start_region = self.start_regions.get(space, Region())
+            parts[START][space] = not_found & start_region
+            parts[IN_BETWEEN][space] = not_found - start_region
+            if space in unlisted:
+                unlisted[space] = unlisted[space] - all_items
         for role, spaces in parts.items():
-            yield role, NodeItems(node, {space: one for space, one in spaces.items() if one})
+            yield (
+                role,
+                NodeItems(node, {space: region for space, region in spaces.items() if region}),
+            )
 
     def counts(self) -> dict[str, int]:
         """How many records of each node take part."""
         parts: dict[str, dict[str, list[Region]]] = {}
-        for _, items in self.roles(FOUND, START, WAY):
+        for _, items in self.roles(FOUND, START, IN_BETWEEN):
             of_node = parts.setdefault(items.node, {})
             for space, region in items.spaces.items():
                 of_node.setdefault(space, []).append(region)
-        found = {
-            node: NodeItems(node, {space: Region.union(some) for space, some in spaces.items()})
+        items_by_node = {
+            node: NodeItems(
+                node,
+                {space: Region.union(space_regions) for space, space_regions in spaces.items()},
+            )
             for node, spaces in parts.items()
         }
-        return {node: items.once().count for node, items in found.items()}
+        return {node: items.once().count for node, items in items_by_node.items()}
 
     def nodes(self) -> tuple[list[NodeRecord], list[LinkRecord]]:
         """Nodes that lie on the way, also those that keep no items, and the links between them.
@@ -242,10 +248,10 @@ class RecordTrace:
         As exact as the verdict has them.
         """
         nodes, links = with_reasons(self.node_records(), self.superset), self.graph.links()
-        there = way_between(nodes, links, set(self.counts()))
+        node_ids = nodes_between(nodes, links, set(self.counts()))
         return (
-            [node for node in nodes if node.node in there],
-            [link for link in links if link.src in there and link.dest in there],
+            [node for node in nodes if node.node in node_ids],
+            [link for link in links if link.src in node_ids and link.dest in node_ids],
         )
 
     def node_records(self) -> Sequence[NodeRecord]:
@@ -298,7 +304,7 @@ class KeptRows:
         )
 
 
-def way_between(
+def nodes_between(
     nodes: Sequence[NodeRecord], links: Sequence[LinkRecord], passed: set[str]
 ) -> set[str]:
     """The passed nodes, and those between two of them that keep no items and so can't be passed."""
@@ -313,14 +319,14 @@ def way_between(
 
 def _reached(start: set[str], step: Mapping[str, list[str]], through: set[str]) -> set[str]:
     """Nodes of ``through`` that are reached from some node by way of each other."""
-    found: set[str] = set()
-    todo = list(start)
-    while todo:
-        for near in step.get(todo.pop(), ()):
-            if near in through and near not in found:
-                found.add(near)
-                todo.append(near)
-    return found
+    reached: set[str] = set()
+    pending = list(start)
+    while pending:
+        for neighbour in step.get(pending.pop(), ()):
+            if neighbour in through and neighbour not in reached:
+                reached.add(neighbour)
+                pending.append(neighbour)
+    return reached
 
 
 def _with_rest(passed: Region | None, found: Region | None) -> tuple[Region, Region]:

@@ -42,13 +42,13 @@ PUT_OUT = ("operator", "shuffle")
 class _Start:
     """Where a trace begins in one application.
 
-    ``uses``: how it used the files that places name. ``begun``: the items that they name, by space. ``recipe_row``: a
+    ``uses``: how it used the files that places name. ``start_regions``: the items that they name, by space. ``recipe_row``: a
     place that names rows of DataFrames instead, which no block holds; with ``recipe_nodes``, those that read or wrote it.
     """
 
     opened: ApplicationSnapshot
     uses: Mapping[str, list[FileUse]]
-    begun: Mapping[str, Region] = field(default_factory=dict)
+    start_regions: Mapping[str, Region] = field(default_factory=dict)
     recipe_row: str | None = None
     recipe_nodes: tuple[NodeRecord, ...] = ()
 
@@ -126,35 +126,41 @@ class RecordTracer:
                 return _Start(opened, uses, recipe_row=place, recipe_nodes=nodes)
             for space, region in _items_at(opened, place, uses.get(place)).items():
                 regions.setdefault(space, []).append(region)
-        return _Start(opened, uses, {space: Region.union(some) for space, some in regions.items()})
+        return _Start(
+            opened,
+            uses,
+            {space: Region.union(space_regions) for space, space_regions in regions.items()},
+        )
 
     def _trace_from(self, query: TraceQuery, start: _Start) -> RecordTrace:
         """Trace the records that a query begins at."""
-        opened, begun, uses = start.opened, dict(start.begun), start.uses
-        beside = tuple(_beside(opened, uses, query.direction))
+        opened, start_regions, uses = start.opened, dict(start.start_regions), start.uses
+        recipe_places = tuple(_recipe_places(opened, uses, query.direction))
         until = "ends" if query.until is None else opened.names.node(query.until)
-        trace = partial(opened.tracer.trace, query.direction, begun, until=until, steps=query.steps)
+        trace = partial(
+            opened.tracer.trace, query.direction, start_regions, until=until, steps=query.steps
+        )
         result = trace()
         if opened.verdict.complete:
-            _refuse_unheard_of(begun, result, opened.names)
+            _refuse_unheard_of(start_regions, result, opened.names)
         if query.until is not None and not result.found:
             _refuse_itemless(opened, until, result)
         return RecordTrace(
             app=opened.app,
             direction=query.direction,
-            asked=query.places,
+            requested_places=query.places,
             graph=opened.graph,
             names=opened.names,
             locations=opened.locations,
-            begun=begun,
+            start_regions=start_regions,
             result=result,
-            complete=opened.verdict.complete and not beside,
+            complete=opened.verdict.complete and not recipe_places,
             superset=opened.verdict.superset,
             changed=_any_changed(uses),
             warnings=tuple(dict.fromkeys(self._warnings(opened, query, uses))),
             along_exact=partial(trace, exact_only=True),
             known=opened.nodes,
-            beside=beside,
+            recipe_places=recipe_places,
         )
 
     def again(self, query: TraceQuery, traced: RecordTrace) -> RecordTrace:
@@ -179,8 +185,8 @@ class RecordTracer:
     def _warnings(
         self, opened: ApplicationSnapshot, query: TraceQuery, uses: Mapping[str, list[FileUse]]
     ) -> Iterator[str]:
-        for place, found in uses.items():
-            yield from _warnings_of_use(place, found[0], query.direction)
+        for place, file_uses in uses.items():
+            yield from _warnings_of_use(place, file_uses[0], query.direction)
         if query.direction is Direction.FORWARD and query.app is None:
             for place in uses:
                 path = parse_location(place).path
@@ -193,15 +199,15 @@ class RecordTracer:
 
     def _all_uses(self, query: TraceQuery, spellings: Spellings) -> dict[str, list[FileUse]]:
         """Uses of the files that places name; those that name a string of an SDK have none."""
-        found: dict[str, list[FileUse]] = {}
+        uses: dict[str, list[FileUse]] = {}
         for place in query.places:
             if not looks_like_address(place):
                 try:
-                    found[place] = self._uses(place, query, spellings)
+                    uses[place] = self._uses(place, query, spellings)
                 except (LocationError, NotFoundError, RowsError):
                     if not self._is_opaque(place, query):
                         raise
-        return found
+        return uses
 
     def _is_opaque(self, place: str, query: TraceQuery) -> bool:
         opened = self._opener.open(find_application(self._store, query.app))
@@ -214,7 +220,7 @@ class RecordTracer:
         return find_uses(self._store, self._reader, path, wrote=back, app=app, spellings=spellings)
 
     def _application(self, query: TraceQuery, uses: dict[str, list[FileUse]]) -> str:
-        apps = {found[0].app: place for place, found in uses.items()}
+        apps = {file_uses[0].app: place for place, file_uses in uses.items()}
         if len(apps) > 1:
             named = ", ".join(f"{place} belongs to {app}" for app, place in apps.items())
             raise NotFoundError(f"one application at a time: {named}; --app chooses one")
@@ -294,19 +300,19 @@ def continues_in(query: TraceQuery, traced: RecordTrace) -> bool:
     return query.until is None and query.steps is None and traced.crosses
 
 
-def _beside(
+def _recipe_places(
     opened: ApplicationSnapshot, uses: Mapping[str, Sequence[FileUse]], direction: Direction
 ) -> Iterator[RecipePlace]:
     """Rows of DataFrames among those that places name, in the direction that is asked."""
-    for place, found in uses.items():
-        wanted = [use.node for use in found if use.wrote == (direction is Direction.BACKWARD)]
-        nodes = tuple(record.node for record in recipe_nodes_among(opened.nodes, wanted))
+    for place, file_uses in uses.items():
+        node_ids = [use.node for use in file_uses if use.wrote == (direction is Direction.BACKWARD)]
+        nodes = tuple(record.node for record in recipe_nodes_among(opened.nodes, node_ids))
         if nodes:
             yield RecipePlace(opened.app, nodes, place)
 
 
 def _any_changed(uses: Mapping[str, Sequence[FileUse]]) -> bool:
-    return any(use.changed for found in uses.values() for use in found)
+    return any(use.changed for file_uses in uses.values() for use in file_uses)
 
 
 def _forms(units: Iterable[Unit | None]) -> str:
@@ -325,7 +331,7 @@ def _refuse_itemless(opened: ApplicationSnapshot, node: str, result: TraceResult
     Raises:
         TraceError: the node keeps none.
     """
-    record = next(one for one in opened.graph.nodes() if one.node == node)
+    record = next(node_record for node_record in opened.graph.nodes() if node_record.node == node)
     if record.kind == "operator" and not opened.graph.spaces_of(node):
         others = ", ".join(opened.names.label(other) for other in result.passed)
         raise TraceError(
@@ -334,16 +340,16 @@ def _refuse_itemless(opened: ApplicationSnapshot, node: str, result: TraceResult
         )
 
 
-def _refuse_unheard_of(begun: dict[str, Region], result: TraceResult, names: Names) -> None:
+def _refuse_unheard_of(start_regions: dict[str, Region], result: TraceResult, names: Names) -> None:
     """Where all lineage is there, an item that no block puts out is none.
 
     Raises:
         LocationError: an item that was asked for does not exist.
     """
-    for end in result.dead_ends:
-        if end.space in begun and end.reason == NOT_RECORDED:
-            position = int(end.region.first[0])
-            shown = f"{names.space(end.space)}#{position}"
+    for dead_end in result.dead_ends:
+        if dead_end.space in start_regions and dead_end.reason == NOT_RECORDED:
+            position = int(dead_end.region.first[0])
+            shown = f"{names.space(dead_end.space)}#{position}"
             raise LocationError(f"there is no item {shown} in this application")
 
 
@@ -369,8 +375,8 @@ def end_warning(place: str, app: str, direction: Direction) -> str:
 def _warnings_of_use(place: str, use: FileUse, direction: Direction) -> Iterator[str]:
     if use.changed:
         verb = "wrote" if use.wrote else "read"
-        what = "is not there any more" if use.gone else f"has changed since {use.app} {verb} it"
-        yield f"{place}: the file {what}; the answer is about the row that was there then"
+        change = "is not there any more" if use.gone else f"has changed since {use.app} {verb} it"
+        yield f"{place}: the file {change}; the answer is about the row that was there then"
     if direction is Direction.BACKWARD and not use.wrote:
         yield end_warning(place, use.app, direction)
     if direction is Direction.FORWARD and use.wrote:

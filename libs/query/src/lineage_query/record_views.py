@@ -16,7 +16,7 @@ from lineage_store.record_flow import RecordFlows
 
 
 @dataclass(frozen=True, slots=True)
-class ViewWanted:
+class ViewSelection:
     """What a view is to hold: what traces from ``places`` go along, or (none given) all flows."""
 
     places: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class ViewWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class ViewMade:
+class ViewSummary:
     """What a view holds. ``example``: the hashOut of a flow that nothing follows, if there is one."""
 
     app: str
@@ -37,7 +37,7 @@ class ViewMade:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, flows: RecordFlows, warnings: Sequence[str]) -> ViewMade:
+    def of(cls, flows: RecordFlows, warnings: Sequence[str]) -> ViewSummary:
         """What is made of flows."""
         ends = (flow.hash_out for flow in flows.flows if flow.hash_out not in flows.middles)
         example = next(ends, "write#0#0")
@@ -49,20 +49,20 @@ class ViewMade:
         return asdict(self) | {"warnings": list(self.warnings)}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> ViewMade:
+    def from_json(cls, document: Mapping[str, Any]) -> ViewSummary:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
-        given = {one.name: told[one.name] for one in fields(cls)}
-        return cls(**given | {"warnings": tuple(told["warnings"])})
+        values = {field.name: document[field.name] for field in fields(cls)}
+        return cls(**values | {"warnings": tuple(document["warnings"])})
 
 
-def flows_wanted(
+def requested_flows(
     app: str,
     graph: FlowGraph,
-    wanted: ViewWanted,
+    request: ViewSelection,
     trace: Callable[[TraceQuery], RecordTrace],
     locations: Callable[[str], Locations],
 ) -> tuple[RecordFlows, tuple[str, ...]]:
@@ -74,9 +74,11 @@ def flows_wanted(
         TooManyFlowsError: there are more than wanted.
         LineageError: what a place names is not there.
     """
-    if wanted.places:
-        traced = trace(TraceQuery(wanted.direction, wanted.places, app=app))
-        flows = flows_of_trace(traced, limit=wanted.limit, texts=wanted.texts)
+    if request.places:
+        traced = trace(TraceQuery(request.direction, request.places, app=app))
+        flows = flows_of_trace(traced, limit=request.limit, texts=request.texts)
         return flows, (*traced.warnings, *flows.warnings)
-    flows = flows_of_application(app, graph, locations(app), limit=wanted.limit, texts=wanted.texts)
+    flows = flows_of_application(
+        app, graph, locations(app), limit=request.limit, texts=request.texts
+    )
     return flows, flows.warnings

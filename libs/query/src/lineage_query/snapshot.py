@@ -45,7 +45,7 @@ class ApplicationSnapshot:
 class ApplicationCache:
     """Opens applications of a store and keeps those asked last. May be shared by threads.
 
-    ``keep``: how many are kept; ``cache_bytes_max``: of unpacked blocks, over all of them.
+    ``cached_max``: how many are kept; ``cache_bytes_max``: of unpacked blocks, over all of them.
     ``stale_s``: seconds for which an incomplete one is taken for what it was.
     """
 
@@ -54,15 +54,15 @@ class ApplicationCache:
         store: GraphStore,
         reader: RowReader,
         *,
-        keep: int = 1,
+        cached_max: int = 1,
         stale_s: float = 0.0,
         cache_bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
         self.store = store
         self.reader = reader
-        self._keep = keep
+        self._cached_max = cached_max
         self._stale_s = stale_s
-        self._cache_bytes_max = cache_bytes_max // keep
+        self._cache_bytes_max = cache_bytes_max // cached_max
         self._opened: OrderedDict[str, ApplicationSnapshot] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -73,26 +73,26 @@ class ApplicationCache:
             KeyError: there is no such application.
         """
         with self._lock:
-            kept = self._opened.get(app)
+            snapshot = self._opened.get(app)
         # What is not complete may grow between two questions (a notebook): it is opened again.
-        if kept is None or self._is_stale(kept):
-            kept = self._open(app)
+        if snapshot is None or self._is_stale(snapshot):
+            snapshot = self._open(app)
         with self._lock:
-            self._opened[app] = kept
+            self._opened[app] = snapshot
             self._opened.move_to_end(app)
-            while len(self._opened) > self._keep:
+            while len(self._opened) > self._cached_max:
                 self._opened.popitem(last=False)
-        return kept
+        return snapshot
 
     def forget(self, app: str) -> None:
         """Open an application anew when it is asked for again."""
         with self._lock:
             self._opened.pop(app, None)
 
-    def _is_stale(self, kept: ApplicationSnapshot) -> bool:
-        if kept.verdict.complete:
+    def _is_stale(self, snapshot: ApplicationSnapshot) -> bool:
+        if snapshot.verdict.complete:
             return False
-        return time.monotonic() - kept.opened_at >= self._stale_s
+        return time.monotonic() - snapshot.opened_at >= self._stale_s
 
     def _open(self, app: str) -> ApplicationSnapshot:
         verdict = verdict_of(self.store, app)

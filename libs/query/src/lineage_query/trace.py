@@ -131,18 +131,18 @@ class Trace:
         """How many items :meth:`found_pages` reads from files."""
         return 0 if self.recomputed is not None else self._records.result.count
 
-    def items_exported(self, *, way: bool) -> int:
-        """How many records an export reads from files. ``way``: with those asked for and in between."""
+    def items_exported(self, *, in_between: bool) -> int:
+        """How many records an export reads from files. ``in_between``: with those asked for and in between."""
         if self.records is None:
             return 0
-        return sum(self.records.counts().values()) if way else self.records.result.count
+        return sum(self.records.counts().values()) if in_between else self.records.result.count
 
     @property
     def missing(self) -> bool:
         """Whether items that were found are not listed in the recomputation, and no records stand for them."""
-        looked_up = set() if self.records is None else set(self.records.result.found)
-        looked_up -= self._outgrown()
-        return any(group.node not in looked_up for group in self._cut_groups())
+        listed_nodes = set() if self.records is None else set(self.records.result.found)
+        listed_nodes -= self._outgrown()
+        return any(group.node not in listed_nodes for group in self._cut_groups())
 
     @property
     def is_cut(self) -> bool:
@@ -153,7 +153,7 @@ class Trace:
         groups = () if self.recomputed is None else self.recomputed.groups
         return (group for group in groups if group.count > len(group.items))
 
-    def way(self) -> dict[str, NodeItems]:
+    def items_by_node(self) -> dict[str, NodeItems]:
         """The records that take part, by node; without the names of rows where a recomputation has the rows."""
         if self.records is None:
             return {}
@@ -176,9 +176,9 @@ class Trace:
         """Rows that no record on the way is: those of a recomputation."""
         if self.recomputed is None:
             return []
-        way = self.way()
+        items_by_node = self.items_by_node()
         groups = (*self.recomputed.start, *self.recomputed.groups)
-        return [group for group in groups if group.node not in way]
+        return [group for group in groups if group.node not in items_by_node]
 
     def page(
         self, listing: Listing, node: str, limit: int, *, cursor: str | None, texts: bool
@@ -208,11 +208,11 @@ class Trace:
 
     def _items_of(self, node: str) -> NodeItems | None:
         """Records of a node that take part."""
-        way = self.way()
+        items_by_node = self.items_by_node()
         if self.recomputed is None:
-            way |= self._records.result.found
-            way = {items.node: items for items in self._records.starts()} | way
-        return way.get(node)
+            items_by_node |= self._records.result.found
+            items_by_node = {items.node: items for items in self._records.starts()} | items_by_node
+        return items_by_node.get(node)
 
     def found_pages(
         self, listing: Listing, at_once: int, *, texts: bool
@@ -233,23 +233,23 @@ class Trace:
 
     # -- the same, said otherwise ------------------------------------------------------------
 
-    def asked_as(self, places: Sequence[str]) -> Trace:
+    def with_typed_places(self, places: Sequence[str]) -> Trace:
         """The same, of places as they were typed."""
         return replace(
             self,
-            records=self.records and self.records.asked_as(places),
-            recomputed=self.recomputed and self.recomputed.asked_as(places),
+            records=self.records and self.records.with_typed_places(places),
+            recomputed=self.recomputed and self.recomputed.with_typed_places(places),
         )
 
     def warned(self, warnings: Sequence[str]) -> Trace:
         """The same with more warnings."""
         records, recomputed = self.records, self.recomputed
         if records is not None:
-            all_of = tuple(dict.fromkeys((*records.warnings, *warnings)))
-            records = replace(records, warnings=all_of)
+            all_warnings = tuple(dict.fromkeys((*records.warnings, *warnings)))
+            records = replace(records, warnings=all_warnings)
         if recomputed is not None:
-            all_of = tuple(dict.fromkeys((*recomputed.warnings, *warnings)))
-            recomputed = replace(recomputed, warnings=all_of)
+            all_warnings = tuple(dict.fromkeys((*recomputed.warnings, *warnings)))
+            recomputed = replace(recomputed, warnings=all_warnings)
         return replace(self, records=records, recomputed=recomputed)
 
     def as_answer_of(self, app: str, limit: int, *, texts: bool) -> Trace:
@@ -276,10 +276,10 @@ class Trace:
         return Trace(self.query, recomputed=answer)
 
 
-def in_order(found: NodeItems) -> NodeItems:
+def in_order(items: NodeItems) -> NodeItems:
     """The same items, spaces in the order of partitions."""
-    ordered = sorted(found.spaces, key=order_of)
-    return NodeItems(found.node, {space: found.spaces[space] for space in ordered})
+    ordered = sorted(items.spaces, key=order_of)
+    return NodeItems(items.node, {space: items.spaces[space] for space in ordered})
 
 
 def _unnamed(items: NodeItems) -> Mapping[str, Region]:
@@ -295,4 +295,4 @@ def _page(group: Group, limit: int, cursor: str | None, *, texts: bool) -> Page:
     shown = group if texts else group.without_texts()
     items = shown.items[first:last]
     following = str(last) if last < len(group.items) else None
-    return Page(group.count, items, following, len(items), group.standing)
+    return Page(group.count, items, following, len(items), group.file_status)

@@ -18,8 +18,8 @@ def item_values(graph: FlowGraph, space: str, positions: U64) -> dict[int, str]:
         return texts
     refs = graph.blocks_into(space, int(positions.min()), int(positions.max()))
     # Blocks without inputs first: detailed mode tells texts apart from flows.
-    todo = [ref.block_id for ref in sorted(refs, key=lambda ref: ref.in_min <= ref.in_max)]
-    for block in iter_blocks(graph, todo):
+    block_ids = [ref.block_id for ref in sorted(refs, key=lambda ref: ref.in_min <= ref.in_max)]
+    for block in iter_blocks(graph, block_ids):
         for position, text in _values(block, space, positions):
             texts.setdefault(position, text)
         if len(texts) == len(positions):

@@ -26,7 +26,8 @@ from lineage_query.listing import Listing
 from lineage_query.planning import plan_of
 from lineage_query.record_trace import RecordTrace
 from lineage_query.record_tracing import also_read_warning
-from lineage_query.record_views import ViewWanted, flows_wanted
+from lineage_query.record_views import ViewSelection, requested_flows
+from lineage_query.rows.file_status import has_changed
 from lineage_query.rows.places import (
     FolderError,
     LocationError,
@@ -35,7 +36,6 @@ from lineage_query.rows.places import (
     parse_valued,
 )
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.standing import has_changed
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
@@ -112,7 +112,9 @@ class CachedTrace:
         """Whether files of the rows in an answer are not any more what they were: it is computed anew, or refused."""
         locations = opened.locations.as_now()
         nodes = {group.node for group in (*answer.start, *answer.groups)}
-        return any(has_changed(one) for node in nodes for one in locations.standings(node).values())
+        return any(
+            has_changed(one) for node in nodes for one in locations.file_statuses(node).values()
+        )
 
 
 class _Kept:
@@ -188,7 +190,11 @@ class Lineages:
         else:
             cache_bytes = settings.api_cache_mb << 20
             self._opener = ApplicationCache(
-                store, reader, keep=settings.api_kept, stale_s=STALE_S, cache_bytes_max=cache_bytes
+                store,
+                reader,
+                cached_max=settings.api_kept,
+                stale_s=STALE_S,
+                cache_bytes_max=cache_bytes,
             )
         shared = None if part_of is None else part_of.recipe_traces
         look = None if self._seen is None else self._seen.look
@@ -503,7 +509,7 @@ class Lineages:
                 f"the answer has {items:,} items; at most {most:,} are given at once", hint
             )
 
-    def flows(self, app: str, wanted: ViewWanted) -> tuple[RecordFlows, tuple[str, ...]]:
+    def flows(self, app: str, wanted: ViewSelection) -> tuple[RecordFlows, tuple[str, ...]]:
         """The flows of a record-level view, and what is to be warned of.
 
         Raises:
@@ -512,7 +518,7 @@ class Lineages:
             ProblemError: the trace costs more than a question may.
         """
         graph = self.open(app).graph
-        return flows_wanted(
+        return requested_flows(
             app, graph, wanted, self.trace_records, self._engine(rows=False).locations
         )
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from lineage_query.conditions import CHARACTERS_MAX, TAKEN
+from lineage_query.conditions import ACCEPTED_SYNTAX, CHARACTERS_MAX
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.record_flows import FLOWS_MAX
 
@@ -417,7 +417,7 @@ class _Asked(_Request):
     where: ConditionText | None = Field(
         None,
         description="places names one output of DataFrames (its path, table or node): trace all of its rows that fulfil "
-        f"this; {TAKEN}",
+        f"this; {ACCEPTED_SYNTAX}",
         examples=["city = 'Oslo' AND total > 4"],
     )
 

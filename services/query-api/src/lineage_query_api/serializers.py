@@ -11,7 +11,7 @@ from lineage_core.tracing.folding import Fold, fold_by_call, fold_each, links_be
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.listing import Listing, Page
 from lineage_query.recipe_rows import columns_of
-from lineage_query.rows.standing import has_changed
+from lineage_query.rows.file_status import has_changed
 from lineage_query.snapshot import ApplicationSnapshot
 from lineage_query_api.lineages import CachedTrace
 from lineage_query_api.models import (
@@ -90,7 +90,7 @@ def group(one: Group) -> GroupModel:
         count=one.count,
         changed=one.changed,
         gone=one.gone,
-        standing=one.standing,
+        standing=one.file_status,
         items=items(one.items),
     )
 
@@ -100,7 +100,7 @@ def trace(made: CachedTrace, *, texts: bool, others: Others) -> TraceModel:
     traced = made.traced
     answer = traced.answer(ITEMS_SHOWN, texts=texts)
     passed = _passed(
-        made.opened, {node: items.once().count for node, items in traced.way().items()}
+        made.opened, {node: items.once().count for node, items in traced.items_by_node().items()}
     )
     passed += [Passed(node=one.node, label=one.label, count=one.count) for one in traced.beyond()]
     return TraceModel(
@@ -138,8 +138,8 @@ def trace_page(opened: ApplicationSnapshot, node: str, page: Page) -> TracePage:
         count=page.count,
         items=items(page.items),
         next=page.following,
-        changed=has_changed(page.standing),
-        standing=page.standing,
+        changed=has_changed(page.file_status),
+        standing=page.file_status,
     )
 
 

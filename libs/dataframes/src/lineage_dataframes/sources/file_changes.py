@@ -17,8 +17,8 @@ from lineage_core.recipe.document import DELTA, ICEBERG, File, Source
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach, explain_problem
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active_session, spark_reason
+from lineage_query.rows.file_status import FileStatus
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.standing import Standing
 from lineage_store.paths import RowsError, plain_path, split_scheme
 
 _READER = RowReader()
@@ -90,7 +90,7 @@ def local_changes(
     return _changes(source.files, source.format, changes_max)
 
 
-def local_standing(files: Iterable[File], kind: str) -> Standing:
+def local_file_status(files: Iterable[File], kind: str) -> FileStatus:
     """How the files of an output in a format stand now, as far as this machine knows."""
     changes, remote_files = _changes(files, kind)
     if changes:

@@ -25,7 +25,7 @@ from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import FramesError, NoMatchError, NotComputedError, RowError
 from lineage_dataframes.rewrite.functions import NO_CODE
 from lineage_dataframes.rewrite.grouping import LOSSLESS_FORMATS
-from lineage_dataframes.sources.file_changes import check_local, local_path, local_standing
+from lineage_dataframes.sources.file_changes import check_local, local_file_status, local_path
 from lineage_dataframes.sources.jdbc import check_tables
 from lineage_dataframes.sources.locations import row_locations
 from lineage_dataframes.sources.row_texts import text_of_plan_row, text_of_row
@@ -45,7 +45,7 @@ from lineage_dataframes.trace.rows import (
     texts_at,
     values_at,
 )
-from lineage_query.answers import Answer, Group, Item, NotAsked
+from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.names import Names
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_tracing import RecordTracer, end_warning, incomplete_warning
@@ -127,7 +127,7 @@ class DataFrameAnswers(ABC):
         self._recipes: list[Recipe] = []
         self._current_recipes: list[CurrentRecipe] = []
         self._reasons: list[str] = []
-        self._not_asked: list[NotAsked] = []
+        self._not_queried: list[NotQueried] = []
 
     def answer_row(self, recipe_place: RecipePlace) -> Answer:
         """The trace of the row that stands at a place."""
@@ -206,9 +206,9 @@ class DataFrameAnswers(ABC):
         raise refused[0] if refused else NoMatchError(no_match)
 
     def _leave_out(self, node: str, reason: str) -> None:
-        left_out = NotAsked(self.app, reason, node)
-        if left_out not in self._not_asked:
-            self._not_asked.append(left_out)
+        left_out = NotQueried(self.app, reason, node)
+        if left_out not in self._not_queried:
+            self._not_queried.append(left_out)
 
     def mark_answer(self, answer: Answer) -> Answer:
         """The answer, marked where files were read as they are now."""
@@ -339,19 +339,19 @@ class DataFrameAnswers(ABC):
         return Answer(
             app=self.app,
             direction=self.query.direction,
-            asked=self.query.places,
+            requested_places=self.query.places,
             start=tuple(start),
             exact=not distinct_reasons,
             reasons=distinct_reasons,
             groups=tuple(groups),
             warnings=tuple(dict.fromkeys([*self._warnings, *self._left_out()])),
             changed=any(group.changed for group in groups),
-            complete=verdict.complete and not self._not_asked,
-            not_asked=tuple(self._not_asked),
+            complete=verdict.complete and not self._not_queried,
+            not_queried=tuple(self._not_queried),
         )
 
     def _left_out(self) -> Iterator[str]:
-        return (left_out.said() for left_out in self._not_asked)
+        return (left_out.warning() for left_out in self._not_queried)
 
     def _reason_text(self, problem: LineageError) -> str:
         """What an answer says of a refusal: that of a server is also for those who may not read rows."""
@@ -485,5 +485,5 @@ class DataFrameAnswers(ABC):
         label = self._names.label(node)
         shown = rows[: self.query.limit]
         items = [Item(label, None, text_of_row(columns, row[: len(columns)])) for row in shown]
-        standing = local_standing(recipe.output.files, recipe.output.format or "")
-        return replace(self._grouped(self._nodes[node], len(rows), items), standing=standing)
+        file_status = local_file_status(recipe.output.files, recipe.output.format or "")
+        return replace(self._grouped(self._nodes[node], len(rows), items), file_status=file_status)

@@ -96,10 +96,10 @@ class DataFrameCrossing(DataFrameAnswers):
         first = traced
         if self.query.direction is Direction.FORWARD:
             forward = ForwardAnswer()
-            for recipe_place in traced.beside:
+            for recipe_place in traced.recipe_places:
                 self._add_outputs_of(recipe_place, forward)
             complete = verdict_of(self.store, self.app).complete
-            first = traced = replace(traced, beside=(), complete=complete)
+            first = traced = replace(traced, recipe_places=(), complete=complete)
             last_trace = self._follow(traced, forward)
             groups = self._forth_groups(forward)
         else:
@@ -111,7 +111,7 @@ class DataFrameCrossing(DataFrameAnswers):
             if last_trace is first
             else first.answer(self.query.limit, texts=self.query.texts).start
         )
-        return replace(answer, start=start, asked=first.asked)
+        return replace(answer, start=start, requested_places=first.requested_places)
 
     def _add_outputs_of(self, recipe_place: RecipePlace, forward: ForwardAnswer) -> None:
         """Add what DataFrames made of a row that is a record, too."""
@@ -144,8 +144,8 @@ class DataFrameCrossing(DataFrameAnswers):
                 )
             ),
             changed=record_answer.changed or any(group.changed for group in groups),
-            complete=record_answer.complete and not self._not_asked,
-            not_asked=(*record_answer.not_asked, *self._not_asked),
+            complete=record_answer.complete and not self._not_queried,
+            not_queried=(*record_answer.not_queried, *self._not_queried),
         )
 
     def _trace(self, regions: RegionsBySpace) -> RecordTrace:
@@ -192,7 +192,7 @@ class DataFrameCrossing(DataFrameAnswers):
         return replace(
             answer,
             start=tuple(start),
-            asked=self.query.places,
+            requested_places=self.query.places,
             groups=(*source_groups, *answer.groups),
         )
 
@@ -203,8 +203,8 @@ class DataFrameCrossing(DataFrameAnswers):
                 if self._is_new(rows.source, (rows.signed.tobytes(), rows.records)):
                     self._name_rows(rows)
             regions = self._kept_regions()
-            more = _merge_regions(traced.begun, regions)
-            if more == dict(traced.begun):
+            more = _merge_regions(traced.start_regions, regions)
+            if more == dict(traced.start_regions):
                 return traced
             traced = self._trace(more)
 
@@ -282,7 +282,7 @@ class DataFrameCrossing(DataFrameAnswers):
             return self._answer(start, list(forward.groups.values()), forward.reasons)
         last_trace = self._follow(self._trace(forward.became), forward)
         answer = self._merge_answer(last_trace, self._forth_groups(forward))
-        return replace(answer, start=tuple(start), asked=self.query.places)
+        return replace(answer, start=tuple(start), requested_places=self.query.places)
 
     def _follow(self, traced: RecordTrace, forward: ForwardAnswer) -> RecordTrace:
         """Go on until nothing is reached any more; the last trace among records."""
@@ -294,8 +294,8 @@ class DataFrameCrossing(DataFrameAnswers):
                 if rows:
                     self._ends.add(kept_rows.sink)
                     self._kept_groups[kept_rows.source] = rows[0]
-            more = _merge_regions(traced.begun, forward.became)
-            if more == dict(traced.begun):
+            more = _merge_regions(traced.start_regions, forward.became)
+            if more == dict(traced.start_regions):
                 return traced
             traced = self._trace(more)
 

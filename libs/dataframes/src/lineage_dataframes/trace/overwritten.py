@@ -15,8 +15,8 @@ from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_query.answers import Answer, Group
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_trace import RecordTrace
+from lineage_query.rows.file_status import current_state
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.standing import seen
 from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import FileState, canonical, plain_path
@@ -54,7 +54,7 @@ def check_files_of_trace(
     store: GraphStore, reader: RowReader, query: TraceQuery, traced: RecordTrace
 ) -> None:
     """As :func:`check_files_of_query`, for a trace of records that goes on through DataFrames; raises the same."""
-    if traced.beside:
+    if traced.recipe_places:
         # The trace of records is answered in any case.
         return
     if query.direction is Direction.BACKWARD:
@@ -161,7 +161,7 @@ class _ChangeReport:
                 if node.path is None or canonical(node.path) != path:
                     continue
                 for file in graph.sink_files(node.node):
-                    if isinstance(seen(self.reader, canonical(file.path)), FileState):
+                    if isinstance(current_state(self.reader, canonical(file.path)), FileState):
                         yield app, node.node, file.path
                         break
 
@@ -229,7 +229,9 @@ def mark_current(answer: Answer, recipes: Sequence[CurrentRecipe]) -> Answer:
             item if item.text is None else replace(item, binding="now") for item in group.items
         )
         return replace(
-            group, items=items, standing="changed" if group.path in changed else group.standing
+            group,
+            items=items,
+            file_status="changed" if group.path in changed else group.file_status,
         )
 
     return replace(

@@ -53,7 +53,7 @@ class SparkRecomputation:
         try:
             session = self._session()
         except TraceError:
-            if not records.beside:
+            if not records.recipe_places:
                 raise
             # What records tell needs no Spark; the answer says what is left out.
             return None

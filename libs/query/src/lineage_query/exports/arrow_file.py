@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from lineage_query.exports.tables import Batch, whole_text
+from lineage_query.exports.tables import Batch, encodable_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,48 +16,48 @@ GROUP_BYTES = 8 << 20
 """Bytes of Arrow columns after which a row group is written all the same: rows may be long."""
 
 
-def write_arrow(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) -> None:
+def write_arrow(batches: Iterable[Batch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
     """Write the items of a trace as an Arrow IPC stream; its schema's metadata tells ``about`` the trace."""
     import pyarrow as pa
 
-    schema = _schema(about)
+    schema = _schema(facts)
     # Typed by what it does: the stubs know of files alone.
     sink = cast(Any, _Counted(stream))
     with pa.ipc.new_stream(sink, schema) as writer:
-        for batch in of:
+        for batch in batches:
             writer.write_batch(_columns(batch, schema))
 
 
-def write_parquet(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) -> None:
+def write_parquet(batches: Iterable[Batch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
     """Write the items of a trace as a Parquet file (zstd); its metadata tells ``about`` the trace."""
     import pyarrow.parquet as pq
 
-    schema = _schema(about)
+    schema = _schema(facts)
     sink = cast(Any, _Counted(stream))
     # Addresses and texts hardly repeat: a dictionary of them would only be held in memory.
     repeated: Any = ["role", "node", "name", "binding", "app"]
     with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=repeated) as writer:
-        for table in _row_groups(of, schema):
+        for table in _row_groups(batches, schema):
             writer.write_table(table)
 
 
-def _schema(about: Mapping[str, str]) -> pa.Schema:
+def _schema(facts: Mapping[str, str]) -> pa.Schema:
     import pyarrow as pa
 
-    few = pa.dictionary(pa.int32(), pa.string())
+    dictionary_text = pa.dictionary(pa.int32(), pa.string())
     return pa.schema(
         [
-            pa.field("role", few, nullable=False),
-            pa.field("node", few, nullable=False),
-            pa.field("name", few, nullable=False),
+            pa.field("role", dictionary_text, nullable=False),
+            pa.field("node", dictionary_text, nullable=False),
+            pa.field("name", dictionary_text, nullable=False),
             pa.field("address", pa.string(), nullable=False),
             pa.field("location", pa.string()),
             pa.field("text", pa.string()),
             pa.field("exact", pa.bool_(), nullable=False),
             pa.field("binding", pa.string()),
-            pa.field("app", few, nullable=False),
+            pa.field("app", dictionary_text, nullable=False),
         ],
-        metadata={f"lineage.{key}": whole_text(text) for key, text in about.items()},
+        metadata={f"lineage.{key}": encodable_text(text) for key, text in facts.items()},
     )
 
 
@@ -82,7 +82,7 @@ def _same(text: str, rows: int) -> pa.Array[Any]:
     import pyarrow as pa
 
     return pa.DictionaryArray.from_arrays(
-        pa.array([0] * rows, pa.int32()), pa.array([whole_text(text)], pa.string())
+        pa.array([0] * rows, pa.int32()), pa.array([encodable_text(text)], pa.string())
     )
 
 
@@ -92,24 +92,24 @@ def _texts(texts: list[str | None]) -> pa.Array[Any]:
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
-        return pa.array([None if t is None else whole_text(t) for t in texts], pa.string())
+        return pa.array([None if t is None else encodable_text(t) for t in texts], pa.string())
 
 
-def _row_groups(parts: Iterable[Batch], schema: pa.Schema) -> Iterator[pa.Table]:
+def _row_groups(batches: Iterable[Batch], schema: pa.Schema) -> Iterator[pa.Table]:
     """Batches together until they are worth a row group."""
     import pyarrow as pa
 
-    held: list[pa.RecordBatch] = []
+    record_batches: list[pa.RecordBatch] = []
     rows = size = 0
-    for part in parts:
-        held.append(_columns(part, schema))
-        rows += held[-1].num_rows
-        size += held[-1].nbytes
+    for batch in batches:
+        record_batches.append(_columns(batch, schema))
+        rows += record_batches[-1].num_rows
+        size += record_batches[-1].nbytes
         if rows >= GROUP_ROWS or size >= GROUP_BYTES:
-            yield pa.Table.from_batches(held, schema)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.Table.from_batches(held, schema)
+            yield pa.Table.from_batches(record_batches, schema)
+            record_batches, rows, size = [], 0, 0
+    if record_batches:
+        yield pa.Table.from_batches(record_batches, schema)
 
 
 class _Counted:

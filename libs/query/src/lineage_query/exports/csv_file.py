@@ -11,14 +11,14 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import IO
 
-from lineage_query.exports.tables import COLUMNS, Batch, whole_text, yes
+from lineage_query.exports.tables import COLUMNS, Batch, encodable_text, yes
 
 
-def write_csv(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) -> None:
+def write_csv(batches: Iterable[Batch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
     """Write the items of a trace; see :data:`lineage_query.exports.tables.COLUMNS`. CSV has no place for facts."""
-    del about
+    del facts
     stream.write(_lines([COLUMNS]))
-    for batch in of:
+    for batch in batches:
         of_node = (batch.role, batch.node, batch.name)
         rows = (
             (
@@ -27,7 +27,7 @@ def write_csv(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) 
             )
             for item, exact in zip(batch.items, batch.exact, strict=True)
         )
-        stream.write(_lines([tuple(map(whole_text, row)) for row in rows]))
+        stream.write(_lines([tuple(map(encodable_text, row)) for row in rows]))
 
 
 def _lines(rows: list[tuple[str, ...]]) -> bytes:

@@ -10,7 +10,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Composer, Item
 from lineage_query.exports.errors import ExportTooLargeError
 from lineage_query.exports.options import Options
-from lineage_query.record_trace import FOUND, START, WAY, RecordTrace
+from lineage_query.record_trace import FOUND, IN_BETWEEN, START, RecordTrace
 
 STEPS_MAX = 5_000_000
 """Derivations looked at to find out what goes with what, end to end: some seconds."""
@@ -47,7 +47,7 @@ class Derived:
     derivations: tuple[Derivation, ...]
 
 
-def derived(traced: RecordTrace, composer: Composer, options: Options, what: str) -> Derived:
+def derived(traced: RecordTrace, composer: Composer, options: Options, format_name: str) -> Derived:
     """Items and derivations of a trace. ``what``: the format, for errors.
 
     Raises:
@@ -55,22 +55,22 @@ def derived(traced: RecordTrace, composer: Composer, options: Options, what: str
     """
     count = sum(region.count for region in traced.taking_part().values())
     if count > options.items_max:
-        raise _too_large(f"{count:,} items take part", count, options.items_max, what)
+        raise _too_large(f"{count:,} items take part", count, options.items_max, format_name)
     parts: dict[Place, Part] = {}
-    for role, of_node in traced.roles(FOUND, START, WAY):
-        for space, positions, items in composer.batches(of_node, texts=options.texts):
+    for role, node_items in traced.roles(FOUND, START, IN_BETWEEN):
+        for space, positions, items in composer.batches(node_items, texts=options.texts):
             for position, item in zip(positions.tolist(), items, strict=True):
                 # An opaque item belongs to the first node that knows it.
-                parts.setdefault((space, position), Part(item, of_node.node, role))
-    found: dict[tuple[Place, Place, str], Derivation] = {}
-    for one in _derivations(traced):
-        key = (one.made, one.used, one.node)
-        if one.exact or key not in found:
-            found[key] = one
-        if len(found) > options.pairs_max:
+                parts.setdefault((space, position), Part(item, node_items.node, role))
+    derivations: dict[tuple[Place, Place, str], Derivation] = {}
+    for derivation in _derivations(traced):
+        key = (derivation.made, derivation.used, derivation.node)
+        if derivation.exact or key not in derivations:
+            derivations[key] = derivation
+        if len(derivations) > options.pairs_max:
             counted = f"more than {options.pairs_max:,} derivations lie between {count:,} items"
-            raise _too_large(counted, len(found), options.pairs_max, what)
-    return Derived(parts, tuple(found.values()))
+            raise _too_large(counted, len(derivations), options.pairs_max, format_name)
+    return Derived(parts, tuple(derivations.values()))
 
 
 def _derivations(traced: RecordTrace) -> Iterator[Derivation]:
@@ -95,52 +95,54 @@ def end_to_end(
     them takes more than :data:`STEPS_MAX`.
     """
     backward = traced.direction is Direction.BACKWARD
-    near: dict[Place, list[tuple[Place, bool]]] = {}
-    for one in graph.derivations:
-        here, there = (one.made, one.used) if backward else (one.used, one.made)
-        near.setdefault(here, []).append((there, one.exact))
-    direct = {(one.made, one.used) for one in graph.derivations}
+    neighbours: dict[Place, list[tuple[Place, bool]]] = {}
+    for derivation in graph.derivations:
+        from_item, to_item = (
+            (derivation.made, derivation.used) if backward else (derivation.used, derivation.made)
+        )
+        neighbours.setdefault(from_item, []).append((to_item, derivation.exact))
+    direct = {(derivation.made, derivation.used) for derivation in graph.derivations}
     ends: dict[tuple[Place, Place], bool] = {}
     steps = 0
-    for start in _begun(traced):
-        sure, sure_steps = _reach(near, start, exact_only=True)
-        found, all_steps = _reach(near, start, exact_only=False)
+    for start in _start_items(traced):
+        exactly_reached, sure_steps = _reach(neighbours, start, exact_only=True)
+        reached, all_steps = _reach(neighbours, start, exact_only=False)
         steps += sure_steps + all_steps
-        for end in found:
+        for end in reached:
             part = graph.parts.get(end)
             pair = (start, end) if backward else (end, start)
             if part is not None and part.role == FOUND and pair not in direct:
-                ends[pair] = end in sure
+                ends[pair] = end in exactly_reached
         if len(ends) > limit or steps > STEPS_MAX:
             return None
     return ends
 
 
-def _begun(traced: RecordTrace) -> Iterator[Place]:
-    for space, region in traced.begun.items():
+def _start_items(traced: RecordTrace) -> Iterator[Place]:
+    for space, region in traced.start_regions.items():
         for position in region.positions().tolist():
             yield space, position
 
 
 def _reach(
-    near: Mapping[Place, list[tuple[Place, bool]]], start: Place, *, exact_only: bool
+    neighbours: Mapping[Place, list[tuple[Place, bool]]], start: Place, *, exact_only: bool
 ) -> tuple[dict[Place, None], int]:
     """What is reached from an item (itself only if a way leads back to it), and in how many steps."""
-    found: dict[Place, None] = {}
-    todo = [start]
+    reached: dict[Place, None] = {}
+    pending = [start]
     steps = 0
-    while todo:
-        for there, exact in near.get(todo.pop(), ()):
+    while pending:
+        for neighbour, exact in neighbours.get(pending.pop(), ()):
             steps += 1
-            if there not in found and (exact or not exact_only):
-                found[there] = None
-                todo.append(there)
-    return found, steps
+            if neighbour not in reached and (exact or not exact_only):
+                reached[neighbour] = None
+                pending.append(neighbour)
+    return reached, steps
 
 
-def _too_large(counted: str, count: int, limit: int, what: str) -> ExportTooLargeError:
+def _too_large(counted: str, count: int, limit: int, format_name: str) -> ExportTooLargeError:
     return ExportTooLargeError(
-        f"{counted}, {what} takes {limit:,}: name fewer places, stop on the way with --to NODE or "
+        f"{counted}, {format_name} takes {limit:,}: name fewer places, stop on the way with --to NODE or "
         "--step, raise --limit, or choose csv, arrow or parquet, which take any number",
         count=count,
         limit=limit,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import IO, Any
 
-from lineage_query.answers import Answer, NotAsked
+from lineage_query.answers import Answer, NotQueried
 from lineage_query.exports.errors import ExportError
 from lineage_query.exports.options import Options
 from lineage_query.exports.registry import FORMATS, export, format_of
@@ -18,12 +18,12 @@ from lineage_query.trace import Trace
 class Exported:
     """What was written of a trace. ``found``: items; ``reasons``: why it is not exact.
 
-    ``apps``: the applications that were asked (empty: just ``app``); ``not_asked``: what takes part and could not be asked.
+    ``apps``: the applications that were asked (empty: just ``app``); ``not_queried``: what takes part and could not be asked.
     """
 
     app: str
     direction: str
-    asked: tuple[str, ...]
+    requested_places: tuple[str, ...]
     format: str
     found: int
     exact: bool
@@ -31,14 +31,14 @@ class Exported:
     complete: bool
     warnings: tuple[str, ...]
     apps: tuple[str, ...] = ()
-    not_asked: tuple[NotAsked, ...] = ()
+    not_queried: tuple[NotQueried, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""
         return {
             "app": self.app,
             "direction": self.direction,
-            "from": list(self.asked),
+            "from": list(self.requested_places),
             "format": self.format,
             "found": self.found,
             "exact": self.exact,
@@ -46,29 +46,29 @@ class Exported:
             "complete": self.complete,
             "warnings": list(self.warnings),
             "apps": list(self.apps or (self.app,)),
-            "not_asked": [one.to_json() for one in self.not_asked],
+            "not_asked": [entry.to_json() for entry in self.not_queried],
         }
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Exported:
+    def from_json(cls, document: dict[str, Any]) -> Exported:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
-        apps = tuple(told.get("apps", ()))
+        apps = tuple(document.get("apps", ()))
         return cls(
-            told["app"],
-            told["direction"],
-            tuple(told["from"]),
-            told["format"],
-            told["found"],
-            told["exact"],
-            tuple(told["reasons"]),
-            told["complete"],
-            tuple(told["warnings"]),
-            () if apps == (told["app"],) else apps,
-            tuple(map(NotAsked.from_json, told.get("not_asked", ()))),
+            document["app"],
+            document["direction"],
+            tuple(document["from"]),
+            document["format"],
+            document["found"],
+            document["exact"],
+            tuple(document["reasons"]),
+            document["complete"],
+            tuple(document["warnings"]),
+            () if apps == (document["app"],) else apps,
+            tuple(map(NotQueried.from_json, document.get("not_asked", ()))),
         )
 
 
@@ -94,7 +94,7 @@ def exported(trace: Trace, name: str, stream: IO[bytes], options: Options) -> Ex
     else:
         rows = batches_through(records, answer, records.composer(), options)
     table(rows, facts_of(answer), stream)
-    return _told(answer, name)
+    return _summary_of(answer, name)
 
 
 def _exported_records(
@@ -104,7 +104,7 @@ def _exported_records(
     return Exported(
         app=records.app,
         direction=records.direction.value,
-        asked=records.asked,
+        requested_places=records.requested_places,
         format=name,
         found=records.result.count,
         exact=records.result.exact,
@@ -115,19 +115,19 @@ def _exported_records(
 
 
 def _without_derivations(answer: Answer) -> ExportError:
-    tables = ", ".join(one.name for one in FORMATS.values() if one.table is not None)
+    tables = ", ".join(entry.name for entry in FORMATS.values() if entry.table is not None)
     several = "several applications: --app chooses one, or " if len(answer.apps) > 1 else ""
-    of = (
+    subject = (
         "an answer of " + several if several else "a trace of DataFrames' rows has no derivations: "
     )
-    return ExportError(f"{of}give one of {tables}")
+    return ExportError(f"{subject}give one of {tables}")
 
 
-def _told(answer: Answer, name: str) -> Exported:
+def _summary_of(answer: Answer, name: str) -> Exported:
     return Exported(
         app=answer.app,
         direction=answer.direction.value,
-        asked=answer.asked,
+        requested_places=answer.requested_places,
         format=name,
         found=sum(group.count for group in answer.groups),
         exact=answer.exact,
@@ -135,5 +135,5 @@ def _told(answer: Answer, name: str) -> Exported:
         complete=answer.complete,
         warnings=answer.warnings,
         apps=answer.apps,
-        not_asked=answer.not_asked,
+        not_queried=answer.not_queried,
     )

@@ -16,7 +16,7 @@ from lineage_query.answers import Composer
 from lineage_query.exports.derived import Derived, Place, derived
 from lineage_query.exports.errors import ExportError, ExportTooLargeError
 from lineage_query.exports.options import Options
-from lineage_query.exports.tables import facts, whole_text, yes
+from lineage_query.exports.tables import encodable_text, facts, yes
 from lineage_query.record_trace import RecordTrace
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -34,13 +34,15 @@ def write_graphml(traced: RecordTrace, stream: IO[bytes], options: Options) -> M
     graph = networkx.MultiDiGraph()
     graph.graph.update({key: _plain(text) for key, text in facts(traced).items()})
     _add_nodes(graph, traced)
-    found = _items(traced, composer, options)
-    if isinstance(found, ExportTooLargeError):
-        left = sum(traced.counts().values())
-        graph.graph["itemsLeftOut"] = left
-        composer.warnings[f"GraphML has nodes only, {left:,} items were left out: {found}"] = None
+    graph_items = _items(traced, composer, options)
+    if isinstance(graph_items, ExportTooLargeError):
+        item_count = sum(traced.counts().values())
+        graph.graph["itemsLeftOut"] = item_count
+        composer.warnings[
+            f"GraphML has nodes only, {item_count:,} items were left out: {graph_items}"
+        ] = None
     else:
-        _add_items(graph, traced, found)
+        _add_items(graph, traced, graph_items)
     networkx.write_graphml_xml(graph, stream)
     return composer.warnings
 
@@ -58,7 +60,7 @@ def _add_nodes(graph: Any, traced: RecordTrace) -> None:
     nodes, links = traced.nodes()
     counts = traced.counts()
     for node in nodes:
-        told = {
+        attributes = {
             "kind": "node",
             "label": traced.names.label(node.node),
             "name": node.name or node.op,
@@ -71,18 +73,18 @@ def _add_nodes(graph: Any, traced: RecordTrace) -> None:
         }
         graph.add_node(
             f"node:{node.node}",
-            **{key: _plain(text) for key, text in told.items() if text},
+            **{key: _plain(text) for key, text in attributes.items() if text},
             items=counts.get(node.node, 0),
         )
     for link in links:
         graph.add_edge(f"node:{link.src}", f"node:{link.dest}", kind="sendsTo")
 
 
-def _add_items(graph: Any, traced: RecordTrace, found: Derived) -> None:
+def _add_items(graph: Any, traced: RecordTrace, graph_items: Derived) -> None:
     ids: dict[Place, str] = {}
-    for place, part in found.parts.items():
+    for place, part in graph_items.parts.items():
         ids[place] = f"item:{_plain(part.item.address)}"
-        told = {
+        attributes = {
             "kind": "item",
             "label": part.item.address,
             "node": traced.names.label(part.node),
@@ -92,22 +94,23 @@ def _add_items(graph: Any, traced: RecordTrace, found: Derived) -> None:
             "binding": part.item.binding,
         }
         graph.add_node(
-            ids[place], **{key: _plain(text) for key, text in told.items() if text is not None}
+            ids[place],
+            **{key: _plain(text) for key, text in attributes.items() if text is not None},
         )
-    for one in found.derivations:
-        told = {
+    for derivation in graph_items.derivations:
+        attributes = {
             "kind": "derivation",
-            "at": traced.names.label(one.node),
-            "exact": yes(one.exact),
-            "reason": one.reason,
+            "at": traced.names.label(derivation.node),
+            "exact": yes(derivation.exact),
+            "reason": derivation.reason,
         }
         graph.add_edge(
-            ids[one.used],
-            ids[one.made],
-            **{key: _plain(text) for key, text in told.items() if text},
+            ids[derivation.used],
+            ids[derivation.made],
+            **{key: _plain(text) for key, text in attributes.items() if text},
         )
 
 
 def _plain(text: str) -> str:
     """A text that XML can hold: other characters become U+FFFD."""
-    return _NOT_IN_XML.sub("\ufffd", whole_text(text))
+    return _NOT_IN_XML.sub("\ufffd", encodable_text(text))

@@ -7,7 +7,7 @@ from typing import IO
 
 from lineage_core.tracing.folding import fold_by_call
 from lineage_query.exports.options import Options
-from lineage_query.exports.tables import whole_text
+from lineage_query.exports.tables import encodable_text
 from lineage_query.flowchart import mermaid_text
 from lineage_query.record_trace import RecordTrace
 
@@ -21,9 +21,9 @@ def write_mermaid(traced: RecordTrace, stream: IO[bytes], options: Options) -> M
         fold.first.node: _items(sum(counts.get(node.node, 0) for node in fold.nodes))
         for fold in folds
     }
-    said = [f"%% {line}" for line in _said(traced)]
-    text = "\n".join([*said, mermaid_text(folds, links, names=traced.names, notes=notes)])
-    stream.write(whole_text(text).encode())
+    comments = [f"%% {line}" for line in _comment_lines(traced)]
+    text = "\n".join([*comments, mermaid_text(folds, links, names=traced.names, notes=notes)])
+    stream.write(encodable_text(text).encode())
     return dict.fromkeys(traced.warnings)
 
 
@@ -31,11 +31,11 @@ def _items(count: int) -> str:
     return "" if not count else "1 item" if count == 1 else f"{count:,} items"
 
 
-def _said(traced: RecordTrace) -> list[str]:
+def _comment_lines(traced: RecordTrace) -> list[str]:
     """Comments that tell of the trace."""
-    way = "from" if traced.direction.value == "backward" else "to"
-    asked = ", ".join(traced.asked)
-    lines = [f"what {'made' if way == 'from' else 'became of'} {asked} in {traced.app}"]
+    preposition = "from" if traced.direction.value == "backward" else "to"
+    places = ", ".join(traced.requested_places)
+    lines = [f"what {'made' if preposition == 'from' else 'became of'} {places} in {traced.app}"]
     if not traced.result.exact:
         lines += [f"not exact: {reason}" for reason in traced.result.reasons]
     if not traced.complete:

@@ -11,13 +11,13 @@ PAIRS_PER_ITEM = 3
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``way``: tables also list what was asked for and the items in between, not just what was found.
+    """``in_between``: tables also list what was asked for and the items in between, not just what was found.
 
     ``texts``: with what rows look like. ``items_max``: items that PROV and GraphML take, with
     :data:`PAIRS_PER_ITEM` times as many derivations.
     """
 
-    way: bool = False
+    in_between: bool = False
     texts: bool = True
     items_max: int = DERIVED_ITEMS_MAX
 

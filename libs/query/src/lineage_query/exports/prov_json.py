@@ -17,7 +17,7 @@ from lineage_core.environment.extras import needed
 from lineage_query.exports.derived import Derived, Part, Place, derived, end_to_end
 from lineage_query.exports.errors import ExportError
 from lineage_query.exports.options import Options
-from lineage_query.exports.tables import facts, whole_text
+from lineage_query.exports.tables import encodable_text, facts
 from lineage_query.record_trace import RecordTrace
 
 VOCABULARY = "urn:lineage-master:prov#"
@@ -42,7 +42,7 @@ def write_prov(traced: RecordTrace, stream: IO[bytes], options: Options) -> Mapp
     document.add_ends(ends)
     text = io.StringIO()
     document.made.serialize(text, format="json", ensure_ascii=False)
-    stream.write(whole_text(text.getvalue()).encode())
+    stream.write(encodable_text(text.getvalue()).encode())
     return composer.warnings
 
 
@@ -65,22 +65,28 @@ class _Document:
         for place, part in self._graph.parts.items():
             self._entities[place] = self._entity(part)
         records = {node.node: node for node in self._traced.graph.nodes()}
-        taking_part = dict.fromkeys(one.node for one in self._graph.derivations)
+        taking_part = dict.fromkeys(derivation.node for derivation in self._graph.derivations)
         for node in taking_part:
             self._activities[node] = self._activity(node, records.get(node))
         used: dict[tuple[str, Place], bool] = {}
-        for one in self._graph.derivations:
+        for derivation in self._graph.derivations:
             self.made.wasDerivedFrom(
-                self._entities[one.made],
-                self._entities[one.used],
-                self._activities[one.node],
-                other_attributes=self._doubt(exact=one.exact, reason=one.reason),
+                self._entities[derivation.made],
+                self._entities[derivation.used],
+                self._activities[derivation.node],
+                other_attributes=self._doubt(exact=derivation.exact, reason=derivation.reason),
             )
-            used[one.node, one.used] = one.exact or used.get((one.node, one.used), False)
+            used[derivation.node, derivation.used] = derivation.exact or used.get(
+                (derivation.node, derivation.used), False
+            )
         for (node, place), exact in used.items():
-            doubt = self._doubt(exact=exact, reason="")
-            self.made.used(self._activities[node], self._entities[place], other_attributes=doubt)
-        generated = dict.fromkeys((one.made, one.node) for one in self._graph.derivations)
+            exactness = self._doubt(exact=exact, reason="")
+            self.made.used(
+                self._activities[node], self._entities[place], other_attributes=exactness
+            )
+        generated = dict.fromkeys(
+            (derivation.made, derivation.node) for derivation in self._graph.derivations
+        )
         for place, node in generated:
             self.made.wasGeneratedBy(self._entities[place], self._activities[node])
 
@@ -93,21 +99,23 @@ class _Document:
                 self._entities[used],
                 other_attributes=kind | self._doubt(exact=exact, reason=""),
             )
-        about = {self._own[key]: text for key, text in facts(self._traced).items() if text}
-        about[self._own["endToEnd"]] = "left out: too many" if ends is None else "given"
-        self.made.entity(self._own["trace"], about)
+        trace_attributes = {
+            self._own[key]: text for key, text in facts(self._traced).items() if text
+        }
+        trace_attributes[self._own["endToEnd"]] = "left out: too many" if ends is None else "given"
+        self.made.entity(self._own["trace"], trace_attributes)
 
     def _entity(self, part: Part) -> Any:
         item = part.item
         attributes: dict[Any, str] = {
-            "prov:label": whole_text(item.address),
+            "prov:label": encodable_text(item.address),
             self._own["node"]: self._traced.names.label(part.node),
             self._own["role"]: part.role,
         }
         if item.location is not None:
-            attributes["prov:location"] = whole_text(item.location)
+            attributes["prov:location"] = encodable_text(item.location)
         if item.text is not None:
-            attributes["prov:value"] = whole_text(item.text)
+            attributes["prov:value"] = encodable_text(item.text)
         if item.binding is not None:
             attributes[self._own["binding"]] = item.binding
         return self.made.entity(self._items[_local(item.address)], attributes)
@@ -115,17 +123,19 @@ class _Document:
     def _activity(self, node: str, record: NodeRecord | None) -> Any:
         attributes: dict[Any, str] = {self._own["node"]: self._traced.names.label(node)}
         if record is not None:
-            attributes["prov:label"] = whole_text(record.name or record.op)
-            told = {"operator": record.op, "callSite": record.call_site, "path": record.path}
-            attributes |= {self._own[key]: whole_text(text) for key, text in told.items() if text}
+            attributes["prov:label"] = encodable_text(record.name or record.op)
+            details = {"operator": record.op, "callSite": record.call_site, "path": record.path}
+            attributes |= {
+                self._own[key]: encodable_text(text) for key, text in details.items() if text
+            }
             attributes |= self._doubt(exact=record.exact, reason=record.reason)
         return self.made.activity(self._nodes[_local(node)], other_attributes=attributes)
 
     def _doubt(self, *, exact: bool, reason: str) -> dict[Any, Any]:
         if exact:
             return {}
-        said = {self._own["reason"]: whole_text(reason)} if reason else {}
-        return {self._own["exact"]: False} | said
+        reason_attribute = {self._own["reason"]: encodable_text(reason)} if reason else {}
+        return {self._own["exact"]: False} | reason_attribute
 
 
 def _local(text: str) -> str:

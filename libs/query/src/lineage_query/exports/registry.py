@@ -49,8 +49,8 @@ class Format:
 
 
 FORMATS: Mapping[str, Format] = {
-    one.name: one
-    for one in (
+    format_.name: format_
+    for format_ in (
         Format(
             "csv",
             "text/csv; charset=utf-8",
@@ -113,11 +113,11 @@ def format_of(name: str) -> Format:
 def format_for(path: str) -> Format | None:
     """The format that the end of a file's name tells, if it does."""
     name = PurePath(path).name.lower()
-    more = {"arrow": "arrow", "json": "prov", "mermaid": "mermaid", "pq": "parquet"}
-    for one in FORMATS.values():
-        if name.endswith(f".{one.extension}"):
-            return one
-    return FORMATS.get(more.get(name.rpartition(".")[2], ""))
+    names_by_extension = {"arrow": "arrow", "json": "prov", "mermaid": "mermaid", "pq": "parquet"}
+    for format_ in FORMATS.values():
+        if name.endswith(f".{format_.extension}"):
+            return format_
+    return FORMATS.get(names_by_extension.get(name.rpartition(".")[2], ""))
 
 
 def export(

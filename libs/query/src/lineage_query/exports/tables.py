@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lineage_core.contract.region import Region
 from lineage_query.answers import Answer, Composer, Item
 from lineage_query.exports.options import Options
-from lineage_query.record_trace import FOUND, START, WAY, RecordTrace
+from lineage_query.record_trace import FOUND, IN_BETWEEN, START, RecordTrace
 
 COLUMNS = ("role", "node", "name", "address", "location", "text", "exact", "binding", "app")
 """``role``: found, start (asked for) or way (in between). ``node``: what the node goes by, and
@@ -39,23 +39,23 @@ def batches(
     ``through``: nodes whose names of DataFrames' rows are left out: the trace goes on.
     """
     nodes = {node.node: node for node in traced.graph.nodes()}
-    roles = (FOUND, START, WAY) if options.way else (FOUND,)
-    sure = traced.surely_taking_part()
-    for role, of_node in traced.roles(*roles):
-        if role == FOUND and of_node.node in through:
+    roles = (FOUND, START, IN_BETWEEN) if options.in_between else (FOUND,)
+    exact_items = traced.surely_taking_part()
+    for role, node_items in traced.roles(*roles):
+        if role == FOUND and node_items.node in through:
             continue
-        record = nodes.get(of_node.node)
-        label = traced.names.label(of_node.node)
-        what = "" if record is None else record.name or record.op
-        for space, positions, items in composer.batches(of_node, texts=options.texts):
-            exact = sure.get(space, Region()).contains(positions).tolist()
-            yield Batch(role, label, what, exact, items, traced.app)
+        record = nodes.get(node_items.node)
+        label = traced.names.label(node_items.node)
+        operation = "" if record is None else record.name or record.op
+        for space, positions, items in composer.batches(node_items, texts=options.texts):
+            exact = exact_items.get(space, Region()).contains(positions).tolist()
+            yield Batch(role, label, operation, exact, items, traced.app)
 
 
 def batches_of(answer: Answer, options: Options) -> Iterator[Batch]:
     """All rows of a table of an answer that lists all of its items."""
-    told = answer if options.texts else answer.without_texts()
-    roles = [(FOUND, told.groups), *([(START, told.start)] if options.way else [])]
+    shown = answer if options.texts else answer.without_texts()
+    roles = [(FOUND, shown.groups), *([(START, shown.start)] if options.in_between else [])]
     for role, groups in roles:
         for group in groups:
             items = list(group.items)
@@ -68,10 +68,10 @@ def batches_through(
     traced: RecordTrace, answer: Answer, composer: Composer, options: Options
 ) -> Iterator[Batch]:
     """All rows of a table of a trace of records, and of the answer in which it goes on through DataFrames."""
-    found, outgrown = set(traced.result.found), traced.outgrown_by(answer)
+    found_nodes, outgrown = set(traced.result.found), traced.outgrown_by(answer)
     ends = {group.node for group in answer.groups}
-    beyond = tuple(group for group in answer.groups if group.node not in found - outgrown)
-    yield from batches(traced, composer, options, through=(found - ends) | outgrown)
+    beyond = tuple(group for group in answer.groups if group.node not in found_nodes - outgrown)
+    yield from batches(traced, composer, options, through=(found_nodes - ends) | outgrown)
     yield from batches_of(replace(answer, start=(), groups=beyond), options)
 
 
@@ -80,7 +80,7 @@ def facts(traced: RecordTrace) -> dict[str, str]:
     return {
         "application": traced.app,
         "direction": traced.direction.value,
-        "from": "\n".join(traced.asked),
+        "from": "\n".join(traced.requested_places),
         "exact": yes(traced.result.exact),
         "complete": yes(traced.complete),
         "reasons": "\n".join(traced.result.reasons),
@@ -92,7 +92,7 @@ def facts_of(answer: Answer) -> dict[str, str]:
     return {
         "application": "\n".join(answer.apps or (answer.app,)),
         "direction": answer.direction.value,
-        "from": "\n".join(answer.asked),
+        "from": "\n".join(answer.requested_places),
         "exact": yes(answer.exact),
         "complete": yes(answer.complete),
         "reasons": "\n".join(answer.reasons),
@@ -104,7 +104,7 @@ def yes(fact: bool) -> str:
     return "true" if fact else "false"
 
 
-def whole_text(text: str) -> str:
+def encodable_text(text: str) -> str:
     """A text that UTF-8 can hold: what an SDK named may have lone surrogates."""
     try:
         text.encode()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lineage_core.contract.block import U64
 from lineage_core.contract.graph import Unit
+from lineage_query.rows.file_status import Binding, FileStatus, has_changed
 from lineage_query.rows.places import shown
-from lineage_query.rows.standing import Binding, Standing, has_changed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,7 +18,7 @@ class Rows:
     ``positions``: uint64, which items. ``path``: as the engine wrote it, without ``file:``.
     ``numbers``: uint64, lines from 1 or records from 0, or None when they can't be told (and of
     files as a whole). ``texts``: one for each row asked for, None where it can't be read; ``bindings``: what binds
-    each to the row that was read. ``standing``: of the file. ``note``: why lines or texts are missing, or what else
+    each to the row that was read. ``file_status``: of the file. ``note``: why lines or texts are missing, or what else
     is to be known; empty if nothing.
     """
 
@@ -28,13 +28,13 @@ class Rows:
     numbers: U64 | None
     texts: Sequence[str | None]
     bindings: Sequence[Binding | None]
-    standing: Standing
+    file_status: FileStatus
     note: str = ""
 
     @property
     def changed(self) -> bool:
         """Whether the file is not any more as it was."""
-        return has_changed(self.standing)
+        return has_changed(self.file_status)
 
     @property
     def unbound(self) -> bool:
@@ -56,7 +56,7 @@ class InFile:
 
     path: str
     unit: Unit
-    standing: Standing
+    file_status: FileStatus
     whole: bool = False
 
     def rows(
@@ -76,10 +76,12 @@ class InFile:
         of_check: dict[bool | None, Binding] = {
             True: "checksum",
             False: "now",
-            None: by_file if self.standing in {"same", "touched"} else "now",
+            None: by_file if self.file_status in {"same", "touched"} else "now",
         }
         bindings = [
-            None if text is None else of_check[one]
-            for text, one in zip(texts, checked or [None] * len(texts), strict=True)
+            None if text is None else of_check[is_same]
+            for text, is_same in zip(texts, checked or [None] * len(texts), strict=True)
         ]
-        return Rows(positions, self.path, self.unit, numbers, texts, bindings, self.standing, note)
+        return Rows(
+            positions, self.path, self.unit, numbers, texts, bindings, self.file_status, note
+        )

@@ -37,7 +37,7 @@ WAIT_S = 0.05
 VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "PYTHONHOME")
 """Of the environment, what Python needs to start: nothing else is known to the process."""
 PROCESS = "lineage_query.rows.confined_process"
-_PLAIN = {(one.__module__, one.__qualname__): one for one in (Decimal, date, datetime)}
+_PLAIN = {(type_.__module__, type_.__qualname__): type_ for type_ in (Decimal, date, datetime)}
 TOO_LARGE = f"reading it takes more than {MEMORY_BYTES >> 20} MiB of memory"
 
 
@@ -56,16 +56,16 @@ class ConfinedFormats:
                 process = self._free.pop() if self._free else None
             process = process or _Process()
             try:
-                found = process.read(operation, file, arguments)
+                result = process.read(operation, file, arguments)
             except UnsureError:
-                self._keep(process)
+                self._release(process)
                 raise
             except BaseException:
                 # What an error left behind in it is not for the next question.
                 process.end()
                 raise
-            self._keep(process)
-            return found
+            self._release(process)
+            return result
 
     def close(self) -> None:
         """End the processes that nobody uses."""
@@ -74,7 +74,7 @@ class ConfinedFormats:
         for process in free:
             process.end()
 
-    def _keep(self, process: _Process) -> None:
+    def _release(self, process: _Process) -> None:
         with self._lock:
             self._free.append(process)
 
@@ -117,9 +117,9 @@ class _Process:
                 match self._received(budget):
                     case ("read", int(offset), int(length)):
                         self._connection.send_bytes(_bytes_of(file, offset, length))
-                    case ("found", found, int(text_bytes)):
+                    case ("found", result, int(text_bytes)):
                         budget.count_text(text_bytes)
-                        return found
+                        return result
                     case ("rows", bytes(places)):
                         return np.frombuffer(places, np.uint64)
                     case ("unsure",):

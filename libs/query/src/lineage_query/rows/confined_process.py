@@ -24,7 +24,7 @@ from lineage_query.rows.formats import OPERATIONS, function_of
 from lineage_query.rows.typed_values import UnsureError
 
 
-class _Asked(io.RawIOBase):
+class _RemoteFile(io.RawIOBase):
     """A file of which each part is asked for."""
 
     def __init__(self, connection: Connection, size: int) -> None:
@@ -47,11 +47,11 @@ class _Asked(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1, /) -> bytes:
-        left = max(self._size - self._at, 0)
-        wanted = left if size < 0 else min(size, left)
-        if not wanted:
+        bytes_left = max(self._size - self._at, 0)
+        length = bytes_left if size < 0 else min(size, bytes_left)
+        if not length:
             return b""
-        _send(self._connection, "read", self._at, wanted)
+        _send(self._connection, "read", self._at, length)
         answer = self._connection.recv_bytes()
         if not answer.startswith(b"\1"):
             raise OSError(answer[1:].decode())
@@ -79,8 +79,10 @@ def _bound() -> None:
     status = Path("/proc/self/status")
     if status.exists():
         lines = status.read_text(encoding="ascii").splitlines()
-        taken = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:"))
-        resource.setrlimit(resource.RLIMIT_DATA, (taken + MEMORY_BYTES,) * 2)
+        data_bytes = next(
+            int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:")
+        )
+        resource.setrlimit(resource.RLIMIT_DATA, (data_bytes + MEMORY_BYTES,) * 2)
 
 
 def _answer(
@@ -91,10 +93,10 @@ def _answer(
     seconds: float | None,
     text_bytes: int | None,
 ) -> None:
-    file = cast("IO[bytes]", _Asked(connection, size))
+    file = cast("IO[bytes]", _RemoteFile(connection, size))
     with use_budget(Budget(seconds=seconds, text_bytes=text_bytes)) as budget:
         try:
-            found = function_of(operation)(file, *arguments)
+            result = function_of(operation)(file, *arguments)
         except UnsureError:
             _send(connection, "unsure")
         except BudgetError:
@@ -106,10 +108,10 @@ def _answer(
         except (OSError, pa.ArrowException, ValueError, ArithmeticError, RecursionError) as error:
             _send(connection, "error", TOO_LARGE if "std::bad_alloc" in str(error) else str(error))
         else:
-            if isinstance(found, np.ndarray):
-                _send(connection, "rows", found.astype(np.uint64, copy=False).tobytes())
+            if isinstance(result, np.ndarray):
+                _send(connection, "rows", result.astype(np.uint64, copy=False).tobytes())
             else:
-                _send(connection, "found", found, budget.text_bytes_used)
+                _send(connection, "found", result, budget.text_bytes_used)
 
 
 def _send(connection: Connection, *message: Any) -> None:

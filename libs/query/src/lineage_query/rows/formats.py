@@ -31,8 +31,8 @@ def is_parquet(path: str) -> bool:
 def function_of(operation: str) -> Callable[..., Any]:
     """What carries out one of :data:`OPERATIONS`."""
     module, name = OPERATIONS[operation]
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
 
 
 class Formats(Protocol):

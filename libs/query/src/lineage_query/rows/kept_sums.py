@@ -60,13 +60,15 @@ class KeptSums:
     ) -> Sequence[str | None] | None:
         """The checksums of rows of a file in that very state; None where they were not taken."""
         saved = self._find(path, state, f"{first}.{rows}")
-        return None if saved is None else [one or None for one in saved.tolist()]
+        return None if saved is None else [checksum or None for checksum in saved.tolist()]
 
     def keep_rows(
         self, path: str, state: FileState, first: int, rows: int, sums: Sequence[str | None]
     ) -> None:
         """Keep checksums of rows."""
-        self._keep(path, state, f"{first}.{rows}", np.array([one or "" for one in sums], np.str_))
+        self._store(
+            path, state, f"{first}.{rows}", np.array([checksum or "" for checksum in sums], np.str_)
+        )
 
     def blocks(self, path: str, state: FileState, first: int, rows: int) -> dict[int, str | None]:
         """The checksums of some blocks of rows of a file in that very state, which are kept in memory alone.
@@ -75,10 +77,10 @@ class KeptSums:
         """
         name = f"blocks {first}.{rows}"
         with self._lock:
-            kept = self._kept.get((path, name))
-        found: dict[int, str | None] = kept[1] if kept is not None and kept[0] == state else {}
-        self._remember(path, state, name, found)
-        return found
+            entry = self._kept.get((path, name))
+        sums: dict[int, str | None] = entry[1] if entry is not None and entry[0] == state else {}
+        self._remember(path, state, name, sums)
+        return sums
 
     def whole(self, path: str, state: FileState) -> str | None:
         """The checksum of a whole file in that very state; None where it was not taken."""
@@ -87,13 +89,13 @@ class KeptSums:
 
     def keep_whole(self, path: str, state: FileState, checksum: str) -> None:
         """Keep the checksum of a whole file."""
-        self._keep(path, state, _WHOLE, np.array([checksum]))
+        self._store(path, state, _WHOLE, np.array([checksum]))
 
     def _find(self, path: str, state: FileState, name: str) -> Any:
         with self._lock:
-            kept = self._kept.get((path, name))
-        if kept is not None and kept[0] == state:
-            return kept[1]
+            entry = self._kept.get((path, name))
+        if entry is not None and entry[0] == state:
+            return entry[1]
         saved = self._saved(path, state)
         # All of them: the next split of the file that is asked for needs no look at the folder.
         for other, column in saved.items():
@@ -103,7 +105,7 @@ class KeptSums:
             self._remember(path, state, name, saved[name])
         return saved.get(name)
 
-    def _keep(self, path: str, state: FileState, name: str, column: Any) -> None:
+    def _store(self, path: str, state: FileState, name: str, column: Any) -> None:
         self._remember(path, state, name, column)
         if self._folder is None or state.stamp is None or state.size < SAVE_BYTES_MIN:
             return
@@ -124,8 +126,8 @@ class KeptSums:
         if self._folder is None or state.stamp is None:
             return {}
         saved = saved_columns(self._file(path), SAVED_BYTES_MAX)
-        of = saved.pop("of", None)
-        if of is None or of.tolist() != _named(path, state):
+        owner = saved.pop("of", None)
+        if owner is None or owner.tolist() != _named(path, state):
             return {}
         return {name: column for name, column in saved.items() if _are_sums(name, column)}
 
@@ -153,7 +155,7 @@ def saved_columns(file: Path, bytes_max: int) -> dict[str, Any]:
 
     ``bytes_max``: of all arrays. What takes more is not unpacked, whatever it says of itself.
     """
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     try:
         with zipfile.ZipFile(file) as archive:
             for member in archive.namelist():
@@ -162,10 +164,10 @@ def saved_columns(file: Path, bytes_max: int) -> dict[str, Any]:
                 bytes_max -= len(content)
                 if bytes_max < 0:
                     return {}
-                found[member.removesuffix(".npy")] = _column(content)
+                columns[member.removesuffix(".npy")] = _column(content)
     except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
         return {}
-    return found
+    return columns
 
 
 def _column(content: bytes) -> Any:

@@ -112,11 +112,11 @@ def _running(counts: list[npt.NDArray[np.intp]]) -> I64:
 
 
 def _per_stride(marks: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    whole = len(marks) // STRIDE * STRIDE
-    counts: npt.NDArray[np.intp] = np.count_nonzero(marks[:whole].reshape(-1, STRIDE), axis=1)
-    if whole == len(marks):
+    whole_bytes = len(marks) // STRIDE * STRIDE
+    counts: npt.NDArray[np.intp] = np.count_nonzero(marks[:whole_bytes].reshape(-1, STRIDE), axis=1)
+    if whole_bytes == len(marks):
         return counts
-    return np.append(counts, np.count_nonzero(marks[whole:]))
+    return np.append(counts, np.count_nonzero(marks[whole_bytes:]))
 
 
 def _whole_strides(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -124,10 +124,10 @@ def _whole_strides(blocks: Iterable[bytes]) -> Iterator[bytes]:
     rest = b""
     for block in blocks:
         rest = rest + block if rest else block
-        whole = len(rest) // STRIDE * STRIDE
-        if whole:
-            yield rest[:whole]
-            rest = rest[whole:]
+        whole_bytes = len(rest) // STRIDE * STRIDE
+        if whole_bytes:
+            yield rest[:whole_bytes]
+            rest = rest[whole_bytes:]
     if rest:
         yield rest
 

@@ -21,9 +21,16 @@ from lineage_core.contract.graph import FlowGraph, SinkFileRecord, SplitRecord, 
 from lineage_core.contract.region import Region
 from lineage_core.contract.row_sums import BLOCK_ROWS, sums_in
 from lineage_query.rows.bound_rows import InFile, Rows
+from lineage_query.rows.file_status import (
+    CurrentState,
+    FileStatus,
+    by_state,
+    current_state,
+    has_changed,
+    worst,
+)
 from lineage_query.rows.places import Location, LocationError, PastTheEndError
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.standing import Seen, Standing, by_state, has_changed, seen, worst
 from lineage_store.paths import RowsError, Spellings, plain_path
 
 TRIES = 3
@@ -75,8 +82,8 @@ class Locations:
         self._sources: dict[str, dict[str, _SourceFile]] = {}
         self._pieces: dict[str, dict[int, list[_Piece]]] = {}
         self._sinks: dict[str, dict[str, SinkFileRecord]] = {}
-        self._states: dict[str, Seen] = {}
-        self._standings: dict[_FileThen, Standing] = {}
+        self._states: dict[str, CurrentState] = {}
+        self._file_statuses: dict[_FileThen, FileStatus] = {}
         self._spellings = Spellings()
         self._files: dict[str, dict[str, list[SplitRecord | SinkFileRecord]]] = {}
         self._kinds = {node.node: node.kind for node in graph.nodes()}
@@ -84,7 +91,7 @@ class Locations:
     def as_now(self, spellings: Spellings | None = None) -> Locations:
         """The same, which looks at every file anew. ``spellings``: which links were followed just now."""
         now = copy(self)
-        now._states, now._standings, now._spellings = {}, {}, spellings or Spellings()
+        now._states, now._file_statuses, now._spellings = {}, {}, spellings or Spellings()
         return now
 
     def spelled(self, path: str) -> str:
@@ -115,12 +122,14 @@ class Locations:
         source = self._sources_of(node).get(place.path)
         if source is None:
             return {}
-        found: dict[str, list[int]] = {}
+        ordinals_by_space: dict[str, list[int]] = {}
         for split, ordinal in self._splits_at(source, place):
-            found.setdefault(f"{node}#{split.partition}", []).append(ordinal)
-        if not found:
+            ordinals_by_space.setdefault(f"{node}#{split.partition}", []).append(ordinal)
+        if not ordinals_by_space:
             raise PastTheEndError(f"{place.path} has no {place.unit} {place.number}")
-        return {space: Region.from_positions(ordinals) for space, ordinals in found.items()}
+        return {
+            space: Region.from_positions(ordinals) for space, ordinals in ordinals_by_space.items()
+        }
 
     def check(self, space: str, region: Region, shown: str) -> None:
         """Refuse items that a partition of a file is known not to have; ``shown``: the space.
@@ -161,9 +170,9 @@ class Locations:
             return {file.partition: file.rows for file in files}
         return {at: _rows_in(pieces) for at, pieces in self._pieces_of(node).items()}
 
-    def standing(self, node: str, path: str) -> Standing:
+    def file_status(self, node: str, path: str) -> FileStatus:
         """How a file (its canonical path) of a node stands to what it read or wrote there."""
-        return worst({self._standing(one) for one in self._files_of(node).get(path, ())})
+        return worst({self._file_status(record) for record in self._files_of(node).get(path, ())})
 
     def is_undecided(self, node: str, path: str) -> bool:
         """Whether nothing tells if a file, whose time alone is another, has the content that a node had.
@@ -171,8 +180,8 @@ class Locations:
         ``path``: canonical.
         """
         files = self._files_of(node).get(path, ())
-        if all(one.checksum for one in files):
-            return any(_size_of(one) > COMPARED_MAX for one in files)
+        if all(record.checksum for record in files):
+            return any(_size_of(record) > COMPARED_MAX for record in files)
         source = self._sources_of(node).get(path)
         if source is None:
             return True
@@ -186,26 +195,26 @@ class Locations:
         except RowsError:
             return True
 
-    def standings(self, node: str) -> dict[str, Standing]:
+    def file_statuses(self, node: str) -> dict[str, FileStatus]:
         """How each file of a node stands to what it read or wrote there."""
-        return {path: self.standing(node, path) for path in self._files_of(node)}
+        return {path: self.file_status(node, path) for path in self._files_of(node)}
 
-    def has_splits(self, node: str, partitions: Collection[int]) -> Standing:
+    def has_splits(self, node: str, partitions: Collection[int]) -> FileStatus:
         """How what partitions of a source read of files stands to what would be read there now."""
-        found: set[Standing] = set()
+        statuses: set[FileStatus] = set()
         for file in self._sources_of(node).values():
             for at, part in enumerate(file.parts):
                 splits = [split for split in part if split.partition in partitions]
-                found |= {self._split_standing(file, at, split) for split in splits}
-        return worst(found)
+                statuses |= {self._split_status(file, at, split) for split in splits}
+        return worst(statuses)
 
-    def _split_standing(self, file: _SourceFile, at: int, split: SplitRecord) -> Standing:
-        standing = self._standing(split)
-        if standing != "same" or not split.summed:
-            return standing
+    def _split_status(self, file: _SourceFile, at: int, split: SplitRecord) -> FileStatus:
+        file_status = self._file_status(split)
+        if file_status != "same" or not split.summed:
+            return file_status
         try:
             start = self._rows_before(file, at)
-            return standing if self._is_summed(file.path, split, start) else "changed"
+            return file_status if self._is_summed(file.path, split, start) else "changed"
         except RowsError:
             return "unknown"
 
@@ -223,19 +232,19 @@ class Locations:
             return self._reader.lines(path, first, last), [None] * len(rows)
 
         try:
-            read, checked, standing = self._undisturbed(file, read_lines)
+            read, checked, file_status = self._undisturbed(file, read_lines)
         except RowsError as error:
             return self._in_file(file).rows(rows, first, unread, str(error))
-        return self._in_file(file, standing).rows(rows, first, read, "", checked)
+        return self._in_file(file, file_status).rows(rows, first, read, "", checked)
 
     def _whole_files(self, pieces: Sequence[_Piece], positions: U64) -> list[Rows]:
         files = {piece.split.row: piece.split for piece in pieces}
-        found = []
+        file_rows = []
         for position in positions.tolist():
-            split, one = files.get(position), np.array([position], np.uint64)
-            where = InFile("", "line", "same") if split is None else self._in_file(split)
-            found.append(where.rows(one, None, [None]))
-        return found
+            split, single = files.get(position), np.array([position], np.uint64)
+            in_file = InFile("", "line", "same") if split is None else self._in_file(split)
+            file_rows.append(in_file.rows(single, None, [None]))
+        return file_rows
 
     def _source_rows(self, piece: _Piece, ordinals: U64, *, texts: bool) -> Rows:
         path, split = piece.file.path, piece.split
@@ -252,27 +261,27 @@ class Locations:
             return self._reader.rows(path, rows), self._checked(piece, ordinals)
 
         checked: list[bool | None] | None = None
-        standing = self._standing(split)
+        file_status = self._file_status(split)
         try:
             lines, read = self._reader.lines_of_rows(path, rows), unread
             if texts:
-                read, checked, standing = self._undisturbed(split, read_lines)
+                read, checked, file_status = self._undisturbed(split, read_lines)
             lone = self._reader.index(path).lone_returns
         except RowsError as error:
             lines = rows + np.uint64(1)
             return self._in_file(split).rows(ordinals, lines, unread, str(error))
         note = f"{path} holds carriage returns that end rows but no lines" if lone else ""
-        return self._in_file(split, standing).rows(ordinals, lines, read, note, checked)
+        return self._in_file(split, file_status).rows(ordinals, lines, read, note, checked)
 
     def _in_file(
-        self, of: SplitRecord | SinkFileRecord, standing: Standing | None = None
+        self, of: SplitRecord | SinkFileRecord, file_status: FileStatus | None = None
     ) -> InFile:
-        standing = standing or self._standing(of)
-        return InFile(plain_path(of.path), of.unit, standing, whole=bool(of.checksum))
+        file_status = file_status or self._file_status(of)
+        return InFile(plain_path(of.path), of.unit, file_status, whole=bool(of.checksum))
 
     def _undisturbed(
         self, of: SplitRecord | SinkFileRecord, read: Callable[[], tuple[_Texts, list[bool | None]]]
-    ) -> tuple[_Texts, list[bool | None], Standing]:
+    ) -> tuple[_Texts, list[bool | None], FileStatus]:
         """What ``read`` gives of a file that is not written to meanwhile, and how the file stands.
 
         Raises:
@@ -280,50 +289,54 @@ class Locations:
         """
         path = self._spellings.of(of.path)
         for _ in range(TRIES):
-            standing = self._standing(of)
+            file_status = self._file_status(of)
             texts, checked = read()
-            if seen(self._reader, path) == self._states[path]:
-                return texts, checked, "changed" if False in checked else standing
+            if current_state(self._reader, path) == self._states[path]:
+                return texts, checked, "changed" if False in checked else file_status
             self._forget(path)
         raise RowsError(f"{path} is being written")
 
     def _forget(self, path: str) -> None:
         self._states.pop(path, None)
-        for then in [then for then in self._standings if then[1] == path]:
-            del self._standings[then]
+        for then in [then for then in self._file_statuses if then[1] == path]:
+            del self._file_statuses[then]
 
     def _checked(self, piece: _Piece, ordinals: U64) -> list[bool | None]:
         """Whether each row is what was read, by the checksums of the rows around it; None: none was taken."""
-        found: list[bool | None] = [None] * len(ordinals)
+        checks: list[bool | None] = [None] * len(ordinals)
         before = self._rows_before(piece.file, piece.at)
         blocks: list[int] = (ordinals // np.uint64(BLOCK_ROWS)).tolist()
-        for summed in piece.split.summed:
-            then = sums_in(summed.sums)
-            there = min(summed.rows, len(then) * BLOCK_ROWS)
-            within = [at for at, ordinal in enumerate(ordinals.tolist()) if ordinal < there]
-            of = [blocks[at] for at in within]
-            now = self._reader.sums_of(piece.file.path, before, there, of)
-            for at, block in zip(within, of, strict=True):
-                if found[at] is not False:
-                    found[at] = then[block] == now[block]
-        return found
+        for record in piece.split.summed:
+            recorded_sums = sums_in(record.sums)
+            summed_rows = min(record.rows, len(recorded_sums) * BLOCK_ROWS)
+            row_indexes = [
+                at for at, ordinal in enumerate(ordinals.tolist()) if ordinal < summed_rows
+            ]
+            touched_blocks = [blocks[at] for at in row_indexes]
+            current_sums = self._reader.sums_of(
+                piece.file.path, before, summed_rows, touched_blocks
+            )
+            for at, block in zip(row_indexes, touched_blocks, strict=True):
+                if checks[at] is not False:
+                    checks[at] = recorded_sums[block] == current_sums[block]
+        return checks
 
     def _records(
         self, path: str, of: SplitRecord | SinkFileRecord, rows: U64, *, texts: bool
     ) -> tuple[Sequence[str | None], str]:
         """Texts of records of a file that is as it was, and why there are none where they can't be read."""
         unread: list[str | None] = [None] * len(rows)
-        if not texts or has_changed(self._standing(of)):
+        if not texts or has_changed(self._file_status(of)):
             return unread, ""
 
         def read() -> tuple[Sequence[str | None], list[bool | None]]:
             return self._reader.records(path, rows), []
 
         try:
-            found, _, standing = self._undisturbed(of, read)
+            texts_read, _, file_status = self._undisturbed(of, read)
         except RowsError as error:
             return unread, str(error)
-        return (unread if has_changed(standing) else found), ""
+        return (unread if has_changed(file_status) else texts_read), ""
 
     def _rows_before(self, source: _SourceFile, at: int) -> int:
         """Rows of the file before its ``at``-th part.
@@ -357,7 +370,7 @@ class Locations:
             rows = range(place.number - 1, place.number)
             if not self._changed(source.first) and self._readable(source.path):
                 rows = self._reader.rows_of_line(source.path, place.number)
-        return [found for row in rows for found in self._splits_of(source, row)]
+        return [located for row in rows for located in self._splits_of(source, row)]
 
     def _splits_of(self, source: _SourceFile, row: int) -> Iterable[tuple[SplitRecord, int]]:
         last = len(source.parts) - 1
@@ -367,10 +380,10 @@ class Locations:
         ordinal = row - self._rows_before(source, at)
         rows = source.rows_of(at)
         if rows is not None and ordinal >= rows:
-            unit, said = source.first.unit, row + (source.first.unit == "line")
-            had = _counted(row - ordinal + rows, unit)
+            unit, number = source.first.unit, row + (source.first.unit == "line")
+            row_count = _counted(row - ordinal + rows, unit)
             raise PastTheEndError(
-                f"{source.path} had {had} when it was read; there is no {unit} {said}"
+                f"{source.path} had {row_count} when it was read; there is no {unit} {number}"
             )
         return [(split, ordinal) for split in source.parts[at]]
 
@@ -381,37 +394,37 @@ class Locations:
             return False
         return True
 
-    def _changed(self, noted: SplitRecord | SinkFileRecord) -> bool:
-        return has_changed(self._standing(noted))
+    def _changed(self, record: SplitRecord | SinkFileRecord) -> bool:
+        return has_changed(self._file_status(record))
 
-    def _standing(self, noted: SplitRecord | SinkFileRecord) -> Standing:
-        then = (noted.node, self._spellings.of(noted.path), _size_of(noted), noted.mtime)
-        known = self._standings.get(then)
-        if known is None:
-            known = self._standings[then] = self._compared(*then)
-        return known
+    def _file_status(self, record: SplitRecord | SinkFileRecord) -> FileStatus:
+        key = (record.node, self._spellings.of(record.path), _size_of(record), record.mtime)
+        status = self._file_statuses.get(key)
+        if status is None:
+            status = self._file_statuses[key] = self._compared(*key)
+        return status
 
-    def _compared(self, node: str, path: str, size: int, mtime: float) -> Standing:
+    def _compared(self, node: str, path: str, size: int, mtime: float) -> FileStatus:
         if path not in self._states:
-            self._states[path] = seen(self._reader, path)
+            self._states[path] = current_state(self._reader, path)
         state = self._states[path]
         if state == "unseen":
             return "unknown"
-        standing = by_state(state, size, mtime)
-        if standing in {"changed", "gone"}:
-            return standing
+        file_status = by_state(state, size, mtime)
+        if file_status in {"changed", "gone"}:
+            return file_status
         # Rows of a file whose time is that of then are compared where they are asked for.
-        same = self._has_content(node, path, size, rows=standing is None)
+        same = self._has_content(node, path, size, rows=file_status is None)
         if same is None:
-            return standing or "changed"
-        return (standing or "touched") if same else "changed"
+            return file_status or "changed"
+        return (file_status or "touched") if same else "changed"
 
     def _has_content(self, node: str, path: str, size: int, *, rows: bool) -> bool | None:
         """Whether a file has the content that was read, by a checksum of it all or (``rows``) of all of its rows.
 
         None where none was taken of all, or the file is larger than is compared.
         """
-        checksums = {one.checksum for one in self._files_of(node).get(path, ())}
+        checksums = {record.checksum for record in self._files_of(node).get(path, ())}
         source = self._sources_of(node).get(path)
         if size > COMPARED_MAX:
             return None
@@ -421,26 +434,26 @@ class Locations:
             if source is None or not rows:
                 return None
             return all(
-                self._is_whole(path, split, self._known_before(source, at))
+                self._has_all_rows(path, split, self._known_before(source, at))
                 for at, part in enumerate(source.parts)
                 for split in part
             )
         except RowsError:
             return None
 
-    def _is_whole(self, path: str, split: SplitRecord, start: int | None) -> bool:
+    def _has_all_rows(self, path: str, split: SplitRecord, start: int | None) -> bool:
         """Whether all rows of a split, which are known to begin at ``start``, are those that were read."""
         if split.rows is None or start is None:
             return False
-        summed = split.rows == 0 or split.rows in {one.rows for one in split.summed}
-        return summed and self._is_summed(path, split, start)
+        is_summed = split.rows == 0 or split.rows in {record.rows for record in split.summed}
+        return is_summed and self._is_summed(path, split, start)
 
     def _is_summed(self, path: str, split: SplitRecord, start: int) -> bool:
         """Whether all rows of a split that checksums were taken of have the same now."""
-        for one in split.summed:
-            then = sums_in(one.sums)
-            rows = min(one.rows, len(then) * BLOCK_ROWS)
-            if then != list(self._reader.sums(path, start, rows)):
+        for summed in split.summed:
+            recorded_sums = sums_in(summed.sums)
+            rows = min(summed.rows, len(recorded_sums) * BLOCK_ROWS)
+            if recorded_sums != list(self._reader.sums(path, start, rows)):
                 return False
         return True
 
@@ -448,7 +461,7 @@ class Locations:
     def _known_before(source: _SourceFile, at: int) -> int | None:
         """Rows of the file before its ``at``-th part, as tasks counted them."""
         rows = [source.rows_of(part) for part in range(at)]
-        return None if None in rows else sum(one or 0 for one in rows)
+        return None if None in rows else sum(count or 0 for count in rows)
 
     def _sources_of(self, node: str) -> dict[str, _SourceFile]:
         if node not in self._sources:
@@ -466,25 +479,25 @@ class Locations:
     def _files_of(self, node: str) -> dict[str, list[SplitRecord | SinkFileRecord]]:
         """What a node read or wrote of each file, also of nodes whose rows are no items."""
         if node not in self._files:
-            found: dict[str, list[SplitRecord | SinkFileRecord]] = {}
+            records_by_path: dict[str, list[SplitRecord | SinkFileRecord]] = {}
             for split in self._graph.splits(node):
-                found.setdefault(self._spellings.of(split.path), []).append(split)
+                records_by_path.setdefault(self._spellings.of(split.path), []).append(split)
             for file in self._graph.sink_files(node):
-                found.setdefault(self._spellings.of(file.path), []).append(file)
+                records_by_path.setdefault(self._spellings.of(file.path), []).append(file)
             # Once it is whole: other threads ask, too.
-            self._files[node] = found
+            self._files[node] = records_by_path
         return self._files[node]
 
     def _pieces_of(self, node: str) -> dict[int, list[_Piece]]:
         """What each partition of a source reads."""
         if node not in self._pieces:
-            found: dict[int, list[_Piece]] = {}
+            pieces: dict[int, list[_Piece]] = {}
             for file in self._sources_of(node).values():
                 for at, part in enumerate(file.parts):
                     for split in part:
-                        found.setdefault(split.partition, []).append(_Piece(split, file, at))
+                        pieces.setdefault(split.partition, []).append(_Piece(split, file, at))
             # Once they are all there: other threads ask, too.
-            self._pieces[node] = found
+            self._pieces[node] = pieces
         return self._pieces[node]
 
     def _sinks_of(self, node: str) -> dict[str, SinkFileRecord]:
@@ -495,26 +508,26 @@ class Locations:
         return self._sinks[node]
 
 
-def _size_of(noted: SplitRecord | SinkFileRecord) -> int:
-    return noted.file_size if isinstance(noted, SplitRecord) else noted.size
+def _size_of(record: SplitRecord | SinkFileRecord) -> int:
+    return record.file_size if isinstance(record, SplitRecord) else record.size
 
 
 def _rows_in(pieces: Sequence[_Piece]) -> int | None:
     """Rows of a partition, if they are known."""
     rows = [piece.split.rows for piece in pieces]
-    return None if None in rows else sum(one or 0 for one in rows)
+    return None if None in rows else sum(count or 0 for count in rows)
 
 
 def _sink_lines(file: SinkFileRecord, rows: U64) -> tuple[U64, U64]:
     """First and last line (from 1) of each row of an output file."""
-    one = np.uint64(1)
+    line_offset = np.uint64(1)
     if not file.newlines:
-        return rows + one, rows + one
+        return rows + line_offset, rows + line_offset
     at = np.array([row for row, _ in file.newlines], np.uint64)
     extra = np.array([count for _, count in file.newlines], np.uint64)
     before = np.concatenate((np.zeros(1, np.uint64), np.cumsum(extra, dtype=np.uint64)))
-    first = rows + one + before[np.searchsorted(at, rows, side="left")]
-    last = rows + one + before[np.searchsorted(at, rows, side="right")]
+    first = rows + line_offset + before[np.searchsorted(at, rows, side="left")]
+    last = rows + line_offset + before[np.searchsorted(at, rows, side="right")]
     return first, last
 
 

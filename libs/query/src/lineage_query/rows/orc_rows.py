@@ -27,7 +27,7 @@ def rows_with(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
     """
     if any(term.kind == "timestamp" for term in terms.values()):
         raise UnsureError
-    found, begin = [np.empty(0, np.uint64)], 0
+    positions, begin = [np.empty(0, np.uint64)], 0
     opened = orc.ORCFile(_SomeAtOnce(file))
     if not set(terms) <= set(opened.schema.names) or any("." in name for name in terms):
         raise UnsureError
@@ -35,9 +35,9 @@ def rows_with(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
         current_budget().check()
         batch = opened.read_stripe(stripe, columns=list(terms))
         masks = [term.in_arrow(batch.column(name)) for name, term in terms.items()]
-        found.append(places_where(masks, batch.num_rows) + np.uint64(begin))
+        positions.append(places_where(masks, batch.num_rows) + np.uint64(begin))
         begin += batch.num_rows
-    return np.concatenate(found)
+    return np.concatenate(positions)
 
 
 class _SomeAtOnce:

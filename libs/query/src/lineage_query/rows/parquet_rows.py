@@ -53,9 +53,9 @@ def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
     for group, places in _by_group(opened, rows):
         for batch in _batches(opened, group, places):
             for begin in range(0, len(batch), TEXT_ROWS):
-                found = [_text(row) for row in batch.slice(begin, TEXT_ROWS).to_pylist()]
-                current_budget().count_text(sum(map(len, found)))
-                texts += found
+                batch_texts = [_text(row) for row in batch.slice(begin, TEXT_ROWS).to_pylist()]
+                current_budget().count_text(sum(map(len, batch_texts)))
+                texts += batch_texts
     return texts + [None] * (len(rows) - len(texts))
 
 
@@ -72,12 +72,12 @@ def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> 
         if names.count(name) != 1 or opened.schema_arrow.field(name).type != arrow_type(kind):
             raise UnsureError
     for group, places in _by_group(opened, np.array([row], np.uint64)):
-        wanted = [name for name, _ in columns]
-        for batch in _batches(opened, group, places, wanted):
-            held = tuple(batch[name][0].as_py() for name in wanted)
-            for value, (_, kind) in zip(held, columns, strict=True):
+        column_names = [name for name, _ in columns]
+        for batch in _batches(opened, group, places, column_names):
+            values = tuple(batch[name][0].as_py() for name in column_names)
+            for value, (_, kind) in zip(values, columns, strict=True):
                 array_of([value], kind)
-            return held
+            return values
     raise UnsureError
 
 
@@ -89,12 +89,14 @@ def rows_with(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
         OSError, pa.ArrowException: the file can't be read.
         BudgetError: as :meth:`lineage_core.tracing.budget.Budget.check`.
     """
-    found, begin = [np.empty(0, np.uint64)], 0
+    positions, begin = [np.empty(0, np.uint64)], 0
     with _opened(file, coerce_int96_timestamp_unit="us") as opened:
         names = opened.schema_arrow.names
         for name, term in terms.items():
             # A name with a dot is the path of a nested column, too.
-            if [one for one in names if one.lower() == name.lower()] != [name] or "." in name:
+            if [column_name for column_name in names if column_name.lower() == name.lower()] != [
+                name
+            ] or "." in name:
                 raise UnsureError
             if term.kind == "timestamp":
                 _check_instants(opened, name)
@@ -108,11 +110,11 @@ def rows_with(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
     ):
         current_budget().check()
         masks = [_in_column(term, batch.column(name)) for name, term in terms.items()]
-        found.append(places_where(masks, len(batch)) + np.uint64(begin))
+        positions.append(places_where(masks, len(batch)) + np.uint64(begin))
         begin += len(batch)
     if begin != rows:
         raise UnsureError
-    return np.concatenate(found)
+    return np.concatenate(positions)
 
 
 def open_parquet(file: IO[bytes], **options: Any) -> pq.ParquetFile:
@@ -120,9 +122,13 @@ def open_parquet(file: IO[bytes], **options: Any) -> pq.ParquetFile:
 
     Their columns, nested ones too, are dictionaries then.
     """
-    known = _opened(file).schema
-    columns = map(known.column, range(len(known)))
-    once = [one.path for one in columns if one.physical_type == "BYTE_ARRAY" and _is_text(one)]
+    schema = _opened(file).schema
+    columns = map(schema.column, range(len(schema)))
+    once = [
+        column.path
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY" and _is_text(column)
+    ]
     return _opened(file, read_dictionary=once, **options)
 
 
@@ -163,8 +169,8 @@ def _batches(
     Raises:
         BudgetError: nobody waits for them any more, or not so long.
     """
-    known = file.metadata.row_group(group)
-    row_bytes = max(known.total_byte_size // max(known.num_rows, 1), 1)
+    metadata = file.metadata.row_group(group)
+    row_bytes = max(metadata.total_byte_size // max(metadata.num_rows, 1), 1)
     size = min(max(BATCH_BYTES // row_bytes, 1), BATCH_ROWS_MAX)
     begin = 0
     for batch in file.iter_batches(size, row_groups=[group], columns=columns):
@@ -182,10 +188,10 @@ def _in_column(term: Wanted, column: Any) -> Held:
     """Which of a column's values are it, where the column may name them by a dictionary."""
     if not isinstance(column, pa.DictionaryArray):
         return term.in_arrow(column)
-    there: Any = term.in_arrow(column.dictionary)
+    fulfilled: Any = term.in_arrow(column.dictionary)
     if term.value is None:
         return cast(Held, pc.is_null(column))
-    return cast(Held, pc.fill_null(pc.take(there, column.indices), False))
+    return cast(Held, pc.fill_null(pc.take(fulfilled, column.indices), False))
 
 
 def _check_instants(opened: pq.ParquetFile, name: str) -> None:
@@ -210,9 +216,11 @@ def _by_group(file: pq.ParquetFile, rows: U64) -> Iterator[tuple[int, Any]]:
 
 
 def _text(row: dict[str, Any]) -> str:
-    there = {name: value for name, value in row.items() if value is not None}
-    text = json.dumps(there, ensure_ascii=False, separators=(",", ":"), default=str)
+    values = {name: value for name, value in row.items() if value is not None}
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=str)
     if len(text) <= TEXT_BYTES_MAX // 4:
         return text
-    held = text.encode("utf-8", "replace")
-    return text if len(held) <= TEXT_BYTES_MAX else cut_text(held[:TEXT_BYTES_MAX], len(held))
+    encoded = text.encode("utf-8", "replace")
+    return (
+        text if len(encoded) <= TEXT_BYTES_MAX else cut_text(encoded[:TEXT_BYTES_MAX], len(encoded))
+    )

@@ -78,11 +78,11 @@ class ValuedPlace:
     values: tuple[tuple[str, str | None], ...]
 
     def __str__(self) -> str:
-        said = [
+        terms = [
             f"{_written(column, _BARE_COLUMN)}={'' if value is None else _written(value, _BARE_VALUE)}"
             for column, value in self.values
         ]
-        return f"{self.of}#{','.join(said)}"
+        return f"{self.of}#{','.join(terms)}"
 
 
 _BARE_COLUMN = re.compile(r'[^"#=,]+')
@@ -108,16 +108,16 @@ def parse_valued(text: str) -> ValuedPlace | None:
 
 def _terms(text: str) -> list[tuple[str, str | None]]:
     """Columns and values; none where the text is anything else."""
-    found: list[tuple[str, str | None]] = []
+    terms: list[tuple[str, str | None]] = []
     at = 0
     while at < len(text):
         term = _TERM.match(text, at)
         if term is None:
             return []
         column, value = term.groups()
-        found.append((_read(column), _read(value) if value else None))
+        terms.append((_read(column), _read(value) if value else None))
         at = term.end()
-    return found
+    return terms
 
 
 def _read(text: str) -> str:

@@ -51,7 +51,7 @@ SUMMED_AT_ONCE = 64
 """Blocks of rows that are summed together: some MB."""
 SUMMED_STRIDES_MAX = 4096
 """A block of rows that is longer (64 MiB) is not summed."""
-WHOLE_FROM = 2
+ALL_SUMMED_FROM = 2
 """Where one of so many blocks of rows is wanted, all are summed."""
 EXPANDS_MAX = 1100
 """Bytes of text in a byte of a compressed file, at most: deflate's bound is 1,032. More are indexed anew each time."""
@@ -68,7 +68,7 @@ _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedIndex:
     state: FileState
     index: LineIndex
 
@@ -86,7 +86,7 @@ class RowReader:
 
     def __init__(self, index_folder: Path | None = None) -> None:
         self._folder = index_folder
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._cached: OrderedDict[str, _CachedIndex] = OrderedDict()
         self._lock = threading.Lock()
         self._sums = KeptSums(index_folder)
         self.formats: Formats = FormatsHere()
@@ -136,21 +136,21 @@ class RowReader:
         if state is None:
             raise RowsError(f"{path}: no such file")
         with self._lock:
-            known = self._known.get(path)
-            if known is not None and known.state == state:
-                self._known.move_to_end(path)
-                return known.index
+            cached = self._cached.get(path)
+            if cached is not None and cached.state == state:
+                self._cached.move_to_end(path)
+                return cached.index
         # Not under the lock: other files are read meanwhile. Two threads may build the same.
         index = self._saved(path, state) or self._build(path, state)
-        self._keep(path, state, index)
+        self._cache_index(path, state, index)
         return index
 
-    def _keep(self, path: str, state: FileState, index: LineIndex) -> None:
+    def _cache_index(self, path: str, state: FileState, index: LineIndex) -> None:
         with self._lock:
-            self._known[path] = _Known(state, index)
-            self._known.move_to_end(path)
-            if len(self._known) > OPEN_INDEXES:
-                self._known.popitem(last=False)
+            self._cached[path] = _CachedIndex(state, index)
+            self._cached.move_to_end(path)
+            if len(self._cached) > OPEN_INDEXES:
+                self._cached.popitem(last=False)
 
     def _read(self, path: str, read: Callable[[Bytes, LineIndex], T]) -> T:
         """What is read of a file by its index; where that does not fit the bytes, by one that is built anew.
@@ -165,7 +165,7 @@ class RowReader:
         if state is None:
             raise RowsError(f"{path}: no such file")
         index = self._build(path, state)
-        self._keep(path, state, index)
+        self._cache_index(path, state, index)
         try:
             with closing(self.opened(path)) as source:
                 return read(source, index)
@@ -182,9 +182,9 @@ class RowReader:
         """
 
         def read(source: Bytes, index: LineIndex) -> list[str | None]:
-            some = rows[: int(np.searchsorted(rows, np.uint64(index.rows)))]
-            texts = _texts(source, index, some, some, rows_mode=True)
-            return [*texts, *[None] * (len(rows) - len(some))]
+            existing = rows[: int(np.searchsorted(rows, np.uint64(index.rows)))]
+            texts = _texts(source, index, existing, existing, rows_mode=True)
+            return [*texts, *[None] * (len(rows) - len(existing))]
 
         return self._read(path, read)
 
@@ -197,12 +197,12 @@ class RowReader:
             RowsError: the file is gone, can't be read, or is being written.
         """
         state = self.state(path)
-        known = None if state is None else self._sums.rows(path, state, first, rows)
-        if known is not None:
-            return known
-        state, found = self._summed(path, state, first, rows, range(-(-rows // BLOCK_ROWS)))
-        self._sums.keep_rows(path, state, first, rows, found)
-        return found
+        kept = None if state is None else self._sums.rows(path, state, first, rows)
+        if kept is not None:
+            return kept
+        state, sums = self._summed(path, state, first, rows, range(-(-rows // BLOCK_ROWS)))
+        self._sums.keep_rows(path, state, first, rows, sums)
+        return sums
 
     def sums_of(
         self, path: str, first: int, rows: int, blocks: Iterable[int]
@@ -212,29 +212,29 @@ class RowReader:
         Raises:
             RowsError: the file is gone, can't be read, or is being written.
         """
-        wanted = set(blocks)
-        if is_compressed(path) or len(wanted) * WHOLE_FROM > rows // BLOCK_ROWS:
+        wanted_blocks = set(blocks)
+        if is_compressed(path) or len(wanted_blocks) * ALL_SUMMED_FROM > rows // BLOCK_ROWS:
             # All of them are kept for later processes. Compressed bytes are read from their start, whichever are wanted.
-            found = self.sums(path, first, rows)
-            return {block: found[block] for block in wanted}
+            all_sums = self.sums(path, first, rows)
+            return {block: all_sums[block] for block in wanted_blocks}
         state = self.state(path)
-        known = {} if state is None else self._sums.blocks(path, state, first, rows)
-        missing = sorted(wanted - known.keys())
+        kept = {} if state is None else self._sums.blocks(path, state, first, rows)
+        missing = sorted(wanted_blocks - kept.keys())
         if missing:
             _, sums = self._summed(path, state, first, rows, missing)
-            known.update(zip(missing, sums, strict=True))
-        return known
+            kept.update(zip(missing, sums, strict=True))
+        return kept
 
     def _summed(
         self, path: str, state: FileState | None, first: int, rows: int, blocks: Sequence[int]
     ) -> tuple[FileState, list[str | None]]:
         """Checksums of some blocks (ascending) of rows of a file that was in a state before, and is in it behind."""
-        found = self._read(
+        sums = self._read(
             path, lambda source, index: list(_sums(source, index, first, rows, blocks))
         )
         if state is None or self.state(path) != state:
             raise RowsError(f"{path} is being written")
-        return state, found
+        return state, sums
 
     def checksum(self, path: str) -> str:
         """The checksum, now, of a whole file as it lies there; it is kept by the file's state.
@@ -243,15 +243,15 @@ class RowReader:
             RowsError: the file is gone, can't be read, or is being written.
         """
         state = self.state(path)
-        known = None if state is None else self._sums.whole(path, state)
-        if known is not None:
-            return known
+        kept = None if state is None else self._sums.whole(path, state)
+        if kept is not None:
+            return kept
         with closing(self.opened(path, packed=True)) as source:
-            found = digest_of(source.blocks())
+            checksum = digest_of(source.blocks())
         if state is None or self.state(path) != state:
             raise RowsError(f"{path} is being written")
-        self._sums.keep_whole(path, state, found)
-        return found
+        self._sums.keep_whole(path, state, checksum)
+        return checksum
 
     def records(self, path: str, rows: U64) -> list[str | None]:
         """The text of records (from 0, ascending) of a file that says itself where they are: Parquet.
@@ -267,8 +267,8 @@ class RowReader:
             raise RowsError(f"{path}: no such file")
         with closing(self.opened(path)) as source:
             try:
-                found: list[str | None] = self.formats.read("parquet texts", source.stream, rows)
-                return found
+                texts: list[str | None] = self.formats.read("parquet texts", source.stream, rows)
+                return texts
             except (OSError, pa.ArrowException) as error:
                 raise RowsError(f"{path}: {error}") from error
 
@@ -278,13 +278,13 @@ class RowReader:
         Raises:
             RowsError: the file is gone or can't be read.
         """
-        one = np.uint64(1)
+        first_line = np.uint64(1)
 
         def read(source: Bytes, index: LineIndex) -> list[str | None]:
-            there = int(np.searchsorted(last, np.uint64(index.lines), side="right"))
-            low, high = first[:there] - one, last[:there] - one
+            existing = int(np.searchsorted(last, np.uint64(index.lines), side="right"))
+            low, high = first[:existing] - first_line, last[:existing] - first_line
             texts = _texts(source, index, low, high, rows_mode=False)
-            return [*texts, *[None] * (len(first) - there)]
+            return [*texts, *[None] * (len(first) - existing)]
 
         return self._read(path, read)
 
@@ -313,11 +313,11 @@ class RowReader:
         Raises:
             RowsError: the file is gone or can't be read.
         """
-        known = self.index(path)
-        if not 1 <= line <= known.lines:
+        file_index = self.index(path)
+        if not 1 <= line <= file_index.lines:
             return range(0)
-        if not known.lone_returns:
-            return range(line - 1, min(line, known.rows))
+        if not file_index.lone_returns:
+            return range(line - 1, min(line, file_index.rows))
 
         def read(source: Bytes, index: LineIndex) -> range:
             low, last = 0, index.size - 1
@@ -374,8 +374,8 @@ class RowReader:
         text_max = state.size * (EXPANDS_MAX if is_compressed(path) else 1)
         bytes_max = 2 * 8 * (text_max // STRIDE + 2) + 4 * HEADERS_BYTES
         saved = saved_columns(self._folder / self._file_of(path), bytes_max)
-        of = saved.get("of")
-        if of is None or of.tolist() != _named(path, state):
+        owner = saved.get("of")
+        if owner is None or owner.tolist() != _named(path, state):
             return None
         index = _index_of(saved)
         return index if is_compressed(path) or (index and index.size == state.size) else None
@@ -485,8 +485,10 @@ def values_of(path: str, row: int, columns: Sequence[tuple[str, str]]) -> tuple[
         RowsError: as :meth:`RowReader.opened`.
     """
     with opened(path) as stream:
-        found: tuple[Any, ...] = _READING.get().formats.read("parquet values", stream, row, columns)
-        return found
+        values: tuple[Any, ...] = _READING.get().formats.read(
+            "parquet values", stream, row, columns
+        )
+        return values
 
 
 def _named(path: str, state: FileState) -> list[str]:
@@ -504,7 +506,7 @@ def _index_of(saved: dict[str, Any]) -> LineIndex | None:
     fits = (
         isinstance(size, int) and size >= 0 and line_ends.dtype.kind == row_ends.dtype.kind == "i"
     )
-    if not (fits and all(_are_counts(one, size) for one in (line_ends, row_ends))):
+    if not (fits and all(_are_counts(ends, size) for ends in (line_ends, row_ends))):
         return None
     return LineIndex(size, bool(bom), bool(closed), bool(closed_line), row_ends, line_ends)
 
@@ -535,7 +537,7 @@ def _texts(
     strides = high - low
     long = strides > LONG_STRIDES
     texts: list[str | None] = []
-    for begin, stop in _alike(long):
+    for begin, stop in _runs_of_marks(long):
         if long[begin]:
             texts += [
                 _beginning(source, index, int(first[at]), int(strides[at]), rows_mode=rows_mode)
@@ -550,7 +552,7 @@ def _texts(
     return texts
 
 
-def _alike(marks: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+def _runs_of_marks(marks: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     """Where marks of one kind begin and stop."""
     if len(marks) and not marks.any():
         yield 0, len(marks)
@@ -615,14 +617,14 @@ def _sums(
     lasts = np.minimum(firsts + np.uint64(BLOCK_ROWS - 1), np.uint64(first + rows - 1))
     for at in range(0, len(firsts), SUMMED_AT_ONCE):
         low, high = firsts[at : at + SUMMED_AT_ONCE], lasts[at : at + SUMMED_AT_ONCE]
-        asked, there = len(low), int(np.searchsorted(high, np.uint64(index.rows)))
-        low, high = low[:there], high[:there]
+        requested, existing = len(low), int(np.searchsorted(high, np.uint64(index.rows)))
+        low, high = low[:existing], high[:existing]
         begin, stop = _strides(index, low, high, rows_mode=True)
         short = stop - begin <= SUMMED_STRIDES_MAX
         spans = _Spans(low[short], high[short], begin[short], stop[short])
         pieces = iter(_pieces(source, index, spans, rows_mode=True))
-        yield from (_sum(next(pieces)) if one else None for one in short.tolist())
-        yield from [None] * (asked - there)
+        yield from (_sum(next(pieces)) if is_short else None for is_short in short.tolist())
+        yield from [None] * (requested - existing)
 
 
 def _sum(piece: bytes) -> str:

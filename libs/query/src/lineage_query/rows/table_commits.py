@@ -165,10 +165,10 @@ def _delta(files: _Files, folder: Path, known: Known, there: Collection[str]) ->
     versions: dict[int, Path] = {}
     checkpoints = [-1]
     for path in log.iterdir():
-        if (found := _DELTA.fullmatch(path.name)) is not None:
-            versions[int(found[1])] = path
-        elif (found := _CHECKPOINT.fullmatch(path.name)) is not None:
-            checkpoints.append(int(found[1]))
+        if (match := _DELTA.fullmatch(path.name)) is not None:
+            versions[int(match[1])] = path
+        elif (match := _CHECKPOINT.fullmatch(path.name)) is not None:
+            checkpoints.append(int(match[1]))
     staged = [*log.glob("_commits/*.json"), *log.glob("_staged_commits/*.json")]
     if not versions or staged:
         raise RowsError("its log is kept elsewhere, too" if staged else "it has no log")
@@ -215,18 +215,18 @@ class _DeltaCommit:
         if _is_elsewhere(actions["protocol"]):
             raise RowsError("its latest commits are known to its catalog alone")
         files = [*actions["add"], *actions["remove"]]
-        changing = [bool(file["dataChange"]) for file in files]
-        told = actions["commitInfo"][0] if actions["commitInfo"] else {}
-        own = _is_unconditional(told, removes=bool(actions["remove"])) and all(changing)
+        data_changes = [bool(file["dataChange"]) for file in files]
+        commit_info = actions["commitInfo"][0] if actions["commitInfo"] else {}
+        own = _is_unconditional(commit_info, removes=bool(actions["remove"])) and all(data_changes)
         return cls(
             frozenset(unquote(file["path"]) for file in actions["add"]),
             frozenset(unquote(file["path"]) for file in actions["remove"]),
             own,
-            told.get("operation") in _MOVES and not any(changing),
+            commit_info.get("operation") in _MOVES and not any(data_changes),
             # Of partitions an overwrite may leave some, and one that adds nothing may have been of none.
             own
-            and _is_of_whole(told)
-            and told.get("readVersion", -1) == version - 1
+            and _is_of_whole(commit_info)
+            and commit_info.get("readVersion", -1) == version - 1
             and bool(actions["add"])
             and not any(file.get("partitionValues") for file in files),
             _fields_of(actions["metaData"][-1]) if actions["metaData"] else None,
@@ -242,20 +242,22 @@ def _is_elsewhere(protocols: Iterable[Mapping[str, Any]]) -> bool:
     )
 
 
-def _is_unconditional(told: Mapping[str, Any], *, removes: bool) -> bool:
-    given = told.get("operationParameters", {})
-    if told.get("operation") not in _WRITES or not given.keys() <= _UNCONDITIONAL:
+def _is_unconditional(commit_info: Mapping[str, Any], *, removes: bool) -> bool:
+    parameters = commit_info.get("operationParameters", {})
+    if commit_info.get("operation") not in _WRITES or not parameters.keys() <= _UNCONDITIONAL:
         return False
-    return not removes or told["operation"] != "WRITE" or given.get("mode") == "Overwrite"
-
-
-def _is_of_whole(told: Mapping[str, Any]) -> bool:
-    """Whether an unconditional write is one of a whole table, if that has no partitions."""
-    given = told["operationParameters"]
     return (
-        given.get("partitionBy") == "[]"
-        and str(given.get("isDynamicPartitionOverwrite", False)).lower() == "false"
-        and (given.get("mode") == "Overwrite" or told["operation"] != "WRITE")
+        not removes or commit_info["operation"] != "WRITE" or parameters.get("mode") == "Overwrite"
+    )
+
+
+def _is_of_whole(commit_info: Mapping[str, Any]) -> bool:
+    """Whether an unconditional write is one of a whole table, if that has no partitions."""
+    parameters = commit_info["operationParameters"]
+    return (
+        parameters.get("partitionBy") == "[]"
+        and str(parameters.get("isDynamicPartitionOverwrite", False)).lower() == "false"
+        and (parameters.get("mode") == "Overwrite" or commit_info["operation"] != "WRITE")
     )
 
 
@@ -264,8 +266,10 @@ def _fields_of(metadata: Mapping[str, Any]) -> frozenset[str]:
     fields = json.loads(metadata["schemaString"])["fields"]
     names = "delta.columnMapping.physicalName"
     return frozenset(
-        json.dumps([one["name"], one["type"], one.get("metadata", {}).get(names, one["name"])])
-        for one in fields
+        json.dumps(
+            [field["name"], field["type"], field.get("metadata", {}).get(names, field["name"])]
+        )
+        for field in fields
     )
 
 
@@ -298,9 +302,9 @@ class _Table:
             self._schema = commit.schema
         # A file that is added again has other deletions, or other figures, or was restored.
         paths = commit.removed | commit.added
-        carried = _union(self._held.get(one, frozenset()) for one in paths)
-        for one in paths:
-            self._holds.pop(one, None)
+        carried = _union(self._held.get(path, frozenset()) for path in paths)
+        for path in paths:
+            self._holds.pop(path, None)
         if not commit.moves:
             self._lost |= carried
         if commit.anew:
@@ -309,10 +313,10 @@ class _Table:
         own = frozenset([version])
         held = own if commit.own else carried if commit.moves else carried | own
         # One set for all of them: a log may be of very many files.
-        for one in commit.added:
-            self._holds[one] = held
-            before = self._held.get(one)
-            self._held[one] = held if before is None else before | held
+        for path in commit.added:
+            self._holds[path] = held
+            before = self._held.get(path)
+            self._held[path] = held if before is None else before | held
         self._added[version] = _names(commit.added - commit.removed)
 
     def look_for_files(self, folder: Path) -> None:
@@ -325,24 +329,25 @@ class _Table:
         """What the table holds now."""
         live = sorted(_union(self._holds.values()) | self._unknown, reverse=True)
         strange = [
-            str(one)
-            for one in live
-            if not self._added.get(one) or self._added[one] not in known.get(str(one), ())
+            str(version)
+            for version in live
+            if not self._added.get(version)
+            or self._added[version] not in known.get(str(version), ())
         ]
         more = (EARLIER,) if self._earlier else ()
         return Commits(
             (*map(str, live), *more),
             (*strange, *more),
-            tuple(str(one) for one in live if one not in self._lost),
+            tuple(str(version) for version in live if version not in self._lost),
             since=self._since,
             files=_names(self._holds),
             added={str(version): names for version, names in self._added.items()},
         )
 
 
-def _union(several: Iterable[frozenset[int]]) -> frozenset[int]:
+def _union(version_sets: Iterable[frozenset[int]]) -> frozenset[int]:
     # Many files share one set.
-    return frozenset().union(*{id(one): one for one in several}.values())
+    return frozenset().union(*{id(versions): versions for versions in version_sets}.values())
 
 
 def _names(paths: Iterable[str]) -> frozenset[str]:
@@ -353,68 +358,77 @@ def _names(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _iceberg(files: _Files, folder: Path, known: Known) -> Commits:
-    told = json.loads(_latest_metadata(files, folder / "metadata"))
-    snapshots = {one["snapshot-id"]: one for one in told.get("snapshots", [])}
-    schemas = {one["schema-id"]: _columns_of(one) for one in told.get("schemas", [])}
-    now = schemas.get(told.get("current-schema-id"))
+    metadata = json.loads(_latest_metadata(files, folder / "metadata"))
+    snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", [])}
+    schemas = {schema["schema-id"]: _columns_of(schema) for schema in metadata.get("schemas", [])}
+    current_schema = schemas.get(metadata.get("current-schema-id"))
     changes: list[str] = []
-    whole: list[str] = []
-    over: list[str] = []
-    at: int | None = told.get("current-snapshot-id")
-    adding, anew = True, False
+    complete: list[str] = []
+    overwritten: list[str] = []
+    snapshot_id: int | None = metadata.get("current-snapshot-id")
+    only_appended, is_replaced = True, False
     for _ in range(COMMITS_MAX):
-        if at in {None, -1}:
+        if snapshot_id in {None, -1}:
             break
-        snapshot = snapshots.get(at or 0)
+        snapshot = snapshots.get(snapshot_id or 0)
         if snapshot is None:
             # It has expired.
             break
         summary = snapshot["summary"]
-        if anew:
-            over.append(str(at))
+        if is_replaced:
+            overwritten.append(str(snapshot_id))
         # Which files hold the rows is another matter than which rows there are.
         elif summary["operation"] != "replace":
-            changes.append(str(at))
-            then = schemas.get(snapshot.get("schema-id"))
-            if adding and then is not None and now is not None and then <= now:
-                whole.append(str(at))
-            anew = _is_anew(summary)
-            adding = adding and summary["operation"] == "append"
-        at = snapshot.get("parent-snapshot-id")
+            changes.append(str(snapshot_id))
+            schema_then = schemas.get(snapshot.get("schema-id"))
+            if (
+                only_appended
+                and schema_then is not None
+                and current_schema is not None
+                and schema_then <= current_schema
+            ):
+                complete.append(str(snapshot_id))
+            is_replaced = _is_anew(summary)
+            only_appended = only_appended and summary["operation"] == "append"
+        snapshot_id = snapshot.get("parent-snapshot-id")
     # One that has expired, or whose parent nobody names, is not the first.
-    more = (EARLIER,) if not anew and (changes or at not in {None, -1}) else ()
-    strange = (one for one in changes if one not in known)
-    return Commits((*changes, *more), (*strange, *more), tuple(whole), frozenset(over))
+    earlier = (EARLIER,) if not is_replaced and (changes or snapshot_id not in {None, -1}) else ()
+    strange = (change for change in changes if change not in known)
+    return Commits(
+        (*changes, *earlier), (*strange, *earlier), tuple(complete), frozenset(overwritten)
+    )
 
 
 def _latest_metadata(files: _Files, folder: Path) -> str:
     """The metadata that a table of a folder without a catalog has now: of others the catalog alone knows which they are."""
-    named = [
+    metadata_files = [
         path
         for path in folder.iterdir()
         if ".metadata.json" in path.name and not path.name.startswith(".")
     ]
-    found = {
+    by_number = {
         int(match[1]): path
-        for path in named
+        for path in metadata_files
         if (match := _ICEBERG.fullmatch(path.name)) is not None
     }
     hint = folder / "version-hint.text"
-    if len(found) < len(named) or not found or not hint.exists():
+    if len(by_number) < len(metadata_files) or not by_number or not hint.exists():
         raise RowsError("which of its metadata are the latest is known to its catalog alone")
-    highest = max(found)
+    highest = max(by_number)
     # The hint may be behind. Those of a table that was dropped stay where the next one is made.
-    newest = max(found, key=lambda number: (found[number].stat().st_mtime_ns, number))
+    newest = max(by_number, key=lambda number: (by_number[number].stat().st_mtime_ns, number))
     if newest != highest or int(files.text(hint) or "-1") > highest:
         raise RowsError("which of its metadata are the latest is not known")
-    text = files.text(found[highest])
+    text = files.text(by_number[highest])
     if text is None:
         raise RowsError("its metadata are too large")
     return text
 
 
 def _columns_of(schema: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(json.dumps([one["id"], one["name"], one["type"]]) for one in schema["fields"])
+    return frozenset(
+        json.dumps([field["id"], field["name"], field["type"]]) for field in schema["fields"]
+    )
 
 
 def _is_anew(summary: Mapping[str, str]) -> bool:

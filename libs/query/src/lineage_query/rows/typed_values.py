@@ -127,10 +127,10 @@ class Wanted:
 
 def places_where(masks: Sequence[Held], rows: int) -> U64:
     """The places, from 0, of ``rows`` rows at which all masks hold."""
-    kept = np.ones(rows, np.bool_)
+    fulfilled = np.ones(rows, np.bool_)
     for mask in masks:
-        kept &= np.asarray(mask, np.bool_)
-    return np.flatnonzero(kept).astype(np.uint64)
+        fulfilled &= np.asarray(mask, np.bool_)
+    return np.flatnonzero(fulfilled).astype(np.uint64)
 
 
 def arrow_type(kind: str) -> pa.DataType:

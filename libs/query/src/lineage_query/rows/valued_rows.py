@@ -65,24 +65,24 @@ class Files:
     ) -> Files:
         """What a write left. Of tables it is not known which column of the file has which name: they have no format."""
         plain = output.kind == "files" and output.path is not None
-        found = output.format if plain and output.format else ""
-        return cls(found, output.path or "", columns, output.options, output.files, settings)
+        format_name = output.format if plain and output.format else ""
+        return cls(format_name, output.path or "", columns, output.options, output.files, settings)
 
     @classmethod
     def of_source(cls, source: Source, settings: Mapping[str, str]) -> Files:
         """What a read saw."""
         root = source.paths[0] if len(source.paths) == 1 else ""
-        parted = replace(source, schema=source.partitions, partitions="").columns()
+        partition_columns = replace(source, schema=source.partitions, partitions="").columns()
         # Texts of a fixed length are padded when they are read.
-        found = "" if "__CHAR_VARCHAR" in source.schema else source.format
+        format_name = "" if "__CHAR_VARCHAR" in source.schema else source.format
         return cls(
-            found,
+            format_name,
             root,
             source.columns(),
             source.options,
             source.files,
             settings,
-            frozenset(name for name, _ in parted),
+            frozenset(name for name, _ in partition_columns),
         )
 
 
@@ -111,20 +111,22 @@ def positions_with(
     try:
         _check_options(files)
         terms = _terms(files, values)
-        found = {at: _in_file(reader, files, file, terms) for at, file in enumerate(files.files)}
+        rows_by_file = {
+            at: _in_file(reader, files, file, terms) for at, file in enumerate(files.files)
+        }
     except (UnsureError, pa.ArrowException, OSError, RowsError, ValueError, RecursionError):
         return None
-    return {at: rows for at, rows in found.items() if len(rows)}
+    return {at: rows for at, rows in rows_by_file.items() if len(rows)}
 
 
 def _check_options(files: Files) -> None:
-    known = HARMLESS.get(files.format)
-    given = {
+    understood = HARMLESS.get(files.format)
+    option_names = {
         name.lower()
         for name, value in files.options.items()
         if name.lower() not in AS_EVER or value.lower() != "false"
     } - {OF_FOLDERS}
-    if known is None or not given <= known:
+    if understood is None or not option_names <= understood:
         raise UnsureError
     local = all(split_scheme(file.path)[0] == "file" for file in files.files)
     if not local or files.settings.get("spark.sql.parquet.binaryAsString", "false") != "false":
@@ -135,15 +137,15 @@ def _check_options(files: Files) -> None:
 
 def _terms(files: Files, values: Sequence[tuple[str, str | None]]) -> dict[str, Wanted]:
     """What columns are to have, by their names."""
-    found: dict[str, Wanted] = {}
+    terms: dict[str, Wanted] = {}
     for name, text in values:
-        named = [one for one in files.columns if one[0].lower() == name.lower()]
+        matching = [column for column in files.columns if column[0].lower() == name.lower()]
         # A column that is named twice, or in two ways, is for the query to tell.
-        if len(named) != 1 or named[0][0] in found:
+        if len(matching) != 1 or matching[0][0] in terms:
             raise UnsureError
-        column, kind = named[0]
-        found[column] = wanted(text, kind, files.settings)
-    return found
+        column, kind = matching[0]
+        terms[column] = wanted(text, kind, files.settings)
+    return terms
 
 
 def _in_file(reader: RowReader, files: Files, file: File, terms: Mapping[str, Wanted]) -> U64:
@@ -154,8 +156,8 @@ def _in_file(reader: RowReader, files: Files, file: File, terms: Mapping[str, Wa
             return np.empty(0, np.uint64)
     with closing(reader.opened(path, packed=files.format not in TEXT_FORMATS)) as opened:
         if files.format not in TEXT_FORMATS:
-            found: U64 = reader.formats.read(f"{files.format} rows", opened.stream, within)
-            return found
+            positions: U64 = reader.formats.read(f"{files.format} rows", opened.stream, within)
+            return positions
         columns = [name for name, _ in files.columns if name not in folders]
         return _in_lines(files, opened, columns, within)
 
@@ -165,16 +167,18 @@ def _folders(files: Files, file: File) -> dict[str, str]:
     path = canonical(file.path)
     below = path.removeprefix(canonical(files.root).rstrip("/") + "/") if files.root else path
     parts = [] if below == path else below.split("/")[:-1]
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for part in parts:
         name, mark, value = part.partition("=")
-        if not mark or name in found:
+        if not mark or name in values:
             raise UnsureError
-        found[name] = value
-    known = {name for name, _ in files.columns} if files.parted is None else files.parted
-    if found.keys() - known or (files.parted is not None and known - found.keys()):
+        values[name] = value
+    expected_columns = {name for name, _ in files.columns} if files.parted is None else files.parted
+    if values.keys() - expected_columns or (
+        files.parted is not None and expected_columns - values.keys()
+    ):
         raise UnsureError
-    return found
+    return values
 
 
 def _has_folder(text: str, term: Wanted) -> bool:
@@ -191,11 +195,11 @@ def _has_folder(text: str, term: Wanted) -> bool:
 def _in_lines(
     files: Files, opened: Bytes, columns: Sequence[str], terms: Mapping[str, Wanted]
 ) -> U64:
-    parts, left = [], TEXT_BYTES_MAX + 1
+    parts, bytes_left = [], TEXT_BYTES_MAX + 1
     for block in opened.blocks():
         parts.append(block)
-        left -= len(block)
-        if left < 0:
+        bytes_left -= len(block)
+        if bytes_left < 0:
             raise UnsureError
     content = b"".join(parts)
     if content.startswith(_BOM) or b"\r" in content:
@@ -205,12 +209,12 @@ def _in_lines(
         lines.pop()
     if files.format == "text":
         ((_, term),) = terms.items()
-        held = [term.value is not None and line.decode() == term.value for line in lines]
+        matches = [term.value is not None and line.decode() == term.value for line in lines]
     elif files.format == "json":
-        held = [bool(line.strip(_WHITE)) and _in_object(line, terms) for line in lines]
+        matches = [bool(line.strip(_WHITE)) and _in_object(line, terms) for line in lines]
     else:
-        held = _in_csv(files, content, lines, columns, terms)
-    return np.flatnonzero(np.array(held, np.bool_)).astype(np.uint64)
+        matches = _in_csv(files, content, lines, columns, terms)
+    return np.flatnonzero(np.array(matches, np.bool_)).astype(np.uint64)
 
 
 def _in_csv(
@@ -223,48 +227,57 @@ def _in_csv(
     options = {name.lower(): value for name, value in files.options.items()}
     separator = options.get("sep", options.get("delimiter", ",")).encode()
     header = options.get("header", "false").lower()
-    odd = any(sign in content for sign in (_ODD_SIGNS[n : n + 1] for n in range(len(_ODD_SIGNS))))
-    if odd or len(separator) != 1 or separator in _ODD_SIGNS or header not in {"true", "false"}:
+    has_odd_signs = any(
+        sign in content for sign in (_ODD_SIGNS[n : n + 1] for n in range(len(_ODD_SIGNS)))
+    )
+    if (
+        has_odd_signs
+        or len(separator) != 1
+        or separator in _ODD_SIGNS
+        or header not in {"true", "false"}
+    ):
         raise UnsureError
     if separator.strip(_WHITE) == b"" and separator != b"\t":
         raise UnsureError
     wanted_at = [(columns.index(name), term) for name, term in terms.items()]
     # Empty fields are NULL whatever else is.
-    null = options.get("nullvalue", "")
-    held, is_header = list[bool](), header == "true"
+    null_text = options.get("nullvalue", "")
+    matches, is_header = list[bool](), header == "true"
     for line in lines:
         fields = line.decode().split(separator.decode())
         if not line.strip(_WHITE):
             # A row of empty fields between tabs is no blank line to every reader.
             if line:
                 raise UnsureError
-            held.append(False)
+            matches.append(False)
         elif is_header:
             is_header = False
-            held.append(False)
+            matches.append(False)
         elif len(fields) != len(columns):
             raise UnsureError
         else:
-            texts = [("" if fields[at] == null else fields[at], term) for at, term in wanted_at]
-            held.append(all(term.in_text(text) for text, term in texts))
-    return held
+            texts = [
+                ("" if fields[at] == null_text else fields[at], term) for at, term in wanted_at
+            ]
+            matches.append(all(term.in_text(text) for text, term in texts))
+    return matches
 
 
 def _in_object(line: bytes, terms: Mapping[str, Wanted]) -> bool:
-    held = json.loads(
+    record = json.loads(
         line.decode(),
         parse_float=Decimal,
         parse_constant=_refuse,
         object_pairs_hook=_each_once,
     )
-    if not isinstance(held, dict):
+    if not isinstance(record, dict):
         raise UnsureError
-    spelled = {name.lower(): name for name in held}
-    if len(spelled) != len(held):
+    names_as_written = {name.lower(): name for name in record}
+    if len(names_as_written) != len(record):
         raise UnsureError
-    if any(spelled.get(name.lower(), name) != name for name in terms):
+    if any(names_as_written.get(name.lower(), name) != name for name in terms):
         raise UnsureError
-    return all(term.in_json(held.get(name)) for name, term in terms.items())
+    return all(term.in_json(record.get(name)) for name, term in terms.items())
 
 
 def _refuse(constant: str) -> Any:
@@ -272,7 +285,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    record = dict(pairs)
+    if len(record) != len(pairs):
         raise UnsureError
-    return found
+    return record

@@ -60,12 +60,12 @@ def answer_as_file(question: models.ExportRequest, scope: Granted) -> StreamingR
         )
     store, caller = scope.within(question.app)
     options = Options(
-        way=question.way, texts=question.texts and caller.rows, items_max=question.items_max
+        in_between=question.way, texts=question.texts and caller.rows, items_max=question.items_max
     )
     derivations = format_of(question.format).table is None
     traced = store.trace_query(_question(question), rows=caller.rows, derivations=derivations)
     typed = question.places if question.asked is None else question.asked
-    file, told = written(store, traced.asked_as(typed), question.format, options)
+    file, told = written(store, traced.with_typed_places(typed), question.format, options)
     first = json.dumps(told.to_json() | {"bytes": file.tell()}) + "\n"
     return StreamingResponse(chain([first.encode()], parts_of(file)), media_type=FRAMED)
 

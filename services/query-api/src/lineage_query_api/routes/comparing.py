@@ -65,7 +65,7 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
     traces = [store.trace(app, one, rows=caller.rows).records for one in requests]
     found = ranked(store, traces, request.limit, texts=caller.rows)
     return SuspectsModel(
-        outputs=len(found.asked),
+        outputs=len(found.requested_places),
         items=[
             Suspect(
                 **serializers.item(one.item).model_dump(),

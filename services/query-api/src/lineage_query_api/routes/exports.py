@@ -53,7 +53,7 @@ def export_trace(
     """A trace as CSV, Arrow, Parquet, PROV-JSON, GraphML or Mermaid."""
     made = had(store, trace, caller)
     chosen = format_of(format_name)
-    options = Options(way=way, texts=caller.rows)
+    options = Options(in_between=way, texts=caller.rows)
     file, _ = written(store, made.traced, format_name, options)
     name = f"lineage-{made.opened.app}.{chosen.extension}"
     headers = {"Content-Disposition": f'attachment; filename="{_safe(name)}"'}
@@ -72,7 +72,7 @@ def written(
     check_all_known(cut=traced.missing)
     if format_name != "mermaid":
         hint = "begin at fewer rows, or export from the store itself"
-        store.check_listed(traced.items_exported(way=options.way), hint)
+        store.check_listed(traced.items_exported(in_between=options.in_between), hint)
     store.allow_stream()
     with store.turn(), ExitStack() as open_files:
         spooled = open_files.enter_context(tempfile.SpooledTemporaryFile(max_size=IN_MEMORY))

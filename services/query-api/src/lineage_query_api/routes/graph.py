@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from lineage_query.rows.standing import has_changed
+from lineage_query.rows.file_status import has_changed
 from lineage_query_api import serializers
 from lineage_query_api.dependencies import (
     AppName,
@@ -76,6 +76,6 @@ def list_items(
         next=page.following,
         scanned=page.scanned,
         cut=page.cut,
-        changed=has_changed(page.standing),
-        standing=page.standing,
+        changed=has_changed(page.file_status),
+        standing=page.file_status,
     )

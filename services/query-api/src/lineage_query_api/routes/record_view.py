@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.record_views import ViewMade, ViewWanted
+from lineage_query.record_views import ViewSelection, ViewSummary
 from lineage_query_api.dependencies import Admin, AppName, Store
 from lineage_query_api.models import ViewRemoved, ViewRequest
 from lineage_query_api.problems import problem_of, request_id_of
@@ -42,7 +42,7 @@ def create_record_view(
     """
     found = store.find(app)
     view = view_of(store.whole, found)
-    given = ViewWanted(
+    given = ViewSelection(
         tuple(wanted.places), Direction(wanted.direction), wanted.limit, wanted.texts
     )
     flows, warnings = store.flows(found, given)
@@ -68,7 +68,7 @@ def _lines(
         structlog.get_logger().warning("store_failed", reason=str(error))
         yield _line({"problem": problem_of(request_id, error)})
     else:
-        yield _line({"made": ViewMade.of(flows, warnings).to_json()})
+        yield _line({"made": ViewSummary.of(flows, warnings).to_json()})
 
 
 def _line(told: dict[str, object]) -> bytes:

@@ -54,7 +54,7 @@ def get_rows(
         path=path,
         unit=rows.unit,
         changed=rows.changed,
-        standing=rows.standing,
+        standing=rows.file_status,
         note=rows.note,
         rows=[
             RowModel(

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_store.paths import FileState, RowsError
 
-Standing: TypeAlias = Literal["same", "touched", "changed", "gone", "unknown"]
+FileStatus: TypeAlias = Literal["same", "touched", "changed", "gone", "unknown"]
 """A file now. ``same``: size and time are those of then. ``touched``: the time is another, and checksums say that
 the content is what was read. ``changed``: the content is another, or the time is and no checksum can tell.
 ``gone``: there is none. ``unknown``: nobody here can tell."""
@@ -16,12 +16,12 @@ Binding: TypeAlias = Literal["checksum", "state", "now"]
 """What binds the text of a row to what the job saw. ``checksum``: that of the rows around it is what it was.
 ``state``: no checksum was taken; size and time of the file are what they were. ``now``: nothing: the text is what
 stands at that place now, maybe of another row."""
-Seen: TypeAlias = FileState | Literal["unseen"] | None
+CurrentState: TypeAlias = FileState | Literal["unseen"] | None
 """What this process sees of a file."""
-_ORDER: tuple[Standing, ...] = ("same", "touched", "unknown", "changed", "gone")
+_ORDER: tuple[FileStatus, ...] = ("same", "touched", "unknown", "changed", "gone")
 
 
-def by_state(state: FileState | None, size: int, mtime: float) -> Standing | None:
+def by_state(state: FileState | None, size: int, mtime: float) -> FileStatus | None:
     """How a file stands by its state alone; None where just its time is another: checksums may tell."""
     if state is None:
         return "gone"
@@ -30,7 +30,7 @@ def by_state(state: FileState | None, size: int, mtime: float) -> Standing | Non
     return None if state.size == size else "changed"
 
 
-def seen(reader: RowReader, path: str) -> Seen:
+def current_state(reader: RowReader, path: str) -> CurrentState:
     """A file as it is now; unseen where this process may not look at it, or can't."""
     try:
         return reader.state(path)
@@ -38,11 +38,11 @@ def seen(reader: RowReader, path: str) -> Seen:
         return "unseen"
 
 
-def has_changed(standing: Standing) -> bool:
+def has_changed(file_status: FileStatus) -> bool:
     """Whether a file is not any more what it was."""
-    return standing in {"changed", "gone"}
+    return file_status in {"changed", "gone"}
 
 
-def worst(standings: Iterable[Standing]) -> Standing:
+def worst(file_statuses: Iterable[FileStatus]) -> FileStatus:
     """What is to be said of several files together."""
-    return max(standings, key=_ORDER.index, default="same")
+    return max(file_statuses, key=_ORDER.index, default="same")
