@@ -93,7 +93,7 @@ class Access(Protocol):
         """What OpenLineage is told of an application."""
 
     def create_view(
-        self, name: str, wanted: ViewSelection, report: Callable[[int, int], None] | None
+        self, name: str, selection: ViewSelection, report: Callable[[int, int], None] | None
     ) -> ViewSummary:
         """Write an application's record-level view; ``report`` hears how much is done of how much."""
 
@@ -211,7 +211,7 @@ class StoredAccess:
         return run_of(facts_of(self.store, self.find(name), naming=naming))
 
     def create_view(
-        self, name: str, wanted: ViewSelection, report: Callable[[int, int], None] | None
+        self, name: str, selection: ViewSelection, report: Callable[[int, int], None] | None
     ) -> ViewSummary:
         from lineage_query.record_views import ViewSummary, requested_flows
         from lineage_store.neo4j.opening_view import view_of
@@ -220,7 +220,7 @@ class StoredAccess:
         view = view_of(self.store, app)
         engine = QueryEngine(self.store, self._reader())
         flows, warnings = requested_flows(
-            app, self.store.graph(app), wanted, engine.trace_records, engine.locations
+            app, self.store.graph(app), selection, engine.trace_records, engine.locations
         )
         view.create(flows, report and (lambda at: report(at.done, at.total)))
         return ViewSummary.of(flows, warnings)

@@ -29,12 +29,12 @@ def start(context: typer.Context, store: StoreOption = "", as_json: JsonOption =
     """Start the session that the first question would start, and warm it up until then."""
     from lineage.background.asking import Begun, begin
 
-    begun = begin(chosen_store(context, store))
+    outcome = begin(chosen_store(context, store))
     if as_json:
-        print_json({"started": begun is Begun.STARTED})
+        print_json({"started": outcome is Begun.STARTED})
         return
-    why = "; see LINEAGE_SESSION_S and `lineage session --help`" if begun is Begun.NONE else ""
-    echo(f"{begun.value}{why}")
+    why = "; see LINEAGE_SESSION_S and `lineage session --help`" if outcome is Begun.NONE else ""
+    echo(f"{outcome.value}{why}")
 
 
 @app.command("status")
@@ -43,16 +43,22 @@ def status(as_json: JsonOption = False) -> None:
     """List the sessions of yours that run."""
     from lineage.background.sessions import log_of, running
 
-    found = running()
+    sessions = running()
     if as_json:
-        print_json({"sessions": [{**asdict(one), "log": str(log_of(one.name))} for one in found]})
+        print_json(
+            {
+                "sessions": [
+                    {**asdict(session), "log": str(log_of(session.name))} for session in sessions
+                ]
+            }
+        )
         return
-    if not found:
+    if not sessions:
         echo("no session runs")
-    for one in found:
+    for session in sessions:
         echo(
-            f"{one.store}: process {one.pid}, since {one.began}, ends {one.idle_s:g} s after the last question; "
-            f"its log is {log_of(one.name)}"
+            f"{session.store}: process {session.pid}, since {session.began}, ends {session.idle_s:g} s after the last question; "
+            f"its log is {log_of(session.name)}"
         )
 
 
@@ -68,18 +74,18 @@ def stop(
     from lineage.background.sessions import running
     from lineage_core.tracing.trace_result import TraceError
 
-    found = running()
-    for one in found:
+    sessions = running()
+    for session in sessions:
         # It holds the lock on its file, so the number is no other process's by now.
-        os.kill(one.pid, signal.SIGTERM)
+        os.kill(session.pid, signal.SIGTERM)
     due = time.monotonic() + wait_s
-    names = {one.name for one in found}
-    while names & {one.name for one in running()}:
+    names = {session.name for session in sessions}
+    while names & {session.name for session in running()}:
         if time.monotonic() > due:
-            left = ", ".join(str(one.pid) for one in running())
-            raise TraceError(f"sessions have not ended within {wait_s:g} s: process {left}")
+            process_ids = ", ".join(str(session.pid) for session in running())
+            raise TraceError(f"sessions have not ended within {wait_s:g} s: process {process_ids}")
         time.sleep(0.05)
     if as_json:
-        print_json({"stopped": [one.pid for one in found]})
+        print_json({"stopped": [session.pid for session in sessions]})
         return
-    echo(f"ended {len(found)} session{'' if len(found) == 1 else 's'}")
+    echo(f"ended {len(sessions)} session{'' if len(sessions) == 1 else 's'}")

@@ -161,19 +161,19 @@ class Server:
         threading.Thread(target=self._warm_up, daemon=True).start()
 
     def _warm_up(self) -> None:
-        begun = time.monotonic()
-        done = False
+        started = time.monotonic()
+        is_warm = False
         self._spark.load()
         with suppress(Exception), open_store(self._url) as store:
             access = StoredAccess(store, self._url, lambda: self._watched(self._busy.is_set))
             questions = likely(store)
-            while not (done or self._busy.is_set()) and (question := next(questions, None)):
+            while not (is_warm or self._busy.is_set()) and (question := next(questions, None)):
                 with suppress(LineageError):
                     access.ask(question)
-                    done = True
+                    is_warm = True
         if not self._busy.is_set():
-            what = "is warm" if done else "found nothing to warm up by"
-            say(f"{what} after {time.monotonic() - begun:.2f} s")
+            outcome = "is warm" if is_warm else "found nothing to warm up by"
+            say(f"{outcome} after {time.monotonic() - started:.2f} s")
 
     def serve(self, listener: socket.socket) -> str:
         """Answer until there is a reason to end, which is returned."""
@@ -184,29 +184,29 @@ class Server:
 
     def _serve(self, listener: socket.socket) -> str:
         due = time.monotonic() + self._idle_s
-        while (left := due - time.monotonic()) > 0:
-            listener.settimeout(left)
+        while (seconds_left := due - time.monotonic()) > 0:
+            listener.settimeout(seconds_left)
             try:
                 connection, _ = listener.accept()
             except TimeoutError:
                 break
             with connection:
                 # Whoever connects and says nothing does not make it live longer.
-                asked = _asked(connection, min(left, SPEAKS_S))
-                if asked is None:
+                request = _asked(connection, min(seconds_left, SPEAKS_S))
+                if request is None:
                     continue
                 self._busy.set()
-                why = self._answer(connection, asked)
+                why = self._answer(connection, request)
             if why:
                 return why
             due = time.monotonic() + self._idle_s
         return f"nothing was asked for {self._idle_s:g} s"
 
-    def _answer(self, connection: socket.socket, asked: Asked) -> str:
+    def _answer(self, connection: socket.socket, request: Asked) -> str:
         """Answer a question; why the session is to end, if it is."""
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
-            reply = self._reply(connection, asked)
+            reply = self._reply(connection, request)
             body = encoded(reply)
             if len(body) > REPLY_BYTES_MAX:
                 body = encoded(Failed(f"its answer has {len(body):,} bytes"))
@@ -214,7 +214,7 @@ class Server:
             say(traceback.format_exc())
             reply = Failed("an error, which its log tells")
             body = encoded(reply)
-        say(f"{type(reply).__name__.lower()} within {time.monotonic() - begun:.2f} s")
+        say(f"{type(reply).__name__.lower()} within {time.monotonic() - started:.2f} s")
         ends = isinstance(reply, Failed) or not self._spark.is_well()
         if ends and isinstance(reply, Refused) and self._spark_started():
             # What a Spark that is gone refuses says nothing of the question.
@@ -229,13 +229,13 @@ class Server:
             return True
         return False
 
-    def _reply(self, connection: socket.socket, asked: Asked) -> Message:
-        os.chdir(asked.folder)
+    def _reply(self, connection: socket.socket, request: Asked) -> Message:
+        os.chdir(request.folder)
         self._spark.load()
         try:
             with open_store(self._url) as store:
                 access = StoredAccess(store, self._url, lambda: self._watched(_gone(connection)))
-                answer = access.ask(asked.question())
+                answer = access.ask(request.question())
         except (LineageError, OSError, sqlite3.Error) as error:
             kind = getattr(error, "kind", type(error).__name__)
             if kind == NOT_COMPUTED:
@@ -254,11 +254,11 @@ class Server:
 
         session = self._spark.session()
         tag = f"lineage-{os.getpid()}-{time.monotonic_ns()}"
-        done, due = threading.Event(), time.monotonic() + QUESTION_S
+        finished, due = threading.Event(), time.monotonic() + QUESTION_S
 
         def watch() -> None:
             over = False
-            while not done.wait(LOOK_S):
+            while not finished.wait(LOOK_S):
                 over = over or ends() or time.monotonic() > due
                 if over:
                     # A question is a chain of queries: the next one is cancelled, too.
@@ -266,12 +266,12 @@ class Server:
                         cancel_queries(session, tag)
 
         watching = threading.Thread(target=watch, daemon=True)
-        with cancellable_session(session, tag) as asked:
+        with cancellable_session(session, tag) as cancellable:
             watching.start()
             try:
-                yield asked
+                yield cancellable
             finally:
-                done.set()
+                finished.set()
                 watching.join()
 
 
@@ -337,8 +337,8 @@ def run(name: str, url: str, idle_s: float, *, warm: bool = False) -> int:
             say("another session has this name")
             return 1
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        told = Session(name, os.getpid(), url, began, idle_s)
-        record.write_text(json.dumps(asdict(told)), encoding="utf-8")
+        description = Session(name, os.getpid(), url, began, idle_s)
+        record.write_text(json.dumps(asdict(description)), encoding="utf-8")
         say(f"session {name} of {url} began, process {os.getpid()}")
         with tempfile.TemporaryDirectory(prefix="lineage-session-") as folder:
             with listening(name) as listener:

@@ -30,59 +30,64 @@ def diff(
         TraceQuery(direction, (place,), app=app or None, limit=limit) for place in places
     )
     with opened(url) as access:
-        found = access.compare(left, right)
+        difference = access.compare(left, right)
     if as_json:
-        print_json(found.to_json())
+        print_json(difference.to_json())
     else:
-        _show_difference(found, places)
+        _show_difference(difference, places)
 
 
 def suspects(url: str, places: Sequence[str], app: str, limit: int, *, as_json: bool) -> None:
     """Rank the inputs of several outputs, and print those of most outputs first."""
     with opened(url) as access:
-        found = access.suspects(tuple(dict.fromkeys(places)), app or None, limit)
+        ranked = access.suspects(tuple(dict.fromkeys(places)), app or None, limit)
     if as_json:
-        print_json(found.to_json())
+        print_json(ranked.to_json())
     else:
-        _show_suspects(found)
+        _show_suspects(ranked)
 
 
-def _show_difference(found: Difference, places: tuple[str, str]) -> None:
-    _warn(found.warnings)
-    for side in (found.left, found.right):
+def _show_difference(difference: Difference, places: tuple[str, str]) -> None:
+    _warn(difference.warnings)
+    for side in (difference.left, difference.right):
         for line in dict.fromkeys(
             item_line(item) for group in side.start for item in group.items[:START_ITEMS]
         ):
             echo(line, bold=True)
-    if not found.groups:
+    if not difference.groups:
         echo("both come to nothing")
-    for one in found.groups:
-        for place, group in zip(places, (one.only_left, one.only_right), strict=True):
+    for node_difference in difference.groups:
+        for place, group in zip(
+            places, (node_difference.only_left, node_difference.only_right), strict=True
+        ):
             if group.count:
                 echo("")
                 echo(f"only {place}: {_rows(group)}", fg=typer.colors.CYAN)
                 for item in group.items:
                     echo(item_line(item))
-                left = group.count - len(group.items)
-                if left:
-                    echo(f"... and {left:,} more (--limit N lists more)", dim=True)
+                unlisted = group.count - len(group.items)
+                if unlisted:
+                    echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
         echo("")
-        of = one.only_left.path or one.only_left.what or "node"
-        echo(f"both: {one.both:,} of {of} ({one.only_left.label})", fg=typer.colors.CYAN)
-    _reasons(found.exact, found.reasons)
+        subject = node_difference.only_left.path or node_difference.only_left.what or "node"
+        echo(
+            f"both: {node_difference.both:,} of {subject} ({node_difference.only_left.label})",
+            fg=typer.colors.CYAN,
+        )
+    _reasons(difference.exact, difference.reasons)
 
 
-def _show_suspects(found: Suspects) -> None:
-    _warn(found.warnings)
-    outputs = len(found.requested_places)
-    for one in found.items:
-        echo(f"{one.outputs}/{outputs}  {item_line(one.item)} ({one.label})")
-    left = found.total - len(found.items)
-    if left:
-        echo(f"... and {left:,} more (--limit N lists more)", dim=True)
-    if not found.items:
+def _show_suspects(ranked: Suspects) -> None:
+    _warn(ranked.warnings)
+    outputs = len(ranked.requested_places)
+    for suspect in ranked.items:
+        echo(f"{suspect.outputs}/{outputs}  {item_line(suspect.item)} ({suspect.label})")
+    unlisted = ranked.total - len(ranked.items)
+    if unlisted:
+        echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
+    if not ranked.items:
         echo("the outputs have no inputs")
-    _reasons(found.exact, found.reasons)
+    _reasons(ranked.exact, ranked.reasons)
 
 
 def _rows(group: Group) -> str:

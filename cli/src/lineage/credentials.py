@@ -39,16 +39,16 @@ def keep(url: str, token: str) -> Path:
         StoreError: the file of tokens can't be read.
         OSError: it can't be written.
     """
-    known = _read()
-    known.pop(url.rstrip("/"), None)
+    tokens = _read()
+    tokens.pop(url.rstrip("/"), None)
     if token:
-        known[url.rstrip("/")] = token
+        tokens[url.rstrip("/")] = token
     file = credentials_file()
     ensure_private_folder(file.parent, ours=True)
     # A new file is its owner's alone from the first byte on.
     handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
     with os.fdopen(handle, "w", encoding="utf-8") as out:
-        json.dump(known, out, indent=2)
+        json.dump(tokens, out, indent=2)
     os.replace(temporary, file)
     return file
 
@@ -56,8 +56,8 @@ def keep(url: str, token: str) -> Path:
 def _read() -> dict[str, str]:
     file = credentials_file()
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return {str(url): str(token) for url, token in found.items()}
+        tokens = json.loads(file.read_text(encoding="utf-8"))
+        return {str(url): str(token) for url, token in tokens.items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, AttributeError) as error:

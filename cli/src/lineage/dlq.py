@@ -37,11 +37,11 @@ AppOption = Annotated[
 def list_letters(application: AppOption = "", as_json: JsonOption = False) -> None:
     """List the dead letters that were not replayed, the oldest first."""
     with _topic() as topic:
-        letters = _of(topic.unresolved(), application)
+        dead_letters = _of(topic.unresolved(), application)
     if as_json:
-        print_json([letter.to_json() for letter in letters])
-    elif letters:
-        _show_table(letters)
+        print_json([letter.to_json() for letter in dead_letters])
+    elif dead_letters:
+        _show_table(dead_letters)
     else:
         echo("no dead letters")
 
@@ -56,12 +56,12 @@ def show(
 ) -> None:
     """Show one dead letter: where it was, why it is here, and the beginning of what it says."""
     with _topic() as topic:
-        letter = topic.at(name)
-    found = letter.to_json() | _content(letter.value or b"")
+        dead_letter = topic.at(name)
+    document = dead_letter.to_json() | _content(dead_letter.value or b"")
     if as_json:
-        print_json(found)
+        print_json(document)
         return
-    for field, value in found.items():
+    for field, value in document.items():
         if field == "header":
             echo("header:\n" + json.dumps(value, indent=2))
         elif field in ("text", "hex"):
@@ -89,23 +89,23 @@ def replay(
 
     if not everything and not places:
         raise DeadLetterError("say which: `lineage dlq replay --all`, or name them")
-    done: list[DeadLetterRecord] = []
+    replayed: list[DeadLetterRecord] = []
     with _topic() as topic:
-        letters = _of(topic.unresolved(), application)
+        dead_letters = _of(topic.unresolved(), application)
         if places and not everything:
             # A name that is not listed is an error, unless it was replayed before.
-            chosen = choose(letters, places)
+            chosen = choose(dead_letters, places)
             for name in places:
                 if not choose(chosen, [name]):
                     topic.at(name)
-            letters = chosen
-        for letter in topic.replay(letters):
-            done.append(letter)
+            dead_letters = chosen
+        for dead_letter in topic.replay(dead_letters):
+            replayed.append(dead_letter)
             if not as_json:
-                echo(f"replayed {letter.name}: {plain(str(letter.dead.place))}")
+                echo(f"replayed {dead_letter.name}: {plain(str(dead_letter.dead.place))}")
     if as_json:
-        print_json({"replayed": [letter.to_json() for letter in done]})
-    elif not done:
+        print_json({"replayed": [dead_letter.to_json() for dead_letter in replayed]})
+    elif not replayed:
         echo("nothing to replay")
 
 
@@ -120,8 +120,12 @@ def _topic() -> Iterator[DeadLetterTopic]:
         topic.close()
 
 
-def _of(letters: Sequence[DeadLetterRecord], application: str) -> list[DeadLetterRecord]:
-    return [one for one in letters if not application or one.dead.app == application]
+def _of(dead_letters: Sequence[DeadLetterRecord], application: str) -> list[DeadLetterRecord]:
+    return [
+        dead_letter
+        for dead_letter in dead_letters
+        if not application or dead_letter.dead.app == application
+    ]
 
 
 def _content(value: bytes) -> dict[str, Any]:
@@ -129,11 +133,11 @@ def _content(value: bytes) -> dict[str, Any]:
     if value.startswith(b"{"):
         text = value[: 4 * TEXT_PREVIEW].decode("utf-8", "replace")[:TEXT_PREVIEW]
         return {"text": plain(text, keep="\n")}
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     header = _frame_header(value)
     if header is not None:
-        found["header"] = header
-    return found | {"hex": _hex(value[:PREVIEW_BYTES])}
+        document["header"] = header
+    return document | {"hex": _hex(value[:PREVIEW_BYTES])}
 
 
 def _frame_header(value: bytes) -> Any:
@@ -166,13 +170,13 @@ def _time(at: float) -> str:
         return "?"
 
 
-def _show_table(letters: Sequence[DeadLetterRecord]) -> None:
+def _show_table(dead_letters: Sequence[DeadLetterRecord]) -> None:
     from lineage.tables import console, table_of
 
     table = table_of("letter", "place", "application", "size", "time", "reason")
     table.columns[3].justify = "right"
-    for letter in letters:
-        dead = letter.dead
-        cells = (letter.name, str(dead.place), dead.app, f"{dead.size:,}", _time(dead.at))
+    for dead_letter in dead_letters:
+        dead = dead_letter.dead
+        cells = (dead_letter.name, str(dead.place), dead.app, f"{dead.size:,}", _time(dead.at))
         table.add_row(*cells, f"{dead.service}: {dead.reason}")
     console().print(table)

@@ -92,13 +92,16 @@ def examine(url: str, job: Path | None = None) -> list[Finding]:
 
 def show(findings: list[Finding]) -> None:
     """Print a line for each, and below it what to do."""
-    width = max(len(one.part) for one in findings)
-    for one in findings:
-        echo(f"{one.part:<{width}}  {_SIGNS[one.state]:<7}  {one.detail}", **_STYLES[one.state])
-        if one.hint:
-            echo(f"{'':<{width}}  {'':<7}  -> {one.hint}")
-    problems = sum(one.state == "problem" for one in findings)
-    warnings = sum(one.state == "warning" for one in findings)
+    width = max(len(finding.part) for finding in findings)
+    for finding in findings:
+        echo(
+            f"{finding.part:<{width}}  {_SIGNS[finding.state]:<7}  {finding.detail}",
+            **_STYLES[finding.state],
+        )
+        if finding.hint:
+            echo(f"{'':<{width}}  {'':<7}  -> {finding.hint}")
+    problems = sum(finding.state == "problem" for finding in findings)
+    warnings = sum(finding.state == "warning" for finding in findings)
     echo("")
     echo(
         f"{problems} problem{'' if problems == 1 else 's'}, {warnings} warning{'' if warnings == 1 else 's'}"

@@ -68,26 +68,26 @@ def direction_of(text: str) -> Direction:
     return DIRECTIONS[text]
 
 
-def export_trace(url: str, wanted: Wanted, options: Options, *, as_json: bool) -> None:
+def export_trace(url: str, request: Wanted, options: Options, *, as_json: bool) -> None:
     """Trace and write; warnings go to stderr."""
-    chosen = _format(wanted)
-    if as_json and wanted.output == STDOUT:
+    chosen = _format(request)
+    if as_json and request.output == STDOUT:
         raise ExportError("--json tells what was written to a file: name it by -o FILE")
-    question, output = wanted.question(), partial(_stream, wanted.output)
+    question, output = request.question(), partial(_stream, request.output)
     with opened(url) as access:
-        found = access.export(question, chosen.name, output, options)
-    for warning in found.warnings:
+        summary = access.export(question, chosen.name, output, options)
+    for warning in summary.warnings:
         echo(f"lineage: {warning}", err=True)
-    if not found.exact:
-        for reason in found.reasons:
+    if not summary.exact:
+        for reason in summary.reasons:
             echo(f"lineage: not exact: {reason}", err=True)
     if as_json:
-        print_json(found.to_json() | {"file": wanted.output})
+        print_json(summary.to_json() | {"file": request.output})
 
 
-def _format(wanted: Wanted) -> Format:
-    chosen = format_of(wanted.format) if wanted.format else _format_for(wanted.output)
-    if chosen.binary and wanted.output == STDOUT and sys.stdout.isatty():
+def _format(request: Wanted) -> Format:
+    chosen = format_of(request.format) if request.format else _format_for(request.output)
+    if chosen.binary and request.output == STDOUT and sys.stdout.isatty():
         raise ExportError(f"{chosen.name} is nothing for a terminal: name a file by -o FILE")
     return chosen
 
@@ -98,15 +98,15 @@ def _format_for(output: str) -> Format:
     Raises:
         ExportError: no format has such an ending.
     """
-    found = None if output == STDOUT else format_for(output)
+    format_ = None if output == STDOUT else format_for(output)
     ending = "" if output == STDOUT else Path(output).suffix
-    if found is None and ending:
-        endings = ", ".join(f".{one.extension}" for one in FORMATS.values())
+    if format_ is None and ending:
+        endings = ", ".join(f".{known_format.extension}" for known_format in FORMATS.values())
         raise ExportError(
             f"no format's files end in {ending} (known are {endings}): name another file, or say "
             f"--format, one of {', '.join(FORMATS)}"
         )
-    return found or format_of(DEFAULT_FORMAT)
+    return format_ or format_of(DEFAULT_FORMAT)
 
 
 @contextmanager

@@ -47,19 +47,23 @@ def started_here(folder: Path, *, archived: bool = False) -> SparkSession:
         TraceError: it does not start.
     """
     master = os.environ.get(MASTER, "local[*]")
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as stderr_file:
         try:
-            with _stderr_to(said):
+            with _stderr_to(stderr_file):
                 session = start_spark(master, folder, archived=archived)
         except NoSparkError as problem:
             if master.startswith(SCHEME):
                 raise TraceError(
                     f"rows of DataFrames are traced by Spark Connect: {problem}; see {MASTER}"
                 ) from problem
-            said.seek(0)
-            lines = said.read().decode(errors="replace").strip().splitlines() or [str(problem)]
+            stderr_file.seek(0)
+            lines = stderr_file.read().decode(errors="replace").strip().splitlines() or [
+                str(problem)
+            ]
             # The last one that is no place in Java's stack.
-            last = next((one for one in reversed(lines) if not one.lstrip().startswith("at ")), "")
+            last = next(
+                (line for line in reversed(lines) if not line.lstrip().startswith("at ")), ""
+            )
             hint = f"; {problem.hint}" if problem.hint and problem.hint not in last else ""
             raise TraceError(
                 f"rows of DataFrames are traced by Spark, which does not start: {last}; "
@@ -75,10 +79,10 @@ def started_here(folder: Path, *, archived: bool = False) -> SparkSession:
 def _stderr_to(file: IO[bytes]) -> Iterator[None]:
     """What this process and those that it starts say on stderr goes to a file: what Spark's JVM says of itself."""
     sys.stderr.flush()
-    kept = os.dup(STDERR)
+    saved_stderr = os.dup(STDERR)
     os.dup2(file.fileno(), STDERR)
     try:
         yield
     finally:
-        os.dup2(kept, STDERR)
-        os.close(kept)
+        os.dup2(saved_stderr, STDERR)
+        os.close(saved_stderr)

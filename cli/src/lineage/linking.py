@@ -40,8 +40,8 @@ def link_all(url: str, spool: Path) -> list[IngestReport]:
     if not spool.is_dir():
         return []
     with open_embedded(url, create=True) as store, spool_progress("linking") as progress:
-        found = ingest_all(store, spool, progress=progress)
-        reports = [one for one in found if one.app or one.problems]
+        reports_of_all = ingest_all(store, spool, progress=progress)
+        reports = [report for report in reports_of_all if report.app or report.problems]
         for report in reports:
             if report.app:
                 tell_linked(store, report.app)
@@ -54,10 +54,10 @@ def link_folders(url: str, folders: Iterable[Path]) -> None:
     Raises:
         StoreError: the store can't be written.
     """
-    left = [folder for folder in folders if folder.is_dir()]
-    if left:
+    spools = [folder for folder in folders if folder.is_dir()]
+    if spools:
         with open_embedded(url, create=True) as store, spool_progress("linking") as progress:
-            for folder in left:
+            for folder in spools:
                 app = ingest(store, folder, progress=progress).app
                 if app:
                     tell_linked(store, app)

@@ -230,7 +230,9 @@ def apps(context: typer.Context, store: StoreOption = "", as_json: JsonOption = 
     with opened(chosen_store(context, store)) as access:
         records = access.applications()
     if as_json:
-        print_json([{field: getattr(one, field) for field in one.__slots__} for one in records])
+        print_json(
+            [{field: getattr(record, field) for field in record.__slots__} for record in records]
+        )
     else:
         from lineage.tables import show_apps
 
@@ -428,12 +430,12 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     from lineage.exporting import Wanted, export_trace
     from lineage_query.exports import Options
 
-    wanted = Wanted(places, direction, file_format, output, application, step, to, where)
+    request = Wanted(places, direction, file_format, output, application, step, to, where)
     options = Options(in_between=way, texts=texts)
     if limit is not None:
         options = Options(in_between=way, texts=texts, items_max=limit)
     with in_time(timeout):
-        export_trace(chosen_store(context, store), wanted, options, as_json=as_json)
+        export_trace(chosen_store(context, store), request, options, as_json=as_json)
 
 
 @app.command("openlineage")
@@ -543,21 +545,21 @@ def verify(  # noqa: PLR0913, PLR0917 - an argument is an option
         if wait:
             from lineage.waiting import awaited
 
-            found, verdict = awaited(access, name, timeout, as_json=as_json)
+            app_id, verdict = awaited(access, name, timeout, as_json=as_json)
         else:
-            found = access.find(name)
-            verdict = access.verdict(found)
+            app_id = access.find(name)
+            verdict = access.verdict(app_id)
         looking = Looking(access, received_only, probe_rows if probe else None)
-        verdict = looking.further(found, verdict)
+        verdict = looking.further(app_id, verdict)
         earlier = dict(earlier_verdicts(looking, verdict) if name == LATEST else ())
     if as_json:
-        print_json(run_json(found, verdict, earlier))
+        print_json(run_json(app_id, verdict, earlier))
     else:
-        for one in earlier.items():
-            show_earlier(*one)
-        show_verdict(found, verdict)
+        for entry in earlier.items():
+            show_earlier(*entry)
+        show_verdict(app_id, verdict)
     every = (verdict, *earlier.values())
-    if not all(one is not None and looking.is_right(one) for one in every):
+    if not all(checked is not None and looking.is_right(checked) for checked in every):
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
@@ -649,10 +651,10 @@ def rm(
 ) -> None:
     """Delete all lineage of an application (its files stay as they are)."""
     with opened(chosen_store(context, store)) as access:
-        found = list(dict.fromkeys(access.find(name) for name in names))
-        for one in found:
-            access.delete(one)
+        app_ids = list(dict.fromkeys(access.find(name) for name in names))
+        for app_id in app_ids:
+            access.delete(app_id)
     if as_json:
-        print_json({"removed": found})
+        print_json({"removed": app_ids})
     else:
-        echo("\n".join(f"removed {one}" for one in found))
+        echo("\n".join(f"removed {app_id}" for app_id in app_ids))

@@ -71,7 +71,7 @@ class Made:
 
 
 def materialise(
-    store: GraphStore, url: str, app: str, wanted: Sequence[str] = (), *, again: bool = False
+    store: GraphStore, url: str, app: str, outputs: Sequence[str] = (), *, again: bool = False
 ) -> Made:
     """Materialise outputs of an application, all that have files or those called ``wanted``.
 
@@ -80,13 +80,13 @@ def materialise(
         SettingsError: the flows can't be sent from here.
         OSError: the folder for relations, or the spool, can't be written.
     """
-    chosen = _chosen(store.graph(app), wanted)
-    made = Made(f"{app}{SUFFIX}")
-    if made.app in store.application_ids():
+    chosen = _chosen(store.graph(app), outputs)
+    outcome = Made(f"{app}{SUFFIX}")
+    if outcome.app in store.application_ids():
         if not again:
-            raise TraceError(f"{app} is materialised, as {made.app}; --again does it anew")
-        store.delete(made.app)
-    begun = time.monotonic()
+            raise TraceError(f"{app} is materialised, as {outcome.app}; --again does it anew")
+        store.delete(outcome.app)
+    started = time.monotonic()
     with ExitStack() as stack:
         spark = stack.enter_context(spark_session())
         scratch = Path(tempfile.mkdtemp(prefix="lineage-materialise-", dir=scratch_folder()))
@@ -103,33 +103,35 @@ def materialise(
                 _check_lines(relations.output)
                 ready.append((node, recipe, relations))
             except FramesError as problem:
-                made.refused[node.node] = str(problem)
+                outcome.refused[node.node] = str(problem)
         if ready:
-            _send(store, url, app, made, spark, ready)
-    made.seconds = time.monotonic() - begun
-    return made
+            _send(store, url, app, outcome, spark, ready)
+    outcome.seconds = time.monotonic() - started
+    return outcome
 
 
-def _chosen(graph: FlowGraph, wanted: Sequence[str]) -> list[tuple[NodeRecord, Recipe]]:
-    names, found = Names(graph.nodes()), list[tuple[NodeRecord, Recipe]]()
+def _chosen(graph: FlowGraph, outputs: Sequence[str]) -> list[tuple[NodeRecord, Recipe]]:
+    names, chosen = Names(graph.nodes()), list[tuple[NodeRecord, Recipe]]()
     for node in graph.nodes():
-        if node.kind != "frame" or (wanted and not _is_called(node, names, wanted)):
+        if node.kind != "frame" or (outputs and not _is_called(node, names, outputs)):
             continue
         recipe = read_recipe(graph, node.node)
         if recipe is not None and recipe.output.files:
-            found.append((node, recipe))
-    if not found:
-        which = f"called {', '.join(wanted)}" if wanted else "with files"
-        raise TraceError(f"the application has no DataFrame's output {which}: see lineage graph")
-    return found
+            chosen.append((node, recipe))
+    if not chosen:
+        selection = f"called {', '.join(outputs)}" if outputs else "with files"
+        raise TraceError(
+            f"the application has no DataFrame's output {selection}: see lineage graph"
+        )
+    return chosen
 
 
-def _is_called(node: NodeRecord, names: Names, wanted: Sequence[str]) -> bool:
+def _is_called(node: NodeRecord, names: Names, patterns: Sequence[str]) -> bool:
     """Whether one of the ``wanted`` names (``*`` stands for anything in them) is the node's."""
-    known = {node.node, names.label(node.node)}
+    node_names = {node.node, names.label(node.node)}
     if node.path is not None:
-        known |= {node.path, plain_path(node.path)}
-    return any(fnmatchcase(one, like) for one in known for like in wanted)
+        node_names |= {node.path, plain_path(node.path)}
+    return any(fnmatchcase(name, like) for name in node_names for like in patterns)
 
 
 def _check_ends(graph: FlowGraph, node: NodeRecord) -> None:
@@ -153,22 +155,22 @@ def _send(
     store: GraphStore,
     url: str,
     app: str,
-    made: Made,
+    outcome: Made,
     spark: SparkSession,
     ready: Sequence[tuple[NodeRecord, Recipe, Relations]],
 ) -> None:
     from lineage_emitter.sdk.api import LineageApi
     from lineage_emitter.settings import read_settings
 
-    name = next(one.name for one in store.applications() if one.app == app)
+    name = next(record.name for record in store.applications() if record.app == app)
     settings = read_settings(store=url)
-    with LineageApi(f"{name} (rows of DataFrames)", app=made.app, settings=settings) as api:
+    with LineageApi(f"{name} (rows of DataFrames)", app=outcome.app, settings=settings) as api:
         for node, recipe, relations in ready:
             sender = _Sender(api, store, app, spark, node, recipe, relations)
             sender.send()
-            made.nodes.append(node.node)
-            made.flows += sender.flows
-            made.associations += sender.associations
+            outcome.nodes.append(node.node)
+            outcome.flows += sender.flows
+            outcome.associations += sender.associations
 
 
 class _Sender:
@@ -360,15 +362,15 @@ def show_made(
         )
     with open_store(url) as store:
         app = find_application(store, name)
-        made = materialise(store, url, app, nodes, again=again)
-    for node, reason in made.refused.items():
+        outcome = materialise(store, url, app, nodes, again=again)
+    for node, reason in outcome.refused.items():
         echo(f"lineage: node {node} is not materialised: {reason}", err=True)
-    if not made.nodes:
+    if not outcome.nodes:
         raise TraceError(f"no output of {app} could be materialised")
     if as_json:
-        print_json(made.to_json())
+        print_json(outcome.to_json())
         return
-    outputs = "1 output" if len(made.nodes) == 1 else f"{len(made.nodes)} outputs"
-    counts = f"{made.associations:,} associations in {made.flows:,} flows"
+    outputs = "1 output" if len(outcome.nodes) == 1 else f"{len(outcome.nodes)} outputs"
+    counts = f"{outcome.associations:,} associations in {outcome.flows:,} flows"
     lead = "lineage: " if to_stderr else ""
-    echo(f"{lead}{made.app}: {outputs}, {counts}, {made.seconds:.1f} s", err=to_stderr)
+    echo(f"{lead}{outcome.app}: {outputs}, {counts}, {outcome.seconds:.1f} s", err=to_stderr)

@@ -61,20 +61,20 @@ def tell_run(
     endpoint = None if file else read_endpoint(url)
     naming = replace(read_settings().naming(), namespace=namespace, link=link)
     with opened(store_url) as access:
-        found = access.openlineage(name, naming)
+        lineage_run = access.openlineage(name, naming)
     if endpoint is not None:
-        send(found.events, endpoint)
+        send(lineage_run.events, endpoint)
     elif file == STDOUT:
-        echo("\n".join(lines_of(found.events)))
+        echo("\n".join(lines_of(lineage_run.events)))
         return
     else:
-        append(found.events, file)
-    states = [json.loads(line)["eventType"] for line in lines_of(found.events)]
+        append(lineage_run.events, file)
+    states = [json.loads(line)["eventType"] for line in lines_of(lineage_run.events)]
     to = file or url
     if as_json:
-        print_json({"app": found.app, "run": found.run, "events": states, "to": to})
+        print_json({"app": lineage_run.app, "run": lineage_run.run, "events": states, "to": to})
     else:
-        echo(f"{found.app}: {' and '.join(states)} of run {found.run} sent to {to}")
+        echo(f"{lineage_run.app}: {' and '.join(states)} of run {lineage_run.run} sent to {to}")
 
 
 def tell_linked(store: GraphStore, app: str) -> None:

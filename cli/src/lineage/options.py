@@ -57,8 +57,8 @@ TimeoutOption = Annotated[
 
 def chosen_store(context: typer.Context, store: str) -> str:
     """The store named after the command, before it, or by default."""
-    given: str = context.obj.get("store", "") if context.obj else ""
-    return store or given or DEFAULT_STORE
+    chosen: str = context.obj.get("store", "") if context.obj else ""
+    return store or chosen or DEFAULT_STORE
 
 
 def reported(command: Callable[P, None]) -> Callable[P, None]:

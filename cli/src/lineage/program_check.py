@@ -198,4 +198,6 @@ def _is_behind_reader(node: ast.expr) -> bool:
 
 def _modules(names: Iterable[str]) -> list[str]:
     """The known modules that some lie in."""
-    return sorted({one for name in names for one in _MODULES if f"{name}.".startswith(f"{one}.")})
+    return sorted(
+        {module for name in names for module in _MODULES if f"{name}.".startswith(f"{module}.")}
+    )

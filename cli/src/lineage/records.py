@@ -57,20 +57,20 @@ def create(
     from lineage_query.record_flows import FLOWS_MAX
     from lineage_query.record_views import ViewSelection
 
-    wanted = ViewSelection(
+    selection = ViewSelection(
         tuple(places or ()), direction_of(direction), FLOWS_MAX if limit is None else limit, texts
     )
     with opened(chosen_store(context, store)) as access, _bar() as show:
-        made = access.create_view(name, wanted, show)
-    for warning in made.warnings:
+        summary = access.create_view(name, selection, show)
+    for warning in summary.warnings:
         echo(f"lineage: {warning}", err=True)
     if as_json:
-        print_json(made.to_json())
+        print_json(summary.to_json())
     else:
-        quoted = made.example.replace("\\", "\\\\").replace("'", "\\'")
+        quoted = summary.example.replace("\\", "\\\\").replace("'", "\\'")
         echo(
-            f"{made.app}: {made.flows:,} flows of {made.nodes:,} nodes; for example\n"
-            f"  MATCH (end:LineageFlow) WHERE end.applicationId = '{made.app}' "
+            f"{summary.app}: {summary.flows:,} flows of {summary.nodes:,} nodes; for example\n"
+            f"  MATCH (end:LineageFlow) WHERE end.applicationId = '{summary.app}' "
             f"AND end.hashOut = '{quoted}'\n"
             "  MATCH path = (end)<-[*0..]-(flow) RETURN path"
         )

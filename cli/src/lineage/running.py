@@ -91,11 +91,13 @@ def _begin_session(url: str, notes: RunNotes, *, quiet: bool) -> None:
     if not is_embedded(url) or not store_path(url).exists():
         return
     with open_store(url) as store:
-        known = set(store.application_ids())
-        noted = any(verdict_of(store, app).recipes_received for app in known & notes.apps.keys())
-    if noted and begin(url) is Begun.STARTED and not quiet:
-        said = f"it ends after {idle_s():g} s without one; --no-session: none"
-        echo(f"lineage: a session in the background waits for questions; {said}", err=True)
+        app_ids = set(store.application_ids())
+        has_recipes = any(
+            verdict_of(store, app).recipes_received for app in app_ids & notes.apps.keys()
+        )
+    if has_recipes and begin(url) is Begun.STARTED and not quiet:
+        hint = f"it ends after {idle_s():g} s without one; --no-session: none"
+        echo(f"lineage: a session in the background waits for questions; {hint}", err=True)
 
 
 def _absolute(url: str) -> str:
@@ -128,7 +130,7 @@ def _signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
-    found: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
     linked = [app for app in notes.apps if app not in notes.kafka]
     if linked and store_path(url).exists():
         with open_store(url) as store:
@@ -138,14 +140,14 @@ def _summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
                     access = StoredAccess(store, url)
                     verdict = access.answerable(app, verdict_of(store, app), CHECKED_S).to_json()
                     died_on = culprits(store, url, app)
-                    found.append({"app": app, "name": names[app], "died_on": died_on} | verdict)
-    found += [_sent(app, kafka, notes.apps[app]) for app, kafka in notes.kafka.items()]
+                    summaries.append({"app": app, "name": names[app], "died_on": died_on} | verdict)
+    summaries += [_sent(app, kafka, notes.apps[app]) for app, kafka in notes.kafka.items()]
     if as_json:
-        echo(json.dumps({"applications": found}, ensure_ascii=False), err=True)
+        echo(json.dumps({"applications": summaries}, ensure_ascii=False), err=True)
         return
-    for one in found:
-        echo(_summary(one), err=True)
-    for app in notes.apps.keys() - {one["app"] for one in found}:
+    for summary in summaries:
+        echo(_summary(summary), err=True)
+    for app in notes.apps.keys() - {summary["app"] for summary in summaries}:
         echo(f"lineage: {app}: nothing of it is in {url}", err=True)
     for reason in notes.uncaptured or (() if notes.apps else ("no SparkContext was started",)):
         echo(f"lineage: nothing was captured: {reason}", err=True)
@@ -176,30 +178,30 @@ def _sent(app: str, kafka: str, folder: Path) -> dict[str, Any]:
     return {"app": app, "kafka": kafka, "spool": str(folder.parent), "waiting_files": len(waiting)}
 
 
-def _summary(found: dict[str, Any]) -> str:
-    if "kafka" in found:
-        app, kafka, spool = found["app"], found["kafka"], found["spool"]
-        if found["waiting_files"]:
+def _summary(summary: dict[str, Any]) -> str:
+    if "kafka" in summary:
+        app, kafka, spool = summary["app"], summary["kafka"], summary["spool"]
+        if summary["waiting_files"]:
             return (
                 f"lineage: {app}: lineage waits in {spool}, Kafka at {kafka} did not take it; "
                 f"next: lineage send --spool {spool}"
             )
         return f"lineage: {app}: sent to Kafka at {kafka}; next: lineage verify --wait {app}"
-    app, flows, blocks = found["app"], found["flows"], found["blocks"]["received"]
-    verdict = Verdict.from_json(found)
+    app, flows, blocks = summary["app"], summary["flows"], summary["blocks"]["received"]
+    verdict = Verdict.from_json(summary)
     if not verdict.complete or not verdict.answerable:
         following = f"lineage verify {app}"
     else:
         following = "lineage back OUTPUT_FILE:LINE" if blocks else f"lineage graph {app}"
     received = "complete" if verdict.complete else "incomplete"
     state = f"{received}, {answers_words(verdict)}"
-    kept = f"{flows:,} flows in {blocks:,} blocks"
-    recipes = found["recipes"]["received"]
+    flow_counts = f"{flows:,} flows in {blocks:,} blocks"
+    recipes = summary["recipes"]["received"]
     if recipes:
-        noted = "1 recipe" if recipes == 1 else f"{recipes:,} recipes"
-        kept = f"{kept}, {noted}" if blocks else noted
-    lines = [f"lineage: {app}: {state}, {kept}; next: {following}"]
-    lines += [f"lineage:   {reason}" for reason in found["reasons"][:3]]
-    lines += [f"lineage:   can't be traced: {one.text}" for one in verdict.refusals[:3]]
-    lines += [f"lineage:   a task died while working on {row}" for row in found["died_on"]]
+        recipe_count = "1 recipe" if recipes == 1 else f"{recipes:,} recipes"
+        flow_counts = f"{flow_counts}, {recipe_count}" if blocks else recipe_count
+    lines = [f"lineage: {app}: {state}, {flow_counts}; next: {following}"]
+    lines += [f"lineage:   {reason}" for reason in summary["reasons"][:3]]
+    lines += [f"lineage:   can't be traced: {refusal.text}" for refusal in verdict.refusals[:3]]
+    lines += [f"lineage:   a task died while working on {row}" for row in summary["died_on"]]
     return "\n".join(lines)

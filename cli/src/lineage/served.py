@@ -62,19 +62,19 @@ class ServedAccess:
 
     def applications(self) -> Sequence[ApplicationRecord]:
         # A newer service may tell more.
-        known = ApplicationRecord.__slots__
+        field_names = ApplicationRecord.__slots__
         return [
-            ApplicationRecord(**{name: one[name] for name in known if name in one})
-            for one in self._get("/v1/records")["applications"]
+            ApplicationRecord(**{name: record[name] for name in field_names if name in record})
+            for record in self._get("/v1/records")["applications"]
         ]
 
     def find(self, name: str) -> str:
         return str(self._get(f"/v1/applications/{_part(name)}/progress")["app"])
 
     def graph(self, name: str) -> tuple[str, Sequence[NodeRecord], Sequence[LinkRecord]]:
-        found = self._get(f"/v1/applications/{_part(name)}/nodes")
-        nodes = [NodeRecord(**node) for node in found["nodes"]]
-        return found["app"], nodes, [LinkRecord(**link) for link in found["links"]]
+        document = self._get(f"/v1/applications/{_part(name)}/nodes")
+        nodes = [NodeRecord(**node) for node in document["nodes"]]
+        return document["app"], nodes, [LinkRecord(**link) for link in document["links"]]
 
     def verdict(self, app: str) -> Verdict:
         return Verdict.from_json(self._get(f"/v1/applications/{_part(app)}/completeness"))
@@ -93,8 +93,8 @@ class ServedAccess:
             # An older server that does not know it refuses, and does not answer otherwise than asked.
             body["as_now"] = True
         with _spelled(places, question.places):
-            told = self._send("POST", "/v1/answers", json=body)
-        return Answer.from_json(told).with_typed_places(question.places)
+            document = self._send("POST", "/v1/answers", json=body)
+        return Answer.from_json(document).with_typed_places(question.places)
 
     def compare(self, left: TraceQuery, right: TraceQuery) -> Difference:
         from lineage_query.comparing import Difference
@@ -109,13 +109,13 @@ class ServedAccess:
             "limit": left.limit,
         }
         with _spelled(places, typed):
-            found = Difference.from_json(self._send("POST", "/v1/answers/diff", json=body))
+            difference = Difference.from_json(self._send("POST", "/v1/answers/diff", json=body))
         spelled = dict(zip(places, typed, strict=True))
         return replace(
-            found,
-            left=replace(found.left, requested_places=left.places),
-            right=replace(found.right, requested_places=right.places),
-            warnings=tuple(respelled(one, spelled) for one in found.warnings),
+            difference,
+            left=replace(difference.left, requested_places=left.places),
+            right=replace(difference.right, requested_places=right.places),
+            warnings=tuple(respelled(warning, spelled) for warning in difference.warnings),
         )
 
     def suspects(self, places: Sequence[str], app: str | None, limit: int) -> Suspects:
@@ -124,13 +124,13 @@ class ServedAccess:
         sent = [_seen_from_anywhere(place) for place in places]
         body = {"places": sent, "app": app, "limit": limit}
         with _spelled(sent, places):
-            found = Suspects.from_json(self._send("POST", "/v1/answers/suspects", json=body))
+            ranked = Suspects.from_json(self._send("POST", "/v1/answers/suspects", json=body))
         # As it was typed first.
         spelled = dict(zip(reversed(sent), reversed(places), strict=True))
-        warnings = tuple(respelled(one, spelled) for one in found.warnings)
+        warnings = tuple(respelled(warning, spelled) for warning in ranked.warnings)
         return replace(
-            found,
-            requested_places=tuple(spelled[place] for place in found.requested_places),
+            ranked,
+            requested_places=tuple(spelled[place] for place in ranked.requested_places),
             warnings=warnings,
         )
 
@@ -157,58 +157,58 @@ class ServedAccess:
             self._streamed("POST", "/v1/answers/file", json=body) as answer,
         ):
             parts = answer.iter_bytes()
-            told, rest = _first_line(parts)
+            head, rest = _first_line(parts)
             size = len(rest)
             with output() as stream:
                 stream.write(rest)
                 for part in parts:
                     size += stream.write(part)
-                if size != told["bytes"]:
+                if size != head["bytes"]:
                     raise StoreUnavailableError(
-                        f"{self._url} broke off after {size:,} of {told['bytes']:,} bytes"
+                        f"{self._url} broke off after {size:,} of {head['bytes']:,} bytes"
                     )
-        return Exported.from_json(told)
+        return Exported.from_json(head)
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
         from lineage_openlineage.sending import OpenLineageRun
 
-        given = {key: value for key, value in asdict(naming).items() if value}
-        found = self._get(f"/v1/applications/{_part(name)}/openlineage", params=given)
-        return OpenLineageRun(found["app"], found["run"], found["events"])
+        parameters = {key: value for key, value in asdict(naming).items() if value}
+        document = self._get(f"/v1/applications/{_part(name)}/openlineage", params=parameters)
+        return OpenLineageRun(document["app"], document["run"], document["events"])
 
     def create_view(
-        self, name: str, wanted: ViewSelection, report: Callable[[int, int], None] | None
+        self, name: str, selection: ViewSelection, report: Callable[[int, int], None] | None
     ) -> ViewSummary:
         from lineage_query.record_views import ViewSummary
 
-        places = [_seen_from_anywhere(place) for place in wanted.places]
+        places = [_seen_from_anywhere(place) for place in selection.places]
         body = {
             "places": places,
-            "direction": wanted.direction.value,
-            "limit": wanted.limit,
-            "texts": wanted.texts,
+            "direction": selection.direction.value,
+            "limit": selection.limit,
+            "texts": selection.texts,
         }
         path = f"/v1/applications/{_part(name)}/record-view"
-        spelled = dict(zip(places, wanted.places, strict=True))
+        spelled = dict(zip(places, selection.places, strict=True))
         with (
-            _spelled(places, wanted.places),
+            _spelled(places, selection.places),
             self._streamed("POST", path, json=body) as answer,
         ):
             for line in answer.iter_lines():
-                told = json.loads(line)
-                if "problem" in told:
-                    _refuse(told["problem"]["status"], told["problem"])
-                if "made" in told:
-                    made = ViewSummary.from_json(told["made"])
-                    warnings = tuple(respelled(one, spelled) for one in made.warnings)
-                    return replace(made, warnings=warnings)
+                event = json.loads(line)
+                if "problem" in event:
+                    _refuse(event["problem"]["status"], event["problem"])
+                if "made" in event:
+                    summary = ViewSummary.from_json(event["made"])
+                    warnings = tuple(respelled(warning, spelled) for warning in summary.warnings)
+                    return replace(summary, warnings=warnings)
                 if report is not None:
-                    report(told["done"], told["total"])
+                    report(event["done"], event["total"])
         raise StoreUnavailableError(f"{self._url} broke off; the same command goes on from there")
 
     def remove_view(self, name: str) -> tuple[str, int]:
-        found = self._send("DELETE", f"/v1/applications/{_part(name)}/record-view")
-        return found["app"], found["removed"]
+        document = self._send("DELETE", f"/v1/applications/{_part(name)}/record-view")
+        return document["app"], document["removed"]
 
     def me(self) -> dict[str, Any]:
         """Who the server takes the caller for."""
@@ -223,14 +223,14 @@ class ServedAccess:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _get(self, path: str, **given: Any) -> dict[str, Any]:
-        return self._send("GET", path, **given)
+    def _get(self, path: str, **arguments: Any) -> dict[str, Any]:
+        return self._send("GET", path, **arguments)
 
     @contextmanager
-    def _streamed(self, method: str, path: str, **given: Any) -> Iterator[httpx.Response]:
+    def _streamed(self, method: str, path: str, **arguments: Any) -> Iterator[httpx.Response]:
         """An answer that is read as it comes."""
         try:
-            with self._client.stream(method, path, timeout=STREAM_TIMEOUT_S, **given) as answer:
+            with self._client.stream(method, path, timeout=STREAM_TIMEOUT_S, **arguments) as answer:
                 if not answer.is_success:
                     answer.read()
                     _refuse(answer.status_code, _problem_of(answer))
@@ -238,9 +238,9 @@ class ServedAccess:
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
 
-    def _send(self, method: str, path: str, **given: Any) -> dict[str, Any]:
+    def _send(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         try:
-            answer = self._client.request(method, path, **given)
+            answer = self._client.request(method, path, **arguments)
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
         if not answer.is_success:
@@ -248,12 +248,12 @@ class ServedAccess:
         if not answer.content:
             return {}
         try:
-            found = answer.json()
+            document = answer.json()
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            document = None
+        if not isinstance(document, dict):
             raise ServerError(f"{self._url} is no lineage server: it answers something else")
-        return found
+        return document
 
     def _unreachable(self, error: httpx.HTTPError) -> StoreUnavailableError:
         return StoreUnavailableError(f"the server at {self._url} does not answer: {error}")
@@ -275,9 +275,9 @@ def _refuse(status: int, problem: dict[str, Any]) -> NoReturn:
         StoreUnavailableError: not now.
         ServerError: anything else.
     """
-    said = str(problem.get("detail", f"the server answered {status}"))
+    detail = str(problem.get("detail", f"the server answered {status}"))
     hint = str(problem.get("hint", ""))
-    message = f"{said}; {hint}" if hint else said
+    message = f"{detail}; {hint}" if hint else detail
     if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
         raise StoreUnavailableError(message)
     raise ServerError(message, str(problem.get("error", "")))
@@ -318,11 +318,11 @@ def _first_line(parts: Iterator[bytes]) -> tuple[dict[str, Any], bytes]:
             break
     line, _, rest = read.partition(b"\n")
     try:
-        told = json.loads(line)
-        told["bytes"] += 0
+        head = json.loads(line)
+        head["bytes"] += 0
     except (ValueError, KeyError, TypeError) as error:
         raise ServerError("the server's answer can't be read: is it of another version?") from error
-    return told, rest
+    return head, rest
 
 
 def _part(name: str) -> str:
@@ -338,8 +338,8 @@ def _seen_from_anywhere(place: str) -> str:
     """A place whose file is one of this machine, by its whole path: a server has another folder."""
     valued = parse_valued(place)
     if valued is not None:
-        here = os.path.exists(plain_path(valued.of))
-        return str(replace(valued, of=canonical(valued.of))) if here else place
+        exists = os.path.exists(plain_path(valued.of))
+        return str(replace(valued, of=canonical(valued.of))) if exists else place
     for mark in (":", "#", ""):
         path, sign, number = place.rpartition(mark) if mark else (place, "", "")
         if path and (not mark or number.isdecimal()) and _is_here(plain_path(path)):

@@ -143,16 +143,16 @@ def login(
     from lineage.served import ServedAccess
 
     server = _server(context, url)
-    given = (
+    entered = (
         typer.prompt(f"token for {server}", hide_input=True)
         if sys.stdin.isatty()
         else sys.stdin.readline()
     ).strip()
-    if not given:
+    if not entered:
         raise StoreError("no token was given")
-    with ServedAccess(server, given) as access:
+    with ServedAccess(server, entered) as access:
         me = access.me()
-    file = keep(server, given)
+    file = keep(server, entered)
     rights = "may read rows" if me["rows"] else "may not read the text of rows"
     if me.get("delete"):  # A server of before does not say.
         rights += ", may delete"

@@ -54,11 +54,13 @@ def show_graph(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> None:
     for fold in folds:
         node = fold.total
         label = names.label(node.node)
-        what = fold_name(fold)
+        fold_label = fold_name(fold)
         table.add_row(
             node.node,
             ",".join(above.get(node.node, ())),
-            what if label == node.node else f"{what} ({label}{', ...' if fold.nodes[1:] else ''})",
+            fold_label
+            if label == node.node
+            else f"{fold_label} ({label}{', ...' if fold.nodes[1:] else ''})",
             node.path or node.call_site,
             "" if node.partitions is None else str(node.partitions),
             f"{node.flows:,}" if node.flows else "",
@@ -71,9 +73,9 @@ def show_graph(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> None:
             echo(f"node {node.node}: {node.reason}")
     repeated = [fold for fold in folds if fold.nodes[1:]]
     if repeated:
-        made = sum(len(fold.nodes) for fold in repeated)
+        looped_count = sum(len(fold.nodes) for fold in repeated)
         lines = "1 line stands" if len(repeated) == 1 else f"{len(repeated):,} lines stand"
-        echo(f"{lines} for {made:,} nodes made in loops; --unfold lists each")
+        echo(f"{lines} for {looped_count:,} nodes made in loops; --unfold lists each")
 
 
 def _exactness(node: NodeRecord) -> str:
@@ -111,7 +113,7 @@ class _PlainTable(Table):
 
     def add_row(self, *cells: RenderableType | None, **style: Any) -> None:
         super().add_row(
-            *(Text(plain(one)) if isinstance(one, str) else one for one in cells), **style
+            *(Text(plain(cell)) if isinstance(cell, str) else cell for cell in cells), **style
         )
 
 

@@ -73,9 +73,9 @@ def _show(answer: Answer) -> None:
         )
         for item in group.items:
             echo(item_line(item))
-        left = group.count - len(group.items)
-        if left:
-            echo(f"... and {left:,} more (--limit N lists more)", dim=True)
+        unlisted = group.count - len(group.items)
+        if unlisted:
+            echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
     if not answer.exact:
         echo("")
         echo("not exact:", fg=typer.colors.YELLOW)

@@ -41,20 +41,20 @@ def earlier_verdicts(looking: Looking, verdict: Verdict) -> Iterator[tuple[str, 
     for app in verdict.earlier:
         try:
             # Where it is not there, its id may be the beginning of another.
-            known = looking.access.find(app) == app
+            is_known = looking.access.find(app) == app
         except NotFoundError:
-            known = False
-        yield app, looking.further(app, looking.access.verdict(app)) if known else None
+            is_known = False
+        yield app, looking.further(app, looking.access.verdict(app)) if is_known else None
 
 
 def run_json(app: str, verdict: Verdict, earlier: Mapping[str, Verdict | None]) -> dict[str, Any]:
     """The verdict on a run: that on its latest application, complete where all of them are."""
-    told = [
-        {"app": name} | ({"complete": False} if one is None else one.to_json())
-        for name, one in earlier.items()
+    earlier_runs = [
+        {"app": name} | ({"complete": False} if verdict_ is None else verdict_.to_json())
+        for name, verdict_ in earlier.items()
     ]
-    complete = verdict.complete and all(one["complete"] for one in told)
-    return {"app": app} | verdict.to_json() | {"complete": complete, "earlier": told}
+    complete = verdict.complete and all(run["complete"] for run in earlier_runs)
+    return {"app": app} | verdict.to_json() | {"complete": complete, "earlier": earlier_runs}
 
 
 def show_earlier(app: str, verdict: Verdict | None) -> None:
@@ -104,8 +104,8 @@ def _answers(verdict: Verdict) -> Iterator[str]:
         return
     if verdict.refusals:
         yield "not answerable: rows of these outputs can't be traced back"
-        for one in verdict.refusals:
-            yield f"  - {one.text}"
+        for refusal in verdict.refusals:
+            yield f"  - {refusal.text}"
     if verdict.unchecked:
         count = "1 output was" if verdict.unchecked == 1 else f"{verdict.unchecked:,} outputs were"
         yield f"whether rows can be traced is not known: {count} not looked at"

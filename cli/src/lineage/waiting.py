@@ -79,12 +79,14 @@ def awaited(access: Access, name: str, timeout_s: float, *, as_json: bool) -> tu
         waited = wait_for_verdict(access, name, timeout_s, line.say)
     finally:
         line.clear()
-    said = f"not final after {timeout_s:g} s: {progress_text(waited.app or name, waited.verdict)}"
+    problem = (
+        f"not final after {timeout_s:g} s: {progress_text(waited.app or name, waited.verdict)}"
+    )
     if waited.timed_out:
-        echo(f"lineage: {said}", err=True)
+        echo(f"lineage: {problem}", err=True)
     if waited.app is None or waited.verdict is None:
         if as_json:
-            print_json({"error": {"type": "TimeoutError", "message": said}})
+            print_json({"error": {"type": "TimeoutError", "message": problem}})
         raise typer.Exit(EXIT_INCOMPLETE)
     return waited.app, waited.verdict
 

@@ -105,8 +105,8 @@ def _ask(name: str, url: str, question: TraceQuery) -> Answer | None:
         case Answered():
             return reply.read()
         case Refused():
-            refusal = NoRowRefusalError if reply.no_such_row else SessionRefusalError
-            raise refusal(reply.message, reply.error)
+            refusal_type = NoRowRefusalError if reply.no_such_row else SessionRefusalError
+            raise refusal_type(reply.message, reply.error)
         case Failed():
             _say(reply.why)
             return None
@@ -150,13 +150,13 @@ def begin(url: str) -> Begun:
         return Begun.NONE
     with turn(name) as mine:
         connection = _connected(name) if mine else None
-        begun = Begun.THERE
+        outcome = Begun.THERE
         if connection is None and mine:
             connection = _started(name, url, warm=True)
-            begun = Begun.NONE if connection is None else Begun.STARTED
+            outcome = Begun.NONE if connection is None else Begun.STARTED
         if connection is not None:
             connection.close()
-        return begun
+        return outcome
 
 
 def _started(name: str, url: str, *, warm: bool = False) -> socket.socket | None:
@@ -183,8 +183,8 @@ def _started(name: str, url: str, *, warm: bool = False) -> socket.socket | None
 
 def _process(name: str, url: str, *, warm: bool) -> subprocess.Popen[bytes] | None:
     """The process of a new session; None where as many run as may, or the one of this name is ending."""
-    there = running()
-    if len(there) >= SESSIONS_MAX or any(one.name == name for one in there):
+    sessions = running()
+    if len(sessions) >= SESSIONS_MAX or any(session.name == name for session in sessions):
         return None
     remove_left(KEPT_S)
     # Not the folder of the command: Python looks for modules where it starts.

@@ -81,13 +81,13 @@ def idle_s() -> float:
     Raises:
         TraceError: the setting is no number.
     """
-    given = os.environ.get(VARIABLE, "")
+    setting = os.environ.get(VARIABLE, "")
     try:
-        seconds = float(given or DEFAULT_S)
+        seconds = float(setting or DEFAULT_S)
     except ValueError:
         seconds = -1
     if not 0 <= seconds < float("inf"):
-        raise TraceError(f"{VARIABLE} is no number of seconds: {given!r}")
+        raise TraceError(f"{VARIABLE} is no number of seconds: {setting!r}")
     return seconds
 
 
@@ -175,8 +175,8 @@ def running() -> list[Session]:
     folder = sessions_folder()
     if not folder.exists():
         return []
-    found = (_running(file) for file in sorted(folder.glob("*.json")))
-    return [one for one in found if one is not None]
+    sessions = (_running(file) for file in sorted(folder.glob("*.json")))
+    return [session for session in sessions if session is not None]
 
 
 def remove_left(older_s: float) -> None:
@@ -185,7 +185,7 @@ def remove_left(older_s: float) -> None:
     Raises:
         OSError: one can't be removed.
     """
-    names = {one.name for one in running()}
+    names = {session.name for session in running()}
     for file in sessions_folder().iterdir():
         if file.stem not in names and time.time() - file.stat().st_mtime > older_s:
             file.unlink(missing_ok=True)
@@ -193,8 +193,8 @@ def remove_left(older_s: float) -> None:
 
 def peer_uid(connection: socket.socket) -> int:
     """The user on the other side of a Unix socket, as the kernel says."""
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    return int(_PEER.unpack(told)[1])
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    return int(_PEER.unpack(peer)[1])
 
 
 def _running(file: Path) -> Session | None:
@@ -212,8 +212,8 @@ def _running(file: Path) -> Session | None:
     return None
 
 
-def _digest(held: object) -> str:
-    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()[:24]
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def _identity(url: str) -> dict[str, object]:
@@ -237,14 +237,14 @@ def _program(name: str) -> object:
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         return name
-    found: list[object] = []
+    states: list[object] = []
     for place in spec.submodule_search_locations:
         folder = Path(place)
         # The folder that it is installed in changes with each package that is installed beside it.
-        found.append(_state(folder.parent))
+        states.append(_state(folder.parent))
         files = folder.rglob("*.py") if name.startswith("lineage") else folder.glob("*.py")
-        found += [_state(file) for file in sorted(files)]
-    return found
+        states += [_state(file) for file in sorted(files)]
+    return states
 
 
 def _java(variables: dict[str, str]) -> object:

@@ -185,24 +185,24 @@ def _decoded(body: bytes) -> Message:
         WireError: it is none.
     """
     try:
-        told = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise WireError("a message that is no JSON") from error
-    if not isinstance(told, dict) or told.get("type") not in _TYPES:
+    if not isinstance(document, dict) or document.get("type") not in _TYPES:
         raise WireError("a message of no known type")
-    kind = _TYPES[told.pop("type")]
+    kind = _TYPES[document.pop("type")]
     hints = get_type_hints(kind)
-    if set(told) != {one.name for one in fields(kind)}:
+    if set(document) != {field.name for field in fields(kind)}:
         raise WireError(f"a message {_NAMES[kind]!r} with other fields")
-    for name, value in told.items():
+    for name, value in document.items():
         if not _is_of(value, hints[name]):
             raise WireError(f"a message {_NAMES[kind]!r} whose {name} is of another type")
-    return kind(**told)
+    return kind(**document)
 
 
 def _is_of(value: Any, hint: Any) -> bool:
     if hint == list[str]:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
     if hint == dict[str, Any]:
         return isinstance(value, dict)
     # bool is an int for Python.

@@ -31,13 +31,13 @@ def needed_names(names: Iterable[str]) -> frozenset[str]:
         StackError: a name is unknown.
     """
     needs = {kind.name: kind.needs for kind in KINDS}
-    known = known_names()
-    found: set[str] = set()
+    server_names = known_names()
+    needed: set[str] = set()
     for name in names:
-        if name not in known:
-            raise StackError(f"no server is called {name!r}; there are {', '.join(known)}")
-        found |= {name} | needs.get(name, frozenset())
-    return frozenset(found)
+        if name not in server_names:
+            raise StackError(f"no server is called {name!r}; there are {', '.join(server_names)}")
+        needed |= {name} | needs.get(name, frozenset())
+    return frozenset(needed)
 
 
 def new_ports() -> dict[str, int]:

@@ -48,14 +48,14 @@ def redis_server() -> Path:
     return _on_path("redis-server", "Redis", "redis-server")
 
 
-def _on_path(program: str, what: str, package: str) -> Path:
-    found = shutil.which(program)
-    if found is None:
+def _on_path(program: str, label: str, package: str) -> Path:
+    path = shutil.which(program)
+    if path is None:
         raise MissingProgramError(
-            f"{what} is not installed (no {program} on the path): apt install {package} "
+            f"{label} is not installed (no {program} on the path): apt install {package} "
             "(Debian, Ubuntu), then try again"
         )
-    return Path(found)
+    return Path(path)
 
 
 def _java_homes() -> Iterator[Path]:
@@ -74,5 +74,5 @@ def _java_version(home: Path) -> str:
         release = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    found = re.search(r'^JAVA_VERSION="(\d+)', release, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r'^JAVA_VERSION="(\d+)', release, re.MULTILINE)
+    return match[1] if match else ""
