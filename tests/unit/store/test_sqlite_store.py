@@ -12,7 +12,7 @@ import pytest
 
 from lineage_core.codec.packing import pack_edge, unpack_edge
 from lineage_core.contract.address import POSITION_MAX
-from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import Begin, Recipe, Split, Splits
 from lineage_core.errors import RecordBatchError
@@ -25,7 +25,6 @@ from tests.support.spool_builder import (
     APP,
     RECOMPUTED_EXACT,
     Spool,
-    block,
     contents,
     word_count,
     write_recomputed,
@@ -42,8 +41,16 @@ def wide_block(app: str, seq: int) -> FlowBlock:
     """About 300 KB however well it is packed."""
     random = np.random.default_rng(seq)
     ins = np.unique(random.integers(0, 2**63, 40_000, np.uint64))
-    rows = [([position], at) for at, position in enumerate(ins.tolist())]
-    return block(BlockId("9", 0, 1, seq), "1#0", [("9#0", rows)], app=app)
+    return FlowBlock(
+        BlockId("9", 0, 1, seq),
+        Relation.ROWS,
+        "1#0",
+        (Section("9#0", 0, len(ins)),),
+        ins,
+        np.arange(len(ins), dtype=np.uint64),
+        np.arange(len(ins) + 1),
+        app=app,
+    )
 
 
 @pytest.mark.parametrize("top", [0, 255, 256, 65_536, 2**32 - 1])
