@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,10 +163,10 @@ def _hex(value: bytes) -> str:
 
 
 def _time(at: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError):
-        return "?"
+    # It takes libraries that tables alone need.
+    from lineage.tables import moment_text
+
+    return moment_text(at, "%Y-%m-%d %H:%M:%S")
 
 
 def _show_table(dead_letters: Sequence[DeadLetterRecord]) -> None:

@@ -24,17 +24,24 @@ UNBOUNDED = 1_000_000
 """Characters of a line that nothing is cut or wrapped at."""
 
 
+def moment_text(at: float, form: str) -> str:
+    """A time of somebody's clock as it is here; ``?`` where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(at).astimezone().strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return "?"
+
+
 def show_apps(records: Sequence[ApplicationRecord]) -> None:
     """One line for each application."""
     table = table_of("application", "name", "started", "status", "flows", "recipes")
     for column in (4, 5):
         table.columns[column].justify = "right"
     for record in records:
-        started = datetime.fromtimestamp(record.started_at).astimezone()
         table.add_row(
             record.app,
             record.name,
-            f"{started:%Y-%m-%d %H:%M}",
+            moment_text(record.started_at, "%Y-%m-%d %H:%M"),
             record.status,
             f"{record.flows:,}",
             f"{record.recipes:,}" if record.recipes else "",

@@ -45,6 +45,12 @@ Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 Partition: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 UnixTime: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 """Seconds since 1970-01-01 00:00 UTC."""
+MOMENT_MIN, MOMENT_MAX = -62_135_510_400.0, 253_402_214_400.0
+"""Within the years 1 to 9999, in each zone."""
+Moment: TypeAlias = Annotated[
+    UnixTime, AfterValidator(lambda at: min(max(at, MOMENT_MIN), MOMENT_MAX))
+]
+"""A time of a program's clock. One that no calendar has, which nobody could show, is the first or the last."""
 Sums: TypeAlias = Annotated[
     str, Field(max_length=BLOCKS_MAX * DIGITS, pattern=rf"^([0-9a-f]{{{DIGITS}}})*\z")
 ]
@@ -74,7 +80,7 @@ class Begin(_Message):
 
     type: Literal["begin"] = "begin"
     name: Text
-    started_at: UnixTime
+    started_at: Moment
     spark_version: Text = ""
     user: Text = ""
     cwd: Text = ""
@@ -338,7 +344,7 @@ class Heartbeat(_Message):
     """
 
     type: Literal["heartbeat"] = "heartbeat"
-    at: UnixTime
+    at: Moment
     beat: Natural = 0
 
 
@@ -361,7 +367,7 @@ class End(_Message):
     """The application ended."""
 
     type: Literal["end"] = "end"
-    ended_at: UnixTime
+    ended_at: Moment
     status: EndStatus
     totals: Totals = Totals()
 

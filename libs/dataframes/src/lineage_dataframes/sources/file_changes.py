@@ -188,5 +188,8 @@ def _written_since_text(file: File, size: int, mtime: int) -> str:
 
 
 def time_text(mtime: int) -> str:
-    """A time in milliseconds since 1970 for people."""
-    return datetime.datetime.fromtimestamp(mtime / 1000, datetime.UTC).isoformat(" ", "seconds")
+    """A time in milliseconds since 1970 for people; as it is where no calendar has it."""
+    try:
+        return datetime.datetime.fromtimestamp(mtime / 1000, datetime.UTC).isoformat(" ", "seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{mtime} ms since 1970"
