@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import socket
 import subprocess
@@ -24,6 +25,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_core.contract.block import U64
+from lineage_core.contract.message import (
+    Message,
+    Register,
+    SinkFile,
+    SinkFiles,
+    Split,
+    Splits,
+)
 from lineage_core.tracing.budget import (
     Budget,
     BudgetError,
@@ -40,6 +49,7 @@ from lineage_query_api.app import create_app
 from lineage_query_api.lineages import WAITING_MAX
 from lineage_query_api.settings import read_settings
 from lineage_query_api.spark_session_holder import SparkSessionHolder
+from lineage_query_api.visibility import Visibility, look_at
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store
@@ -191,6 +201,30 @@ class Hanging:
 
 NO_STORE = {("GET", "/v1/me"), ("GET", "/v1/sign-in"), ("GET", "/v1/dead-letters")}
 """Routes that ask none."""
+
+
+@pytest.mark.parametrize("kind", ["source", "sink"])
+def test_what_callers_see_of_an_application_is_looked_for_within_the_time(kind: str) -> None:
+    everything = frozenset("*")
+    sight = Visibility((everything,), (everything,), frozenset(["/hidden/*"]), ())
+    node = Register(app="app-1", node="0", kind=kind, op="any", path="/d")
+    # A directory each: links are followed for each.
+    paths = [f"/d/{number}/file" for number in range(1_000)]
+    told: list[Message] = [node]
+    for path in paths:
+        read = Split(partition=0, path=path, start=0, length=1, file_size=1, mtime=1.0)
+        wrote = SinkFile(partition=0, path=path, size=1, mtime=1.0)
+        told.append(
+            Splits(app="app-1", node="0", splits=(read,))
+            if kind == "source"
+            else SinkFiles(app="app-1", node="0", path="/d", files=(wrote,))
+        )
+    assert look_at(told, sight, final=True).whole
+    ticks = itertools.count()
+    budget = Budget(seconds=100, clock=lambda: float(next(ticks)))
+    with use_budget(budget), pytest.raises(TimeUpError):
+        look_at(told, sight, final=True)
+    assert next(ticks) < 200
 
 
 def test_every_route_ends_with_its_time(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from lineage_core.contract.message import (
 from lineage_core.contract.message import Recipe as RecipeMessage
 from lineage_core.errors import LineageError
 from lineage_core.recipe.document import JDBC, TABLE_NAME, Output, Recipe, Source
+from lineage_core.tracing.budget import current_budget
 from lineage_query_api.grants import DatasetRules, Mask, fits
 from lineage_store.paths import Spellings, plain_path, split_scheme
 
@@ -105,7 +106,12 @@ class Visibility:
             names: what it goes by: one that is granted is enough.
             links: which were followed just now.
             among: names of what it was read or written with: they hide it, and do not grant it.
+
+        Raises:
+            BudgetError: the question that it is looked at for takes too long.
         """
+        # An application has as many datasets and files as it says.
+        current_budget().check()
         links = links or Spellings()
         own = [spellings(name, links) for name in names]
         spelled = frozenset[str]().union(*own, *(spellings(name, links) for name in among))
@@ -231,7 +237,11 @@ class VisibleApplication:
 
 
 def look_at(messages: Iterable[Message], sight: Visibility, *, final: bool) -> VisibleApplication:
-    """What is seen of an application whose messages of :data:`ABOUT_DATASETS` are given."""
+    """What is seen of an application whose messages of :data:`ABOUT_DATASETS` are given.
+
+    Raises:
+        BudgetError: the question that it is looked at for takes too long.
+    """
     names: dict[str, list[str]] = {}
     files: dict[str, list[str]] = {}
     kinds: dict[str, str] = {}
@@ -279,6 +289,7 @@ def look_at(messages: Iterable[Message], sight: Visibility, *, final: bool) -> V
     for node, some in datasets.items():
         nodes[node] = _all_of([one.shown(sight, links) for one in some])
         for path in (path for one in some for path in one.files):
+            current_budget().check()
             spelled = links.of(path)
             by_path[spelled] = by_path.get(spelled, nodes[node]) & nodes[node]
     for node, some in datasets.items():
