@@ -90,6 +90,13 @@ WhereOption = Annotated[
         help="Of a DataFrame's output (PLACE: its path, table or node) all rows that fulfil this, in SQL.",
     ),
 ]
+AllJobsOption = Annotated[
+    bool,
+    typer.Option(
+        "--all-jobs",
+        help="Go on through all jobs that wrote what was read (or read what was written), to the rows that no captured job wrote.",
+    ),
+]
 AsNowOption = Annotated[
     bool,
     typer.Option(
@@ -280,6 +287,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     step: StepOption = False,
     to: ToOption = "",
     where: WhereOption = "",
+    all_jobs: AllJobsOption = False,
     as_now: AsNowOption = False,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
@@ -299,6 +307,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
         as_json=as_json,
         as_now=as_now,
         where=where,
+        all_jobs=all_jobs,
     )
     with in_time(timeout):
         ask(url, question, as_json=as_json)
@@ -313,6 +322,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     limit: LimitOption = None,
     step: StepOption = False,
     to: ToOption = "",
+    all_jobs: AllJobsOption = False,
     as_now: AsNowOption = False,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
@@ -323,7 +333,15 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
 
     url = chosen_store(context, store)
     question = question_of(
-        "forward", places, application, limit, step=step, to=to, as_json=as_json, as_now=as_now
+        "forward",
+        places,
+        application,
+        limit,
+        step=step,
+        to=to,
+        as_json=as_json,
+        as_now=as_now,
+        all_jobs=all_jobs,
     )
     with in_time(timeout):
         ask(url, question, as_json=as_json)

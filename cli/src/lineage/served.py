@@ -92,6 +92,8 @@ class ServedAccess:
         if question.as_now:
             # An older server that does not know it refuses, and does not answer otherwise than asked.
             body["as_now"] = True
+        if question.all_jobs:
+            body["all_jobs"] = True
         with _spelled(places, question.places):
             document = self._send("POST", "/v1/answers", json=body)
         return Answer.from_json(document).with_typed_places(question.places)

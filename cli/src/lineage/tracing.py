@@ -30,6 +30,7 @@ def question_of(  # noqa: PLR0913 - an argument is an option
     as_json: bool,
     as_now: bool,
     where: str = "",
+    all_jobs: bool = False,
 ) -> TraceQuery:
     """What the options of a command ask."""
     return TraceQuery(
@@ -41,6 +42,7 @@ def question_of(  # noqa: PLR0913 - an argument is an option
         limit=limit if limit is not None or as_json else TABLE_ITEMS,
         as_now=as_now,
         where=where,
+        all_jobs=all_jobs,
     )
 
 

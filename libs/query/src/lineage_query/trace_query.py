@@ -17,7 +17,8 @@ class TraceQuery:
     addresses or opaque strings. ``regions``: more items to begin at, by space (with node ids).
     ``limit`` bounds the items listed of each node. ``as_now``: DataFrames whose files are not any more what they were
     are traced over them as they are now, and the answer says so. ``where``: a condition in Spark's SQL; the one place
-    is then an output of DataFrames (its path, table or node), of which all rows that fulfil it are traced.
+    is then an output of DataFrames (its path, table or node), of which all rows that fulfil it are traced. ``all_jobs``: the
+    trace goes on through the applications that wrote the files that were read, or read those that were written.
     """
 
     direction: Direction
@@ -30,3 +31,4 @@ class TraceQuery:
     regions: Mapping[str, Region] = field(default_factory=dict)
     as_now: bool = False
     where: str = ""
+    all_jobs: bool = False

@@ -427,6 +427,10 @@ class AnswerRequest(_Asked):
 
     limit: int | None = Field(20, ge=0, description="items listed of each node")
     as_now: bool = Field(False, description=AS_NOW)
+    all_jobs: bool = Field(
+        False,
+        description="go on through the applications that wrote what was read, or read what was written",
+    )
 
 
 class ExportRequest(_Asked):

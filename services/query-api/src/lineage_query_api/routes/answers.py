@@ -36,7 +36,12 @@ FRAMED = "application/vnd.lineage.file"
 def answer(question: models.AnswerRequest, scope: Granted) -> AnyObject:
     """Trace places as people type them, over all applications: as `lineage back --json` and `lineage forward --json`."""
     store, caller = scope.within(question.app)
-    asked = replace(_question(question), limit=question.limit, as_now=question.as_now)
+    asked = replace(
+        _question(question),
+        limit=question.limit,
+        as_now=question.as_now,
+        all_jobs=question.all_jobs,
+    )
     traced = store.trace_query(asked, rows=caller.rows)
     return AnyObject(**store.answer(traced, question.limit, texts=caller.rows).to_json())
 

@@ -1,0 +1,228 @@
+"""Traces through chains of jobs: records carry the numbers of the lines that made them, so every answer is known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lineage.access import StoredAccess
+from lineage_core.tracing.budget import TooMuchError
+from lineage_core.tracing.trace_result import Direction, TraceError
+from lineage_emitter import LineageContext
+from lineage_query import all_jobs
+from lineage_query.answers import Answer
+from lineage_query.trace_query import TraceQuery
+from lineage_store.url import open_store
+from tests.support.api_server import serving
+from tests.support.job_runs import STORE, lineage, part_files
+
+pytestmark = pytest.mark.e2e
+Begin = Callable[[], LineageContext]
+LINES = [f"{key},{number}" for number, key in enumerate("abcabcaddeab", 1)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("chain")
+
+
+@pytest.fixture(scope="module")
+def begin(spark_context: SparkContext, folder: Path) -> Begin:
+    """Begins an application; all are in one store."""
+    url = f"sqlite:///{folder / STORE}"
+    return lambda: LineageContext(spark_context, store=url, link=True)
+
+
+@pytest.fixture
+def access(folder: Path, spark: SparkSession, apps: dict[str, str]) -> Iterator[StoredAccess]:
+    """Asks in this process, on the Spark that runs in it."""
+    spark.sql("select 1").collect()
+    url = f"sqlite:///{folder / STORE}"
+    with open_store(url) as store:
+        yield StoredAccess(store, url)
+
+
+def app_of(lc: LineageContext) -> str:
+    assert lc.session is not None
+    return lc.session.app
+
+
+def merged(left: str, right: str) -> str:
+    """Numbers of both, as text."""
+    return " ".join(sorted({*left.split(), *right.split()}, key=int))
+
+
+@pytest.fixture(scope="module")
+def apps(folder: Path, begin: Begin, spark: SparkSession) -> dict[str, str]:
+    """Three jobs, one after another: of RDDs, of DataFrames, of RDDs again, which reads of both."""
+    (folder / "in.txt").write_text("".join(f"{line}\n" for line in LINES))
+    found = {}
+    with begin() as lc:
+        found["first"] = app_of(lc)
+        pairs = lc.textFile(str(folder / "in.txt"), 2).map(
+            lambda line: (line.split(",")[0], line.split(",")[1])
+        )
+        grouped = pairs.reduceByKey(merged, 2).map(lambda pair: f"{pair[0]},{pair[1]}")
+        grouped.saveAsTextFile(str(folder / "one"))
+    with begin() as lc:
+        found["second"] = app_of(lc)
+        frame = spark.read.schema("key string, numbers string").csv(str(folder / "one"))
+        by_half = frame.withColumn("half", F.col("key") < "c").groupBy("half")
+        halves = by_half.agg(F.concat_ws(" ", F.collect_list("numbers")).alias("numbers"))
+        halves.coalesce(1).write.csv(str(folder / "two"))
+    with begin() as lc:
+        found["third"] = app_of(lc)
+        two = lc.textFile(f"{folder}/two/part-*").map(lambda line: line.split(",")[1])
+        one = lc.textFile(f"{folder}/one/part-*").map(lambda line: line.split(",")[1])
+        two.union(one).filter(lambda text: "9" not in text.split()).saveAsTextFile(
+            str(folder / "three")
+        )
+    return found
+
+
+def lines_of(folder: Path, answer: Answer) -> set[str]:
+    assert {group.path for group in answer.groups} <= {str(folder / "in.txt")}
+    return {item.text or "" for group in answer.groups for item in group.items}
+
+
+def rows(out: Path) -> Iterator[tuple[str, str]]:
+    """Places and texts of an output's rows."""
+    for part in part_files(out):
+        for number, text in enumerate(part.read_text().splitlines(), 1):
+            yield f"{part}:{number}", text
+
+
+def back(place: str, **more: object) -> TraceQuery:
+    return TraceQuery(Direction.BACKWARD, (place,), all_jobs=True, **more)  # type: ignore[arg-type]
+
+
+def test_back_to_the_lines_that_nobody_wrote(
+    folder: Path, apps: dict[str, str], access: StoredAccess
+) -> None:
+    for out in ("one", "two", "three"):
+        seen = 0
+        for place, text in rows(folder / out):
+            numbers = text.split(",")[-1].split()
+            answer = access.ask(back(place))
+            assert lines_of(folder, answer) == {LINES[int(number) - 1] for number in numbers}
+            assert (answer.exact, answer.complete, answer.not_queried) == (True, True, ())
+            assert {group.app for group in answer.groups} == {apps["first"]}
+            seen += 1
+        assert seen > 1
+
+
+def test_forward_to_the_rows_that_nobody_read(
+    folder: Path, apps: dict[str, str], access: StoredAccess
+) -> None:
+    for number, line in enumerate(LINES, 1):
+        query = TraceQuery(Direction.FORWARD, (f"{folder}/in.txt:{number}",), all_jobs=True)
+        answer = access.ask(query)
+        found = {item.location for group in answer.groups for item in group.items}
+        of = [place for place, text in rows(folder / "three") if str(number) in text.split()]
+        # A line of number 9 is in rows that the last job read and did not write.
+        assert found == set(of), line
+        assert (answer.exact, answer.complete) == (True, True)
+        assert {group.app for group in answer.groups} <= {apps["third"]}
+
+
+def test_one_application_ends_at_its_own_sources(
+    folder: Path, apps: dict[str, str], access: StoredAccess
+) -> None:
+    place, _ = next(rows(folder / "three"))
+    answer = access.ask(TraceQuery(Direction.BACKWARD, (place,)))
+    assert all("in.txt" not in (group.path or "") for group in answer.groups)
+
+
+def test_the_same_over_http_and_on_the_command_line(
+    folder: Path, apps: dict[str, str], access: StoredAccess
+) -> None:
+    place, text = list(rows(folder / "one"))[-1]
+    wanted = access.ask(back(place)).to_json()
+    with serving(f"sqlite:///{folder / STORE}", api_roots=str(folder)) as address:
+        for store in (f"sqlite:///{folder / STORE}", address):
+            done = lineage(folder, "--store", store, "back", place, "--all-jobs")
+            assert done.returncode == 0, done.stderr
+            assert f"in.txt:{text.split(',')[1].split()[0]}: " in done.stdout
+    assert wanted["complete"]
+
+
+def test_a_version_that_nobody_wrote_ends_the_trace(
+    folder: Path, begin: Begin, access: StoredAccess
+) -> None:
+    source, middle = folder / "own.txt", folder / "edited"
+    source.write_text("a\nb\n")
+    with begin() as lc:
+        writer = app_of(lc)
+        lc.textFile(str(source), 1).map(str.upper).saveAsTextFile(str(middle))
+    (part,) = part_files(middle)
+    was = part.stat()
+    part.write_text("A\nZ\n")
+    (part.parent / f".{part.name}.crc").unlink()
+    # Of the same size: the time alone tells.
+    os.utime(part, ns=(was.st_atime_ns, was.st_mtime_ns + 5_000_000_000))
+    with begin() as lc:
+        reader = app_of(lc)
+        lc.textFile(str(part), 1).saveAsTextFile(str(folder / "after"))
+    (place, _), *_ = rows(folder / "after")
+    answer = access.ask(back(place))
+    assert [group.path for group in answer.groups] == [str(part)]
+    assert not answer.complete
+    (gap,) = answer.not_queried
+    assert gap.app == writer
+    assert "it wrote 4 bytes of" in gap.reason
+    assert f"{reader} read 4 bytes of" in gap.reason
+    # Run again, it writes what the next reader reads.
+    (middle / "_SUCCESS").unlink()
+    part.unlink()
+    for left in middle.iterdir():
+        left.unlink()
+    middle.rmdir()
+    with begin() as lc:
+        again = app_of(lc)
+        lc.textFile(str(source), 1).map(str.upper).saveAsTextFile(str(middle))
+    with begin() as lc:
+        lc.textFile(str(part), 1).saveAsTextFile(str(folder / "after2"))
+    (place, _), *_ = rows(folder / "after2")
+    answer = access.ask(back(place))
+    assert [(group.path, group.app) for group in answer.groups] == [(str(source), again)]
+    assert answer.complete
+    # What was read before is as it was.
+    (place, _), *_ = rows(folder / "after")
+    assert not access.ask(back(place)).complete
+
+
+def test_a_job_that_reads_its_own_output(folder: Path, begin: Begin, access: StoredAccess) -> None:
+    (folder / "loop.txt").write_text("1\n2\n3\n")
+    with begin() as lc:
+        app = app_of(lc)
+        read = str(folder / "loop.txt")
+        for turn in range(3):
+            written = str(folder / f"loop{turn}")
+            lc.textFile(read, 1).map(lambda text: f"{text}+").saveAsTextFile(written)
+            read = str(part_files(Path(written))[0])
+    place, text = list(rows(folder / "loop2"))[1]
+    assert text == "2+++"
+    answer = access.ask(back(place))
+    assert [(g.app, [i.location for i in g.items]) for g in answer.groups] == [
+        (app, [f"{folder}/loop.txt:2"])
+    ]
+    assert answer.complete
+    answer = access.ask(TraceQuery(Direction.FORWARD, (f"{folder}/loop.txt:2",), all_jobs=True))
+    assert [item.location for group in answer.groups for item in group.items] == [place]
+
+
+def test_what_is_too_much_or_only_a_part_is_refused(
+    folder: Path, apps: dict[str, str], access: StoredAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, _ = next(rows(folder / "three"))
+    with pytest.raises(TraceError, match="leave out --step"):
+        access.ask(back(place, steps=1))
+    monkeypatch.setattr(all_jobs, "ROWS_MAX", 0)
+    with pytest.raises(TooMuchError, match="lie on the way"):
+        access.ask(back(place))
