@@ -89,8 +89,9 @@ sc.stop()
 """
 QUIET = "spark.ui.enabled false\nspark.ui.showConsoleProgress false\n"
 MASTERS = {"count": "local[2]", "join": "local-cluster[2,1,1024]", "loop": "local[2]"}
-PAUSE_S = "0.004"
-IN = [f"{n % 37} {n}" for n in range(3_000)]
+PAUSE_S = "0.02"
+IN = [f"{n % 37} {n}" for n in range(600)]
+"""Each row is traced in Neo4j: as many as take seconds to."""
 NAMES = [f"{n} name-{n}" for n in range(0, 37, 2)]
 HALVINGS = 3
 """How often the loop combines keys."""
