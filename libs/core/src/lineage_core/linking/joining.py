@@ -35,9 +35,9 @@ PAIRS_MAX = 1 << 20
 """Pairs that one edge batch writes out: some 4 MiB of rows, which fits a Kafka record. Two full
 blocks that are nothing but one position in 65,536 flows each would make 4 billion; they are counted
 and left implied."""
-COUNTED_MAX = 1 << 25
-"""Of more matches than this between runs a pair that is met twice is counted twice: telling them apart
-would take a sort of them all, and two small blocks of wide runs can make 4 trillion."""
+RUNS_COUNTED_MAX = 1 << 19
+"""Of two blocks with more runs than this together, which no writer makes, a pair of rows that is met twice is
+counted twice."""
 
 _GATHER_RUNS = 1 << 20
 """Producer runs that are taken off a consumer's inputs at a time: 16 MiB of columns."""
@@ -387,23 +387,46 @@ class _Matches:
         return sorted_unique(np.concatenate(parts))
 
     def distinct(self) -> int:
-        """Number of pairs of rows (see ``COUNTED_MAX``), without holding them all."""
-        if self.starts_in_output is None or self.total > COUNTED_MAX:
+        """Number of pairs of rows (see ``RUNS_COUNTED_MAX``), without making any of them."""
+        outputs, inputs = self.outputs, self.inputs
+        if self.starts_in_output is None or len(inputs.row) + len(outputs.row) > RUNS_COUNTED_MAX:
             return self.total
-        # Pairs of one input row may be found from both ends: go by ranges of input rows.
-        pairs, row_stop = 0, int(self.inputs.row.max()) + 1
-        step = max(1, row_stop * PAIRS_MAX // self.total)
-        for row in range(0, row_stop, step):
-            in_range = (self.inputs.row >= row) & (self.inputs.row < row + step)
-            part = Side(
-                self.inputs.first[in_range],
-                self.inputs.last[in_range],
-                self.inputs.row[in_range],
-                self.inputs.low,
-                self.inputs.high,
-            )
-            pairs += len(_Matches(self.outputs, part).keys())
-        return pairs
+        # Runs of one input row are disjoint, so those that an output meets stand side by side: a pair is met
+        # once more for each gap between two of them that lies within the output.
+        order = np.argsort(inputs.row, kind="stable")
+        row = inputs.row[order]
+        neighbours = row[1:] == row[:-1]
+        gap_first = inputs.last[order][:-1][neighbours]
+        gap_last = inputs.first[order][1:][neighbours]
+        return self.total - _count_covering(outputs, gap_first, gap_last)
+
+
+def _count_covering(outputs: Side, first: U64, last: U64) -> int:
+    """Pairs of an output and a range ``first`` to ``last`` (the latter is larger) that lies within it."""
+    ends = np.sort(outputs.last)
+    earlier = np.searchsorted(ends, last, side="left")
+    beginning = np.searchsorted(outputs.first, first, side="right")
+    # Those that begin in time, without those that also end too early: all that do, but for the ones that begin late.
+    ranks = np.argsort(np.argsort(outputs.last, kind="stable"), kind="stable")
+    return int(beginning.sum() - earlier.sum() + _count_behind(ranks, beginning, earlier).sum())
+
+
+def _count_behind(ranks: I64, begin: I64, below: I64) -> I64:
+    """For each pair of ``begin`` and ``below``, how many of ``ranks[begin:]`` are smaller than ``below``.
+
+    ``ranks``: 0 to their number, each once. They are parted by one digit after the other (a wavelet matrix).
+    """
+    count, stop = np.zeros_like(begin), np.full_like(begin, len(ranks))
+    for digit in reversed(range(len(ranks).bit_length())):
+        has_digit = ranks >> digit & 1 == 1
+        zeros = np.concatenate((np.zeros(1, np.int64), np.cumsum(~has_digit)))
+        zeros_begin, zeros_stop = zeros[begin], zeros[stop]
+        goes_right = below >> digit & 1 == 1
+        count += np.where(goes_right, zeros_stop - zeros_begin, 0)
+        begin = np.where(goes_right, zeros[-1] + begin - zeros_begin, zeros_begin)
+        stop = np.where(goes_right, zeros[-1] + stop - zeros_stop, zeros_stop)
+        ranks = np.concatenate((ranks[~has_digit], ranks[has_digit]))
+    return count
 
 
 def _size(span: tuple[I64, I64] | None) -> int:
