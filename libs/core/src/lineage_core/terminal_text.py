@@ -10,11 +10,13 @@ def plain(text: str, keep: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        one if _is_plain(one) or one in keep else one.encode("unicode_escape").decode()
-        for one in text
+        character
+        if _is_plain(character) or character in keep
+        else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
-def _is_plain(one: str) -> bool:
+def _is_plain(character: str) -> bool:
     # Spaces of all kinds (Zs) are not printable to Python, but for the usual one.
-    return one.isprintable() or category(one) == "Zs"
+    return character.isprintable() or category(character) == "Zs"

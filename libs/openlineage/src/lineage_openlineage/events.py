@@ -64,39 +64,39 @@ def run_events(facts: RunFacts) -> list[RunEvent]:
     ended_at = facts.heard_at if facts.ended_at is None else facts.ended_at
     speaker = _Speaker(facts)
     return [
-        speaker.event(RunState.START, facts.started_at, told=False),
+        speaker.event(RunState.START, facts.started_at, is_final=False),
         # What ends never ends before it began, whatever the clocks say.
-        speaker.event(state, max(ended_at, facts.started_at), told=True),
+        speaker.event(state, max(ended_at, facts.started_at), is_final=True),
     ]
 
 
 class _Speaker:
-    """Makes the events of one run. ``told``: with what is known at the end."""
+    """Makes the events of one run. ``is_final``: with what is known at the end."""
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         self._producer = facts.naming.producer or default_producer()
 
-    def event(self, state: RunState, at: float, *, told: bool) -> RunEvent:
+    def event(self, state: RunState, at: float, *, is_final: bool) -> RunEvent:
         facts = self._facts
         namespace = facts.naming.namespace or DEFAULT_NAMESPACE
         return RunEvent(
             eventTime=datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"),
             eventType=state,
             producer=self._producer,
-            run=Run(runId=facts.run_id, facets=self._run_facets(told=told)),
+            run=Run(runId=facts.run_id, facets=self._run_facets(is_final=is_final)),
             job=Job(namespace=namespace, name=facts.name, facets=self._job_facets()),
-            inputs=[self._input(one, told=told) for one in facts.inputs],
-            outputs=[self._output(one, told=told) for one in facts.outputs],
+            inputs=[self._input(one, is_final=is_final) for one in facts.inputs],
+            outputs=[self._output(one, is_final=is_final) for one in facts.outputs],
         )
 
-    def _run_facets(self, *, told: bool) -> dict[str, RunFacet]:
+    def _run_facets(self, *, is_final: bool) -> dict[str, RunFacet]:
         facets: dict[str, RunFacet] = {}
         if self._facts.spark_version:
             facets["processing_engine"] = processing_engine_run.ProcessingEngineRunFacet(
                 version=self._facts.spark_version, name="spark", producer=self._producer
             )
-        if told:
+        if is_final:
             facets[FACET] = self._record_lineage()
         return facets
 
@@ -134,20 +134,26 @@ class _Speaker:
             )
         }
 
-    def _input(self, one: Dataset, *, told: bool) -> InputDataset:
-        found = InputDataset(namespace=one.namespace, name=one.name)
-        if told:
+    def _input(self, dataset: Dataset, *, is_final: bool) -> InputDataset:
+        input_dataset = InputDataset(namespace=dataset.namespace, name=dataset.name)
+        if is_final:
             statistics = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
-                rowCount=one.rows, size=one.size, fileCount=one.files, producer=self._producer
+                rowCount=dataset.rows,
+                size=dataset.size,
+                fileCount=dataset.files,
+                producer=self._producer,
             )
-            found.inputFacets = {"inputStatistics": statistics}
-        return found
+            input_dataset.inputFacets = {"inputStatistics": statistics}
+        return input_dataset
 
-    def _output(self, one: Dataset, *, told: bool) -> OutputDataset:
-        found = OutputDataset(namespace=one.namespace, name=one.name)
-        if told:
+    def _output(self, dataset: Dataset, *, is_final: bool) -> OutputDataset:
+        output_dataset = OutputDataset(namespace=dataset.namespace, name=dataset.name)
+        if is_final:
             statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
-                rowCount=one.rows, size=one.size, fileCount=one.files, producer=self._producer
+                rowCount=dataset.rows,
+                size=dataset.size,
+                fileCount=dataset.files,
+                producer=self._producer,
             )
-            found.outputFacets = {"outputStatistics": statistics}
-        return found
+            output_dataset.outputFacets = {"outputStatistics": statistics}
+        return output_dataset

@@ -29,7 +29,7 @@ RETRIES = {
     "allowed_methods": ["POST"],
 }
 """A stumble is tried again, a longer absence told: to send once more does no harm."""
-SAID_MAX = 200
+PROBLEM_TEXT_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def send(events: Sequence[Event], endpoint: Endpoint) -> None:
             _check(error.response, endpoint)
         raise OpenLineageError(f"{endpoint.url} refuses the event: {error}") from error
     except requests.RequestException as error:
-        text = " ".join(str(error).split())[:SAID_MAX]
+        text = " ".join(str(error).split())[:PROBLEM_TEXT_MAX]
         raise OpenLineageUnavailableError(
             f"can't reach the OpenLineage backend at {endpoint.url} ({text}): see whether it "
             "runs, then send again"

@@ -10,7 +10,7 @@ import structlog
 
 SELDOM_S = 30.0
 """Libraries repeat themselves many times a second while a server is away."""
-SAID_MAX = 1_000
+REMEMBERED_MESSAGES_MAX = 1_000
 
 
 class Seldom(logging.Filter):
@@ -19,18 +19,18 @@ class Seldom(logging.Filter):
     def __init__(self, libraries: Collection[str]) -> None:
         super().__init__()
         self._libraries = frozenset(libraries)
-        self._said: dict[tuple[str, str], float] = {}
+        self._last_logged: dict[tuple[str, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it was not said for a while."""
         if record.name.partition(".")[0] not in self._libraries:
             return True
         message_key = record.name, str(record.msg)[:80]
-        if record.created - self._said.get(message_key, -SELDOM_S) < SELDOM_S:
+        if record.created - self._last_logged.get(message_key, -SELDOM_S) < SELDOM_S:
             return False
-        if len(self._said) > SAID_MAX:
-            self._said.clear()
-        self._said[message_key] = record.created
+        if len(self._last_logged) > REMEMBERED_MESSAGES_MAX:
+            self._last_logged.clear()
+        self._last_logged[message_key] = record.created
         return True
 
 

@@ -43,7 +43,7 @@ def missing(problem: ImportError, extra: str | None = None) -> MissingExtraError
     return _missing(f"{module.partition('.')[0]} is not installed", module, extra or found)
 
 
-def needed(module: str, what: str, *, error: type[LineageError]) -> Any:
+def needed(module: str, feature: str, *, error: type[LineageError]) -> Any:
     """A module that an extra brings, for ``what``.
 
     Raises:
@@ -54,8 +54,8 @@ def needed(module: str, what: str, *, error: type[LineageError]) -> Any:
     except ImportError as problem:
         extra = extra_of(module)
         assert extra is not None, module
-        said = f"{what} needs the package {module.partition('.')[0]}"
-        raise error(str(_missing(said, module, extra))) from problem
+        message = f"{feature} needs the package {module.partition('.')[0]}"
+        raise error(str(_missing(message, module, extra))) from problem
 
 
 def require(module: str, what: str) -> None:
@@ -70,6 +70,6 @@ def require(module: str, what: str) -> None:
         raise _missing(f"{what} needs the package {module}", module, extra)
 
 
-def _missing(said: str, module: str, extra: str) -> MissingExtraError:
-    text = f"{said}: the extra [{extra}] of {DISTRIBUTION} brings it (`make setup` in a checkout brings all)"
+def _missing(message: str, module: str, extra: str) -> MissingExtraError:
+    text = f"{message}: the extra [{extra}] of {DISTRIBUTION} brings it (`make setup` in a checkout brings all)"
     return MissingExtraError(text, module, extra)
