@@ -30,11 +30,11 @@ from lineage_kafka.topics import Topics
 from lineage_query_api import app, audit
 from lineage_query_api.app import create_app
 from lineage_query_api.audit import (
-    CLIENT_MAX,
-    LOOKED_AT_FOR_EACH,
-    PLACE_MAX,
-    QUESTION_MAX,
-    UNKNOWN_MAX,
+    ADDRESS_BYTES_MAX,
+    ANONYMOUS_BYTES_MAX,
+    BODY_BYTES_MAX,
+    CLIENT_BYTES_MAX,
+    SCANNED_PER_CHARACTER,
 )
 from lineage_query_api.auth import Oidc, TokenGate, new_token
 from lineage_query_api.errors import SettingsError
@@ -171,8 +171,12 @@ def test_whatever_is_sent_is_one_line_of_bounded_length(
     assert first["question"] == kept
     assert first["question_bytes"] == len(body)
     assert first["question_sha256"] == sha256(body).hexdigest()
-    assert (len(second["path"]), len(second["query"])) == (PLACE_MAX, PLACE_MAX)
-    assert (len(third["path"]), third["question"], third["caller"]) == (UNKNOWN_MAX, None, None)
+    assert (len(second["path"]), len(second["query"])) == (ADDRESS_BYTES_MAX, ADDRESS_BYTES_MAX)
+    assert (len(third["path"]), third["question"], third["caller"]) == (
+        ANONYMOUS_BYTES_MAX,
+        None,
+        None,
+    )
     (file,) = (tmp_path / "audit").iterdir()
     assert max(map(len, file.read_bytes().split(b"\n"))) < 8_192
 
@@ -182,7 +186,7 @@ def test_a_long_question_is_cut(tmp_path: Path) -> None:
         server.status("ron", "POST", f"{APPLICATION}/traces", json=["\u00e9" * 3_000])
     (told,) = records(tmp_path / "audit")
     assert told["question"].startswith('["' + "\\u00e9" * 250)
-    assert len(json.dumps(told["question"])) <= QUESTION_MAX + 2
+    assert len(json.dumps(told["question"])) <= BODY_BYTES_MAX + 2
 
 
 def test_secrets_are_looked_for_in_what_is_told_alone(
@@ -213,7 +217,7 @@ def test_secrets_are_looked_for_in_what_is_told_alone(
 
 
 def test_no_part_of_a_secret_is_told_that_is_not_looked_at_whole(tmp_path: Path) -> None:
-    long = "password=" + "x" * (LOOKED_AT_FOR_EACH * UNKNOWN_MAX - 40)
+    long = "password=" + "x" * (SCANNED_PER_CHARACTER * ANONYMOUS_BYTES_MAX - 40)
     with served(tmp_path, str(tmp_path / "audit")) as server:
         server.status("nobody", "GET", f"/v1/{long};AKIA{'0' * 16};{'y' * 5_000}")
         server.status("nobody", "GET", f"/v1/me?{long};AKIA{'0' * 16};{'y' * 5_000}&b=2")
@@ -228,7 +232,7 @@ def test_a_caller_behind_a_proxy_has_a_short_address(tmp_path: Path) -> None:
             claimed = {"X-Forwarded-For": f"{'x' * 30_000}, 10.1.2.3"}
             assert browser.get("/v1/me", headers=claimed).status_code == 200
     (told,) = records(tmp_path / "audit")
-    assert told["from"] == "x" * CLIENT_MAX
+    assert told["from"] == "x" * CLIENT_BYTES_MAX
 
 
 def test_secrets_in_addresses_and_questions_are_hidden(tmp_path: Path) -> None:
@@ -305,7 +309,7 @@ def test_a_local_syslog_that_reads_nothing_is_given_up(
         assert log is not None
         with suppress(audit.AuditError), closing(log):
             for _ in range(10_000):
-                log.keep("x" * 1_000)
+                log.write_record("x" * 1_000)
             pytest.fail("it takes records for ever")
 
 
@@ -315,7 +319,7 @@ class Hangs:
     def __init__(self) -> None:
         self.go_on = threading.Event()
 
-    def keep(self, line: str) -> None:
+    def write_record(self, line: str) -> None:
         self.go_on.wait(30)
         raise OSError("away")
 
@@ -352,7 +356,7 @@ def test_an_error_of_the_server_is_recorded_too(
 ) -> None:
     def broken(*_: object) -> None:
         if fails:
-            monkeypatch.setattr(audit._Folder, "keep", broken)
+            monkeypatch.setattr(audit._Folder, "write_record", broken)
         raise RuntimeError("of the server")
 
     monkeypatch.setattr(Lineages, "find", broken)
@@ -380,8 +384,8 @@ def test_files_are_of_a_day_and_end_with_their_time(tmp_path: Path) -> None:
 
     log, other = (audit._Folder(tmp_path, 2, now) for _ in range(2))
     for day in (1, 2, 3, 4):
-        log.keep(f"first of {day}")
-        other.keep(f"second of {day}")
+        log.write_record(f"first of {day}")
+        other.write_record(f"second of {day}")
     log.close()
     other.close()
     found = {file.name: file.read_text() for file in tmp_path.glob("audit-2*")}
@@ -393,27 +397,27 @@ def test_files_are_of_a_day_and_end_with_their_time(tmp_path: Path) -> None:
 
 def test_a_record_is_whole_or_not_there(tmp_path: Path) -> None:
     log = audit._Folder(tmp_path / "audit", 2)
-    log.keep("first")
+    log.write_record("first")
     (file,) = (tmp_path / "audit").iterdir()
     with file.open("a") as stream:
         stream.write("torn by who was kil")
-    log.keep("second")
+    log.write_record("second")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     was = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 3, hard))
     try:
         with pytest.raises(audit.AuditError):
-            log.keep("of a disk that is full")
+            log.write_record("of a disk that is full")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, was)
-    log.keep("third")
+    log.write_record("third")
     assert file.read_text().splitlines() == ["first", "torn by who was kil", "second", "third"]
     # It is made anew where somebody moved it away, with its folder.
     file.rename(tmp_path / "moved")
-    log.keep("fourth")
+    log.write_record("fourth")
     shutil.rmtree(file.parent)
-    log.keep("fifth")
+    log.write_record("fifth")
     assert file.read_text() == "fifth\n"
     log.close()
 

@@ -41,7 +41,7 @@ from lineage_query_api.auth import Principal, Role, new_token
 from lineage_query_api.grants import DatasetGrant, DatasetRules, Mask
 from lineage_query_api.masking import masked_answer, masked_row
 from lineage_query_api.models import TraceRequest
-from lineage_query_api.scopes import MASKED, PARTLY
+from lineage_query_api.scopes import ALLOWED_WHERE_HIDDEN, ALLOWED_WHERE_MASKED
 from lineage_query_api.settings import read_settings
 from lineage_query_api.trace_ids import pack
 from lineage_query_api.visibility import (
@@ -50,7 +50,7 @@ from lineage_query_api.visibility import (
     Shown,
     Visibility,
     VisibleApplication,
-    look_at,
+    build_visible_application,
 )
 from lineage_query_api.visible_store import VisibleReader
 from lineage_store.paths import RowsError
@@ -238,7 +238,7 @@ def test_no_route_tells_what_is_hidden_or_masked(served: Served) -> None:
     }
     of_app |= {"POST /v1/answers", "POST /v1/answers/file"}
     of_app |= {"POST /v1/answers/diff", "POST /v1/answers/suspects"}
-    assert PARTLY < MASKED < of_app
+    assert ALLOWED_WHERE_HIDDEN < ALLOWED_WHERE_MASKED < of_app
     deletes = ("delete", "/v1/applications/{app}")
     for caller in ("hid", "narrow", "listed", "masked"):
         answered = set()
@@ -259,9 +259,9 @@ def test_no_route_tells_what_is_hidden_or_masked(served: Served) -> None:
                 assert str(key(WORD)) not in told, (caller, operation, more)
                 if answer.status_code == 200:
                     answered.add(operation)
-                elif operation in of_app and operation not in MASKED:
+                elif operation in of_app and operation not in ALLOWED_WHERE_MASKED:
                     assert (answer.status_code, "hidden" in answer.text) == (403, True), operation
-        known = PARTLY if caller in HIDES else MASKED
+        known = ALLOWED_WHERE_HIDDEN if caller in HIDES else ALLOWED_WHERE_MASKED
         assert answered & of_app == known - {"DELETE /v1/applications/{app}"}, caller
         assert served.ask(caller, "get", f"/v1/applications/{OWN}/graph").status_code == 200
     assert served.ask("all", "get", f"/v1/applications/{APP}/dump").status_code == 200
@@ -548,7 +548,7 @@ def frame_look(
         Register(app=app, node="0", kind="frame", op="write", path="/out"),
         RecipeMessage(app=app, node="0", recipe=recipe.to_json()),
     ]
-    return look_at(messages, rules(**more), final=True)
+    return build_visible_application(messages, rules(**more), final=True)
 
 
 def source(kind: str, *columns: str, path: str = "/x/pay", **options: str) -> Source:
@@ -582,16 +582,23 @@ def test_rows_of_dataframes_are_masked_by_name_where_a_format_tells_names(
     # A setting may name what an option does.
     named = read.options.get("columnNameOfCorruptRecord", "_corrupt_record")
     settings = {"spark.sql.columnNameOfCorruptRecord": named}
-    for look in (frame_look(read), frame_look(replace(read, options=without(read)), settings)):
-        assert (look.hides, look.traceable, look.whole) == (False, True, False)
-        check_masked(look, shown)
+    for visible_app in (
+        frame_look(read),
+        frame_look(replace(read, options=without(read)), settings),
+    ):
+        assert (visible_app.hides, visible_app.traceable, visible_app.is_fully_visible) == (
+            False,
+            True,
+            False,
+        )
+        check_masked(visible_app, shown)
 
 
 def without(read: Source) -> dict[str, str]:
     return {key: one for key, one in read.options.items() if key != "columnNameOfCorruptRecord"}
 
 
-def check_masked(look: VisibleApplication, shown: object) -> None:
+def check_masked(visible_app: VisibleApplication, shown: object) -> None:
     text = '{"name":"ann","salary":"5000","A":{"b":"5000"}}'
     copied = '{"salary":"5000","total":1}'
 
@@ -602,7 +609,9 @@ def check_masked(look: VisibleApplication, shown: object) -> None:
         "frames-1", Direction.BACKWARD, (), (group("0", copied),), True, (),
         (group("0.0", text), group("0", text), group("9", text)), (), False, True,
     )  # fmt: skip
-    found = masked_answer(made, look, lambda path: 'name,"Salary",a' if path == "/x" else None)
+    found = masked_answer(
+        made, visible_app, lambda path: 'name,"Salary",a' if path == "/x" else None
+    )
     (told,) = found.groups[0].items
     assert told.text is not None
     assert (told.text if shown == "***" else json.loads(told.text)) == shown
@@ -632,7 +641,7 @@ def of_table(table: str, **options: str) -> VisibleApplication:
 def test_a_table_is_hidden_in_whatever_catalog_and_however_it_is_quoted(table: str) -> None:
     at = table.rpartition("/")[2]
     assert of_table(table, dbtable=at).nodes["0.0"] == HIDDEN
-    assert of_table(table.replace("hr", "hq").replace("HR", "hq"), dbtable=at).whole
+    assert of_table(table.replace("hr", "hq").replace("HR", "hq"), dbtable=at).is_fully_visible
 
 
 @pytest.mark.parametrize("of", ["s3://lake/hr", "S3A://lake/hr", "s3n://lake/hr", "s3a://lake/hr"])
@@ -646,8 +655,10 @@ def test_a_table_of_the_sessions_catalog_is_granted_by_its_name() -> None:
     shop = (frozenset({"shop.*", "/out"}),)
     for table, shown in (("spark_catalog.shop.a", True), ("shop.a", True), ("other.shop.a", False)):
         stored = replace(source("parquet", "name", path="/w/x"), table=table)
-        look = frame_look(stored, known=shop, read=shop, masks=())
-        assert (look.whole, look.nodes["0.0"].known) == (shown, shown), table
+        visible_app = frame_look(stored, known=shop, read=shop, masks=())
+        assert (visible_app.is_fully_visible, visible_app.nodes["0.0"].known) == (shown, shown), (
+            table
+        )
 
 
 def test_an_output_is_hidden_by_the_name_of_its_table() -> None:
@@ -662,7 +673,7 @@ def test_an_output_is_hidden_by_the_name_of_its_table() -> None:
         Register(app="a", node="0", kind="frame", op="write", path="/w/hr.db/out"),
         RecipeMessage(app="a", node="0", recipe=recipe.to_json()),
     ]
-    assert look_at(messages, rules(), final=True).nodes == {"0": HIDDEN}
+    assert build_visible_application(messages, rules(), final=True).nodes == {"0": HIDDEN}
 
 
 @pytest.mark.parametrize(
@@ -683,8 +694,12 @@ def test_what_is_granted_opens_nothing_that_is_read_with_it(paths: tuple[str, ..
         paths=paths,
         files=tuple(File(f"file:{path}", 1, 1) for path in files),
     )
-    look = frame_look(one, **shop)
-    assert (look.whole, look.nodes["0.0"], look.of_file(files[-1])) == (False, HIDDEN, HIDDEN)
+    visible_app = frame_look(one, **shop)
+    assert (
+        visible_app.is_fully_visible,
+        visible_app.nodes["0.0"],
+        visible_app.of_file(files[-1]),
+    ) == (False, HIDDEN, HIDDEN)
     splits = tuple(
         Split(partition=0, path=f"file:{path}", start=0, length=1, file_size=1, mtime=1)
         for path in files
@@ -694,29 +709,29 @@ def test_what_is_granted_opens_nothing_that_is_read_with_it(paths: tuple[str, ..
             Register(app="a", node="0", kind="source", op="textFile", path=",".join(paths)),
             Splits(app="a", node="0", splits=found),
         ]
-        assert look_at(messages, rules(**shop), final=True).nodes == {"0": HIDDEN}
+        assert build_visible_application(messages, rules(**shop), final=True).nodes == {"0": HIDDEN}
     alone = replace(one, paths=("/lake/shop/a",), files=(File("file:/lake/shop/a/part-0", 1, 1),))
-    assert frame_look(alone, **shop).whole
+    assert frame_look(alone, **shop).is_fully_visible
 
 
 def test_dataframes_over_what_is_hidden_are_not_traced() -> None:
     hidden = frame_look(source("parquet", "name", path="/data/hr/pay"))
-    assert (hidden.hides, hidden.traceable, hidden.whole) == (True, False, False)
+    assert (hidden.hides, hidden.traceable, hidden.is_fully_visible) == (True, False, False)
     folder = frame_look(
         replace(source("parquet", "name"), files=(File("file:/x/pay/salary=5000/a", 1, 1),))
     )
     assert (folder.hides, folder.traceable) == (True, False)
     other = frame_look(source("parquet", "name", path="/x/shop"))
-    assert (other.hides, other.whole) == (False, True)
+    assert (other.hides, other.is_fully_visible) == (False, True)
     database = of_table("jdbc:x/pay", dbtable="pay")
     assert (database.hides, database.traceable) == (False, False)
     # Which tables a query reads is not told.
     assert of_table("jdbc:x/(select 1) q", dbtable="(select 1) q").hides
     assert of_table("jdbc:x/select 1", query="select 1").hides
-    unread = look_at(
+    unread = build_visible_application(
         [RecipeMessage(app="a", node="0", recipe='{"version": 99}')], rules(), final=True
     )
-    assert (unread.whole, unread.hides, unread.traceable) == (False, True, False)
+    assert (unread.is_fully_visible, unread.hides, unread.traceable) == (False, True, False)
 
 
 def test_records_of_parquet_are_masked_by_column(served: Served, tmp_path: Path) -> None:
@@ -732,8 +747,8 @@ def test_records_of_parquet_are_masked_by_column(served: Served, tmp_path: Path)
         RecordSplits(app="a", node="0", whole=False, splits=(split,)),
     ]
     masks = (Mask(frozenset({"*.parquet"}), ("Salary",)),)
-    look = look_at(messages, rules(masks=masks), final=True)
-    reader = VisibleReader(RowReader(), look)
+    visible_app = build_visible_application(messages, rules(masks=masks), final=True)
+    reader = VisibleReader(RowReader(), visible_app)
     texts = reader.records(str(file), np.array([0, 1, 2], np.uint64))
     assert texts == ['{"name":"ann","Salary":"***"}', '{"name":"bob","Salary":"***"}', None]
 
@@ -746,8 +761,8 @@ def test_every_way_to_read_rows_is_masked() -> None:
 
 def test_a_header_is_compared_of_files_below_the_roots_alone(tmp_path: Path) -> None:
     (tmp_path / "pay").mkdir()
-    look = frame_look(source("csv", "name", "salary", path=f"{tmp_path}/pay"), masks=())
-    reader = VisibleReader(RootedReader([str(tmp_path)]), look)
+    visible_app = frame_look(source("csv", "name", "salary", path=f"{tmp_path}/pay"), masks=())
+    reader = VisibleReader(RootedReader([str(tmp_path)]), visible_app)
     for text, told in (
         (b"name,salary\r\nann,5000\n", "name,salary"),
         (b"\xef\xbb\xbfname,salary\nann,5000\n", "name,salary"),
@@ -758,7 +773,7 @@ def test_a_header_is_compared_of_files_below_the_roots_alone(tmp_path: Path) -> 
         (tmp_path / "pay" / "part-0").write_bytes(text)
         assert reader.header(f"{tmp_path}/pay/part-0") == told
     assert reader.header(f"{tmp_path}/pay/gone") is None
-    outside = VisibleReader(RootedReader([f"{tmp_path}/other"]), look)
+    outside = VisibleReader(RootedReader([f"{tmp_path}/other"]), visible_app)
     (tmp_path / "pay" / "part-0").write_bytes(b"name,salary\n")
     assert outside.header(f"{tmp_path}/pay/part-0") is None
     with pytest.raises(RowsError):
@@ -768,7 +783,7 @@ def test_a_header_is_compared_of_files_below_the_roots_alone(tmp_path: Path) -> 
 def test_bytes_of_a_masked_file_are_opened_for_nobody(tmp_path: Path) -> None:
     file = tmp_path / "pay"
     file.write_text("ann,5000\n")
-    look = look_at(
+    visible_app = build_visible_application(
         [
             Register(app="a", node="0", kind="source", op="textFile", path=str(file)),
             Splits(
@@ -784,7 +799,7 @@ def test_bytes_of_a_masked_file_are_opened_for_nobody(tmp_path: Path) -> None:
         rules(),
         final=True,
     )
-    reader = VisibleReader(RowReader(), look)
+    reader = VisibleReader(RowReader(), visible_app)
     with pytest.raises(RowsError, match="masked"):
         reader.opened(str(file))
     # A trace computes with it, and masks its answer.
@@ -792,14 +807,14 @@ def test_bytes_of_a_masked_file_are_opened_for_nobody(tmp_path: Path) -> None:
     with closing(computing.opened(str(file))) as opened:
         assert opened.read(0, 100) == b"ann,5000\n"
     assert computing.lines(str(file), *[np.array([1], np.uint64)] * 2) == ["***"]
-    hides = look_at(
+    hides = build_visible_application(
         [Register(app="a", node="0", kind="source", op="textFile", path=str(file))],
         rules(hidden=frozenset({str(file)})),
         final=True,
     )
     with pytest.raises(RowsError, match="hidden"):
         VisibleReader(RowReader(), hides).computing().opened(str(file))
-    rooted = VisibleReader(RootedReader([f"{tmp_path}/other"]), look).computing()
+    rooted = VisibleReader(RootedReader([f"{tmp_path}/other"]), visible_app).computing()
     with pytest.raises(RowsError, match="not read by this server"):
         rooted.opened(str(file))
 

@@ -269,12 +269,12 @@ def test_callers_of_different_grants_share_bounds_and_no_answers(served: Served)
     ann, rex, everything = (known[name].traced for name in ("ann", "rex", "all"))
     assert ann is not rex
     assert ann is not everything
-    assert ann._kept is rex._kept is everything._kept
+    assert ann._cache is rex._cache is everything._cache
     assert len({id(one.recipe_traces._spark) for one in (ann, rex, everything)}) == 1
-    assert len(everything._kept.traces) == 2
+    assert len(everything._cache.traces) == 2
     assert served.ask("ann", "delete", f"/v1/applications/{OWN}").status_code == 204
-    assert not everything._kept.traces
-    assert everything._kept.runs == 0
+    assert not everything._cache.traces
+    assert everything._cache.runs == 0
 
 
 def test_signing_in_asks_for_no_grant_and_tells_of_none(served: Served) -> None:

@@ -43,7 +43,7 @@ def dropped(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
         counted.release()
 
     monkeypatch.setattr(BoundedConnection, "_drop", staticmethod(counting))
-    monkeypatch.setattr(connections, "LOOKS_S", 0.02)
+    monkeypatch.setattr(connections, "CHECK_EVERY_S", 0.02)
     return counted
 
 

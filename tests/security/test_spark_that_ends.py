@@ -17,7 +17,7 @@ from lineage_query_api.errors import ProblemError
 from lineage_query_api.spark_session_holder import SparkSessionHolder
 from lineage_query_api.settings import read_settings
 
-spark_session_holder.STUCK_S = 0.5
+spark_session_holder.CANCEL_LIMIT_S = 0.5
 TOO_LARGE = "SELECT max(length(repeat('x', CAST(2147483647 - id AS INT)))) AS a FROM range(1)"
 LOOP = "aggregate(sequence(1, 1000000), 0L, (a, x) -> {})"
 ENDLESS = f"SELECT {LOOP.format(LOOP.format('a + x + id').replace('0L, (a,', 'a, (a,'))} AS a FROM range(1)"

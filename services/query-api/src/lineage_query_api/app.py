@@ -215,16 +215,19 @@ def _probes(app: FastAPI, rates: Rates, registry: CollectorRegistry) -> APIRoute
         except StoreError as error:
             body = {"ready": False, "problems": {"store": str(error)}}
             return JSONResponse(body, status_code=503)
-        tracing = await run_sync(lineages.recipe_traces.lacking, limiter=threads)
+        tracing = await run_sync(lineages.recipe_traces.unmet_restrictions, limiter=threads)
         # Requests are answered without Redis, too, and by a Spark that is confined in part.
         problems = {"rates": rates.problem, "tracing": tracing}
         return JSONResponse(
-            {"ready": True, "problems": {name: said for name, said in problems.items() if said}}
+            {
+                "ready": True,
+                "problems": {name: problem for name, problem in problems.items() if problem},
+            }
         )
 
     @router.get("/metrics")
     async def metrics() -> Response:
-        told = await run_sync(generate_latest, registry, limiter=threads)
-        return Response(told, media_type=CONTENT_TYPE_LATEST)
+        text = await run_sync(generate_latest, registry, limiter=threads)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     return router

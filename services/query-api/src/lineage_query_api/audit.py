@@ -46,29 +46,29 @@ from lineage_query_api.auth import Principal
 from lineage_query_api.errors import ProblemError, SettingsError
 from lineage_query_api.problems import problem
 
-QUESTION_MAX = 2_048
+BODY_BYTES_MAX = 2_048
 """Bytes of a question in a record; all of a record stays below 8 KiB, which any server of syslog takes."""
-LOOKED_AT_MAX = 16_384
+SCANNED_MAX = 16_384
 """Signs of a question that secrets are looked for in: what is behind them is not told."""
-SIGNS_FOR_EACH = 16
+CHARACTERS_PER_TEXT = 16
 """What a text counts beside its own: many short ones take longer."""
-LOOKED_AT_FOR_EACH = 4
+SCANNED_PER_CHARACTER = 4
 """Signs of a path that secrets are looked for in, for each that is told."""
-LEFT_OUT = "..."
-PLACE_MAX = 1_024
+OMITTED = "..."
+ADDRESS_BYTES_MAX = 1_024
 """Bytes of a path in a record, and of a query."""
-UNKNOWN_MAX = 256
+ANONYMOUS_BYTES_MAX = 256
 """The same of a caller without a login, whose questions are not kept: nobody fills the log from outside."""
-CLIENT_MAX = 64
+CLIENT_BYTES_MAX = 64
 """Bytes of the address of a caller: a proxy may hand on any text for one."""
 WAIT_S = 10.0
 """How long another server may take to have a record."""
 FAILED_S = 1.0
 """How long nothing is tried after a record could not be kept."""
-KEPT_AT_ONCE = 4
+WRITER_THREADS = 4
 """Threads that keep records: a log that hangs holds up no others."""
 SYSLOG_PORT = 514
-NOT_KEPT = "the audit log can't be written, so nothing is answered"
+NOT_WRITTEN = "the audit log can't be written, so nothing is answered"
 DESTINATIONS = (
     "a folder, stdout, kafka:TOPIC, syslog://HOST:PORT, syslog+tcp://HOST:PORT or syslog:///dev/log"
 )
@@ -82,7 +82,7 @@ class AuditError(Exception):
 class AuditLog(Protocol):
     """Keeps records, from several threads."""
 
-    def keep(self, line: str) -> None:
+    def write_record(self, line: str) -> None:
         """Keep one record, a JSON object without line breaks.
 
         Raises:
@@ -104,21 +104,21 @@ def open_audit(where: str, days: int) -> AuditLog | None:
         SettingsError: it is no destination, or can't be used.
     """
     try:
-        given = urlsplit(where)
+        destination = urlsplit(where)
         if not where:
             return None
         if where == "stdout":
             return _Stdout()
-        if given.scheme == "kafka":
-            return _Topic(given.path)
-        if given.scheme in {"syslog", "syslog+tcp"}:
-            return _Syslog(given)
-        if not given.scheme:
+        if destination.scheme == "kafka":
+            return _Topic(destination.path)
+        if destination.scheme in {"syslog", "syslog+tcp"}:
+            return _Syslog(destination)
+        if not destination.scheme:
             return _Folder(Path(where), days)
     except (AuditError, OSError, ValueError) as error:
         raise SettingsError(f"LINEAGE_API_AUDIT: {error}") from error
     # Not all of it: a password may be in it.
-    raise SettingsError(f"LINEAGE_API_AUDIT is {given.scheme}:...: it must be {DESTINATIONS}")
+    raise SettingsError(f"LINEAGE_API_AUDIT is {destination.scheme}:...: it must be {DESTINATIONS}")
 
 
 class _Folder:
@@ -134,12 +134,12 @@ class _Folder:
         self._path = Path()
         self._file = -1
         with self._lock:
-            self._turn()
+            self._open_file_of_today()
 
-    def keep(self, line: str) -> None:
+    def write_record(self, line: str) -> None:
         try:
             with self._lock:
-                self._turn()
+                self._open_file_of_today()
                 fcntl.flock(self._file, fcntl.LOCK_EX)
                 try:
                     self._append(f"{line}\n".encode())
@@ -167,11 +167,11 @@ class _Folder:
             os.ftruncate(self._file, end)
             raise
 
-    def _turn(self) -> None:
+    def _open_file_of_today(self) -> None:
         """Have the file of today open, and none that was moved or deleted."""
         now = self._now()
         path = self._folder / _name(f"{now:%Y-%m-%d}")
-        if path == self._path and _is_at(self._file, path):
+        if path == self._path and _is_file_at(self._file, path):
             return
         ensure_private_folder(self._folder, ours=True)
         ensure_private_file(path)
@@ -197,7 +197,7 @@ class _Folder:
                     structlog.get_logger().warning("audit_not_deleted", reason=str(error))
 
 
-def _is_at(file: int, path: Path) -> bool:
+def _is_file_at(file: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(file), path.lstat())
     except FileNotFoundError:
@@ -214,7 +214,7 @@ class _Stdout:
     def __init__(self) -> None:
         self._lock = Lock()
 
-    def keep(self, line: str) -> None:
+    def write_record(self, line: str) -> None:
         try:
             with self._lock:
                 sys.stdout.write(line + "\n")
@@ -232,15 +232,15 @@ class _Syslog:
     def __init__(self, at: SplitResult) -> None:
         self._at = at
         self._lock = Lock()
-        self._handler: _Strict | None = None
+        self._handler: _StrictHandler | None = None
         with self._lock:
             self._open()
 
-    def keep(self, line: str) -> None:
+    def write_record(self, line: str) -> None:
         record = logging.LogRecord("lineage", logging.INFO, "", 0, line, None, None)
         with self._lock:
             try:
-                if self._handler is not None and self._handler.is_left():
+                if self._handler is not None and self._handler.is_closed_by_server():
                     self._drop()
                 self._open().emit(record)
             except OSError as error:
@@ -251,9 +251,9 @@ class _Syslog:
         with self._lock:
             self._drop()
 
-    def _open(self) -> _Strict:
+    def _open(self) -> _StrictHandler:
         if self._handler is None:
-            self._handler = _Strict(self._at)
+            self._handler = _StrictHandler(self._at)
         return self._handler
 
     def _drop(self) -> None:
@@ -262,7 +262,7 @@ class _Syslog:
         self._handler = None
 
 
-class _Strict(SysLogHandler):
+class _StrictHandler(SysLogHandler):
     """Raises what went wrong, where the handler of the standard library prints it, and waits no longer than `WAIT_S`."""
 
     append_nul = False
@@ -287,7 +287,7 @@ class _Strict(SysLogHandler):
         super()._connect_unixsocket(address)  # type: ignore[misc]
         self.socket.settimeout(WAIT_S)
 
-    def is_left(self) -> bool:
+    def is_closed_by_server(self) -> bool:
         """Whether the other side has closed the connection."""
         if not self._tcp:
             return False
@@ -321,21 +321,23 @@ class _Topic:
             raise AuditError(str(error)) from error
         self._topic = topic
 
-    def keep(self, line: str) -> None:
-        told: list[Any] = []
+    def write_record(self, line: str) -> None:
+        delivery_errors: list[Any] = []
         try:
             self._producer.produce(
-                self._topic, line.encode(), on_delivery=lambda error, _: told.append(error)
+                self._topic,
+                line.encode(),
+                on_delivery=lambda error, _: delivery_errors.append(error),
             )
             until = time.monotonic() + 2 * WAIT_S
-            while not told and time.monotonic() < until:
+            while not delivery_errors and time.monotonic() < until:
                 self._producer.poll(0.05)
         except (KafkaException, BufferError) as error:
             raise AuditError(f"Kafka: {error}") from error
-        if not told:
+        if not delivery_errors:
             raise AuditError("Kafka does not take records: is it up?")
-        if told[0] is not None:
-            raise AuditError(f"Kafka: {told[0]}")
+        if delivery_errors[0] is not None:
+            raise AuditError(f"Kafka: {delivery_errors[0]}")
 
     def close(self) -> None:
         self._producer.flush(WAIT_S)
@@ -356,9 +358,9 @@ class Auditor:
             "lineage_api_audit_failures", "Audit records that could not be kept.", registry=registry
         )
         self._log = structlog.get_logger()
-        self._threads = CapacityLimiter(KEPT_AT_ONCE)
+        self._threads = CapacityLimiter(WRITER_THREADS)
         self._not_before = 0.0
-        self._stuck = 0
+        self._stuck_threads = 0
         """Threads that were given up, and still wait for the log."""
         self._lock = Lock()
 
@@ -367,74 +369,76 @@ class Auditor:
             await self._app(scope, receive, send)
             return
         number = uuid.uuid4().hex
-        question = _Question()
-        begun = refused = False
+        body = _RequestBody()
+        has_started = is_refused = False
 
-        async def keep(event: str, status: int | None = None) -> bool:
+        async def write_record(event: str, status: int | None = None) -> bool:
             first = {"event": event} if status is None else {"event": event, "status": status}
 
             def record() -> Fields:
-                return {**first, "id": number, **_fields(scope, question)}
+                return {**first, "id": number, **_fields(scope, body)}
 
-            return await self._apart(record, str(scope["state"].get("request_id", "")))
+            return await self._write_in_thread(record, str(scope["state"].get("request_id", "")))
 
-        async def read() -> Message:
+        async def receive_recorded() -> Message:
             message = await receive()
-            question.take(message.get("body", b""))
+            body.take(message.get("body", b""))
             return message
 
-        async def tell(message: Message) -> None:
-            nonlocal begun, refused
+        async def send_recorded(message: Message) -> None:
+            nonlocal has_started, is_refused
             if message["type"] == "http.response.start":
-                refused = not await keep("response", message["status"])
-                begun = True
-                if refused:
+                is_refused = not await write_record("response", message["status"])
+                has_started = True
+                if is_refused:
                     await _refusal(scope)(scope, receive, send)
-            if not refused:
+            if not is_refused:
                 await send(message)
 
-        async def requested() -> None:
-            if not await keep("request"):
-                raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_KEPT)
+        async def record_request() -> None:
+            if not await write_record("request"):
+                raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_WRITTEN)
 
-        scope.setdefault("state", {})["audit_request"] = requested
+        scope.setdefault("state", {})["audit_request"] = record_request
         try:
-            await self._app(scope, read, tell)
+            await self._app(scope, receive_recorded, send_recorded)
         except Exception as error:
-            if begun:
-                await keep("broken")
+            if has_started:
+                await write_record("broken")
                 raise
-            if await keep("response", 500):
+            if await write_record("response", 500):
                 raise
             self._log.error("request_failed", reason=str(error), exc_info=error)
             await _refusal(scope)(scope, receive, send)
 
-    async def _apart(self, record: Callable[[], Fields], request_id: str) -> bool:
+    async def _write_in_thread(self, record: Callable[[], Fields], request_id: str) -> bool:
         """Keep a record in a thread; one that takes too long is not kept, whatever comes of it."""
-        if time.monotonic() < self._not_before or self._stuck >= KEPT_AT_ONCE:
+        if time.monotonic() < self._not_before or self._stuck_threads >= WRITER_THREADS:
             self._failed.inc()
             return False
-        is_begun = is_over = given_up = False
+        has_started = has_ended = is_given_up = False
 
-        def keep() -> str:
-            nonlocal is_begun, is_over
-            is_begun = True
+        def write_record() -> str:
+            nonlocal has_started, has_ended
+            has_started = True
             try:
-                self._audit.keep(json.dumps({"at": datetime.now(UTC).isoformat(), **record()}))
+                self._audit.write_record(
+                    json.dumps({"at": datetime.now(UTC).isoformat(), **record()})
+                )
             except Exception as error:
                 return str(error) or type(error).__name__
             finally:
                 with self._lock:
-                    is_over = True
-                    self._stuck -= given_up
+                    has_ended = True
+                    self._stuck_threads -= is_given_up
             return ""
 
         reason = "it takes too long"
         with move_on_after(2 * WAIT_S):
-            reason = await run_sync(keep, limiter=self._threads, abandon_on_cancel=True)
+            reason = await run_sync(write_record, limiter=self._threads, abandon_on_cancel=True)
         with self._lock:
-            given_up = is_begun and not is_over
-            self._stuck += given_up
+            is_given_up = has_started and not has_ended
+            self._stuck_threads += is_given_up
         if reason:
             self._not_before = time.monotonic() + FAILED_S
             self._failed.inc()
@@ -448,18 +452,20 @@ async def record_before(request: Request) -> None:
     Raises:
         ProblemError: 503, it can't be kept.
     """
-    requested: Callable[[], Awaitable[None]] | None = getattr(request.state, "audit_request", None)
-    if requested is not None:
-        await requested()
+    record_request: Callable[[], Awaitable[None]] | None = getattr(
+        request.state, "audit_request", None
+    )
+    if record_request is not None:
+        await record_request()
     elif request.app.state.audited:
-        raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_KEPT)
+        raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_WRITTEN)
 
 
 def _refusal(scope: Scope) -> ASGIApp:
-    return problem(str(scope["state"].get("request_id", "")), 503, NOT_KEPT)
+    return problem(str(scope["state"].get("request_id", "")), 503, NOT_WRITTEN)
 
 
-class _Question:
+class _RequestBody:
     """The body of a request, as far as it has come; the server bounds it."""
 
     def __init__(self) -> None:
@@ -469,118 +475,118 @@ class _Question:
         """Add what has come."""
         self._body += part
 
-    def told(self) -> dict[str, Any]:
+    def audit_fields(self) -> dict[str, Any]:
         """What a record holds of it: JSON without secrets, cut where it is long, and what tells one from others."""
         if not self._body:
             return {"question": None}
         body = bytes(self._body)
-        about = {"question_bytes": len(body), "question_sha256": sha256(body).hexdigest()}
+        digest = {"question_bytes": len(body), "question_sha256": sha256(body).hexdigest()}
         with suppress(ValueError, RecursionError):
-            telling = _Telling()
-            found = telling.of(json.loads(body))
-            text = json.dumps(found, allow_nan=False)
-            whole = telling.left > 0 and len(text) <= QUESTION_MAX
-            return {**about, "question": found if whole else _cut(text, QUESTION_MAX)}
+            redactor = _Redactor()
+            redacted = redactor.of(json.loads(body))
+            text = json.dumps(redacted, allow_nan=False)
+            is_complete = redactor.left > 0 and len(text) <= BODY_BYTES_MAX
+            return {**digest, "question": redacted if is_complete else _cut(text, BODY_BYTES_MAX)}
         # No question: what is no JSON is answered by nobody.
-        return {**about, "question": None}
+        return {**digest, "question": None}
 
 
-class _Telling:
+class _Redactor:
     """Takes secrets out of JSON, as far as a record may tell of it: the rest is not looked at.
 
     ``left``: signs that are still looked at.
     """
 
     def __init__(self) -> None:
-        self.left = LOOKED_AT_MAX
+        self.left = SCANNED_MAX
 
-    def of(self, found: Any) -> Any:
+    def of(self, value: Any) -> Any:
         """What is told of a value."""
-        if isinstance(found, str):
-            return self._text(found)
+        if isinstance(value, str):
+            return self._redact_text(value)
         self.left -= 1
-        if isinstance(found, list):
-            return [self.of(one) for one in takewhile(self._goes_on, found)]
-        if isinstance(found, dict):
+        if isinstance(value, list):
+            return [self.of(element) for element in takewhile(self._is_within_limit, value)]
+        if isinstance(value, dict):
             return {
-                self._text(name): self._named(name, one)
-                for name, one in takewhile(self._goes_on, found.items())
+                self._redact_text(name): self._redact_member(name, element)
+                for name, element in takewhile(self._is_within_limit, value.items())
             }
-        return found
+        return value
 
-    def _goes_on(self, _: object) -> bool:
+    def _is_within_limit(self, _: object) -> bool:
         return self.left > 0
 
-    def _named(self, name: str, found: Any) -> Any:
-        if not isinstance(found, str):
-            return self.of(found)
-        told, text = self._text(found), f"{name}={found}"
-        return REDACTED if self.left > 0 and _hidden(text) != text else told
+    def _redact_member(self, name: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return self.of(value)
+        redacted, text = self._redact_text(value), f"{name}={value}"
+        return REDACTED if self.left > 0 and _without_secrets(text) != text else redacted
 
-    def _text(self, text: str) -> str:
-        self.left -= len(text) + SIGNS_FOR_EACH
+    def _redact_text(self, text: str) -> str:
+        self.left -= len(text) + CHARACTERS_PER_TEXT
         # Not the beginning of it: of a secret that is cut nobody sees that it is one.
-        return _hidden(text) if self.left > 0 else LEFT_OUT
+        return _without_secrets(text) if self.left > 0 else OMITTED
 
 
-def _fields(scope: Scope, question: _Question) -> dict[str, Any]:
+def _fields(scope: Scope, body: _RequestBody) -> dict[str, Any]:
     caller: Principal | None = scope["state"].get("caller")
-    most = PLACE_MAX if caller is not None else UNKNOWN_MAX
+    most = ADDRESS_BYTES_MAX if caller is not None else ANONYMOUS_BYTES_MAX
     query = scope["query_string"].decode("utf-8", "replace")
     address = f"{scope['path']}?{query}".encode("utf-8", "replace")
     return {
         "request_id": scope["state"].get("request_id", ""),
-        "from": _cut((scope.get("client") or ("unknown",))[0], CLIENT_MAX),
+        "from": _cut((scope.get("client") or ("unknown",))[0], CLIENT_BYTES_MAX),
         "caller": None
         if caller is None
         else {
-            "name": _cut(caller.name, UNKNOWN_MAX),
-            "identity": _cut(caller.identity, UNKNOWN_MAX),
+            "name": _cut(caller.name, ANONYMOUS_BYTES_MAX),
+            "identity": _cut(caller.identity, ANONYMOUS_BYTES_MAX),
             "role": caller.role,
             "rows": caller.rows,
             "delete": caller.delete,
             "by": caller.auth,
         },
-        "method": _cut(scope["method"], CLIENT_MAX),
-        "path": _cut(_beginning(scope["path"], most, _hidden), most),
-        "query": _cut(_parameters(query, most), most),
+        "method": _cut(scope["method"], CLIENT_BYTES_MAX),
+        "path": _cut(_redacted_beginning(scope["path"], most, _without_secrets), most),
+        "query": _cut(_redacted_query(query, most), most),
         "address_sha256": sha256(address).hexdigest(),
-        **({"question": None} if caller is None else question.told()),
+        **({"question": None} if caller is None else body.audit_fields()),
     }
 
 
-def _beginning(text: str, most: int, told: Callable[[str], str]) -> str:
+def _redacted_beginning(text: str, most: int, redact: Callable[[str], str]) -> str:
     """A text without secrets, or what is told of the beginning of a longer one.
 
-    ``told``: what takes the secrets out.
+    ``redact``: what takes the secrets out.
     """
-    near = text[: LOOKED_AT_FOR_EACH * most]
-    found = told(near)
+    near = text[: SCANNED_PER_CHARACTER * most]
+    redacted = redact(near)
     # Of a secret that is cut nobody sees that it is one: it lies far behind what is told, or nothing is.
-    return LEFT_OUT if len(near) < len(text) and len(found) < 2 * most else found
+    return OMITTED if len(near) < len(text) and len(redacted) < 2 * most else redacted
 
 
-def _parameters(query: str, most: int) -> str:
+def _redacted_query(query: str, most: int) -> str:
     """The first parameters of a query, as many as are told."""
-    found, signs = list[str](), 0
-    for one in query.split("&"):
-        found.append(_beginning(one, most, _parameter))
-        signs += len(found[-1]) + 1
-        if signs > most:
+    parameters, characters = list[str](), 0
+    for parameter in query.split("&"):
+        parameters.append(_redacted_beginning(parameter, most, _redacted_parameter))
+        characters += len(parameters[-1]) + 1
+        if characters > most:
             break
-    return "&".join(found)
+    return "&".join(parameters)
 
 
-def _parameter(text: str) -> str:
+def _redacted_parameter(text: str) -> str:
     """A parameter of a query as it was sent, but for a secret in it, however that is spelled."""
     plain = unquote_plus(text)
-    hidden = _hidden(plain)
+    hidden = _without_secrets(plain)
     return text if hidden == plain else quote(hidden, safe="=*")
 
 
-def _hidden(text: str) -> str:
-    (found,) = redact_arguments([text])
-    return found
+def _without_secrets(text: str) -> str:
+    (redacted,) = redact_arguments([text])
+    return redacted
 
 
 def _cut(text: str, most: int) -> str:

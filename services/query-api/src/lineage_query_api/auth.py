@@ -16,7 +16,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from lineage_query_api.errors import ProblemError, SettingsError
-from lineage_query_api.rereading import Reread, read_toml
+from lineage_query_api.reloaded_files import ReloadedFile, read_toml
 
 TOKEN_PREFIX = "lm_"
 ALGORITHMS = (
@@ -55,7 +55,9 @@ class Principal:
     @property
     def identity(self) -> str:
         """``token:NAME`` or ``sub:SUBJECT``, which nobody chooses for themselves; empty where it is the server's own user."""
-        return next((one for one in self.identities if not one.startswith("role:")), "")
+        return next(
+            (identity for identity in self.identities if not identity.startswith("role:")), ""
+        )
 
 
 ANYBODY = Principal("anybody on this machine", "admin", rows=True, delete=True, auth="none")
@@ -138,7 +140,7 @@ class TokenGate:
 
     def __init__(self, tokens: Path | None, oidc: Oidc | None = None) -> None:
         self._tokens = (
-            None if tokens is None else Reread("LINEAGE_API_TOKENS", tokens, _known_tokens)
+            None if tokens is None else ReloadedFile("LINEAGE_API_TOKENS", tokens, _known_tokens)
         )
         self._oidc = oidc
 
@@ -147,14 +149,14 @@ class TokenGate:
         if not credentials:
             raise _unauthorized("this server asks for a token", "")
         try:
-            known = () if self._tokens is None else self._tokens.get()
+            tokens = () if self._tokens is None else self._tokens.get()
         except SettingsError as error:
             # Nobody's token can be told from a wrong one by now: that is not the caller's fault.
             structlog.get_logger().error("tokens_unreadable", reason=str(error))
             raise ProblemError(
                 HTTPStatus.INTERNAL_SERVER_ERROR, "the server can't read its file of tokens"
             ) from error
-        token = _find(credentials, known)
+        token = _find(credentials, tokens)
         if token is not None:
             return token.principal
         if self._oidc is not None and credentials.count(".") == 2:
@@ -211,11 +213,11 @@ class Oidc:
         return self._with_role(claims)
 
     def _with_role(self, claims: dict[str, Any]) -> Principal:
-        given: Any = claims
+        claim: Any = claims
         for part in self._role_claim.split("."):
-            given = given.get(part, ()) if isinstance(given, dict) else ()
-        listed = given if isinstance(given, list) else [given]
-        roles = {one for one in listed if isinstance(one, str)}
+            claim = claim.get(part, ()) if isinstance(claim, dict) else ()
+        listed = claim if isinstance(claim, list) else [claim]
+        roles = {listed_role for listed_role in listed if isinstance(listed_role, str)}
         name = str(claims.get("preferred_username") or claims["sub"])
         # Not by the name that is shown: people may choose it themselves.
         known = frozenset({f"sub:{claims['sub']}", *(f"role:{role}" for role in roles)})
@@ -245,14 +247,14 @@ class Oidc:
         address = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
         try:
             with urllib.request.urlopen(address, timeout=10) as answer:
-                found = json.load(answer)["jwks_uri"]
+                keys_url = json.load(answer)["jwks_uri"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ProblemError(
                 HTTPStatus.SERVICE_UNAVAILABLE, "the issuer of tokens does not answer"
             ) from error
-        if not str(found).startswith(("https://", "http://")):
+        if not str(keys_url).startswith(("https://", "http://")):
             raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "the issuer names no keys")
-        return str(found)
+        return str(keys_url)
 
 
 def hash_of(token: str) -> str:
@@ -278,15 +280,15 @@ def read_tokens(path: Path) -> tuple[_Token, ...]:
     return read_toml("LINEAGE_API_TOKENS", path, _Tokens).token
 
 
-def _find(credentials: str, known: tuple[_Token, ...]) -> _Token | None:
+def _find(credentials: str, tokens: tuple[_Token, ...]) -> _Token | None:
     digest = hash_of(credentials)
     now = datetime.now(UTC)
-    found = None
-    for token in known:
+    match = None
+    for token in tokens:
         # Each is compared, in constant time: how long it takes tells nothing.
         if hmac.compare_digest(token.sha256, digest) and not _is_over(token, now):
-            found = token
-    return found
+            match = token
+    return match
 
 
 def _known_tokens(path: Path) -> tuple[_Token, ...]:

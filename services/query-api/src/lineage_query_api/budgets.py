@@ -14,7 +14,7 @@ from lineage_query_api.problems import budget_problem
 GRACE_S = 2.0
 """Seconds beyond its time in which a request may still answer by itself, that it takes too long."""
 
-LOOKS_S = 5.0
+CHECK_EVERY_S = 5.0
 """Seconds after which it is seen whether the time has become another."""
 
 
@@ -28,7 +28,7 @@ class Budgeted:
     def __init__(self, app: ASGIApp, *, new: Callable[[], Budget]) -> None:
         self._app = app
         self._new = new
-        self._left_behind: set[asyncio.Task[None]] = set()
+        self._abandoned: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
@@ -42,32 +42,32 @@ class Budgeted:
         reading = asyncio.create_task(client.read())
         answering = asyncio.create_task(self._run(scope, client))
         try:
-            await _until(answering, budget)
+            await _wait_for(answering, budget)
             if answering.done():
-                _finish(answering, budget, client)
+                _raise_failure(answering, budget, client)
                 return
             client.is_closed = True
-            if client.has_begun:
+            if client.has_started:
                 raise budget.time_up_error()
             refusal = budget_problem(scope["state"].get("request_id", ""), budget.time_up_error())
             await refusal(scope, receive, send)
         finally:
             reading.cancel()
             if not answering.done():
-                self._leave_behind(budget, answering)
+                self._abandon(budget, answering)
 
     async def _run(self, scope: Scope, client: _Client) -> None:
         await self._app(scope, client.receive, client.send)
 
-    def _leave_behind(self, budget: Budget, task: asyncio.Task[None]) -> None:
+    def _abandon(self, budget: Budget, task: asyncio.Task[None]) -> None:
         """End what nobody waits for; its thread ends at the next check."""
         budget.abandon()
         task.cancel()
-        self._left_behind.add(task)
+        self._abandoned.add(task)
         task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._left_behind.discard(task)
+        self._abandoned.discard(task)
         if not task.cancelled():
             # Nobody is left to be told of it.
             task.exception()
@@ -80,7 +80,7 @@ class _Client:
         self._budget = budget
         self._receive, self._send = receive, send
         self._messages: asyncio.Queue[Message | HTTPException] = asyncio.Queue()
-        self.has_begun = self.is_closed = False
+        self.has_started = self.is_closed = False
 
     async def read(self) -> None:
         """Take what the client sends (bodies are bounded) until it leaves."""
@@ -105,11 +105,11 @@ class _Client:
     async def send(self, message: Message) -> None:
         if self.is_closed:
             return
-        self.has_begun = True
+        self.has_started = True
         await self._send(message)
 
 
-def _finish(answering: asyncio.Task[None], budget: Budget, client: _Client) -> None:
+def _raise_failure(answering: asyncio.Task[None], budget: Budget, client: _Client) -> None:
     """What came of an answer.
 
     Raises:
@@ -117,15 +117,15 @@ def _finish(answering: asyncio.Task[None], budget: Budget, client: _Client) -> N
         Exception: what the answer raised.
     """
     problem = answering.exception()
-    if problem is not None and client.has_begun:
+    if problem is not None and client.has_started:
         budget.check()
     if problem is not None:
         raise problem
 
 
-async def _until(task: asyncio.Task[None], budget: Budget) -> None:
+async def _wait_for(task: asyncio.Task[None], budget: Budget) -> None:
     """Wait for a task as long as a budget lasts, which it may make longer."""
     while not task.done() and budget.left_s > 0:
-        await asyncio.wait({task}, timeout=min(budget.left_s, LOOKS_S))
+        await asyncio.wait({task}, timeout=min(budget.left_s, CHECK_EVERY_S))
     if not task.done():
         await asyncio.wait({task}, timeout=GRACE_S)

@@ -75,59 +75,84 @@ class Completeness(Collector):
         judged = {app: self._judged[app] for app in apps if app in self._judged}
         deadline = self._clock() + SCRAPE_S
         # Those first that were never judged, or longest ago: all have their turn.
-        for app in sorted(apps, key=lambda one: judged[one].at if one in judged else -math.inf):
+        for app in sorted(
+            apps, key=lambda candidate: judged[candidate].at if candidate in judged else -math.inf
+        ):
             now = self._clock()
             if now > deadline:
                 break
             # Else it was deleted just now.
             with suppress(NotFoundError, KeyError):
-                judged[app] = self._look_at(app, now)
+                judged[app] = self._judge_application(app, now)
         return judged
 
-    def _look_at(self, app: str, now: float) -> _Judged:
+    def _judge_application(self, app: str, now: float) -> _Judged:
         known = self._judged.get(app)
         verdict = self._lineages.verdict(app)
         if known is not None and known.started_at:
             return _Judged(known.name, known.started_at, verdict, now)
-        begun = [
-            one for one in self._lineages.store.messages(app, "begin") if isinstance(one, Begin)
+        begins = [
+            message
+            for message in self._lineages.store.messages(app, "begin")
+            if isinstance(message, Begin)
         ]
         # Its beginning may be on its way still.
-        name, started_at = (begun[0].name, begun[0].started_at) if begun else ("", 0.0)
+        name, started_at = (begins[0].name, begins[0].started_at) if begins else ("", 0.0)
         return _Judged(name[:NAME_MAX], started_at, verdict, now)
 
 
 def _families(judged: Mapping[str, _Judged]) -> list[Metric]:
     def family(
-        name: str, said: str, value: Callable[[_Judged], float | Mapping[str, float]], *label: str
+        name: str,
+        documentation: str,
+        value: Callable[[_Judged], float | Mapping[str, float]],
+        *label: str,
     ) -> GaugeMetricFamily:
-        made = GaugeMetricFamily(f"lineage_api_application_{name}", said, labels=(*LABELS, *label))
-        for app, one in judged.items():
-            found = value(one)
-            if isinstance(found, Mapping):
-                for state, number in found.items():
-                    made.add_metric((app, one.name, state), number)
+        gauge = GaugeMetricFamily(
+            f"lineage_api_application_{name}", documentation, labels=(*LABELS, *label)
+        )
+        for app, application in judged.items():
+            sample = value(application)
+            if isinstance(sample, Mapping):
+                for state, number in sample.items():
+                    gauge.add_metric((app, application.name, state), number)
             else:
-                made.add_metric((app, one.name), found)
-        return made
+                gauge.add_metric((app, application.name), sample)
+        return gauge
 
     return [
         family(
-            "complete", "Whether all of its lineage is there.", lambda one: one.verdict.complete
+            "complete",
+            "Whether all of its lineage is there.",
+            lambda application: application.verdict.complete,
         ),
-        family("final", "Whether no more of it is on its way.", lambda one: one.verdict.final),
         family(
-            "started_timestamp_seconds", "When it began, unix time.", lambda one: one.started_at
+            "final",
+            "Whether no more of it is on its way.",
+            lambda application: application.verdict.final,
         ),
-        family("tasks", "Its tasks.", lambda one: _tasks(one.verdict), "state"),
-        family("blocks", "Its flow blocks.", lambda one: _blocks(one.verdict), "state"),
-        family("flows", "Its flows that can be traced.", lambda one: one.verdict.flows),
+        family(
+            "started_timestamp_seconds",
+            "When it began, unix time.",
+            lambda application: application.started_at,
+        ),
+        family("tasks", "Its tasks.", lambda application: _tasks(application.verdict), "state"),
+        family(
+            "blocks", "Its flow blocks.", lambda application: _blocks(application.verdict), "state"
+        ),
+        family(
+            "flows", "Its flows that can be traced.", lambda application: application.verdict.flows
+        ),
         family(
             "unmatched_positions",
             "Input positions that nobody puts out.",
-            lambda one: one.verdict.unmatched,
+            lambda application: application.verdict.unmatched,
         ),
-        family("dead_letters", "Its dead letters.", lambda one: one.verdict.dead_letters),
+        family(
+            "dead_letters",
+            "Its dead letters.",
+            lambda application: application.verdict.dead_letters,
+        ),
     ]
 
 

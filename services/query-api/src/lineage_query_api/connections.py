@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lineage_query_api.problems import problem
 
-LOOKS_S = 1.0
+CHECK_EVERY_S = 1.0
 """Seconds after which a connection is looked at again."""
 
 _log = structlog.get_logger()
@@ -44,23 +44,23 @@ class BoundedConnection(H11Protocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._asked_since = self.loop.time()
+        self._request_awaited_since = self.loop.time()
         """Since when a request is waited for, while there is none."""
         self._has_sent = False
         """Whether anything of that request has come."""
-        self._left_bytes, self._moved_at = 0, 0.0
+        self._unsent_bytes_before, self._taken_at = 0, 0.0
         """Of the answer: what the client has not taken, and when that was other than it is."""
-        self._looks: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._look_later()
+        self._schedule_check()
         if len(self.connections) > self.bounds.connections:
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._looks is not None:
-            self._looks.cancel()
+        if self._check_timer is not None:
+            self._check_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -68,7 +68,7 @@ class BoundedConnection(H11Protocol):
         super().data_received(data)
 
     def on_response_complete(self) -> None:
-        self._asked_since, self._has_sent = self.loop.time(), False
+        self._request_awaited_since, self._has_sent = self.loop.time(), False
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -78,9 +78,9 @@ class BoundedConnection(H11Protocol):
     @property
     def waits_since(self) -> float | None:
         """Since when the server waits for the client; None: it is at work for it."""
-        if self._left():
-            return self._moved_at
-        return None if self._is_answering else self._asked_since
+        if self._unsent_bytes():
+            return self._taken_at
+        return None if self._is_answering else self._request_awaited_since
 
     @property
     def _is_answering(self) -> bool:
@@ -88,28 +88,28 @@ class BoundedConnection(H11Protocol):
         cycle = self.cycle
         return cycle is not None and not (cycle.more_body or cycle.response_complete)
 
-    def _look_later(self) -> None:
-        self._looks = self.loop.call_later(LOOKS_S, self._look)
+    def _schedule_check(self) -> None:
+        self._check_timer = self.loop.call_later(CHECK_EVERY_S, self._check)
 
-    def _look(self) -> None:
-        now, bounds, left = self.loop.time(), self.bounds, self._left()
-        waited_s = 0.0 if self._is_answering else now - self._asked_since
-        if left:
-            if now - self._moved_at > bounds.stalled_s or waited_s > bounds.answer_s:
+    def _check(self) -> None:
+        now, bounds, unsent = self.loop.time(), self.bounds, self._unsent_bytes()
+        waited_s = 0.0 if self._is_answering else now - self._request_awaited_since
+        if unsent:
+            if now - self._taken_at > bounds.stalled_s or waited_s > bounds.answer_s:
                 self._drop(self)
                 return
         elif waited_s > bounds.request_s and not self.transport.is_closing():
-            self._late()
-        self._look_later()
+            self._time_out()
+        self._schedule_check()
 
-    def _left(self) -> int:
+    def _unsent_bytes(self) -> int:
         """Bytes of the answer that the client has not taken."""
-        left = self.transport.get_write_buffer_size()
-        if left != self._left_bytes:
-            self._left_bytes, self._moved_at = left, self.loop.time()
-        return left
+        unsent = self.transport.get_write_buffer_size()
+        if unsent != self._unsent_bytes_before:
+            self._unsent_bytes_before, self._taken_at = unsent, self.loop.time()
+        return unsent
 
-    def _late(self) -> None:
+    def _time_out(self) -> None:
         if self._has_sent:
             wait = f"a request is sent within {self.bounds.request_s:g} s"
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, wait)
@@ -130,16 +130,16 @@ class BoundedConnection(H11Protocol):
             start = h11.Response(status_code=status, headers=headers, reason=status.phrase.encode())
             for event in (start, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
-        self._asked_since = self.loop.time()
+        self._request_awaited_since = self.loop.time()
         self.transport.close()
 
     def _make_room(self) -> None:
         """End the connection whose client is waited for longest; this one, where none is."""
         waiting = [
-            (since, number, one)
-            for number, one in enumerate(self.connections)
-            if isinstance(one, BoundedConnection) and one is not self
-            if (since := one.waits_since) is not None
+            (since, number, connection)
+            for number, connection in enumerate(self.connections)
+            if isinstance(connection, BoundedConnection) and connection is not self
+            if (since := connection.waits_since) is not None
         ]
         self._drop(min(waiting)[-1] if waiting else self)
 
@@ -151,10 +151,10 @@ class BoundedConnection(H11Protocol):
         connection.transport.abort()
 
 
-def bounded_by(given: Bounds) -> type[BoundedConnection]:
+def bounded_by(server_bounds: Bounds) -> type[BoundedConnection]:
     """The class of connections of a server of its own bounds."""
 
     class Bounded(BoundedConnection):
-        bounds = given
+        bounds = server_bounds
 
     return Bounded

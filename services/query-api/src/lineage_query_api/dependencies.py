@@ -10,7 +10,7 @@ from fastapi import Depends, Path, Query, Request
 
 from lineage_query_api.audit import record_before
 from lineage_query_api.auth import Gate, Principal
-from lineage_query_api.errors import ProblemError, no_rows
+from lineage_query_api.errors import ProblemError, rows_refused_error
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import NO_NUL
 from lineage_query_api.scopes import Scope, Scopes
@@ -20,25 +20,25 @@ from lineage_query_api.trace_ids import unpack
 def _scope(request: Request) -> Scope:
     gate: Gate = request.app.state.gate
     scopes: Scopes = request.app.state.scopes
-    found = gate.authenticate(request.headers.get("authorization"))
-    request.state.caller = found
-    return scopes.of(found, f"{request.method} {request.scope['route'].path}")
+    caller = gate.authenticate(request.headers.get("authorization"))
+    request.state.caller = caller
+    return scopes.of(caller, f"{request.method} {request.scope['route'].path}")
 
 
-Granted = Annotated[Scope, Depends(_scope)]
+CallerScope = Annotated[Scope, Depends(_scope)]
 
 
-def _within(request: Request, scope: Granted) -> tuple[Lineages, Principal]:
-    named = request.path_params
-    if "trace" in named:
+def _within(request: Request, scope: CallerScope) -> tuple[Lineages, Principal]:
+    parameters = request.path_params
+    if "trace" in parameters:
         try:
-            app = unpack(named["trace"]).app
+            app = unpack(parameters["trace"]).app
         except ProblemError:
             # What asks for the trace says so.
             return scope.traced, replace(scope.caller, rows=False)
         return scope.within(app)
-    if "app" in named:
-        return scope.within(named["app"])
+    if "app" in parameters:
+        return scope.within(parameters["app"])
     # All that may be known of are listed, and judged.
     return scope.listed, scope.caller
 
@@ -86,7 +86,7 @@ def check_rows(caller: Principal) -> None:
         ProblemError: 403.
     """
     if not caller.rows:
-        raise no_rows()
+        raise rows_refused_error()
 
 
 def _row_reader(caller: Caller) -> Principal:

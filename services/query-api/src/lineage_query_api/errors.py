@@ -39,7 +39,7 @@ class ProblemError(LineageError):
         self.headers = headers or {}
 
 
-def no_rows() -> ProblemError:
+def rows_refused_error() -> ProblemError:
     """A question that only those may ask who may read the text of rows."""
     return ProblemError(
         HTTPStatus.FORBIDDEN,
@@ -48,7 +48,7 @@ def no_rows() -> ProblemError:
     )
 
 
-def partly() -> ProblemError:
+def hidden_parts_error() -> ProblemError:
     """A question whose answer may tell what grants hide from a caller, or mask."""
     return ProblemError(
         HTTPStatus.FORBIDDEN,
@@ -57,12 +57,12 @@ def partly() -> ProblemError:
     )
 
 
-def too_much(detail: str, hint: str) -> ProblemError:
+def too_costly_error(detail: str, hint: str) -> ProblemError:
     """A question whose answer costs more than the server gives."""
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, hint=hint)
 
 
-def busy(questions: str) -> ProblemError:
+def busy_error(questions: str) -> ProblemError:
     """A question for which no turn came; ``questions``: which are answered instead."""
     return ProblemError(
         HTTPStatus.TOO_MANY_REQUESTS,

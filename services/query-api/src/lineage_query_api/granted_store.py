@@ -16,7 +16,7 @@ from lineage_core.contract.sealing import Seal
 from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, StoreCounts, Verdict
 from lineage_core.linking.linker import TaskId
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
-from lineage_query_api.grants import fits
+from lineage_query_api.grants import matches_any
 from lineage_store.errors import UnfitStoreError
 from lineage_store.materialised import stands_for
 from lineage_store.paths import Spellings
@@ -33,7 +33,7 @@ class ApplicationNames:
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, frozenset[str]] = {}
+        self._names_by_app: dict[str, frozenset[str]] = {}
         self._until = -math.inf
 
     def of(self, app: str) -> frozenset[str]:
@@ -42,31 +42,31 @@ class ApplicationNames:
         if names is None:
             # It may have come since all were asked for.
             try:
-                begun = self._store.messages(app, "begin")
+                begins = self._store.messages(app, "begin")
             except KeyError:
                 return frozenset()
-            names = frozenset(one.name for one in begun if isinstance(one, Begin))
+            names = frozenset(message.name for message in begins if isinstance(message, Begin))
             if names:
                 with self._lock:
-                    self._known[app] = names
+                    self._names_by_app[app] = names
         return names
 
-    def keep(self, ids: Iterable[str]) -> None:
+    def retain(self, ids: Iterable[str]) -> None:
         """Forget others: an id may be another program's when it comes again."""
-        kept = set(ids)
+        retained = set(ids)
         with self._lock:
-            for app in self._known.keys() - kept:
-                del self._known[app]
+            for app in self._names_by_app.keys() - retained:
+                del self._names_by_app[app]
 
     def _all(self) -> Mapping[str, frozenset[str]]:
         now = self._clock()
         with self._lock:
             if now < self._until:
-                return self._known
-        found = dict(self._store.names())
+                return self._names_by_app
+        names_by_app = dict(self._store.names())
         with self._lock:
-            self._known, self._until = found, now + NAMES_S
-            return self._known
+            self._names_by_app, self._until = names_by_app, now + NAMES_S
+            return self._names_by_app
 
 
 class ReadOnlyStore:
@@ -105,10 +105,10 @@ class ReadOnlyStore:
         self.close()
 
 
-class Seen(Protocol):
+class VisibilityCheck(Protocol):
     """Says of which applications all is seen."""
 
-    def whole(self, app: str) -> bool:
+    def is_fully_visible(self, app: str) -> bool:
         """Whether nothing of an application is hidden or masked."""
 
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
@@ -118,8 +118,8 @@ class Seen(Protocol):
 class GrantedStore(ReadOnlyStore):
     """The applications of a store whose names fit some patterns.
 
-    Lineage that was materialised (``APP.rows``) is that of the application whose rows it holds. ``seen``: says what is
-    hidden of them; None: nothing is. ``wholly``: just those are there of which nothing is hidden; others are listed
+    Lineage that was materialised (``APP.rows``) is that of the application whose rows it holds. ``visibility``: says what is
+    hidden of them; None: nothing is. ``fully_visible_only``: just those are there of which nothing is hidden; others are listed
     and judged, and no more. ``key``: names what is there, and no other.
     """
 
@@ -128,21 +128,21 @@ class GrantedStore(ReadOnlyStore):
         store: GraphStore,
         names: ApplicationNames,
         patterns: frozenset[str],
-        seen: Seen | None = None,
+        visibility: VisibilityCheck | None = None,
         *,
-        wholly: bool = False,
+        fully_visible_only: bool = False,
     ) -> None:
         self._store = store
         self._names = names
         self._patterns = patterns
-        self._seen = seen
-        self._wholly = wholly
-        self.key: Hashable = (patterns, seen, wholly)
+        self._visibility = visibility
+        self._fully_visible_only = fully_visible_only
+        self.key: Hashable = (patterns, visibility, fully_visible_only)
 
     def application_ids(self) -> Sequence[str]:
         """As :meth:`GraphStore.application_ids`, of those that are granted."""
         ids = self._store.application_ids()
-        self._names.keep(ids)
+        self._names.retain(ids)
         return [app for app in ids if self.shows(app)]
 
     def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
@@ -153,7 +153,7 @@ class GrantedStore(ReadOnlyStore):
         """As :meth:`GraphStore.applications`, of those that are granted."""
         records = self._store.applications()
         granted = set(self.application_ids())
-        return [one for one in records if one.app in granted]
+        return [record for record in records if record.app in granted]
 
     def names(self) -> Mapping[str, frozenset[str]]:
         """As :meth:`GraphStore.names`, of those that are granted."""
@@ -163,13 +163,13 @@ class GrantedStore(ReadOnlyStore):
         """As :meth:`GraphStore.messages`; raises KeyError for others."""
         self._check(app)
         if not kinds or not set(kinds) <= set(VERDICT_MESSAGE_TYPES):
-            self._check_whole(app)
-        return [self._shown(one) for one in self._store.messages(app, *kinds)]
+            self._check_fully_visible(app)
+        return [self._shown(message) for message in self._store.messages(app, *kinds)]
 
     def graph(self, app: str) -> FlowGraph:
         """As :meth:`GraphStore.graph`; raises KeyError for others, too."""
         self._check(app)
-        self._check_whole(app)
+        self._check_fully_visible(app)
         return self._store.graph(app)
 
     def counts(self, app: str) -> StoreCounts:
@@ -186,24 +186,24 @@ class GrantedStore(ReadOnlyStore):
         """Whether an application is granted, by its whole id; of one that is not there nobody knows a name."""
         names = names_of(self._names, app)
         # All of them: who sends a second name for an application of others does not get to see it.
-        if not names or not all(fits(name, self._patterns) for name in names):
+        if not names or not all(matches_any(name, self._patterns) for name in names):
             return False
-        return not self._wholly or self.is_whole(app)
+        return not self._fully_visible_only or self.is_fully_visible(app)
 
-    def is_whole(self, app: str) -> bool:
+    def is_fully_visible(self, app: str) -> bool:
         """Whether nothing of an application is hidden."""
-        return self._seen is None or self._seen.whole(app)
+        return self._visibility is None or self._visibility.is_fully_visible(app)
 
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
         """A verdict without what it tells of hidden datasets."""
-        return verdict if self._seen is None else self._seen.verdict_of(app, verdict)
+        return verdict if self._visibility is None else self._visibility.verdict_of(app, verdict)
 
     def _check(self, app: str) -> None:
         if not self.shows(app):
             raise KeyError(app)
 
-    def _check_whole(self, app: str) -> None:
-        if not self.is_whole(app):
+    def _check_fully_visible(self, app: str) -> None:
+        if not self.is_fully_visible(app):
             raise KeyError(app)
 
     def _shown(self, message: Message) -> Message:
@@ -223,7 +223,7 @@ class GrantedApplicationCache(ApplicationCache):
 
     def open(self, app: str) -> ApplicationSnapshot:
         """As :meth:`ApplicationCache.open`; raises KeyError for others, too."""
-        if not (self._granted.shows(app) and self._granted.is_whole(app)):
+        if not (self._granted.shows(app) and self._granted.is_fully_visible(app)):
             raise KeyError(app)
         return self._shared.open(app)
 

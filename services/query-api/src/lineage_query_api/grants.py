@@ -10,11 +10,11 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 
 from lineage_query_api.auth import Principal
-from lineage_query_api.rereading import Reread, read_toml
+from lineage_query_api.reloaded_files import ReloadedFile, read_toml
 
 SETTING = "LINEAGE_API_GRANTS"
-EVERYTHING = frozenset({"*"})
-Caller = Annotated[str, Field(pattern=r"^(\*|(token|sub|role):.{1,500})$")]
+ALL_PATTERNS = frozenset({"*"})
+CallerPattern = Annotated[str, Field(pattern=r"^(\*|(token|sub|role):.{1,500})$")]
 Pattern = Annotated[str, Field(min_length=1, max_length=500)]
 Patterns = Annotated[tuple[Pattern, ...], Field(min_length=1)]
 _ALL = ("*",)
@@ -23,7 +23,7 @@ _ALL = ("*",)
 class _Grant(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    callers: Annotated[tuple[Caller, ...], Field(min_length=1)]
+    callers: Annotated[tuple[CallerPattern, ...], Field(min_length=1)]
     applications: Patterns
     datasets: Patterns = _ALL
     rows: StrictBool = False
@@ -39,13 +39,13 @@ class _Grant(BaseModel):
 class _Rule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    callers: Annotated[tuple[Caller, ...], Field(min_length=1)] = _ALL
-    unless: tuple[Caller, ...] = ()
+    callers: Annotated[tuple[CallerPattern, ...], Field(min_length=1)] = _ALL
+    unless: tuple[CallerPattern, ...] = ()
     datasets: Patterns
 
-    def holds_for(self, known: frozenset[str]) -> bool:
+    def holds_for(self, identities: frozenset[str]) -> bool:
         """Whether the rule is for who is known by some identities."""
-        return bool(known & set(self.callers)) and not known & set(self.unless)
+        return bool(identities & set(self.callers)) and not identities & set(self.unless)
 
 
 class _Hide(_Rule):
@@ -110,7 +110,7 @@ class Grants:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = Reread(SETTING, path, read_grants)
+        self._file = ReloadedFile(SETTING, path, read_grants)
 
     def of(self, caller: Principal) -> Granted:
         """What a caller is granted; who is not named in the file is granted nothing.
@@ -118,15 +118,15 @@ class Grants:
         Raises:
             SettingsError: the file can't be read or used any more.
         """
-        known = caller.identities | {"*"}
-        found = self._file.get()
-        own = [grant for grant in found.grant if known & set(grant.callers)]
-        traced = frozenset(one for grant in own for one in grant.applications)
-        read = frozenset(one for grant in own if grant.rows for one in grant.applications)
-        return Granted(_simple(traced), _simple(read), _rules(found, own, known))
+        identities = caller.identities | {"*"}
+        grants = self._file.get()
+        own = [grant for grant in grants.grant if identities & set(grant.callers)]
+        traced = frozenset(pattern for grant in own for pattern in grant.applications)
+        read = frozenset(pattern for grant in own if grant.rows for pattern in grant.applications)
+        return Granted(_normalized(traced), _normalized(read), _rules(grants, own, identities))
 
 
-def fits(name: str, patterns: frozenset[str]) -> bool:
+def matches_any(name: str, patterns: frozenset[str]) -> bool:
     """Whether the name of an application is among some patterns, as a shell has them."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -140,9 +140,9 @@ def read_grants(path: Path) -> _Grants:
     return read_toml(SETTING, path, _Grants)
 
 
-def _rules(found: _Grants, own: list[_Grant], known: frozenset[str]) -> DatasetRules | None:
-    hidden = [one for one in found.hide if one.holds_for(known)]
-    masks = [one for one in found.mask if one.holds_for(known)]
+def _rules(grants: _Grants, own: list[_Grant], identities: frozenset[str]) -> DatasetRules | None:
+    hidden = [one for one in grants.hide if one.holds_for(identities)]
+    masks = [one for one in grants.mask if one.holds_for(identities)]
     narrow = any(
         not {"*"} & set(patterns)
         for one in own
@@ -165,5 +165,5 @@ def _dataset_grant(grant: _Grant) -> DatasetGrant:
     )
 
 
-def _simple(patterns: frozenset[str]) -> frozenset[str]:
-    return EVERYTHING if patterns & EVERYTHING else patterns
+def _normalized(patterns: frozenset[str]) -> frozenset[str]:
+    return ALL_PATTERNS if patterns & ALL_PATTERNS else patterns

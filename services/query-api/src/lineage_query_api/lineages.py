@@ -40,7 +40,13 @@ from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
-from lineage_query_api.errors import ProblemError, busy, no_rows, partly, too_much
+from lineage_query_api.errors import (
+    ProblemError,
+    busy_error,
+    hidden_parts_error,
+    rows_refused_error,
+    too_costly_error,
+)
 from lineage_query_api.granted_store import GrantedApplicationCache, GrantedStore
 from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.recipe_traces import RecipeTraces
@@ -58,24 +64,24 @@ from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.record_flow import RecordFlows
 
 T = TypeVar("T")
-TRACES_KEPT = 256
-RECOMPUTED_KEPT = 32
+CACHED_TRACES_MAX = 256
+CACHED_RECOMPUTED_MAX = 32
 """Traces among them whose items are listed: answers that were recomputed."""
-RUNS_KEPT = 1 << 22
+CACHED_RUNS_MAX = 1 << 22
 """Runs of positions in traces that are kept: 64 MiB."""
 MATCHES_MAX = 10_000
 """Items that a search text may begin a trace at."""
 STALE_S = 2.0
 """Seconds for which the lineage of a running job is taken for what it was: pages of one trace agree."""
-VERDICTS_KEPT = 10_000
+CACHED_VERDICTS_MAX = 10_000
 CHECKED_S = 5.0
 """How long a request looks at whether rows of outputs can be traced."""
 FILES_LOOKED_UP = 3
 """Files of a trace's start whose other readers are named."""
-LEFT_OUT = "applications that are not granted to you are left out"
+LEFT_OUT_WARNING = "applications that are not granted to you are left out"
 WAITING_MAX = 16
 """Requests that wait for a turn: each holds a thread, and others are answered in those that are left."""
-LOOKS_UP_S = 0.25
+CHECK_TURN_S = 0.25
 """Seconds after which who waits for a turn sees whether it is still wanted."""
 _HAS_TURN: ContextVar[bool] = ContextVar("lineage_turn", default=False)
 
@@ -113,11 +119,13 @@ class CachedTrace:
         locations = opened.locations.as_now()
         nodes = {group.node for group in (*answer.start, *answer.groups)}
         return any(
-            has_changed(one) for node in nodes for one in locations.file_statuses(node).values()
+            has_changed(version)
+            for node in nodes
+            for version in locations.file_statuses(node).values()
         )
 
 
-class _Kept:
+class _SharedCache:
     """What all callers share: turns, and what is kept between questions. ``lock``: of all but the turns.
 
     ``traces`` are those of a scope each, by the key of its store (None: all applications).
@@ -132,18 +140,18 @@ class _Kept:
         self.listings: OrderedDict[str, Listing] = OrderedDict()
         self.verdicts: OrderedDict[tuple[Hashable, str], Verdict] = OrderedDict()
 
-    def keep(self, scope: Hashable, trace: CachedTrace) -> None:
+    def store_trace(self, scope: Hashable, trace: CachedTrace) -> None:
         """Have a trace again when it is asked for again, within bounds."""
         with self.lock:
             self.forget(scope, trace.id)
             self.traces[scope, trace.id] = trace
             self.runs += trace.runs
-            while len(self.traces) > TRACES_KEPT or self.runs > RUNS_KEPT:
+            while len(self.traces) > CACHED_TRACES_MAX or self.runs > CACHED_RUNS_MAX:
                 self.forget(*next(iter(self.traces)))
             recomputed = [
-                at for at, kept in self.traces.items() if kept.traced.recomputed is not None
+                at for at, cached in self.traces.items() if cached.traced.recomputed is not None
             ]
-            for at in recomputed[:-RECOMPUTED_KEPT]:
+            for at in recomputed[:-CACHED_RECOMPUTED_MAX]:
                 self.forget(*at)
 
     def forget(self, scope: Hashable, key: str) -> None:
@@ -155,10 +163,10 @@ class _Kept:
         """Keep nothing of an application."""
         with self.lock:
             self.listings.pop(app, None)
-            for one in [one for one in self.verdicts if one[1] == app]:
-                del self.verdicts[one]
-            for one in [one for one, trace in self.traces.items() if trace.opened.app == app]:
-                self.forget(*one)
+            for key in [key for key in self.verdicts if key[1] == app]:
+                del self.verdicts[key]
+            for key in [key for key, trace in self.traces.items() if trace.opened.app == app]:
+                self.forget(*key)
 
 
 class Lineages:
@@ -178,11 +186,11 @@ class Lineages:
         self._reader = reader
         self._part_of = part_of
         self._scope: Hashable = None
-        self._seen = store if isinstance(store, VisibleStore) else None
-        self._granted = store if isinstance(store, GrantedStore | VisibleStore) else None
+        self._visible_store = store if isinstance(store, VisibleStore) else None
+        self._restricted_store = store if isinstance(store, GrantedStore | VisibleStore) else None
         if part_of is not None and isinstance(store, VisibleStore):
             self._scope = store.key
-            self._reader = reader = VisibleReader(reader, store.look)
+            self._reader = reader = VisibleReader(reader, store.visible_app)
             self._opener: ApplicationCache = VisibleApplicationCache(part_of._opener, store, reader)
         elif part_of is not None and isinstance(store, GrantedStore):
             self._scope = store.key
@@ -197,9 +205,13 @@ class Lineages:
                 cache_bytes_max=cache_bytes,
             )
         shared = None if part_of is None else part_of.recipe_traces
-        look = None if self._seen is None else self._seen.look
-        self.recipe_traces: RecipeTraces = RecipeTraces(store, reader, settings, shared, look)
-        self._kept: _Kept = _Kept(settings.api_parallel) if part_of is None else part_of._kept
+        visible_app = None if self._visible_store is None else self._visible_store.visible_app
+        self.recipe_traces: RecipeTraces = RecipeTraces(
+            store, reader, settings, shared, visible_app
+        )
+        self._cache: _SharedCache = (
+            _SharedCache(settings.api_parallel) if part_of is None else part_of._cache
+        )
 
     def close(self) -> None:
         """Stop what was started for questions; the store stays open."""
@@ -210,7 +222,7 @@ class Lineages:
         return Lineages(store, self._reader, self.settings, part_of=self)
 
     @property
-    def whole(self) -> GraphStore:
+    def unrestricted_store(self) -> GraphStore:
         """The store behind all grants: only for an application that :meth:`find` found."""
         return self.store if self._part_of is None else self._part_of.store
 
@@ -223,7 +235,7 @@ class Lineages:
         if self._part_of is None:
             return list(things)
         ids = set(self.store.application_ids())
-        return [one for one in things if app_of(one) in ids]
+        return [thing for thing in things if app_of(thing) in ids]
 
     @contextmanager
     def _hiding(self) -> Iterator[None]:
@@ -237,15 +249,17 @@ class Lineages:
                 "no application that is granted to you read or wrote what is asked for"
             ) from error
 
-    def _with_left_out(self, warnings: Sequence[str]) -> tuple[str, ...]:
+    def _add_scope_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:
         """Warnings, with what this caller does not see."""
-        said = [] if self._part_of is None else [LEFT_OUT]
-        if self._seen is not None:
-            said.append(HIDDEN_WARNING if self._seen.look.hides else MASKED_WARNING)
-        return tuple(dict.fromkeys((*warnings, *said)))
+        scope_warnings = [] if self._part_of is None else [LEFT_OUT_WARNING]
+        if self._visible_store is not None:
+            scope_warnings.append(
+                HIDDEN_WARNING if self._visible_store.visible_app.hides else MASKED_WARNING
+            )
+        return tuple(dict.fromkeys((*warnings, *scope_warnings)))
 
-    def _warned(self, trace: Trace) -> Trace:
-        return trace.warned(self._with_left_out(()))
+    def _with_scope_warnings(self, trace: Trace) -> Trace:
+        return trace.warned(self._add_scope_warnings(()))
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -288,9 +302,9 @@ class Lineages:
         Raises:
             NotFoundError: there is none.
         """
-        for one in self.store.applications():
-            if one.app == app:
-                return one
+        for record in self.store.applications():
+            if record.app == app:
+                return record
         raise NotFoundError(f"there is no application {app!r} any more")
 
     def verdict(self, app: str) -> Verdict:
@@ -299,15 +313,17 @@ class Lineages:
         Raises:
             NotFoundError: there is none.
         """
-        with self._kept.lock:
-            kept = self._kept.verdicts.get((self._scope, app))
-        if kept is not None:
-            return self._shown(app, kept)
+        with self._cache.lock:
+            cached = self._cache.verdicts.get((self._scope, app))
+        if cached is not None:
+            return self._shown(app, cached)
         try:
-            verdict = verdict_of(self.store if self._seen is None else self._seen.judged, app)
+            verdict = verdict_of(
+                self.store if self._visible_store is None else self._visible_store.judged, app
+            )
         except KeyError as error:
             raise NotFoundError(f"there is no application {app!r}") from error
-        self._keep_verdict(app, verdict)
+        self._cache_verdict(app, verdict)
         return self._shown(app, verdict)
 
     def answerable(self, app: str) -> Verdict:
@@ -317,27 +333,31 @@ class Lineages:
             NotFoundError: there is none.
         """
         verdict = self.verdict(app)
-        hides = self._seen is not None and self._seen.look.hides
+        hides = self._visible_store is not None and self._visible_store.visible_app.hides
         if verdict.answerable is not None or hides or find_spec("lineage_dataframes") is None:
             return verdict
         from lineage_dataframes.rewrite.functions import NO_CODE
         from lineage_dataframes.trace.answerable import with_answerable
 
-        found = with_answerable(self.store, app, verdict, timeout_s=CHECKED_S, key=NO_CODE)
-        if found.answerable is not None:
-            self._keep_verdict(app, found)
-        return found
+        answerable = with_answerable(self.store, app, verdict, timeout_s=CHECKED_S, key=NO_CODE)
+        if answerable.answerable is not None:
+            self._cache_verdict(app, answerable)
+        return answerable
 
     def _shown(self, app: str, verdict: Verdict) -> Verdict:
-        return verdict if self._granted is None else self._granted.verdict_of(app, verdict)
+        return (
+            verdict
+            if self._restricted_store is None
+            else self._restricted_store.verdict_of(app, verdict)
+        )
 
-    def _keep_verdict(self, app: str, verdict: Verdict) -> None:
+    def _cache_verdict(self, app: str, verdict: Verdict) -> None:
         # Late deliveries may still complete what is final and incomplete.
         if verdict.final and verdict.complete:
-            with self._kept.lock:
-                self._kept.verdicts[self._scope, app] = verdict
-                while len(self._kept.verdicts) > VERDICTS_KEPT:
-                    self._kept.verdicts.popitem(last=False)
+            with self._cache.lock:
+                self._cache.verdicts[self._scope, app] = verdict
+                while len(self._cache.verdicts) > CACHED_VERDICTS_MAX:
+                    self._cache.verdicts.popitem(last=False)
 
     def delete(self, app: str) -> None:
         """Remove an application, named by its whole id, and what was kept of it.
@@ -351,20 +371,20 @@ class Lineages:
         with use_budget(Budget()):
             self.store.delete(app)
         self._opener.forget(app)
-        self._kept.forget_application(app)
+        self._cache.forget_application(app)
 
     def listing(self, opened: ApplicationSnapshot) -> Listing:
         """The items of an application's nodes."""
-        listings = self._kept.listings
-        with self._kept.lock:
-            kept = listings.get(opened.app)
-            if kept is None or kept.opened is not opened:
-                kind = Listing if self._seen is None else VisibleListing
-                kept = listings[opened.app] = kind(opened)
+        listings = self._cache.listings
+        with self._cache.lock:
+            listing = listings.get(opened.app)
+            if listing is None or listing.opened is not opened:
+                kind = Listing if self._visible_store is None else VisibleListing
+                listing = listings[opened.app] = kind(opened)
             listings.move_to_end(opened.app)
             while len(listings) > self.settings.api_kept:
                 listings.popitem(last=False)
-        return kept
+        return listing
 
     # -- traces ------------------------------------------------------------------------------
 
@@ -384,14 +404,16 @@ class Lineages:
         Raises:
             TraceError: also where rows of DataFrames are asked for.
         """
-        opened, request, key = self._asked(name, request, rows=rows)
+        opened, request, key = self._resolve_request(name, request, rows=rows)
         query = _query(opened, request)
-        kept = self._kept_trace(key, opened, rows=rows)
-        if kept is not None and kept.traced.records is not None:
-            records = self._engine(rows=rows).records_again(query, kept.traced.records)
-            return replace(kept, traced=self._warned(Trace(query, records)))
+        cached = self._cached_trace(key, opened, rows=rows)
+        if cached is not None and cached.traced.records is not None:
+            records = self._engine(rows=rows).records_again(query, cached.traced.records)
+            return replace(cached, traced=self._with_scope_warnings(Trace(query, records)))
         records = records_to_compare(self._engine(rows=rows).trace_records, query)
-        return self._keep(key, opened, request, self._warned(Trace(query, records)))
+        return self._cache_trace(
+            key, opened, request, self._with_scope_warnings(Trace(query, records))
+        )
 
     def trace_any(self, name: str, request: TraceRequest, *, rows: bool) -> CachedTrace:
         """Answer a request over one application, or have the answer given before.
@@ -402,20 +424,20 @@ class Lineages:
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or is not for this caller.
         """
-        opened, request, key = self._asked(name, request, rows=rows)
+        opened, request, key = self._resolve_request(name, request, rows=rows)
         query = _query(opened, request)
-        kept = self._kept_trace(key, opened, rows=rows)
-        if kept is not None and kept.traced.recomputed is not None:
-            return kept
-        if kept is None:
+        cached = self._cached_trace(key, opened, rows=rows)
+        if cached is not None and cached.traced.recomputed is not None:
+            return cached
+        if cached is None:
             trace = self.trace_query(query, rows=rows)
         else:
             self.recipe_traces.check_traceable()
-            assert kept.traced.records is not None
-            again = self._engine(rows=rows).again(query, kept.traced.records)
-            trace = self._warned(again)
+            assert cached.traced.records is not None
+            again = self._engine(rows=rows).again(query, cached.traced.records)
+            trace = self._with_scope_warnings(again)
             if trace.recomputed is None:
-                return replace(kept, traced=trace)
+                return replace(cached, traced=trace)
         if trace.recomputed is None and (trace.app != opened.app or self._is_valued(query)):
             # What was materialised has no addresses of the application's, and may stand in for a query that can't be
             # had now: it holds for this moment.
@@ -423,7 +445,7 @@ class Lineages:
         if trace.recomputed is not None and request.as_now:
             # Over files as they are now.
             return CachedTrace(key, opened, request, trace)
-        return self._keep(key, opened, request, trace)
+        return self._cache_trace(key, opened, request, trace)
 
     def _is_valued(self, query: TraceQuery) -> bool:
         """Whether rows of DataFrames are asked for by their values."""
@@ -439,12 +461,14 @@ class Lineages:
             ProblemError: it costs more than a question may, or is not for this caller.
         """
         self._check_places(query.places)
-        if self._seen is not None and query.where:
-            raise partly()
+        if self._visible_store is not None and query.where:
+            raise hidden_parts_error()
         self.recipe_traces.check_traceable()
-        return self._warned(self._engine(rows=rows).trace(query, derivations=derivations))
+        return self._with_scope_warnings(
+            self._engine(rows=rows).trace(query, derivations=derivations)
+        )
 
-    def also_read(self, made: CachedTrace, answer: Answer) -> list[str]:
+    def also_read(self, cached: CachedTrace, answer: Answer) -> list[str]:
         """What a trace forward of one application leaves out: others that read the files of its rows."""
         if answer.direction is not Direction.FORWARD:
             return []
@@ -452,12 +476,12 @@ class Lineages:
         for item in (item for group in answer.start for item in group.items):
             with suppress(LocationError):
                 files.setdefault(parse_location(item.location or "").path, item.location or "")
-        app, found = made.opened.app, list[str]()
+        app, warnings = cached.opened.app, list[str]()
         for path, place in list(files.items())[:FILES_LOOKED_UP]:
             others = other_readers(self.store, self._reader, path, app)
             if others:
-                found.append(also_read_warning(place, app, others))
-        return found
+                warnings.append(also_read_warning(place, app, others))
+        return warnings
 
     def trace_records(self, query: TraceQuery) -> RecordTrace:
         """Trace records within bounds.
@@ -468,7 +492,7 @@ class Lineages:
             ProblemError: it costs more than a question may, or too many ask at once.
         """
         records = self._engine(rows=False).trace_records(query)
-        return replace(records, warnings=self._with_left_out(records.warnings))
+        return replace(records, warnings=self._add_scope_warnings(records.warnings))
 
     def _check_places(self, places: Sequence[str]) -> None:
         """Refuse questions by values where some of these are masked: what is found tells them.
@@ -476,10 +500,12 @@ class Lineages:
         Raises:
             ProblemError: 403.
         """
-        if self._seen is not None and any(parse_valued(place) is not None for place in places):
-            raise partly()
+        if self._visible_store is not None and any(
+            parse_valued(place) is not None for place in places
+        ):
+            raise hidden_parts_error()
 
-    def _asked(
+    def _resolve_request(
         self, name: str, request: TraceRequest, *, rows: bool
     ) -> tuple[ApplicationSnapshot, TraceRequest, str]:
         """The application, what is asked of it, and the id of the trace.
@@ -489,12 +515,12 @@ class Lineages:
             ProblemError: it is not for this caller, or is more than a question may be.
         """
         if request.start.contains is not None and not rows:
-            raise no_rows()
-        if self._seen is not None and (request.start.contains or request.start.values):
-            raise partly()
+            raise rows_refused_error()
+        if self._visible_store is not None and (request.start.contains or request.start.values):
+            raise hidden_parts_error()
         self._check_places(request.start.places)
         opened = self.open(name)
-        request = self._resolved(opened, request)
+        request = self._with_start_places(opened, request)
         return opened, request, pack(opened.app, request)
 
     def check_listed(self, items: int, hint: str) -> None:
@@ -505,7 +531,7 @@ class Lineages:
         """
         most = self.settings.api_export_items
         if items > most:
-            raise too_much(
+            raise too_costly_error(
                 f"the answer has {items:,} items; at most {most:,} are given at once", hint
             )
 
@@ -566,25 +592,25 @@ class Lineages:
             yield
         finally:
             _HAS_TURN.reset(token)
-            self._kept.turns.release()
+            self._cache.turns.release()
 
     def _await_turn(self) -> None:
-        with self._kept.lock:
-            if self._kept.waiting >= WAITING_MAX:
-                raise busy("questions")
-            self._kept.waiting += 1
+        with self._cache.lock:
+            if self._cache.waiting >= WAITING_MAX:
+                raise busy_error("questions")
+            self._cache.waiting += 1
         try:
             budget = current_budget()
             until = time.monotonic() + min(self.settings.api_query_s, budget.left_s)
-            while not self._kept.turns.acquire(timeout=LOOKS_UP_S):
+            while not self._cache.turns.acquire(timeout=CHECK_TURN_S):
                 budget.check_client()
                 if time.monotonic() > until:
-                    raise busy("questions")
+                    raise busy_error("questions")
         finally:
-            with self._kept.lock:
-                self._kept.waiting -= 1
+            with self._cache.lock:
+                self._cache.waiting -= 1
 
-    def _kept_trace(
+    def _cached_trace(
         self, key: str, opened: ApplicationSnapshot, *, rows: bool
     ) -> CachedTrace | None:
         """A trace that was made before, of the same lineage.
@@ -593,32 +619,34 @@ class Lineages:
             ProblemError: 403, it tells what rows say to who may not read that.
         """
         at = self._scope, key
-        with self._kept.lock:
-            kept = self._kept.traces.get(at)
-            if kept is None:
+        with self._cache.lock:
+            cached = self._cache.traces.get(at)
+            if cached is None:
                 return None
-            self._kept.traces.move_to_end(at)
-        if not kept.is_of(opened):
-            if kept.traced.recomputed is not None:
-                with self._kept.lock:
-                    self._kept.forget(*at)
+            self._cache.traces.move_to_end(at)
+        if not cached.is_of(opened):
+            if cached.traced.recomputed is not None:
+                with self._cache.lock:
+                    self._cache.forget(*at)
             return None
-        if kept.traced.by_values and not rows:
-            raise no_rows()
-        return kept
+        if cached.traced.by_values and not rows:
+            raise rows_refused_error()
+        return cached
 
-    def _keep(
+    def _cache_trace(
         self, key: str, opened: ApplicationSnapshot, request: TraceRequest, traced: Trace
     ) -> CachedTrace:
         trace = CachedTrace(key, opened, request, traced, traced.runs)
-        self._kept.keep(self._scope, trace)
+        self._cache.store_trace(self._scope, trace)
         return trace
 
-    def _resolved(self, opened: ApplicationSnapshot, request: TraceRequest) -> TraceRequest:
+    def _with_start_places(
+        self, opened: ApplicationSnapshot, request: TraceRequest
+    ) -> TraceRequest:
         """A request whose search text has become the items that hold it."""
         start = request.start
         if start.values:
-            return request.model_copy(update={"start": _valued(start)})
+            return request.model_copy(update={"start": _start_by_values(start)})
         if start.node is None and start.contains is None:
             if not start.places and not start.regions:
                 raise ProblemError(
@@ -632,32 +660,34 @@ class Lineages:
                 HTTPStatus.UNPROCESSABLE_ENTITY, "start.node and start.contains go together"
             )
         places = [item.address for item in self._matches(opened, start.node, start.contains)]
-        found = StartModel(places=[*start.places, *places], regions=start.regions)
-        return request.model_copy(update={"start": found})
+        resolved_start = StartModel(places=[*start.places, *places], regions=start.regions)
+        return request.model_copy(update={"start": resolved_start})
 
     def _matches(self, opened: ApplicationSnapshot, name: str, contains: str) -> list[Item]:
         listing = self.listing(opened)
         node = opened.names.node(name)
-        everything = listing.items(node)
-        found: list[Item] = []
+        all_items = listing.items(node)
+        matches: list[Item] = []
         cursor: str | None = None
         while True:
             with self.turn():
-                page = listing.page(everything, MATCHES_MAX, cursor=cursor, contains=contains)
+                page = listing.page(all_items, MATCHES_MAX, cursor=cursor, contains=contains)
             if page.cut:
-                raise too_much(
+                raise too_costly_error(
                     f"{page.cut:,} rows are too long to be searched to their end",
                     "trace from an item's address instead",
                 )
-            found += page.items
+            matches += page.items
             cursor = page.following
-            if len(found) > MATCHES_MAX:
-                raise too_much(f"more than {MATCHES_MAX:,} rows hold the text", "give more of it")
+            if len(matches) > MATCHES_MAX:
+                raise too_costly_error(
+                    f"more than {MATCHES_MAX:,} rows hold the text", "give more of it"
+                )
             if cursor is None:
                 break
-        if not found:
+        if not matches:
             raise NotFoundError(f"no item of node {name} holds {contains!r}")
-        return found
+        return matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -672,7 +702,7 @@ class _CallerLimits:
 
     def check_by_values(self) -> None:
         if not self.rows:
-            raise no_rows()
+            raise rows_refused_error()
 
     def check_listed(self, items: int) -> None:
         self.lineages.check_listed(items, "give a limit")
@@ -696,7 +726,7 @@ def _query(opened: ApplicationSnapshot, request: TraceRequest) -> TraceQuery:
     )
 
 
-def _valued(start: StartModel) -> StartModel:
+def _start_by_values(start: StartModel) -> StartModel:
     """A start by values as a place.
 
     Raises:
@@ -706,7 +736,7 @@ def _valued(start: StartModel) -> StartModel:
         raise ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY, "start.values goes with start.node, and with no text"
         )
-    valued = ValuedPlace(start.node, tuple((one.column, one.value) for one in start.values))
+    valued = ValuedPlace(start.node, tuple((value.column, value.value) for value in start.values))
     return StartModel(places=[*start.places, str(valued)], regions=start.regions)
 
 
@@ -717,9 +747,11 @@ def _regions(opened: ApplicationSnapshot, start: StartModel) -> dict[str, Region
         AddressError: a space can't be read or names no node.
         RegionError: ranges that can't be read.
     """
-    found: dict[str, list[Region]] = {}
-    for one in start.regions:
-        space = parse_space(one.space)
-        text = opened.names.node(space.name) + one.space[len(space.name) :]
-        found.setdefault(str(parse_space(text)), []).append(Region.from_text(one.ranges))
-    return {space: Region.union(regions) for space, regions in found.items()}
+    regions_by_space: dict[str, list[Region]] = {}
+    for given in start.regions:
+        space = parse_space(given.space)
+        text = opened.names.node(space.name) + given.space[len(space.name) :]
+        regions_by_space.setdefault(str(parse_space(text)), []).append(
+            Region.from_text(given.ranges)
+        )
+    return {space: Region.union(regions) for space, regions in regions_by_space.items()}

@@ -40,7 +40,7 @@ def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) 
     if text is None or not masked:
         return text
     try:
-        held = json.loads(
+        row = json.loads(
             text,
             object_pairs_hook=_Pairs,
             parse_float=_Number,
@@ -49,50 +49,54 @@ def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) 
         )
     except (ValueError, RecursionError):
         return MASK
-    if not isinstance(held, _Pairs):
+    if not isinstance(row, _Pairs):
         return MASK
     hidden = (*masked, CORRUPT_NAME)
-    kept = [
+    members = [
         # What lies within a column is not told apart.
         (
             name,
             MASK if isinstance(value, list) or (not listed and is_named(name, hidden)) else value,
         )
-        for name, value in held
+        for name, value in row
         if not (listed and is_named(name, hidden))
     ]
     if listed:
         # In one order, behind the others: where they stood would tell which are NULL.
-        kept += [(column, MASK) for column in masked]
-    return "{" + ",".join(f"{_json(name)}:{_json(value)}" for name, value in kept) + "}"
+        members += [(column, MASK) for column in masked]
+    return "{" + ",".join(f"{_json(name)}:{_json(value)}" for name, value in members) + "}"
 
 
-def masked_answer(answer: Answer, look: VisibleApplication, header: Header) -> Answer:
+def masked_answer(answer: Answer, visible_app: VisibleApplication, header: Header) -> Answer:
     """An answer about rows of DataFrames without what is not shown of them."""
     back = answer.direction is Direction.BACKWARD
     once = cache(header)
 
-    def masked(group: Group, *, found: bool) -> Group:
-        return _masked_group(group, look, once, found=found and back)
+    def masked(group: Group, *, is_found: bool) -> Group:
+        return _masked_group(group, visible_app, once, found=is_found and back)
 
     return replace(
         answer,
-        start=tuple(masked(group, found=False) for group in answer.start),
-        groups=tuple(masked(group, found=True) for group in answer.groups),
+        start=tuple(masked(group, is_found=False) for group in answer.start),
+        groups=tuple(masked(group, is_found=True) for group in answer.groups),
     )
 
 
-def _masked_group(group: Group, look: VisibleApplication, header: Header, *, found: bool) -> Group:
+def _masked_group(
+    group: Group, visible_app: VisibleApplication, header: Header, *, found: bool
+) -> Group:
     """``found``: rows of sources, which may be named by what read them."""
-    kind = look.kinds.get(group.node, "")
-    shown = look.of_node(group.node)
+    kind = visible_app.kinds.get(group.node, "")
+    shown = visible_app.of_node(group.node)
     unread = found and kind != "frame-source"
     if unread:
-        shown = Shown(masked=look.masked) & Shown(rows=all(one.rows for one in look.nodes.values()))
+        shown = Shown(masked=visible_app.masked) & Shown(
+            rows=all(one.rows for one in visible_app.nodes.values())
+        )
     if not shown.rows:
         return group.without_texts()
-    sources = look.sources.get(group.node, ())
-    whole = bool(shown.masked) and not _tells_columns(sources, shown.masked, kind)
+    sources = visible_app.sources.get(group.node, ())
+    masks_all = bool(shown.masked) and not _tells_columns(sources, shown.masked, kind)
     headed = [source for source in sources if shown.masked and source.format == "csv"]
 
     def text(item: Item) -> str | None:
@@ -101,10 +105,10 @@ def _masked_group(group: Group, look: VisibleApplication, header: Header, *, fou
             return None
         # How a row of a file was read is not known but by its source.
         of_unknown = unread and bool(shown.masked) and item.location is not None
-        if whole or of_unknown or not _has_header_of(item, headed, header):
+        if masks_all or of_unknown or not _has_header_of(item, headed, header):
             return MASK
         # What the program copied under the same name is masked where it is.
-        others = [one for one in look.masked if one not in shown.masked]
+        others = [one for one in visible_app.masked if one not in shown.masked]
         return masked_row(masked_row(row, shown.masked), others, listed=False)
 
     items = tuple(replace(item, text=text(item)) for item in group.items)
@@ -116,10 +120,10 @@ def _tells_columns(sources: Sequence[Source], masked: Iterable[str], kind: str) 
     if kind != "frame-source":
         # Columns of an output are called as the program called them.
         return kind == "frame"
-    return bool(sources) and all(_tells(source, masked) for source in sources)
+    return bool(sources) and all(_tells_columns_of_source(source, masked) for source in sources)
 
 
-def _tells(source: Source, masked: Iterable[str]) -> bool:
+def _tells_columns_of_source(source: Source, masked: Iterable[str]) -> bool:
     options = {name.lower(): value for name, value in source.options.items()}
     if CORRUPT in options:
         return False
@@ -143,10 +147,10 @@ def _has_header_of(item: Item, sources: Sequence[Source], header: Header) -> boo
 
 def _is_header(line: str, source: Source) -> bool:
     options = {name.lower(): value for name, value in source.options.items()}
-    given = options.get("sep", options.get("delimiter", ","))
+    separator = options.get("sep", options.get("delimiter", ","))
     names = [name.lower() for name, _ in replace(source, partitions="").columns()]
     # What is quoted or escaped in another way is taken for another header.
-    return [_unquoted(one).lower() for one in line.split(_TAB.get(given, given))] == names
+    return [_unquoted(cell).lower() for cell in line.split(_TAB.get(separator, separator))] == names
 
 
 def _unquoted(text: str) -> str:

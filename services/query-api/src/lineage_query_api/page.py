@@ -47,9 +47,9 @@ def serve_page(app: FastAPI) -> None:
                 f"there is nothing at /{path}",
                 hint="/openapi.json describes the API; `make page` builds the page",
             )
-        wanted = _file_of(path)
-        if wanted is not None:
-            return FileResponse(wanted, headers=LASTING if "/assets/" in f"/{path}" else FRESH)
+        file = _file_of(path)
+        if file is not None:
+            return FileResponse(file, headers=LASTING if "/assets/" in f"/{path}" else FRESH)
         return FileResponse(FOLDER / "index.html", headers=FRESH)
 
 
@@ -58,8 +58,8 @@ def _file_of(path: str) -> Path | None:
     if "\0" in path:
         return None
     try:
-        wanted = (FOLDER / path).resolve()
-        return wanted if wanted.is_relative_to(FOLDER.resolve()) and wanted.is_file() else None
+        file = (FOLDER / path).resolve()
+        return file if file.is_relative_to(FOLDER.resolve()) and file.is_file() else None
     except OSError:
         # A name that is longer than a file system takes.
         return None

@@ -124,15 +124,16 @@ def install(app: FastAPI) -> None:
         status = _status_of(error)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             log.warning("store_failed", reason=str(error))
-        found = problem_of(request_id_of(request), error)
-        return JSONResponse(found, status, media_type=MEDIA_TYPE)
+        body = problem_of(request_id_of(request), error)
+        return JSONResponse(body, status, media_type=MEDIA_TYPE)
 
     @app.exception_handler(RequestValidationError)
     def not_valid(request: Request, error: RequestValidationError) -> JSONResponse:
-        said = "; ".join(
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:10]
+        details = "; ".join(
+            f"{'.'.join(map(str, field_error['loc']))}: {field_error['msg']}"
+            for field_error in error.errors()[:10]
         )
-        return problem(request_id_of(request), HTTPStatus.UNPROCESSABLE_ENTITY, said)
+        return problem(request_id_of(request), HTTPStatus.UNPROCESSABLE_ENTITY, details)
 
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> JSONResponse:

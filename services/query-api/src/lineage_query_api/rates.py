@@ -24,13 +24,13 @@ KEY_PREFIX = "lm-rate"
 """Of the keys in Redis; not the linker's (``lm:``), so that an ACL can keep the two apart."""
 ANSWER_S = 0.25
 """A request waits so long for Redis at most."""
-AGAIN_S = 1.0
+RETRY_S = 1.0
 """After a failure, Redis is asked again by one request of each such time."""
 CONNECTIONS_MAX = 16
 CALLER_BITS = 64
 """Of an IPv6 address: who has one has all of its network."""
 NOBODY = "unknown"
-AWAY = "Redis does not count requests: each server limits callers by itself"
+REDIS_AWAY = "Redis does not count requests: each server limits callers by itself"
 
 _log = structlog.get_logger()
 
@@ -54,8 +54,8 @@ class Rates:
         self._own = MovingWindowRateLimiter(MemoryStorage())
         self._pool = _pool(redis) if redis.redis else None
         self._shared = None if self._pool is None else _shared(redis.redis, self._pool)
-        self._away = False
-        self._again_at = 0.0
+        self._is_redis_away = False
+        self._next_try_at = 0.0
         self._failures = Counter(
             "lineage_api_rate_failures",
             "Times that Redis could not be asked how many requests a caller sent to all servers.",
@@ -65,14 +65,14 @@ class Rates:
     @property
     def problem(self) -> str:
         """What an operator should know; empty: nothing."""
-        return AWAY if self._away else ""
+        return REDIS_AWAY if self._is_redis_away else ""
 
     async def wait_s(self, host: str) -> int:
         """Count a request from an address; the seconds to wait where it is one too many, else 0."""
         caller = caller_of(host)
         if not self._own.hit(self.rate, caller):
             return _seconds_to(self._own.get_window_stats(self.rate, caller).reset_time)
-        if self._shared is None or not self._may_ask():
+        if self._shared is None or not self._may_try_redis():
             return 0
         try:
             wait = 0
@@ -83,8 +83,8 @@ class Rates:
         except (StorageError, OSError) as error:
             self._failed(error)
             return 0
-        if self._away:
-            self._away = False
+        if self._is_redis_away:
+            self._is_redis_away = False
             _log.info("rate_redis_back")
         return wait
 
@@ -93,22 +93,24 @@ class Rates:
         if self._pool is not None:
             await self._pool.disconnect()
 
-    def _may_ask(self) -> bool:
-        if not self._away:
+    def _may_try_redis(self) -> bool:
+        if not self._is_redis_away:
             return True
         now = time.monotonic()
-        if now < self._again_at:
+        if now < self._next_try_at:
             return False
-        self._again_at = now + AGAIN_S
+        self._next_try_at = now + RETRY_S
         return True
 
     def _failed(self, error: Exception) -> None:
         self._failures.inc()
-        self._again_at = time.monotonic() + AGAIN_S
-        if not self._away:
-            self._away = True
+        self._next_try_at = time.monotonic() + RETRY_S
+        if not self._is_redis_away:
+            self._is_redis_away = True
             reason = error.__cause__ or error
-            _log.warning("rate_redis_away", reason=f"{type(reason).__name__}: {reason}", now=AWAY)
+            _log.warning(
+                "rate_redis_away", reason=f"{type(reason).__name__}: {reason}", now=REDIS_AWAY
+            )
 
 
 def caller_of(host: str) -> str:

@@ -16,10 +16,10 @@ from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
-from lineage_query_api.errors import ProblemError, no_rows, partly
+from lineage_query_api.errors import ProblemError, hidden_parts_error, rows_refused_error
 from lineage_query_api.masking import masked_answer
 from lineage_query_api.settings import QueryApiSettings
-from lineage_query_api.spark_session_holder import ELSEWHERE, SparkSessionHolder
+from lineage_query_api.spark_session_holder import TRACE_ELSEWHERE, SparkSessionHolder
 from lineage_query_api.visibility import VisibleApplication
 from lineage_query_api.visible_store import VisibleReader
 from lineage_store.port import GraphStore
@@ -27,9 +27,9 @@ from lineage_store.port import GraphStore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ITEMS_KEPT = 10_000
+LISTED_ITEMS_MAX = 10_000
 """Items of each node that a recomputed answer lists."""
-CUT_WARNING = (f"of each node the first {ITEMS_KEPT:,} items are listed",)
+CUT_WARNING = (f"of each node the first {LISTED_ITEMS_MAX:,} items are listed",)
 
 
 class RecipeTraces:
@@ -41,13 +41,13 @@ class RecipeTraces:
         reader: RowReader,
         settings: QueryApiSettings,
         shared: RecipeTraces | None = None,
-        look: VisibleApplication | None = None,
+        visible_app: VisibleApplication | None = None,
     ) -> None:
         """``shared``: those of the whole store, with which it shares Spark.
 
-        ``look``: of the one application that the store holds, where something of it is hidden or masked.
+        ``visible_app``: of the one application that the store holds, where something of it is hidden or masked.
         """
-        self._look = look
+        self._visible_app = visible_app
         self._store = store
         self._reader = reader
         self._spark: SparkSessionHolder | None
@@ -67,8 +67,8 @@ class RecipeTraces:
         Raises:
             ProblemError: 403.
         """
-        if self._look is not None and not self._look.traceable:
-            raise partly()
+        if self._visible_app is not None and not self._visible_app.traceable:
+            raise hidden_parts_error()
 
     def continue_trace(
         self, query: TraceQuery, records: RecordTrace, *, rows: bool
@@ -81,7 +81,7 @@ class RecipeTraces:
         if self._spark is None:
             return None
 
-        def through(session: SparkSession, limited: TraceQuery) -> Answer:
+        def continue_records(session: SparkSession, limited: TraceQuery) -> Answer:
             from lineage_dataframes.rewrite.functions import NO_CODE
             from lineage_dataframes.trace.crossing import answer_through
 
@@ -90,7 +90,7 @@ class RecipeTraces:
         from lineage_dataframes.trace.overwritten import check_files_of_trace
 
         check_files_of_trace(self._store, self._reader, query, records)
-        return self._spark.run(lambda session: _answer(session, query, through, rows=rows))
+        return self._spark.run(lambda session: _answer(session, query, continue_records, rows=rows))
 
     def trace_rows(self, query: TraceQuery, place: RecipePlace, *, rows: bool) -> Answer:
         """The answer to a query about rows of DataFrames. ``rows``: whoever asks may read what rows say.
@@ -103,16 +103,16 @@ class RecipeTraces:
         """
         by_values = place.valued is not None or bool(query.where)
         if by_values and not rows:
-            raise no_rows()
-        if self._look is not None:
-            if by_values or not (self._look.traceable and self._look.of_frames):
-                raise partly()
+            raise rows_refused_error()
+        if self._visible_app is not None:
+            if by_values or not (self._visible_app.traceable and self._visible_app.of_frames):
+                raise hidden_parts_error()
             # What Spark says of a row that it can't compute may hold its values.
             rows = False
         if self._spark is None:
             raise TraceError(
                 f"{place.place} names rows of a DataFrame (node {place.nodes[0]} of {place.app}): they are traced "
-                f"by Spark, which this server has not (LINEAGE_SPARK_MASTER is not set): {ELSEWHERE}"
+                f"by Spark, which this server has not (LINEAGE_SPARK_MASTER is not set): {TRACE_ELSEWHERE}"
             )
 
         if query.where:
@@ -131,11 +131,11 @@ class RecipeTraces:
             from lineage_dataframes.trace.overwritten import check_files_of_query
 
             check_files_of_query(self._store, self._reader, query, place)
-        found = self._spark.run(lambda session: _answer(session, query, trace, rows=rows))
-        if self._look is None:
-            return found
+        answer = self._spark.run(lambda session: _answer(session, query, trace, rows=rows))
+        if self._visible_app is None:
+            return answer
         assert isinstance(self._reader, VisibleReader)
-        return masked_answer(found, self._look, self._reader.header)
+        return masked_answer(answer, self._visible_app, self._reader.header)
 
     def _with_condition(self, query: TraceQuery, place: RecipePlace) -> TraceQuery:
         """The query with its condition as it was understood: nothing else of what a caller wrote comes into a statement.
@@ -152,16 +152,16 @@ class RecipeTraces:
 
     def detached(self, trace: Trace, *, rows: bool) -> Trace:
         """What a trace along materialised flows says, as of the application that these are of."""
-        if self._look is not None:
-            raise partly()
+        if self._visible_app is not None:
+            raise hidden_parts_error()
         query = trace.query
-        limit = ITEMS_KEPT if query.limit is None else min(query.limit, ITEMS_KEPT)
+        limit = LISTED_ITEMS_MAX if query.limit is None else min(query.limit, LISTED_ITEMS_MAX)
         alone = trace.as_answer_of(query.app or trace.app, limit, texts=query.texts and rows)
         return alone.warned(CUT_WARNING if alone.is_cut else ())
 
-    def lacking(self) -> str:
+    def unmet_restrictions(self) -> str:
         """What keeps its Spark from being confined as the settings ask; empty: nothing does, or there is none."""
-        return "" if self._spark is None else self._spark.lacking()
+        return "" if self._spark is None else self._spark.unmet_restrictions()
 
     def close(self) -> None:
         """Stop Spark."""
@@ -188,7 +188,7 @@ class CallerRecomputation:
 
 def _answer(
     session: SparkSession,
-    question: TraceQuery,
+    query: TraceQuery,
     trace: Callable[[SparkSession, TraceQuery], Answer],
     *,
     rows: bool,
@@ -196,9 +196,9 @@ def _answer(
     """What ``trace`` answers, as much of it as is listed."""
     from lineage_dataframes.errors import NotComputedError
 
-    limit = ITEMS_KEPT if question.limit is None else min(question.limit, ITEMS_KEPT)
+    limit = LISTED_ITEMS_MAX if query.limit is None else min(query.limit, LISTED_ITEMS_MAX)
     try:
-        answer = trace(session, replace(question, limit=limit))
+        answer = trace(session, replace(query, limit=limit))
     except NotComputedError as error:
         if rows:
             raise
@@ -212,6 +212,6 @@ def _answer(
 
 def _bounded(answer: Answer) -> Answer:
     """The answer, which says so where it does not list all items that would be kept."""
-    if all(group.count <= ITEMS_KEPT for group in answer.groups):
+    if all(group.count <= LISTED_ITEMS_MAX for group in answer.groups):
         return answer
     return replace(answer, warnings=(*answer.warnings, *CUT_WARNING))

@@ -85,13 +85,13 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        sent_id = headers.get("x-request-id", "")
+        request_id = sent_id if _REQUEST_ID.fullmatch(sent_id) else uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
         started = time.perf_counter()
         status = 0
 
-        async def tell(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -106,9 +106,9 @@ class RequestMiddleware:
         try:
             refusal = await self._refusal(scope, headers, request_id)
             if refusal is not None:
-                await refusal(scope, receive, tell)
+                await refusal(scope, receive, send_with_headers)
             else:
-                await self._app(scope, self._bounded(receive), tell)
+                await self._app(scope, self._bounded(receive), send_with_headers)
         except BudgetError as error:
             # A stream that broke off: the server closes the connection, so that it does not look whole.
             self._log.warning("request_broken", request_id=request_id, reason=error.detail)
@@ -117,7 +117,7 @@ class RequestMiddleware:
             self._log.error("request_failed", request_id=request_id, exc_info=error)
             if status:
                 raise
-            await problem(request_id, 500, UNEXPECTED)(scope, receive, tell)
+            await problem(request_id, 500, UNEXPECTED)(scope, receive, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "other")
             elapsed = time.perf_counter() - started
@@ -156,13 +156,13 @@ class RequestMiddleware:
 
     def _bounded(self, receive: Receive) -> Receive:
         """Bodies without a length are counted as they come."""
-        seen = 0
+        body_bytes = 0
 
         async def counted() -> Message:
-            nonlocal seen
+            nonlocal body_bytes
             message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self._body_bytes:
+            body_bytes += len(message.get("body", b""))
+            if body_bytes > self._body_bytes:
                 # Of this kind alone it passes the reading of bodies as it is.
                 raise HTTPException(413, f"a body has at most {self._body_bytes} bytes")
             return message

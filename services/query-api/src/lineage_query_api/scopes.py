@@ -14,29 +14,38 @@ import structlog
 from lineage_core.contract.verdict import Verdict
 from lineage_query.finding import NotFoundError
 from lineage_query_api.auth import Principal
-from lineage_query_api.errors import ProblemError, SettingsError, partly
+from lineage_query_api.errors import ProblemError, SettingsError, hidden_parts_error
 from lineage_query_api.granted_store import (
     NAMES_S,
     ApplicationNames,
     GrantedStore,
-    Seen,
+    VisibilityCheck,
     names_of,
 )
-from lineage_query_api.grants import EVERYTHING, DatasetRules, Grants
+from lineage_query_api.grants import ALL_PATTERNS, DatasetRules, Grants
 from lineage_query_api.lineages import Lineages
-from lineage_query_api.visibility import ABOUT_DATASETS, Visibility, VisibleApplication, look_at
-from lineage_query_api.visible_store import VisibleStore, blinded, quiet
+from lineage_query_api.visibility import (
+    ABOUT_DATASETS,
+    Visibility,
+    VisibleApplication,
+    build_visible_application,
+)
+from lineage_query_api.visible_store import (
+    VisibleStore,
+    verdict_without_details,
+    verdict_without_reasons,
+)
 from lineage_store.materialised import stands_for
 from lineage_store.port import GraphStore
 
-KEPT = 64
+CACHED_SCOPES_MAX = 64
 """Sets of granted applications whose traces are kept."""
-LOOKS_KEPT = 512
+CACHED_VISIBLE_MAX = 512
 """Applications of which something is hidden that are kept; of others it is kept that nothing is."""
-WHOLE_KEPT = 100_000
-WHOLE_S = 60.0
+CACHED_FULLY_VISIBLE_MAX = 100_000
+FULLY_VISIBLE_S = 60.0
 """Seconds for which nothing is looked for in an application that is all there, and of which nothing is hidden."""
-PARTLY: frozenset[str] = frozenset(
+ALLOWED_WHERE_HIDDEN: frozenset[str] = frozenset(
     {
         "GET /v1/applications/{app}",
         "DELETE /v1/applications/{app}",
@@ -56,7 +65,7 @@ PARTLY: frozenset[str] = frozenset(
     }
 )
 """Operations that answer of an application of which something is hidden, or masked: all others refuse it."""
-MASKED: frozenset[str] = PARTLY | {
+ALLOWED_WHERE_MASKED: frozenset[str] = ALLOWED_WHERE_HIDDEN | {
     "GET /v1/applications/{app}/nodes/{node}/columns",
     "GET /v1/applications/{app}/openlineage",
 }
@@ -64,7 +73,7 @@ MASKED: frozenset[str] = PARTLY | {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class VisiblePart:
     """An application of which something is hidden, or masked. ``rows``: others of its rows may be read."""
 
     lineages: Lineages
@@ -85,7 +94,7 @@ class Scope:
     listed: Lineages
     traced: Lineages
     read: Lineages | None
-    part_of: Callable[[str], Part | None] | None = None
+    part_of: Callable[[str], VisiblePart | None] | None = None
     operation: str = ""
 
     def within(self, app: str | None) -> tuple[Lineages, Principal]:
@@ -104,8 +113,10 @@ class Scope:
                 # That it is not there is said by what asks for it.
                 return self.listed, replace(self.caller, rows=False)
             if part is not None:
-                if self.operation not in (PARTLY if part.hides else MASKED):
-                    raise partly()
+                if self.operation not in (
+                    ALLOWED_WHERE_HIDDEN if part.hides else ALLOWED_WHERE_MASKED
+                ):
+                    raise hidden_parts_error()
                 return part.lineages, replace(self.caller, rows=self.caller.rows and part.rows)
         if self.read is self.traced:
             return self.traced, self.caller
@@ -133,10 +144,10 @@ class VisibleApplications:
         self._verdict = verdict
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, Visibility], tuple[VisibleApplication, float]] = (
+        self._cached: OrderedDict[tuple[str, Visibility], tuple[VisibleApplication, float]] = (
             OrderedDict()
         )
-        self._whole: OrderedDict[tuple[str, Visibility], float] = OrderedDict()
+        self._fully_visible_until: OrderedDict[tuple[str, Visibility], float] = OrderedDict()
 
     def of(self, app: str, rules: DatasetRules) -> VisibleApplication | None:
         """What is seen of an application; None: all of it.
@@ -144,59 +155,72 @@ class VisibleApplications:
         Raises:
             KeyError: there is none.
         """
-        sight = Visibility.of(rules, names_of(self._names, app))
-        key, now = (app, sight), self._clock()
+        visibility = Visibility.of(rules, names_of(self._names, app))
+        key, now = (app, visibility), self._clock()
         with self._lock:
-            if now < self._whole.get(key, 0.0):
+            if now < self._fully_visible_until.get(key, 0.0):
                 return None
-            kept = self._kept.get(key)
-        if kept is not None and now < kept[1]:
-            return kept[0]
+            cached = self._cached.get(key)
+        if cached is not None and now < cached[1]:
+            return cached[0]
         try:
             verdict = self._verdict(app)
         except NotFoundError as error:
             raise KeyError(app) from error
-        look = look_at(self._store.messages(app, *ABOUT_DATASETS), sight, final=verdict.final)
+        visible_app = build_visible_application(
+            self._store.messages(app, *ABOUT_DATASETS), visibility, final=verdict.final
+        )
         with self._lock:
-            self._kept.pop(key, None)
-            self._whole.pop(key, None)
-            if look.whole:
-                self._whole[key] = now + (WHOLE_S if verdict.complete else NAMES_S)
-                if len(self._whole) > WHOLE_KEPT:
-                    self._whole.popitem(last=False)
+            self._cached.pop(key, None)
+            self._fully_visible_until.pop(key, None)
+            if visible_app.is_fully_visible:
+                self._fully_visible_until[key] = now + (
+                    FULLY_VISIBLE_S if verdict.complete else NAMES_S
+                )
+                if len(self._fully_visible_until) > CACHED_FULLY_VISIBLE_MAX:
+                    self._fully_visible_until.popitem(last=False)
                 return None
-            if kept is not None and kept[0] == look:
+            if cached is not None and cached[0] == visible_app:
                 # The same object: answers that are kept are of it.
-                look = kept[0]
-            self._kept[key] = look, now + NAMES_S
-            if len(self._kept) > LOOKS_KEPT:
-                self._kept.popitem(last=False)
-        return look
+                visible_app = cached[0]
+            self._cached[key] = visible_app, now + NAMES_S
+            if len(self._cached) > CACHED_VISIBLE_MAX:
+                self._cached.popitem(last=False)
+        return visible_app
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules(Seen):
+class _CallerVisibility(VisibilityCheck):
     """What a caller's rules say of applications."""
 
     rules: DatasetRules
-    looks: VisibleApplications = field(compare=False)
+    visible_applications: VisibleApplications = field(compare=False)
 
-    def whole(self, app: str) -> bool:
+    def is_fully_visible(self, app: str) -> bool:
         """Whether nothing of an application is hidden, nor of the one whose rows it holds."""
         try:
-            return all(self.looks.of(one, self.rules) is None for one in _with_base(app))
+            return all(
+                self.visible_applications.of(name, self.rules) is None for name in _with_base(app)
+            )
         except KeyError:
             return False
 
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
         """A verdict without what it tells of hidden datasets."""
         try:
-            looks = [self.looks.of(one, self.rules) for one in _with_base(app)]
+            visible_apps = [
+                self.visible_applications.of(visible_app, self.rules)
+                for visible_app in _with_base(app)
+            ]
         except KeyError:
-            return blinded(verdict)
-        if any(one is not None and one.hides for one in looks):
-            return blinded(verdict)
-        return verdict if looks == [None] * len(looks) else quiet(verdict)
+            return verdict_without_details(verdict)
+        if any(visible_app is not None and visible_app.hides for visible_app in visible_apps):
+            return verdict_without_details(verdict)
+        return (
+            verdict
+            if visible_apps == [None] * len(visible_apps)
+            else verdict_without_reasons(verdict)
+        )
 
 
 class Scopes:
@@ -206,9 +230,11 @@ class Scopes:
         self._all = lineages
         self._grants = grants
         self._names = ApplicationNames(lineages.store)
-        self._looks = VisibleApplications(lineages.store, self._names, lineages.verdict)
+        self._visible_applications = VisibleApplications(
+            lineages.store, self._names, lineages.verdict
+        )
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, Lineages] = OrderedDict()
+        self._cached: OrderedDict[Hashable, Lineages] = OrderedDict()
 
     def of(self, caller: Principal, operation: str = "") -> Scope:
         """What a caller may see. ``operation``: what they ask, such as ``GET /v1/me``.
@@ -230,46 +256,56 @@ class Scopes:
             traced = self._within(granted.traced)
             read = self._within(granted.read) if caller.rows else None
             return Scope(caller, traced, traced, read)
-        seen = _Rules(granted.rules, self._looks)
-        listed = GrantedStore(self._all.store, self._names, granted.traced, seen)
-        reads = GrantedStore(self._all.store, self._names, granted.read, seen)
+        visibility = _CallerVisibility(granted.rules, self._visible_applications)
+        listed = GrantedStore(self._all.store, self._names, granted.traced, visibility)
+        reads = GrantedStore(self._all.store, self._names, granted.read, visibility)
 
-        def part_of(app: str) -> Part | None:
-            if seen.whole(app):
+        def part_of(app: str) -> VisiblePart | None:
+            if visibility.is_fully_visible(app):
                 return None
             # Of the application whose rows another holds more may be hidden than that one tells.
-            look = None if stands_for(app) else self._looks.of(app, seen.rules)
-            if look is None:
-                raise partly()
+            visible_app = (
+                None if stands_for(app) else self._visible_applications.of(app, visibility.rules)
+            )
+            if visible_app is None:
+                raise hidden_parts_error()
             inner = GrantedStore(self._all.store, self._names, granted.traced)
-            return Part(self._of(VisibleStore(inner, app, look)), reads.shows(app), look.hides)
+            return VisiblePart(
+                self._of(VisibleStore(inner, app, visible_app)), reads.shows(app), visible_app.hides
+            )
 
         return Scope(
             caller,
             self._of(listed),
-            self._wholly(granted.traced, seen),
-            self._wholly(granted.read, seen) if caller.rows else None,
+            self._fully_visible_only(granted.traced, visibility),
+            self._fully_visible_only(granted.read, visibility) if caller.rows else None,
             part_of,
             operation,
         )
 
     def _within(self, patterns: frozenset[str]) -> Lineages:
-        if patterns == EVERYTHING:
+        if patterns == ALL_PATTERNS:
             return self._all
         return self._of(GrantedStore(self._all.store, self._names, patterns))
 
-    def _wholly(self, patterns: frozenset[str], seen: Seen) -> Lineages:
-        return self._of(GrantedStore(self._all.store, self._names, patterns, seen, wholly=True))
+    def _fully_visible_only(
+        self, patterns: frozenset[str], visibility: VisibilityCheck
+    ) -> Lineages:
+        return self._of(
+            GrantedStore(
+                self._all.store, self._names, patterns, visibility, fully_visible_only=True
+            )
+        )
 
     def _of(self, store: GrantedStore | VisibleStore) -> Lineages:
         with self._lock:
-            kept = self._kept.get(store.key)
-            if kept is None:
-                kept = self._kept[store.key] = self._all.within(store)
-            self._kept.move_to_end(store.key)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return kept
+            lineages = self._cached.get(store.key)
+            if lineages is None:
+                lineages = self._cached[store.key] = self._all.within(store)
+            self._cached.move_to_end(store.key)
+            while len(self._cached) > CACHED_SCOPES_MAX:
+                self._cached.popitem(last=False)
+        return lineages
 
 
 def _with_base(app: str) -> tuple[str, ...]:

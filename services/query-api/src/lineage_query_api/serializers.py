@@ -70,51 +70,55 @@ def node_refs(opened: ApplicationSnapshot, *kinds: str) -> list[NodeRef]:
     return [node_ref(opened, node) for node in opened.nodes if node.kind in kinds]
 
 
-def item(one: Item) -> ItemModel:
+def item(listed: Item) -> ItemModel:
     """One item."""
-    return ItemModel(address=one.address, location=one.location, text=one.text, binding=one.binding)
+    return ItemModel(
+        address=listed.address, location=listed.location, text=listed.text, binding=listed.binding
+    )
 
 
-def items(some: Iterable[Item]) -> list[ItemModel]:
+def items(answered: Iterable[Item]) -> list[ItemModel]:
     """Several items."""
-    return [item(one) for one in some]
+    return [item(listed) for listed in answered]
 
 
-def group(one: Group) -> GroupModel:
+def group(answered: Group) -> GroupModel:
     """Items of one node."""
     return GroupModel(
-        node=one.node,
-        label=one.label,
-        what=one.what,
-        path=one.path,
-        count=one.count,
-        changed=one.changed,
-        gone=one.gone,
-        standing=one.file_status,
-        items=items(one.items),
+        node=answered.node,
+        label=answered.label,
+        what=answered.what,
+        path=answered.path,
+        count=answered.count,
+        changed=answered.changed,
+        gone=answered.gone,
+        standing=answered.file_status,
+        items=items(answered.items),
     )
 
 
-def trace(made: CachedTrace, *, texts: bool, others: Others) -> TraceModel:
+def trace(cached: CachedTrace, *, texts: bool, others: Others) -> TraceModel:
     """A trace with its counts and the first items of each node. ``others``: says what it leaves out of others."""
-    traced = made.traced
+    traced = cached.traced
     answer = traced.answer(ITEMS_SHOWN, texts=texts)
     passed = _passed(
-        made.opened, {node: items.once().count for node, items in traced.items_by_node().items()}
+        cached.opened, {node: items.once().count for node, items in traced.items_by_node().items()}
     )
-    passed += [Passed(node=one.node, label=one.label, count=one.count) for one in traced.beyond()]
+    passed += [
+        Passed(node=part.node, label=part.label, count=part.count) for part in traced.beyond()
+    ]
     return TraceModel(
-        trace=made.id,
+        trace=cached.id,
         app=answer.app,
-        direction=made.request.direction,
-        request=made.request,
+        direction=cached.request.direction,
+        request=cached.request,
         exact=answer.exact,
         complete=answer.complete,
         changed=answer.changed,
         reasons=list(answer.reasons),
-        warnings=[*answer.warnings, *others(made, answer)],
-        start=[group(one) for one in answer.start],
-        groups=[group(one) for one in answer.groups],
+        warnings=[*answer.warnings, *others(cached, answer)],
+        start=[group(part) for part in answer.start],
+        groups=[group(part) for part in answer.groups],
         passed=passed,
         count=traced.count,
         computed=not traced.has_steps,
@@ -143,7 +147,7 @@ def trace_page(opened: ApplicationSnapshot, node: str, page: Page) -> TracePage:
     )
 
 
-def noted_columns(opened: ApplicationSnapshot, node: str, *, traced: bool) -> OutputColumns:
+def output_columns(opened: ApplicationSnapshot, node: str, *, traced: bool) -> OutputColumns:
     """What rows of a DataFrame's node may be asked for by; no columns where it is none."""
     columns = columns_of(opened.graph, opened.nodes, node)
     return OutputColumns(
@@ -163,7 +167,7 @@ def graph(
     return GraphModel(
         app=opened.app,
         nodes=[_graph_node(opened, fold, stages, listing) for fold in folds],
-        links=[GraphLink(src=one.src, dest=one.dest) for one in links_between(folds, links)],
+        links=[GraphLink(src=link.src, dest=link.dest) for link in links_between(folds, links)],
     )
 
 
@@ -187,10 +191,10 @@ def _graph_node(
         blocks=node.blocks,
         flows=node.flows,
         associations=node.associations,
-        members=[one.node for one in fold.nodes],
+        members=[member.node for member in fold.nodes],
         stage=stages[node.node],
         has_items=node.kind in ("source", "sink")
-        or any(one.blocks and listing.has_items(one.node) for one in fold.nodes),
+        or any(member.blocks and listing.has_items(member.node) for member in fold.nodes),
     )
 
 
@@ -208,8 +212,8 @@ def _stages(nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]) -> dict[st
     order = {node.node: at for at, node in enumerate(nodes)}
     for link in links:
         if kind.get(link.src, "shuffle") != "shuffle" and link.dest in above:
-            one, other = sorted((first(link.src), first(link.dest)), key=order.__getitem__)
-            above[other] = one
+            earlier, later = sorted((first(link.src), first(link.dest)), key=order.__getitem__)
+            above[later] = earlier
     return {node.node: first(node.node) for node in nodes}
 
 

@@ -146,14 +146,14 @@ class QueryApiSettings(BaseSettings):
     @field_validator("api_proxies")
     @classmethod
     def _are_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        for one in given:
-            ip_network(one)
+        for item in given:
+            ip_network(item)
         return given
 
     @property
     def trusted_proxies(self) -> tuple[str, ...]:
         """Networks of the proxies; those of IPv4 also as addresses that IPv6 maps to them, as sockets of both families name them."""
-        return tuple(form for one in self.api_proxies for form in _both_forms(one))
+        return tuple(form for item in self.api_proxies for form in _both_forms(item))
 
     @field_validator("api_rate")
     @classmethod

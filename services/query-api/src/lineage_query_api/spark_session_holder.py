@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import structlog
 
 from lineage_core.tracing.budget import Budget, current_budget
-from lineage_query_api.errors import ProblemError, busy
+from lineage_query_api.errors import ProblemError, busy_error
 from lineage_query_api.settings import QueryApiSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 START_S = 120.0
 """Seconds that Spark may take to start, beside those of the question that it is started for."""
 CANCEL_EVERY_S = 1.0
 """A question that is over its time is a chain of queries: the next one is cancelled, too."""
-STUCK_S = 30.0
+CANCEL_LIMIT_S = 30.0
 """Seconds that a question which is cancelled may go on: what a query computes of one row is not interrupted."""
-CLEAR = 3
+CLEAR_CHECKS = 3
 """Looks in a row that find no task left behind: Spark tells of what happens some time later."""
-ELSEWHERE = "ask `lineage back` or `forward` where the store and Spark are"
+TRACE_ELSEWHERE = "ask `lineage back` or `forward` where the store and Spark are"
 
 log = structlog.get_logger(__name__)
 
@@ -55,10 +55,10 @@ class SparkSessionHolder:
         self._lock = threading.Lock()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._session: SparkSession | None = None
-        self._own = False
-        self._closed = False
+        self._is_own = False
+        self._is_closed = False
 
-    def run(self, work: Callable[[SparkSession], Found]) -> Found:
+    def run(self, work: Callable[[SparkSession], Result]) -> Result:
         """What ``work`` gives of a session.
 
         Raises:
@@ -70,7 +70,7 @@ class SparkSessionHolder:
         # Its time begins when Spark is there.
         budget.extend(START_S + self._limit_s)
         try:
-            future = self._pool.submit(copy_context().run, self._do, work, tag, started)
+            future = self._pool.submit(copy_context().run, self._run_tagged, work, tag, started)
         except RuntimeError:
             self._turns.release()
             raise
@@ -91,11 +91,11 @@ class SparkSessionHolder:
             raise ProblemError(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 f"the queries of the trace take more than {self._limit_s:g} s",
-                hint=f"give more values, so that fewer rows are traced, or {ELSEWHERE}",
+                hint=f"give more values, so that fewer rows are traced, or {TRACE_ELSEWHERE}",
             )
         return future.result()
 
-    def lacking(self) -> str:
+    def unmet_restrictions(self) -> str:
         """What keeps its Spark from being confined as the settings ask, known before it starts; empty: nothing does."""
         try:
             from lineage_dataframes.errors import NoSparkError
@@ -112,60 +112,62 @@ class SparkSessionHolder:
         while not self._turns.acquire(timeout=CANCEL_EVERY_S / 4):
             budget.check_client()
             if time.monotonic() > until:
-                raise busy("questions about DataFrames")
+                raise busy_error("questions about DataFrames")
 
     def close(self) -> None:
         """End what runs, and Spark, if it was started here."""
         with self._lock:
-            self._closed = True
-            if self._session is not None and self._own:
+            self._is_closed = True
+            if self._session is not None and self._is_own:
                 from lineage_dataframes.sandbox import starting
                 from lineage_dataframes.spark.connected import stop_session
                 from lineage_dataframes.spark.own_spark import is_alive, kill_spark
 
-                written = starting.scratch_folder()
+                scratch_folder = starting.scratch_folder()
                 (stop_session if is_alive(self._session) else kill_spark)(self._session)
-                if written is not None:
+                if scratch_folder is not None:
                     # A server ends by the signal that it got: nothing else would remove it.
-                    starting.remove_folder(written)
+                    starting.remove_folder(scratch_folder)
         self._pool.shutdown(cancel_futures=True)
         if self._folder is not None:
             self._folder.cleanup()
 
-    def _do(
-        self, work: Callable[[SparkSession], Found], tag: str, started: threading.Event
-    ) -> Found:
+    def _run_tagged(
+        self, work: Callable[[SparkSession], Result], tag: str, started: threading.Event
+    ) -> Result:
         try:
-            session = self._started()
+            session = self._running_session()
         finally:
             started.set()
         from lineage_dataframes.spark.connected import cancellable_session
         from lineage_dataframes.spark.own_spark import is_alive
 
         try:
-            with cancellable_session(session, tag) as asked:
-                return work(asked)
+            with cancellable_session(session, tag) as tagged_session:
+                return work(tagged_session)
         except Exception as problem:
-            if self._own:
-                threading.Thread(target=self._see_to_tasks, args=(session,), daemon=True).start()
-            if not self._own or is_alive(session):
+            if self._is_own:
+                threading.Thread(
+                    target=self._end_leftover_tasks, args=(session,), daemon=True
+                ).start()
+            if not self._is_own or is_alive(session):
                 raise
             raise ProblemError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "Spark, which traces rows of DataFrames, ended while it computed: a query may need more memory than it has",
-                hint=f"try again; where it ends again, give more values, so that fewer rows are traced, or {ELSEWHERE}",
+                hint=f"try again; where it ends again, give more values, so that fewer rows are traced, or {TRACE_ELSEWHERE}",
                 headers={"Retry-After": "10"},
             ) from problem
 
-    def _started(self) -> SparkSession:
+    def _running_session(self) -> SparkSession:
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise _no_spark("it is stopping")
-            if self._session is not None and self._own:
+            if self._session is not None and self._is_own:
                 from lineage_dataframes.spark.own_spark import is_alive
 
                 if not is_alive(self._session):
-                    self._end("spark_ended")
+                    self._end_session("spark_ended")
             if self._session is None:
                 self._session = self._start()
             return self._session
@@ -185,7 +187,7 @@ class SparkSessionHolder:
         except ImportError as error:
             raise _no_spark(f"{error.name} is not installed here") from error
         self._folder = self._folder or tempfile.TemporaryDirectory(prefix="lineage-spark-")
-        self._own = SparkContext._active_spark_context is None
+        self._is_own = SparkContext._active_spark_context is None
         try:
             session = start_spark(self._master, Path(self._folder.name), roots=self._roots)
         except NoSparkError as error:
@@ -193,50 +195,54 @@ class SparkSessionHolder:
             raise _no_spark(f"Spark does not start: {error}") from error
         # What stands behind the address of a server may be a token.
         log.info("spark_is_there", master=self._master.partition(";")[0])
-        for what in missing_restrictions():
-            log.warning("spark_not_confined", lacks=what)
+        for restriction in missing_restrictions():
+            log.warning("spark_not_confined", lacks=restriction)
         return session
 
-    def _cancel(self, tag: str, future: Future[Found]) -> None:
+    def _cancel(self, tag: str, future: Future[Result]) -> None:
         from lineage_dataframes.spark.connected import cancel_queries
         from lineage_dataframes.spark.pyspark_parts import is_connected
 
-        until = time.monotonic() + STUCK_S
+        until = time.monotonic() + CANCEL_LIMIT_S
         with self._lock:
             session = self._session
         while not future.done():
             with self._lock:
-                if session is None or session is not self._session or (self._closed and self._own):
+                if (
+                    session is None
+                    or session is not self._session
+                    or (self._is_closed and self._is_own)
+                ):
                     return
-                if time.monotonic() > until and self._own and not is_connected(session):
-                    self._end("spark_is_stuck")
+                if time.monotonic() > until and self._is_own and not is_connected(session):
+                    self._end_session("spark_is_stuck")
                     return
                 # It may have ended.
                 with suppress(Exception):
                     cancel_queries(session, tag)
             wait([future], timeout=CANCEL_EVERY_S)
 
-    def _see_to_tasks(self, session: SparkSession) -> None:
+    def _end_leftover_tasks(self, session: SparkSession) -> None:
         """See that the tasks of a question that failed, or was cancelled, end: each would keep a core."""
         from lineage_dataframes.spark.own_spark import leftover_tasks
         from lineage_dataframes.spark.pyspark_parts import is_connected
 
-        until, clear = time.monotonic() + STUCK_S, 0
-        while not is_connected(session) and clear < CLEAR:
+        until, clear = time.monotonic() + CANCEL_LIMIT_S, 0
+        while not is_connected(session) and clear < CLEAR_CHECKS:
             time.sleep(CANCEL_EVERY_S)
             with self._lock:
-                if self._closed or session is not self._session:
+                if self._is_closed or session is not self._session:
                     return
                 if not leftover_tasks(session):
-                    until, clear = time.monotonic() + STUCK_S, clear + 1
+                    until, clear = time.monotonic() + CANCEL_LIMIT_S, clear + 1
                     continue
                 clear = 0
                 # What Spark tells of tasks that come and go is of different moments, but not for as long as this.
                 if time.monotonic() > until:
-                    self._end("spark_is_stuck")
+                    self._end_session("spark_is_stuck")
                     return
 
-    def _end(self, why: str) -> None:
+    def _end_session(self, why: str) -> None:
         """End the Spark that was started here; the next question starts another one. The lock is held."""
         from lineage_dataframes.spark.own_spark import kill_spark
 
@@ -250,5 +256,5 @@ def _no_spark(why: str) -> ProblemError:
     return ProblemError(
         HTTPStatus.SERVICE_UNAVAILABLE,
         f"rows of DataFrames are traced by Spark, which this server has not: {why}",
-        hint=f"a server needs the package lineage-dataframes and Java 17 or 21 for it; or {ELSEWHERE}",
+        hint=f"a server needs the package lineage-dataframes and Java 17 or 21 for it; or {TRACE_ELSEWHERE}",
     )

@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 from pydantic import ValidationError
 
-from lineage_query_api.errors import ProblemError, too_much
+from lineage_query_api.errors import ProblemError, too_costly_error
 from lineage_query_api.models import NodeText, TraceRequest, _Request
 
 PACKED_MAX = 12_000
@@ -36,7 +36,7 @@ def pack(app: str, request: TraceRequest) -> str:
     text = TraceId(app=app, request=request).model_dump_json(exclude_defaults=True)
     packed = base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
     if len(packed) > PACKED_MAX:
-        raise too_much(
+        raise too_costly_error(
             "the trace begins at more places than one link can hold",
             "begin at fewer, or at a node with a search text that fewer rows hold",
         )

@@ -22,7 +22,7 @@ from lineage_core.contract.message import Recipe as RecipeMessage
 from lineage_core.errors import LineageError
 from lineage_core.recipe.document import JDBC, TABLE_NAME, Output, Recipe, Source
 from lineage_core.tracing.budget import current_budget
-from lineage_query_api.grants import DatasetRules, Mask, fits
+from lineage_query_api.grants import DatasetRules, Mask, matches_any
 from lineage_store.paths import Spellings, plain_path, split_scheme
 
 ABOUT_DATASETS = (
@@ -62,7 +62,7 @@ class Shown:
     masked: tuple[str, ...] = ()
 
     @property
-    def whole(self) -> bool:
+    def is_fully_visible(self) -> bool:
         """Whether nothing of it is hidden."""
         return self.known and self.rows and not self.masked
 
@@ -91,10 +91,11 @@ class Visibility:
     def of(cls, rules: DatasetRules, names: Iterable[str]) -> Visibility:
         """What rules say of an application of some names."""
         per_name = [
-            [one for one in rules.grants if fits(name, one.applications)] for name in sorted(names)
+            [grant for grant in rules.grants if matches_any(name, grant.applications)]
+            for name in sorted(names)
         ]
-        known = tuple(frozenset().union(*(one.datasets for one in own)) for own in per_name)
-        read = tuple(frozenset().union(*(one.read for one in own)) for own in per_name)
+        known = tuple(frozenset().union(*(grant.datasets for grant in own)) for own in per_name)
+        read = tuple(frozenset().union(*(grant.read for grant in own)) for own in per_name)
         return cls(known, read, rules.hidden, rules.masks)
 
     def shown(
@@ -141,21 +142,21 @@ def spellings(name: str, links: Spellings) -> frozenset[str]:
     of_path = _PATH_AS_TABLE.fullmatch(name)
     path = name if of_path is None else of_path[1]
     scheme, rest = split_scheme(path)
-    found = {name, plain_path(path), unquote(plain_path(path))}
+    names = {name, plain_path(path), unquote(plain_path(path))}
     if scheme != "file" or rest.startswith("/"):
-        found.add(links.of(path))
+        names.add(links.of(path))
     if scheme == "file" and "/" in rest:
-        found |= {posixpath.normpath(one) for one in tuple(found) if one}
-    found.add(name.removeprefix(_SESSION_CATALOG))
-    return frozenset(one for one in found if one)
+        names |= {posixpath.normpath(spelling) for spelling in tuple(names) if spelling}
+    names.add(name.removeprefix(_SESSION_CATALOG))
+    return frozenset(spelling for spelling in names if spelling)
 
 
 def is_named(column: str, masked: Iterable[str]) -> bool:
     """Whether a column is among some, as Spark compares names or as a shell does; of a nested one all of the column is."""
     folded = column.casefold()
     return any(
-        one == folded or one.startswith(folded + ".") or fnmatchcase(folded, one)
-        for one in map(str.casefold, masked)
+        pattern == folded or pattern.startswith(folded + ".") or fnmatchcase(folded, pattern)
+        for pattern in map(str.casefold, masked)
     )
 
 
@@ -168,7 +169,7 @@ class VisibleApplication:
     it is on its way. ``of_databases``: it read tables of databases.
     """
 
-    sight: Visibility
+    visibility: Visibility
     nodes: dict[str, Shown]
     files: dict[str, Shown]
     sources: dict[str, tuple[Source, ...]]
@@ -180,19 +181,21 @@ class VisibleApplication:
     """Of datasets that no node has."""
 
     @property
-    def whole(self) -> bool:
+    def is_fully_visible(self) -> bool:
         """Whether nothing of the application is hidden."""
-        return self.final and not self.unclear and all(one.whole for one in self._all())
+        return (
+            self.final and not self.unclear and all(shown.is_fully_visible for shown in self._all())
+        )
 
     @property
     def hides(self) -> bool:
         """Whether a dataset of it is hidden, or may be."""
-        return self.unclear or not self.final or not all(one.known for one in self._all())
+        return self.unclear or not self.final or not all(shown.known for shown in self._all())
 
     @property
     def masked(self) -> tuple[str, ...]:
         """The columns that are masked in some dataset of it."""
-        return tuple(dict.fromkeys(column for one in self._all() for column in one.masked))
+        return tuple(dict.fromkeys(column for shown in self._all() for column in shown.masked))
 
     @property
     def of_records(self) -> bool:
@@ -215,7 +218,7 @@ class VisibleApplication:
     @property
     def ids_are_plain(self) -> bool:
         """Whether the nodes' ids are numbers: names that a program gives may tell of what is hidden."""
-        return all(_PLAIN_ID.fullmatch(one) for one in self.kinds)
+        return all(_PLAIN_ID.fullmatch(node) for node in self.kinds)
 
     def of_node(self, node: str) -> Shown:
         """What is shown of a node; of one that is not known nothing."""
@@ -225,18 +228,20 @@ class VisibleApplication:
 
     def of_file(self, path: str) -> Shown:
         """What is shown of a file, by its canonical path."""
-        found = self.files.get(path)
-        if found is None:
+        shown = self.files.get(path)
+        if shown is None:
             # It is of no node: a log of a table, say.
-            found = self.sight.shown([path])
-            return HIDDEN if self.hides or not found.known else WITHHELD
-        return found
+            shown = self.visibility.shown([path])
+            return HIDDEN if self.hides or not shown.known else WITHHELD
+        return shown
 
     def _all(self) -> Iterable[Shown]:
         return (*self.nodes.values(), *self.files.values(), *self.others)
 
 
-def look_at(messages: Iterable[Message], sight: Visibility, *, final: bool) -> VisibleApplication:
+def build_visible_application(
+    messages: Iterable[Message], visibility: Visibility, *, final: bool
+) -> VisibleApplication:
     """What is seen of an application whose messages of :data:`ABOUT_DATASETS` are given.
 
     Raises:
@@ -252,22 +257,22 @@ def look_at(messages: Iterable[Message], sight: Visibility, *, final: bool) -> V
             kinds[message.node] = message.kind
             names.setdefault(message.node, []).extend(filter(None, [message.path]))
         elif isinstance(message, Splits | RecordSplits):
-            files.setdefault(message.node, []).extend(one.path for one in message.splits)
+            files.setdefault(message.node, []).extend(listed.path for listed in message.splits)
         elif isinstance(message, SinkFiles | RecordFiles):
             names.setdefault(message.node, []).append(message.path)
-            files.setdefault(message.node, []).extend(one.path for one in message.files)
+            files.setdefault(message.node, []).extend(listed.path for listed in message.files)
         elif isinstance(message, RecipeMessage):
             try:
                 recipes.append((message.node, Recipe.from_json(message.recipe)))
             except LineageError:
                 unclear = True
     sources: dict[str, tuple[Source, ...]] = {}
-    told_of: dict[str, list[_Dataset]] = {}
+    datasets_of_recipes: dict[str, list[_Dataset]] = {}
     others: list[_Dataset] = []
     for writer, recipe in recipes:
         written = _Dataset.of_output(recipe.output)
         others.append(written)
-        told_of.setdefault(writer, []).append(written)
+        datasets_of_recipes.setdefault(writer, []).append(written)
         for source in recipe.sources:
             dataset = _Dataset.of_source(source)
             others.append(dataset)
@@ -275,29 +280,31 @@ def look_at(messages: Iterable[Message], sight: Visibility, *, final: bool) -> V
             for node, kind in kinds.items():
                 called = {source.name, source.table} & set(names.get(node, ()))
                 if kind == "frame-source" and called:
-                    told_of.setdefault(node, []).append(dataset)
+                    datasets_of_recipes.setdefault(node, []).append(dataset)
                     sources[node] = (*sources.get(node, ()), _with_setting(source, recipe))
     datasets: dict[str, list[_Dataset]] = {}
-    for node in {**names, **files, **told_of}:
-        told = [one for one in told_of.get(node, ()) if not one.is_empty]
-        own = _Dataset.of_node(names.get(node, ()), files.get(node, ()), told)
+    for node in {**names, **files, **datasets_of_recipes}:
+        recipe_datasets = [
+            listed for listed in datasets_of_recipes.get(node, ()) if not listed.is_empty
+        ]
+        own = _Dataset.of_node(names.get(node, ()), files.get(node, ()), recipe_datasets)
         if not own.is_empty:
-            datasets[node] = [*told, own]
+            datasets[node] = [*recipe_datasets, own]
     links = Spellings()
     by_path: dict[str, Shown] = {}
     nodes: dict[str, Shown] = {}
-    for node, some in datasets.items():
-        nodes[node] = _all_of([one.shown(sight, links) for one in some])
-        for path in (path for one in some for path in one.files):
+    for node, node_datasets in datasets.items():
+        nodes[node] = _all_of([listed.shown(visibility, links) for listed in node_datasets])
+        for path in (path for listed in node_datasets for path in listed.files):
             current_budget().check()
             spelled = links.of(path)
             by_path[spelled] = by_path.get(spelled, nodes[node]) & nodes[node]
-    for node, some in datasets.items():
+    for node, node_datasets in datasets.items():
         # Who reads a file that is hidden elsewhere does not show it either.
-        for path in (path for one in some for path in one.files):
+        for path in (path for listed in node_datasets for path in listed.files):
             nodes[node] &= by_path[links.of(path)]
     return VisibleApplication(
-        sight,
+        visibility,
         nodes,
         by_path,
         sources,
@@ -305,7 +312,7 @@ def look_at(messages: Iterable[Message], sight: Visibility, *, final: bool) -> V
         unclear,
         final,
         any(source.format == JDBC for _, recipe in recipes for source in recipe.sources),
-        tuple(one.shown(sight, links) for one in others if not one.is_empty),
+        tuple(listed.shown(visibility, links) for listed in others if not listed.is_empty),
     )
 
 
@@ -327,28 +334,34 @@ class _Dataset:
         return cls(
             () if several else (*source.paths, *table),
             (*source.paths, *table) if several else (),
-            tuple(one.path for one in source.files),
+            tuple(file.path for file in source.files),
         )
 
     @classmethod
     def of_output(cls, output: Output) -> _Dataset:
-        given = tuple(filter(None, [output.path, output.table]))
-        return cls(given, (), tuple(one.path for one in output.files))
+        names = tuple(filter(None, [output.path, output.table]))
+        return cls(names, (), tuple(file.path for file in output.files))
 
     @classmethod
     def of_node(
-        cls, names: Sequence[str], files: Sequence[str], told: Sequence[_Dataset]
+        cls, names: Sequence[str], files: Sequence[str], recipe_datasets: Sequence[_Dataset]
     ) -> _Dataset:
         """Of a node that is called by ``names``, has ``files``, and is told of by recipes."""
-        given = tuple(dict.fromkeys((*names, *(name for one in told for name in one.names))))
-        parts = tuple(part for one in told for part in one.parts)
+        all_names = tuple(
+            dict.fromkeys(
+                (*names, *(name for dataset in recipe_datasets for name in dataset.names))
+            )
+        )
+        parts = tuple(part for dataset in recipe_datasets for part in dataset.parts)
         if parts:
-            return cls((), (*given, *parts), tuple(files))
+            return cls((), (*all_names, *parts), tuple(files))
         # As readers of RDDs take several paths, and patterns of these.
-        several = () if told else tuple(name for name in given if _SEVERAL.search(name))
+        several = (
+            () if recipe_datasets else tuple(name for name in all_names if _SEVERAL.search(name))
+        )
         split = (part for name in several for part in (name, *name.split(",")))
         return cls(
-            tuple(name for name in given if name not in several),
+            tuple(name for name in all_names if name not in several),
             tuple(part for part in split if part),
             tuple(files),
         )
@@ -357,25 +370,25 @@ class _Dataset:
     def is_empty(self) -> bool:
         return not (self.names or self.parts or self.files)
 
-    def shown(self, sight: Visibility, links: Spellings) -> Shown:
+    def shown(self, visibility: Visibility, links: Spellings) -> Shown:
         """What is shown of it as a whole: each file is granted by its own name, or by one of all of it."""
         each = tuple(dict.fromkeys(self.files)) or self.parts
         if not each:
-            return sight.shown(self.names, links)
-        return _all_of([sight.shown((one, *self.names), links, self.parts) for one in each])
+            return visibility.shown(self.names, links)
+        return _all_of([visibility.shown((name, *self.names), links, self.parts) for name in each])
 
 
 def _all_of(shown: Sequence[Shown]) -> Shown:
-    found = shown[0]
-    for one in shown[1:]:
-        found &= one
-    return found
+    combined = shown[0]
+    for part in shown[1:]:
+        combined &= part
+    return combined
 
 
 def _is_query(source: Source) -> bool:
     """Whether a source is a query of a database: which tables it reads is not known."""
-    given = {name.lower(): value for name, value in source.options.items()}
-    table = given.get("dbtable", "")
+    options = {name.lower(): value for name, value in source.options.items()}
+    table = options.get("dbtable", "")
     return source.format == JDBC and TABLE_NAME.fullmatch(table) is None
 
 
@@ -397,11 +410,11 @@ def _leads_up(name: str) -> bool:
 
 def _any_denied(names: Iterable[str], patterns: frozenset[str]) -> bool:
     """Whether a rule holds for one of some names: tables by their last names, too, and whatever their capitals."""
-    given = frozenset(names)
-    given |= frozenset(map(_with_one_scheme, given))
+    spelled = frozenset(names)
+    spelled |= frozenset(map(_with_one_scheme, spelled))
     patterns |= frozenset(map(_with_one_scheme, patterns))
-    tables = {end for name in given if _may_be_table(name) for end in _ends(name)}
-    return _any_fits(given, patterns) or _any_fits(
+    tables = {end for name in spelled if _may_be_table(name) for end in _ends(name)}
+    return _any_fits(spelled, patterns) or _any_fits(
         tables, frozenset(pattern.lower() for pattern in patterns)
     )
 

@@ -45,7 +45,7 @@ from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query.verdicts import with_reasons
-from lineage_query_api.errors import partly
+from lineage_query_api.errors import hidden_parts_error
 from lineage_query_api.granted_store import GrantedStore, ReadOnlyStore
 from lineage_query_api.masking import MASK, masked_row
 from lineage_query_api.visibility import Shown, VisibleApplication
@@ -65,7 +65,7 @@ ALIASES = frozenset({"read", "write"})
 """Of nodes by themselves: what else they are called may tell of what is hidden."""
 HEADER_MAX = 1 << 16
 """Bytes of a file in which its header is looked for."""
-LOOKED_UP = {"begin", "unknown", *SPLITS, *FILES}
+LOOKUP_MESSAGE_TYPES = {"begin", "unknown", *SPLITS, *FILES}
 """Types of the messages that lookups of files need."""
 _File = TypeVar("_File", SplitRecord, SinkFileRecord)
 _BY_VALUE = {SpaceKind.KEYS, SpaceKind.OPAQUE}
@@ -78,28 +78,28 @@ class VisibleGraph:
     Texts that capture kept beside flows are not there: nobody knows what they were made of.
     """
 
-    def __init__(self, graph: FlowGraph, look: VisibleApplication) -> None:
+    def __init__(self, graph: FlowGraph, visible_app: VisibleApplication) -> None:
         self._graph = graph
-        self._look = look
+        self._visible_app = visible_app
         self._links = Spellings()
         self._lock = threading.Lock()
         self._hidden: dict[str, str] = {}
 
     def nodes(self) -> Sequence[NodeRecord]:
-        found = self._graph.nodes()
-        return [self._node(one) for one in found] if self._look.hides else found
+        nodes = self._graph.nodes()
+        return [self._node(node) for node in nodes] if self._visible_app.hides else nodes
 
     def links(self) -> Sequence[LinkRecord]:
         return self._graph.links()
 
     def splits(self, node: str) -> Sequence[SplitRecord]:
-        return [self._file(node, one) for one in self._graph.splits(node)]
+        return [self._file(node, split) for split in self._graph.splits(node)]
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
-        return [self._file(node, one) for one in self._graph.sink_files(node)]
+        return [self._file(node, file) for file in self._graph.sink_files(node)]
 
     def recipe(self, node: str) -> str | None:
-        return None if self._look.hides else self._graph.recipe(node)
+        return None if self._visible_app.hides else self._graph.recipe(node)
 
     def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
         return self._refs(self._graph.blocks_into(space, first, last))
@@ -139,8 +139,10 @@ class VisibleGraph:
 
     def is_hidden(self, node: str, path: str) -> bool:
         """Whether a file of a node is of a hidden dataset."""
-        look = self._look
-        return not (look.of_node(node).known and look.of_file(self._links.of(path)).known)
+        visible_app = self._visible_app
+        return not (
+            visible_app.of_node(node).known and visible_app.of_file(self._links.of(path)).known
+        )
 
     def _file(self, node: str, file: _File) -> _File:
         if not self.is_hidden(node, file.path):
@@ -153,10 +155,10 @@ class VisibleGraph:
             return self._hidden.setdefault(path, f"{HIDDEN_SCHEME}{len(self._hidden) + 1}")
 
     def _refs(self, refs: Iterable[BlockRef]) -> list[BlockRef]:
-        return [replace(one, reason=_withheld(one.reason)) for one in refs]
+        return [replace(ref, reason=_withheld(ref.reason)) for ref in refs]
 
     def _node(self, node: NodeRecord) -> NodeRecord:
-        known = self._look.of_node(node.node).known
+        known = self._visible_app.of_node(node.node).known
         alias = (node.alias or "").partition(":")[0]
         return replace(
             node,
@@ -178,13 +180,13 @@ class VisibleStore(ReadOnlyStore):
     what is hidden.
     """
 
-    def __init__(self, granted: GrantedStore, app: str, look: VisibleApplication) -> None:
+    def __init__(self, granted: GrantedStore, app: str, visible_app: VisibleApplication) -> None:
         """``granted``: the applications that the caller may know, with all that is in them."""
         self.judged = granted
         self.app = app
-        self.look = look
+        self.visible_app = visible_app
         # It is this look, and no equal one that comes later.
-        self.key: Hashable = (granted.key, app, _Same(look))
+        self.key: Hashable = (granted.key, app, _Identity(visible_app))
 
     def application_ids(self) -> Sequence[str]:
         return [app for app in self.judged.application_ids() if app == self.app]
@@ -193,7 +195,7 @@ class VisibleStore(ReadOnlyStore):
         return [app for app in self.judged.applications_knowing(path, spellings) if app == self.app]
 
     def applications(self) -> Sequence[ApplicationRecord]:
-        return [one for one in self.judged.applications() if one.app == self.app]
+        return [record for record in self.judged.applications() if record.app == self.app]
 
     def messages(self, app: str, *kinds: str) -> Sequence[Message]:
         """As :meth:`GraphStore.messages`.
@@ -203,17 +205,17 @@ class VisibleStore(ReadOnlyStore):
             ProblemError: 403, a dataset is hidden and others are asked for than lookups of files need.
         """
         self._check(app)
-        if not self.look.hides:
-            return [_quiet(one) for one in self.judged.messages(app, *kinds)]
-        if not kinds or not set(kinds) <= LOOKED_UP:
+        if not self.visible_app.hides:
+            return [_without_reasons(message) for message in self.judged.messages(app, *kinds)]
+        if not kinds or not set(kinds) <= LOOKUP_MESSAGE_TYPES:
             # With some of them left out a verdict would be another.
-            raise partly()
+            raise hidden_parts_error()
         return self._shown(self.judged.messages(app, *kinds))
 
     def graph(self, app: str) -> VisibleGraph:
         self._check(app)
         self._check_ids()
-        return VisibleGraph(self.judged.graph(app), self.look)
+        return VisibleGraph(self.judged.graph(app), self.visible_app)
 
     def counts(self, app: str) -> StoreCounts:
         self._check(app)
@@ -235,37 +237,43 @@ class VisibleStore(ReadOnlyStore):
             ProblemError: 403, a program named its nodes itself, and they may tell what is hidden.
         """
         self._check_ids()
-        return blinded(verdict) if self.look.hides else quiet(verdict)
+        return (
+            verdict_without_details(verdict)
+            if self.visible_app.hides
+            else verdict_without_reasons(verdict)
+        )
 
     def _check(self, app: str) -> None:
         if app != self.app:
             raise KeyError(app)
 
     def _check_ids(self) -> None:
-        if self.look.hides and not self.look.ids_are_plain:
-            raise partly()
+        if self.visible_app.hides and not self.visible_app.ids_are_plain:
+            raise hidden_parts_error()
 
     def _shown(self, messages: Iterable[Message]) -> list[Message]:
         """What lookups of files need, and no more."""
-        graph = VisibleGraph(self.judged.graph(self.app), self.look)
-        found: list[Message] = []
-        for one in messages:
-            if isinstance(one, Begin):
-                found.append(Begin(app=one.app, name=one.name, started_at=one.started_at))
-            elif isinstance(one, Splits | RecordSplits):
-                splits = [s for s in one.splits if not graph.is_hidden(one.node, s.path)]
-                found.append(one.model_copy(update={"splits": tuple(splits)}))
-            elif isinstance(one, SinkFiles | RecordFiles):
-                files = [f for f in one.files if not graph.is_hidden(one.node, f.path)]
+        graph = VisibleGraph(self.judged.graph(self.app), self.visible_app)
+        shown: list[Message] = []
+        for message in messages:
+            if isinstance(message, Begin):
+                shown.append(
+                    Begin(app=message.app, name=message.name, started_at=message.started_at)
+                )
+            elif isinstance(message, Splits | RecordSplits):
+                splits = [s for s in message.splits if not graph.is_hidden(message.node, s.path)]
+                shown.append(message.model_copy(update={"splits": tuple(splits)}))
+            elif isinstance(message, SinkFiles | RecordFiles):
+                files = [f for f in message.files if not graph.is_hidden(message.node, f.path)]
                 if files:
-                    found.append(one.model_copy(update={"files": tuple(files)}))
-        return found
+                    shown.append(message.model_copy(update={"files": tuple(files)}))
+        return shown
 
 
-def blinded(verdict: Verdict) -> Verdict:
+def verdict_without_details(verdict: Verdict) -> Verdict:
     """A verdict without a word of the program or of its data."""
     return replace(
-        quiet(verdict),
+        verdict_without_reasons(verdict),
         superset=dict.fromkeys(verdict.superset, (WITHHELD_REASON,)),
         refusals=(),
         answerable=None,
@@ -273,7 +281,7 @@ def blinded(verdict: Verdict) -> Verdict:
     )
 
 
-def quiet(verdict: Verdict) -> Verdict:
+def verdict_without_reasons(verdict: Verdict) -> Verdict:
     """A verdict without what went wrong: errors of a program tell values."""
     return replace(
         verdict,
@@ -282,46 +290,48 @@ def quiet(verdict: Verdict) -> Verdict:
     )
 
 
-def _quiet(message: Message) -> Message:
-    """A message without what went wrong, as :func:`quiet` has it."""
+def _without_reasons(message: Message) -> Message:
+    """A message without what went wrong, as :func:`verdict_without_reasons` has it."""
     if isinstance(message, Fail | Unknown | DeadLetter):
         return message.model_copy(update={"reason": _withheld(message.reason)})
     if isinstance(message, Commit):
-        said = ("failed", "spooled_reason")
-        return message.model_copy(update={one: _withheld(getattr(message, one)) for one in said})
+        fields = ("failed", "spooled_reason")
+        return message.model_copy(
+            update={field: _withheld(getattr(message, field)) for field in fields}
+        )
     return message
 
 
 class VisibleReader(RowReader):
     """Reads rows of files of one application, masked and withheld as its datasets are."""
 
-    def __init__(self, reader: RowReader, look: VisibleApplication) -> None:
+    def __init__(self, reader: RowReader, visible_app: VisibleApplication) -> None:
         super().__init__()
         self.formats = reader.formats
         self._reader = reader
-        self._look = look
+        self._visible_app = visible_app
 
     def state(self, path: str) -> FileState | None:
-        self._shown_of(path)
+        self._require_known(path)
         return self._reader.state(path)
 
     def may_read(self, path: str) -> bool:
         return self._of(path).known and self._reader.may_read(path)
 
     def opened(self, path: str, *, packed: bool = False) -> Bytes:
-        if not self._shown_of(path).whole:
+        if not self._require_known(path).is_fully_visible:
             raise RowsError(MASKED_WARNING)
         return self._reader.opened(path, packed=packed)
 
     def computing(self) -> ComputingReader:
         """Reads the same for traces."""
-        return ComputingReader(self._reader, self._look)
+        return ComputingReader(self._reader, self._visible_app)
 
     def header(self, path: str) -> str | None:
         """The first line of a file as it is, to be compared and never shown; None where it can't be told."""
         try:
             spelled = Spellings().of(path)
-            self._shown_of(spelled)
+            self._require_known(spelled)
             with closing(self._reader.opened(spelled)) as source:
                 line, end, _ = source.read(0, HEADER_MAX).partition(b"\n")
             return line.decode("utf-8-sig").removesuffix("\r") if end else None
@@ -332,69 +342,69 @@ class VisibleReader(RowReader):
         return self._of(Spellings().of(path)).known and self._reader.is_folder(path)
 
     def files_below(self, path: str) -> list[str]:
-        self._shown_of(path)
-        return [one for one in self._reader.files_below(path) if self._of(one).known]
+        self._require_known(path)
+        return [file for file in self._reader.files_below(path) if self._of(file).known]
 
     def index(self, path: str) -> LineIndex:
-        self._shown_of(path)
+        self._require_known(path)
         return self._reader.index(path)
 
     def rows(self, path: str, rows: U64) -> list[str | None]:
-        shown = self._shown_of(path)
+        shown = self._require_known(path)
         return self._masked(shown, self._reader.rows(path, rows))
 
     def sums(self, path: str, first: int, rows: int) -> Sequence[str | None]:
-        self._shown_of(path)
+        self._require_known(path)
         return self._reader.sums(path, first, rows)
 
     def sums_of(
         self, path: str, first: int, rows: int, blocks: Iterable[int]
     ) -> Mapping[int, str | None]:
-        self._shown_of(path)
+        self._require_known(path)
         return self._reader.sums_of(path, first, rows, blocks)
 
     def checksum(self, path: str) -> str:
-        self._shown_of(path)
+        self._require_known(path)
         return self._reader.checksum(path)
 
     def records(self, path: str, rows: U64) -> list[str | None]:
-        shown = self._shown_of(path)
+        shown = self._require_known(path)
         texts = self._reader.records(path, rows)
         if not is_parquet(path):
             return self._masked(shown, texts)
         return [masked_row(text, shown.masked) if shown.rows else None for text in texts]
 
     def lines(self, path: str, first: U64, last: U64) -> list[str | None]:
-        shown = self._shown_of(path)
+        shown = self._require_known(path)
         return self._masked(shown, self._reader.lines(path, first, last))
 
     def lines_of_rows(self, path: str, rows: U64) -> U64:
-        self._shown_of(path)
+        self._require_known(path)
         return self._reader.lines_of_rows(path, rows)
 
     def rows_of_line(self, path: str, line: int) -> range:
-        self._shown_of(path)
+        self._require_known(path)
         return self._reader.rows_of_line(path, line)
 
     def rows_in_split(self, path: str, start: int, length: int) -> int:
-        self._shown_of(path)
+        self._require_known(path)
         return self._reader.rows_in_split(path, start, length)
 
     def _of(self, path: str) -> Shown:
         if path.startswith(HIDDEN_SCHEME):
             return Shown(known=False, rows=False)
-        return self._look.of_file(path)
+        return self._visible_app.of_file(path)
 
-    def _shown_of(self, path: str) -> Shown:
+    def _require_known(self, path: str) -> Shown:
         """What is shown of a file.
 
         Raises:
             RowsError: it is hidden.
         """
-        found = self._of(path)
-        if not found.known:
+        shown = self._of(path)
+        if not shown.known:
             raise RowsError(HIDDEN_WARNING)
-        return found
+        return shown
 
     @staticmethod
     def _masked(shown: Shown, texts: Sequence[str | None]) -> list[str | None]:
@@ -410,7 +420,7 @@ class ComputingReader(VisibleReader):
     """Opens files that are masked, too: for traces that compute with rows, and whose answer is masked."""
 
     def opened(self, path: str, *, packed: bool = False) -> Bytes:
-        self._shown_of(Spellings().of(path))
+        self._require_known(Spellings().of(path))
         return self._reader.opened(path, packed=packed)
 
 
@@ -432,19 +442,19 @@ class VisibleNames(Names):
         Raises:
             ProblemError: 403, the address is the hash of a value.
         """
-        found = super().find(address, graph)
-        for space in found:
+        regions = super().find(address, graph)
+        for space in regions:
             _check_space(space)
-        return found
+        return regions
 
 
 class VisibleTracer(Tracer):
     """Traces over all of an application, for who does not see all of it."""
 
-    def __init__(self, tracer: Tracer, look: VisibleApplication) -> None:
+    def __init__(self, tracer: Tracer, visible_app: VisibleApplication) -> None:
         # What it keeps is the other tracer's.
         self._tracer = tracer
-        self._look = look
+        self._visible_app = visible_app
 
     def trace(
         self,
@@ -460,16 +470,16 @@ class VisibleTracer(Tracer):
         Raises:
             ProblemError: 403, it would tell what is hidden.
         """
-        if not (self._look.traceable and self._look.of_records):
-            raise partly()
+        if not (self._visible_app.traceable and self._visible_app.of_records):
+            raise hidden_parts_error()
         for space in start:
             _check_space(space)
-        found = self._tracer.trace(
+        result = self._tracer.trace(
             direction, start, until=until, steps=steps, exact_only=exact_only
         )
-        if not self._look.hides:
-            return found
-        return replace(found, reasons=(WITHHELD_REASON,) if found.reasons else ())
+        if not self._visible_app.hides:
+            return result
+        return replace(result, reasons=(WITHHELD_REASON,) if result.reasons else ())
 
 
 class VisibleApplicationCache(ApplicationCache):
@@ -480,24 +490,24 @@ class VisibleApplicationCache(ApplicationCache):
     ) -> None:
         super().__init__(store, reader)
         self._shared = shared
-        self._seen = store
-        self._kept: tuple[ApplicationSnapshot, ApplicationSnapshot] | None = None
+        self._visible_store = store
+        self._last_opened: tuple[ApplicationSnapshot, ApplicationSnapshot] | None = None
 
     def open(self, app: str) -> ApplicationSnapshot:
         """As :meth:`ApplicationCache.open`; raises KeyError for others, too."""
-        graph = self._seen.graph(app)
+        graph = self._visible_store.graph(app)
         opened = self._shared.open(app)
-        kept = self._kept
-        if kept is None or kept[0] is not opened:
-            kept = self._kept = opened, self._shown(opened, graph)
-        return kept[1]
+        cached = self._last_opened
+        if cached is None or cached[0] is not opened:
+            cached = self._last_opened = opened, self._shown(opened, graph)
+        return cached[1]
 
     def forget(self, app: str) -> None:
         """As :meth:`ApplicationCache.forget`, for all callers."""
         self._shared.forget(app)
 
     def _shown(self, opened: ApplicationSnapshot, graph: VisibleGraph) -> ApplicationSnapshot:
-        verdict = self._seen.verdict_of(opened.app, opened.verdict)
+        verdict = self._visible_store.verdict_of(opened.app, opened.verdict)
         nodes = with_reasons(graph.nodes(), verdict.superset)
         return replace(
             opened,
@@ -505,7 +515,7 @@ class VisibleApplicationCache(ApplicationCache):
             nodes=nodes,
             names=VisibleNames(nodes),
             locations=Locations(graph, self.reader),
-            tracer=VisibleTracer(opened.tracer, self._seen.look),
+            tracer=VisibleTracer(opened.tracer, self._visible_store.visible_app),
             verdict=verdict,
         )
 
@@ -520,18 +530,18 @@ class VisibleListing(Listing):
             ProblemError: 403, what is found tells what is masked.
         """
         if contains:
-            raise partly()
+            raise hidden_parts_error()
         return super().page(*args, **options)
 
 
-class _Same:
+class _Identity:
     """Equal where it is of the very same object."""
 
     def __init__(self, of: object) -> None:
         self._of = of
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._of is other._of
+        return isinstance(other, _Identity) and self._of is other._of
 
     def __hash__(self) -> int:
         return id(self._of)
@@ -539,7 +549,7 @@ class _Same:
 
 def _check_space(text: str) -> None:
     if parse_space(text).kind in _BY_VALUE:
-        raise partly()
+        raise hidden_parts_error()
 
 
 def _withheld(reason: str) -> str:

@@ -19,12 +19,12 @@ from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.record_trace import RecordTrace
 from lineage_query.trace_query import TraceQuery
 from lineage_query_api import models
-from lineage_query_api.dependencies import AppName, Caller, Granted, RowCaller, Store
-from lineage_query_api.errors import too_much
+from lineage_query_api.dependencies import AppName, Caller, CallerScope, RowCaller, Store
+from lineage_query_api.errors import too_costly_error
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import AnyObject
-from lineage_query_api.routes.comparing import compared, ranked
-from lineage_query_api.routes.exports import parts_of, written
+from lineage_query_api.routes.comparing import compare_traces, rank_traces
+from lineage_query_api.routes.exports import parts_of, write_export
 from lineage_store.dump import dump_application
 
 router = APIRouter(prefix="/v1", tags=["answers"])
@@ -33,17 +33,14 @@ FRAMED = "application/vnd.lineage.file"
 
 
 @router.post("/answers")
-def answer(question: models.AnswerRequest, scope: Granted) -> AnyObject:
+def answer(body: models.AnswerRequest, scope: CallerScope) -> AnyObject:
     """Trace places as people type them, over all applications: as `lineage back --json` and `lineage forward --json`."""
-    store, caller = scope.within(question.app)
-    asked = replace(
-        _question(question),
-        limit=question.limit,
-        as_now=question.as_now,
-        all_jobs=question.all_jobs,
+    store, caller = scope.within(body.app)
+    query = replace(
+        _query_of(body), limit=body.limit, as_now=body.as_now, all_jobs=body.all_jobs
     )
-    traced = store.trace_query(asked, rows=caller.rows)
-    return AnyObject(**store.answer(traced, question.limit, texts=caller.rows).to_json())
+    traced = store.trace_query(query, rows=caller.rows)
+    return AnyObject(**store.answer(traced, body.limit, texts=caller.rows).to_json())
 
 
 @router.post(
@@ -56,64 +53,65 @@ def answer(question: models.AnswerRequest, scope: Granted) -> AnyObject:
         }
     },
 )
-def answer_as_file(question: models.ExportRequest, scope: Granted) -> StreamingResponse:
+def answer_as_file(body: models.ExportRequest, scope: CallerScope) -> StreamingResponse:
     """Trace places as people type them, as a file: as `lineage export --json`, and the file itself."""
-    if question.items_max > DERIVED_ITEMS_MAX and question.format in ("prov", "graphml"):
-        raise too_much(
+    if body.items_max > DERIVED_ITEMS_MAX and body.format in ("prov", "graphml"):
+        raise too_costly_error(
             f"a server writes what was made from what for at most {DERIVED_ITEMS_MAX:,} items",
             "leave out --limit, or export from the store itself",
         )
-    store, caller = scope.within(question.app)
+    store, caller = scope.within(body.app)
     options = Options(
-        in_between=question.way, texts=question.texts and caller.rows, items_max=question.items_max
+        in_between=body.way, texts=body.texts and caller.rows, items_max=body.items_max
     )
-    derivations = format_of(question.format).table is None
-    traced = store.trace_query(_question(question), rows=caller.rows, derivations=derivations)
-    typed = question.places if question.asked is None else question.asked
-    file, told = written(store, traced.with_typed_places(typed), question.format, options)
-    first = json.dumps(told.to_json() | {"bytes": file.tell()}) + "\n"
+    derivations = format_of(body.format).table is None
+    traced = store.trace_query(_query_of(body), rows=caller.rows, derivations=derivations)
+    typed = body.places if body.asked is None else body.asked
+    file, exported_trace = write_export(
+        store, traced.with_typed_places(typed), body.format, options
+    )
+    first = json.dumps(exported_trace.to_json() | {"bytes": file.tell()}) + "\n"
     return StreamingResponse(chain([first.encode()], parts_of(file)), media_type=FRAMED)
 
 
-def _question(asked: models.AnswerRequest | models.ExportRequest) -> TraceQuery:
-    if asked.where is not None:
+def _query_of(request: models.AnswerRequest | models.ExportRequest) -> TraceQuery:
+    if request.where is not None:
         # Refused before anything is looked up; read anew where it becomes a part of a statement.
-        parse_condition(asked.where)
+        parse_condition(request.where)
     return TraceQuery(
-        direction=Direction(asked.direction),
-        places=tuple(asked.places),
-        app=asked.app,
-        until=asked.until,
-        steps=asked.steps,
-        where=asked.where or "",
+        direction=Direction(request.direction),
+        places=tuple(request.places),
+        app=request.app,
+        until=request.until,
+        steps=request.steps,
+        where=request.where or "",
     )
 
 
 @router.post("/answers/diff")
-def compare_answers(question: models.CompareRequest, scope: Granted) -> AnyObject:
+def compare_answers(body: models.CompareRequest, scope: CallerScope) -> AnyObject:
     """What the traces of some places have that those of others have not: as `lineage diff --json`."""
-    store, caller = scope.within(question.app)
+    store, caller = scope.within(body.app)
     left, right = (
-        _records(store, TraceQuery(Direction(question.direction), tuple(places), app=question.app))
-        for places in (question.left, question.right)
+        _records(store, TraceQuery(Direction(body.direction), tuple(places), app=body.app))
+        for places in (body.left, body.right)
     )
     most = left.items_listed + right.items_listed
-    limit = most if question.limit is None else question.limit
+    limit = most if body.limit is None else body.limit
     store.check_listed(min(most, limit), "give a limit")
-    found = compared(store, left, right, question.limit, texts=caller.rows)
-    return AnyObject(**found.to_json())
+    difference = compare_traces(store, left, right, body.limit, texts=caller.rows)
+    return AnyObject(**difference.to_json())
 
 
 @router.post("/answers/suspects")
-def rank_answers(question: models.RankRequest, scope: Granted) -> AnyObject:
+def rank_answers(body: models.RankRequest, scope: CallerScope) -> AnyObject:
     """Inputs of several outputs, those of most outputs first: as `lineage suspects --json`."""
-    store, caller = scope.within(question.app)
-    places = dict.fromkeys(question.places)
+    store, caller = scope.within(body.app)
+    places = dict.fromkeys(body.places)
     traces = [
-        _records(store, TraceQuery(Direction.BACKWARD, (place,), app=question.app))
-        for place in places
+        _records(store, TraceQuery(Direction.BACKWARD, (place,), app=body.app)) for place in places
     ]
-    return AnyObject(**ranked(store, traces, question.limit, texts=caller.rows).to_json())
+    return AnyObject(**rank_traces(store, traces, body.limit, texts=caller.rows).to_json())
 
 
 def _records(store: Lineages, query: TraceQuery) -> RecordTrace:
@@ -123,10 +121,11 @@ def _records(store: Lineages, query: TraceQuery) -> RecordTrace:
 @router.get("/records")
 def list_records(store: Store, _: Caller) -> AnyObject:
     """All applications, as `lineage apps --json`."""
-    found = [
-        {field: getattr(one, field) for field in one.__slots__} for one in store.applications()
+    records = [
+        {field: getattr(record, field) for field in record.__slots__}
+        for record in store.applications()
     ]
-    return AnyObject(applications=found)
+    return AnyObject(applications=records)
 
 
 @router.get("/applications/{app}/nodes")
@@ -152,11 +151,11 @@ def list_nodes(app: AppName, store: Store, _: Caller) -> AnyObject:
 )
 def dump(app: AppName, store: Store, _: RowCaller) -> StreamingResponse:
     """All lineage of an application, one JSON object a line: as `lineage dump`."""
-    found = store.find(app)
+    app_id = store.find(app)
     store.allow_stream()
 
     def lines() -> Iterator[bytes]:
-        for line in dump_application(store.store, found):
+        for line in dump_application(store.store, app_id):
             yield (line + "\n").encode("utf-8", "replace")
 
     return StreamingResponse(lines(), media_type="application/x-ndjson")

@@ -36,16 +36,20 @@ def list_applications(
     cursor: Cursor = None,
 ) -> ApplicationPage:
     """List applications, the latest first."""
-    wanted = search.casefold()
+    needle = search.casefold()
     records = [
         record
         for record in store.applications()
-        if wanted in record.app.casefold() or wanted in record.name.casefold()
+        if needle in record.app.casefold() or needle in record.name.casefold()
     ]
     if status is not None:
         records = [record for record in records if record.status == status]
     if complete is not None:
-        records = [one for one in records if store.verdict(one.app).complete == complete]
+        records = [
+            application
+            for application in records
+            if store.verdict(application.app).complete == complete
+        ]
     first = 0
     if cursor is not None:
         # By id, not by place: new applications come in front while somebody pages.
@@ -56,12 +60,12 @@ def list_applications(
             )
         first = ids.index(cursor) + 1
     page = records[first : first + limit]
-    found: list[ApplicationModel] = [
+    items: list[ApplicationModel] = [
         serializers.application(record, store.verdict(record.app)) for record in page
     ]
     more = first + limit < len(records)
     return ApplicationPage(
-        items=found, next=page[-1].app if more and page else None, total=len(records)
+        items=items, next=page[-1].app if more and page else None, total=len(records)
     )
 
 
@@ -74,7 +78,7 @@ def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails
     return ApplicationDetails(
         **summary.model_dump(),
         answerable=answered.answerable,
-        refusals=[RefusalModel.model_validate(asdict(one)) for one in answered.refusals],
+        refusals=[RefusalModel.model_validate(asdict(refusal)) for refusal in answered.refusals],
         nodes=len(opened.nodes),
         sources=serializers.node_refs(opened, "source", "frame-source"),
         sinks=serializers.node_refs(opened, "sink", "frame"),
@@ -92,12 +96,12 @@ def delete_application(app: AppName, store: Store, _: Deleter) -> Response:
 @router.get("/{app}/completeness")
 def get_completeness(app: AppName, store: Store, _: Caller) -> AnyObject:
     """Whether all lineage is there and rows can be traced, and why not: as `lineage verify --json` prints it."""
-    found = store.find(app)
-    return AnyObject(app=found, **store.answerable(found).to_json())
+    app_id = store.find(app)
+    return AnyObject(app=app_id, **store.answerable(app_id).to_json())
 
 
 @router.get("/{app}/progress")
 def get_progress(app: AppName, store: Store, _: Caller) -> ProgressModel:
     """How far capture, linking and writing are, for who watches a running job."""
-    found = store.find(app)
-    return serializers.progress(found, store.verdict(found), time.time())
+    app_id = store.find(app)
+    return serializers.progress(app_id, store.verdict(app_id), time.time())

@@ -10,7 +10,7 @@ from lineage_query.comparing import Side as ComparedSide
 from lineage_query.record_trace import RecordTrace
 from lineage_query_api import serializers
 from lineage_query_api.dependencies import AppName, Caller, Store
-from lineage_query_api.errors import too_much
+from lineage_query_api.errors import too_costly_error
 from lineage_query_api.lineages import CachedTrace, Lineages
 from lineage_query_api.models import (
     DiffGroup,
@@ -31,27 +31,29 @@ router = APIRouter(prefix="/v1/applications/{app}", tags=["comparing"])
 @router.post("/diff")
 def diff(app: AppName, request: DiffRequest, store: Store, caller: Caller) -> DiffModel:
     """What the trace of one row has that the trace of another has not."""
-    left, right = (store.trace(app, one, rows=caller.rows) for one in (request.left, request.right))
-    found = compared(store, left.records, right.records, texts=caller.rows)
+    left, right = (
+        store.trace(app, side, rows=caller.rows) for side in (request.left, request.right)
+    )
+    difference = compare_traces(store, left.records, right.records, texts=caller.rows)
     return DiffModel(
-        left=_side(left, found.left),
-        right=_side(right, found.right),
-        exact=found.exact,
-        complete=found.complete,
-        reasons=list(found.reasons),
+        left=_side(left, difference.left),
+        right=_side(right, difference.right),
+        exact=difference.exact,
+        complete=difference.complete,
+        reasons=list(difference.reasons),
         groups=[
             DiffGroup(
-                node=one.only_left.node,
-                label=one.only_left.label,
-                path=one.only_left.path,
-                only_left=_some(one.only_left),
-                only_right=_some(one.only_right),
-                both=one.both,
+                node=side.only_left.node,
+                label=side.only_left.label,
+                path=side.only_left.path,
+                only_left=_group_items(side.only_left),
+                only_right=_group_items(side.only_right),
+                both=side.both,
             )
-            for one in found.groups
+            for side in difference.groups
         ],
-        changed=found.changed,
-        warnings=list(found.warnings),
+        changed=difference.changed,
+        warnings=list(difference.warnings),
     )
 
 
@@ -62,29 +64,29 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
     requests = (
         TraceRequest(direction="backward", start=StartModel(places=[place])) for place in places
     )
-    traces = [store.trace(app, one, rows=caller.rows).records for one in requests]
-    found = ranked(store, traces, request.limit, texts=caller.rows)
+    traces = [store.trace(app, suspect, rows=caller.rows).records for suspect in requests]
+    ranking = rank_traces(store, traces, request.limit, texts=caller.rows)
     return SuspectsModel(
-        outputs=len(found.requested_places),
+        outputs=len(ranking.requested_places),
         items=[
             Suspect(
-                **serializers.item(one.item).model_dump(),
-                node=one.node,
-                label=one.label,
-                outputs=one.outputs,
+                **serializers.item(suspect.item).model_dump(),
+                node=suspect.node,
+                label=suspect.label,
+                outputs=suspect.outputs,
             )
-            for one in found.items
+            for suspect in ranking.items
         ],
-        total=found.total,
-        exact=found.exact,
-        complete=found.complete,
-        reasons=list(found.reasons),
-        changed=found.changed,
-        warnings=list(found.warnings),
+        total=ranking.total,
+        exact=ranking.exact,
+        complete=ranking.complete,
+        reasons=list(ranking.reasons),
+        changed=ranking.changed,
+        warnings=list(ranking.warnings),
     )
 
 
-def compared(
+def compare_traces(
     store: Lineages,
     left: RecordTrace,
     right: RecordTrace,
@@ -97,7 +99,7 @@ def compared(
         return compare(left, right, limit, texts=texts)
 
 
-def ranked(store: Lineages, traces: list[RecordTrace], limit: int, *, texts: bool) -> Suspects:
+def rank_traces(store: Lineages, traces: list[RecordTrace], limit: int, *, texts: bool) -> Suspects:
     """Inputs of several outputs, within a turn.
 
     Raises:
@@ -108,13 +110,13 @@ def ranked(store: Lineages, traces: list[RecordTrace], limit: int, *, texts: boo
         with store.turn():
             return rank_inputs(traces, limit, texts=texts)
     except TooManyInputsError as error:
-        raise too_much(str(error), "give fewer outputs") from error
+        raise too_costly_error(str(error), "give fewer outputs") from error
 
 
-def _side(made: CachedTrace, side: ComparedSide) -> Side:
-    start = [serializers.group(group) for group in side.start]
-    return Side(trace=made.id, count=side.count, start=start)
+def _side(cached: CachedTrace, compared: ComparedSide) -> Side:
+    start = [serializers.group(group) for group in compared.start]
+    return Side(trace=cached.id, count=compared.count, start=start)
 
 
-def _some(group: Group) -> Some:
+def _group_items(group: Group) -> Some:
     return Some(count=group.count, items=serializers.items(group.items))

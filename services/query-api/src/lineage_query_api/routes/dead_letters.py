@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from lineage_kafka.dead_letters import DeadLetterError, DeadLetterTopic, read_kafka_settings
-from lineage_query_api.dependencies import Granted, PageSize
+from lineage_query_api.dependencies import CallerScope, PageSize
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import DeadLetterList, DeadLetterModel
 
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1", tags=["dead letters"])
 
 @router.get("/dead-letters")
 def list_dead_letters(
-    scope: Granted,
+    scope: CallerScope,
     app: Annotated[str, Query(max_length=512, description="of one application")] = "",
     limit: PageSize = 100,
 ) -> DeadLetterList:
@@ -39,7 +39,7 @@ def list_dead_letters(
         topic.close()
     # Reasons may tell what is hidden of an application.
     store, _ = scope.within(None)
-    letters = store.granted(letters, lambda one: one.dead.app)
-    wanted = [one for one in letters if not app or one.dead.app == app]
-    found = [DeadLetterModel(**one.to_json()) for one in wanted[:limit]]
-    return DeadLetterList(items=found, total=len(wanted))
+    letters = store.granted(letters, lambda letter: letter.dead.app)
+    selected = [letter for letter in letters if not app or letter.dead.app == app]
+    items = [DeadLetterModel(**letter.to_json()) for letter in selected[:limit]]
+    return DeadLetterList(items=items, total=len(selected))

@@ -21,7 +21,7 @@ from lineage_query.trace import Trace
 from lineage_query_api.dependencies import Caller, Store
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import FormatName
-from lineage_query_api.routes.traces import TraceName, check_all_known, had
+from lineage_query_api.routes.traces import TraceName, check_all_known, trace_of_id
 
 router = APIRouter(prefix="/v1", tags=["traces"])
 IN_MEMORY = 1 << 20
@@ -51,16 +51,16 @@ def export_trace(
     ] = False,
 ) -> StreamingResponse:
     """A trace as CSV, Arrow, Parquet, PROV-JSON, GraphML or Mermaid."""
-    made = had(store, trace, caller)
+    cached = trace_of_id(store, trace, caller)
     chosen = format_of(format_name)
     options = Options(in_between=way, texts=caller.rows)
-    file, _ = written(store, made.traced, format_name, options)
-    name = f"lineage-{made.opened.app}.{chosen.extension}"
+    file, _ = write_export(store, cached.traced, format_name, options)
+    name = f"lineage-{cached.opened.app}.{chosen.extension}"
     headers = {"Content-Disposition": f'attachment; filename="{_safe(name)}"'}
     return StreamingResponse(parts_of(file), media_type=chosen.media_type, headers=headers)
 
 
-def written(
+def write_export(
     store: Lineages, traced: Trace, format_name: str, options: Options
 ) -> tuple[IO[bytes], Exported]:
     """A file of a trace, and what was written; it is whole: an error is still an error then.
@@ -77,9 +77,9 @@ def written(
     with store.turn(), ExitStack() as open_files:
         spooled = open_files.enter_context(tempfile.SpooledTemporaryFile(max_size=IN_MEMORY))
         file = cast(IO[bytes], spooled)
-        told = exported(traced, format_name, file, options)
+        exported_trace = exported(traced, format_name, file, options)
         open_files.pop_all()
-    return file, told
+    return file, exported_trace
 
 
 def parts_of(file: IO[bytes]) -> Iterator[bytes]:

@@ -39,7 +39,7 @@ def list_columns(app: AppName, node: NodeName, store: Store, _: Caller) -> Outpu
     """What rows of a DataFrame's output or source may be asked for by: its columns."""
     opened = store.open(app)
     traced = bool(store.settings.spark_master)
-    return serializers.noted_columns(opened, opened.names.node(node), traced=traced)
+    return serializers.output_columns(opened, opened.names.node(node), traced=traced)
 
 
 @router.get("/nodes/{node}/items")
@@ -60,15 +60,15 @@ def list_items(
     if search:
         check_rows(caller)
     opened = store.open(app)
-    found = opened.names.node(node)
+    node_id = opened.names.node(node)
     listing = store.listing(opened)
     with store.turn():
-        everything = listing.items(found, partition)
-        page = listing.page(everything, limit, cursor=cursor, contains=search, texts=caller.rows)
-    record = opened.record(found)
+        all_items = listing.items(node_id, partition)
+        page = listing.page(all_items, limit, cursor=cursor, contains=search, texts=caller.rows)
+    record = opened.record(node_id)
     return ItemPage(
-        node=found,
-        label=opened.names.label(found),
+        node=node_id,
+        label=opened.names.label(node_id),
         what="" if record is None else record.name or record.op,
         path=None if record is None else record.path,
         count=page.count,

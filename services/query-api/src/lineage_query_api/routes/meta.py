@@ -5,14 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from lineage_core.release import __version__
-from lineage_query_api.dependencies import Granted
+from lineage_query_api.dependencies import CallerScope
 from lineage_query_api.models import Me, SignIn
 
 router = APIRouter(prefix="/v1", tags=["caller"])
 
 
 @router.get("/me")
-def me(request: Request, scope: Granted) -> Me:
+def me(request: Request, scope: CallerScope) -> Me:
     """Who the caller is, and what they may."""
     caller = scope.caller
     return Me(
@@ -29,5 +29,5 @@ def me(request: Request, scope: Granted) -> Me:
 @router.get("/sign-in")
 async def sign_in(request: Request) -> SignIn:
     """How the page signs people in. It asks for no token, and tells nothing that is secret."""
-    found: SignIn = request.app.state.sign_in
-    return found
+    configured: SignIn = request.app.state.sign_in
+    return configured

@@ -30,5 +30,5 @@ def get_openlineage(
 ) -> OpenLineageEvents:
     """The events that `lineage openlineage` sends: START, and COMPLETE, FAIL or ABORT."""
     naming = Naming(namespace, link, producer, schemas)
-    found = run_of(facts_of(store.store, store.find(app), naming=naming))
-    return OpenLineageEvents(**found.to_json())
+    run = run_of(facts_of(store.store, store.find(app), naming=naming))
+    return OpenLineageEvents(**run.to_json())

@@ -40,12 +40,12 @@ def create_record_view(
 
     May be repeated: the same flows are not there twice. Other stores refuse it.
     """
-    found = store.find(app)
-    view = view_of(store.whole, found)
-    given = ViewSelection(
+    app_id = store.find(app)
+    view = view_of(store.unrestricted_store, app_id)
+    requested_view = ViewSelection(
         tuple(wanted.places), Direction(wanted.direction), wanted.limit, wanted.texts
     )
-    flows, warnings = store.flows(found, given)
+    flows, warnings = store.flows(app_id, requested_view)
     lines = _lines(view, flows, warnings, request_id_of(request))
     return StreamingResponse(lines, media_type="application/x-ndjson")
 
@@ -53,8 +53,8 @@ def create_record_view(
 @router.delete("/record-view")
 def remove_record_view(app: AppName, store: Store, _: Admin) -> ViewRemoved:
     """Remove the record-level view of an application; its lineage stays."""
-    found = store.find(app)
-    return ViewRemoved(app=found, removed=view_of(store.whole, found).remove())
+    app_id = store.find(app)
+    return ViewRemoved(app=app_id, removed=view_of(store.unrestricted_store, app_id).remove())
 
 
 def _lines(
@@ -71,5 +71,5 @@ def _lines(
         yield _line({"made": ViewSummary.of(flows, warnings).to_json()})
 
 
-def _line(told: dict[str, object]) -> bytes:
-    return (json.dumps(told) + "\n").encode()
+def _line(content: dict[str, object]) -> bytes:
+    return (json.dumps(content) + "\n").encode()

@@ -33,18 +33,18 @@ def get_rows(
     server may read.
     """
     opened = store.open(app)
-    named = opened.names.find(address, opened.graph)
-    space = next(iter(named))
+    regions = opened.names.find(address, opened.graph)
+    space = next(iter(regions))
     position = split_address(address)[1]
     locations = opened.locations.as_now()
-    locations.check(space, named[space], opened.names.space(space))
+    locations.check(space, regions[space], opened.names.space(space))
     first, last = max(position - around, 0), min(position + around, POSITION_MAX)
     last = min(last, _last_row(opened, space, last))
     with store.turn():
-        found = locations.rows_of(space, Region.from_positions(range(first, last + 1)))
-    if not found:
+        rows_by_file = locations.rows_of(space, Region.from_positions(range(first, last + 1)))
+    if not rows_by_file:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"{address} lies in no file")
-    rows = found[0]
+    rows = rows_by_file[0]
     record = opened.record(parse_space(space).name)
     path = shown_path(rows.path, None if record is None else record.path)
     numbers = [0] * len(rows.positions) if rows.numbers is None else rows.numbers.tolist()

@@ -21,10 +21,10 @@ from lineage_query_api.dependencies import (
     PageSize,
     Store,
 )
-from lineage_query_api.errors import ProblemError, too_much
+from lineage_query_api.errors import ProblemError, too_costly_error
 from lineage_query_api.lineages import CachedTrace, Lineages
 from lineage_query_api.models import TraceModel, TracePage, TraceRequest
-from lineage_query_api.recipe_traces import ITEMS_KEPT
+from lineage_query_api.recipe_traces import LISTED_ITEMS_MAX
 from lineage_query_api.trace_ids import unpack
 
 router = APIRouter(prefix="/v1", tags=["traces"])
@@ -35,17 +35,17 @@ TraceName = Annotated[str, Path(description="trace of an answer")]
 @router.post("/applications/{app}/traces")
 def make_trace(app: AppName, request: TraceRequest, store: Store, caller: Caller) -> TraceModel:
     """Where items come from, or where they went: counts, and the first items of each node."""
-    made = store.trace_any(app, request, rows=caller.rows)
+    cached = store.trace_any(app, request, rows=caller.rows)
     with store.turn():
-        return serializers.trace(made, texts=caller.rows, others=store.also_read)
+        return serializers.trace(cached, texts=caller.rows, others=store.also_read)
 
 
 @router.get("/traces/{trace}")
 def get_trace(trace: TraceName, store: Store, caller: Caller) -> TraceModel:
     """A trace again."""
-    made = had(store, trace, caller)
+    cached = trace_of_id(store, trace, caller)
     with store.turn():
-        return serializers.trace(made, texts=caller.rows, others=store.also_read)
+        return serializers.trace(cached, texts=caller.rows, others=store.also_read)
 
 
 @router.get("/traces/{trace}/nodes/{node}/items")
@@ -58,14 +58,14 @@ def list_trace_items(
     cursor: Cursor = None,
 ) -> TracePage:
     """Items of one node that take part in a trace, in order."""
-    made = had(store, trace, caller)
-    opened = made.opened
-    named = opened.names.node(node)
+    cached = trace_of_id(store, trace, caller)
+    opened = cached.opened
+    node_id = opened.names.node(node)
     with store.turn():
-        page = made.traced.page(Listing(opened), named, limit, cursor=cursor, texts=caller.rows)
+        page = cached.traced.page(Listing(opened), node_id, limit, cursor=cursor, texts=caller.rows)
     if page is None:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
-    return serializers.trace_page(opened, named, page)
+    return serializers.trace_page(opened, node_id, page)
 
 
 @router.get(
@@ -75,26 +75,26 @@ def list_trace_items(
 )
 def stream_trace_items(trace: TraceName, store: Store, caller: Caller) -> StreamingResponse:
     """All items that a trace found, one JSON object a line."""
-    made = had(store, trace, caller)
-    check_all_known(cut=made.traced.is_cut)
+    cached = trace_of_id(store, trace, caller)
+    check_all_known(cut=cached.traced.is_cut)
     store.check_listed(
-        made.traced.items_streamed, "page through a node's items instead, or begin at fewer rows"
+        cached.traced.items_streamed, "page through a node's items instead, or begin at fewer rows"
     )
     store.allow_stream()
     return StreamingResponse(
-        _lines(store, made, texts=caller.rows), media_type="application/x-ndjson"
+        _lines(store, cached, texts=caller.rows), media_type="application/x-ndjson"
     )
 
 
-def had(store: Lineages, trace: str, caller: Principal) -> CachedTrace:
+def trace_of_id(store: Lineages, trace: str, caller: Principal) -> CachedTrace:
     """The trace that an id stands for.
 
     Raises:
         ProblemError: there is none.
         LineageError: what it asks for is not there any more.
     """
-    named = unpack(trace)
-    return store.trace_any(named.app, named.request, rows=caller.rows)
+    unpacked = unpack(trace)
+    return store.trace_any(unpacked.app, unpacked.request, rows=caller.rows)
 
 
 def check_all_known(*, cut: bool) -> None:
@@ -104,15 +104,15 @@ def check_all_known(*, cut: bool) -> None:
         ProblemError: ``cut``: it does.
     """
     if cut:
-        raise too_much(
-            f"a trace of DataFrames' rows lists at most {ITEMS_KEPT:,} items of a node here",
+        raise too_costly_error(
+            f"a trace of DataFrames' rows lists at most {LISTED_ITEMS_MAX:,} items of a node here",
             "give more values, or ask `lineage back --json` where the store and Spark are",
         )
 
 
-def _lines(store: Lineages, made: CachedTrace, *, texts: bool) -> Iterator[bytes]:
+def _lines(store: Lineages, cached: CachedTrace, *, texts: bool) -> Iterator[bytes]:
     """All items that a trace found, one JSON object a line."""
-    pages = made.traced.found_pages(Listing(made.opened), STREAMED_AT_ONCE, texts=texts)
+    pages = cached.traced.found_pages(Listing(cached.opened), STREAMED_AT_ONCE, texts=texts)
     while True:
         # Not held between pages, while the client reads.
         with store.turn():

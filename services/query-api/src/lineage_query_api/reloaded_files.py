@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from lineage_query_api.errors import SettingsError
 
-Found = TypeVar("Found")
+Content = TypeVar("Content")
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -27,37 +27,39 @@ def read_toml(setting: str, path: Path, model: type[Model]) -> Model:
         raise SettingsError(f"{setting}: {path}: {error}") from error
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_input=False)
-        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong)
-        raise SettingsError(f"{setting}: {path}: {said}") from None
+        messages = "; ".join(
+            f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in wrong
+        )
+        raise SettingsError(f"{setting}: {path}: {messages}") from None
 
 
-class Reread(Generic[Found]):
+class ReloadedFile(Generic[Content]):
     """What a file holds: rights are given and taken without a restart.
 
     Raises:
         SettingsError: the file can't be read or used.
     """
 
-    def __init__(self, setting: str, path: Path, read: Callable[[Path], Found]) -> None:
+    def __init__(self, setting: str, path: Path, read: Callable[[Path], Content]) -> None:
         self._setting = setting
         self._path = path
         self._read = read
-        self._read_at, self._found = self._stat(), read(path)
+        self._read_state, self._content = self._file_state(), read(path)
 
-    def get(self) -> Found:
+    def get(self) -> Content:
         """What it holds now.
 
         Raises:
             SettingsError: it can't be read or used any more.
         """
-        stat = self._stat()
-        if stat != self._read_at:
+        state = self._file_state()
+        if state != self._read_state:
             # Found first: after a failure it is tried again.
-            self._found = self._read(self._path)
-            self._read_at = stat
-        return self._found
+            self._content = self._read(self._path)
+            self._read_state = state
+        return self._content
 
-    def _stat(self) -> tuple[int, int]:
+    def _file_state(self) -> tuple[int, int]:
         try:
             stat = self._path.stat()
         except OSError as error:
