@@ -47,7 +47,7 @@ EVERYTHING = """
 import importlib, pkgutil
 import lineage, lineage_emitter.daemon, lineage_emitter.dispatch, lineage_emitter.worker
 
-for name in set(lineage.__all__) - {"trace"}:
+for name in set(lineage.__all__) - {"trace", "verify"}:
     getattr(lineage, name)
 for package in (lineage_emitter.dispatch, lineage_emitter.worker):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):

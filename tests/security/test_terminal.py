@@ -14,8 +14,8 @@ from lineage.tables import console, table_of
 from lineage.terminal import echo
 from lineage.tracing import _show
 from lineage_core.tracing.trace_result import Direction
-from lineage_emitter.showing import ItemGroup, Showing, print_text
 from lineage_query.answers import Answer, Group, Item
+from lineage_query.showing import ItemGroup, Showing, print_text
 
 pytestmark = pytest.mark.security
 EVIL = "a\x1b]52;c;ZXZpbA==\x07\x9b2J\u202eb"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lineage.questions import trace
+    from lineage.questions import trace, verify
     from lineage_core.errors import LineageError, MissingExtraError
     from lineage_core.release import __version__
     from lineage_core.tracing.trace_result import TraceError
@@ -44,6 +44,7 @@ __all__ = [
     "detach",
     "exact",
     "trace",
+    "verify",
 ]
 
 _HOMES = {
@@ -64,6 +65,7 @@ _HOMES = {
     "detach": "lineage_emitter.attaching",
     "exact": "lineage_emitter.driver.partition_rule",
     "trace": "lineage.questions",
+    "verify": "lineage.questions",
 }
 
 
@@ -92,6 +94,28 @@ def __getattr__(name: str) -> Any:
         raise missing(problem) or problem from None
     value = globals()[name] = getattr(module, name)
     return value
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Add the magics `%lineage` and `%%lineage` to a notebook: `%load_ext lineage` calls this.
+
+    Args:
+        ipython: The notebook's interactive shell.
+    """
+    from lineage.notebook import add_magics
+
+    add_magics(ipython)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """Remove the magics: `%unload_ext lineage` calls this. Capture goes on until `lineage.detach()`.
+
+    Args:
+        ipython: The notebook's interactive shell.
+    """
+    from lineage.notebook import remove_magics
+
+    remove_magics(ipython)
 
 
 def __dir__() -> list[str]:

@@ -1,12 +1,15 @@
-"""``lineage.trace``: what ``lineage back`` and ``lineage forward`` answer, for Python programs."""
+"""``lineage.trace`` and ``lineage.verify``: what commands of these names answer, for Python programs."""
 
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 from lineage.access import open_access
 from lineage.options import DEFAULT_STORE
+from lineage.verdicts import LATEST, ApplicationVerdict
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.trace_query import TraceQuery
 
@@ -50,5 +53,37 @@ def trace(
         steps=steps,
         limit=limit,
     )
-    with open_access(store or os.environ.get("LINEAGE_STORE") or DEFAULT_STORE) as access:
+    with _unrecorded(), open_access(_url(store)) as access:
         return access.ask(question)
+
+
+def verify(app: str = LATEST, *, store: str | None = None) -> ApplicationVerdict:
+    """Say whether the lineage of an application is complete, and whether rows of all its outputs can be traced.
+
+    Args:
+        app: The application's id, the beginning of it, or `latest`.
+        store: The URL of a store or of a server; by default `LINEAGE_STORE`, else `.lineage/lineage.db`.
+
+    Returns:
+        `app`, the whole id, and the `verdict`: `complete` with the `reasons` where it is not, and `answerable`. It shows
+        itself as `lineage verify` does, in a notebook as a table.
+
+    Raises:
+        StoreError: There is no such store or application, or no server answers.
+    """
+    with _unrecorded(), open_access(_url(store)) as access:
+        whole_id = access.find(app)
+        return ApplicationVerdict(whole_id, access.answerable(whole_id, access.verdict(whole_id)))
+
+
+def _unrecorded() -> AbstractContextManager[None]:
+    """Keep what a question computes by the program's own Spark out of the lineage of the program."""
+    if "lineage_emitter.scope" not in sys.modules:
+        return nullcontext()
+    from lineage_emitter import scope
+
+    return scope.suspended()
+
+
+def _url(store: str | None) -> str:
+    return store or os.environ.get("LINEAGE_STORE") or DEFAULT_STORE

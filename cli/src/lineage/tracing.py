@@ -11,7 +11,7 @@ import typer
 from lineage.options import opened, print_json
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.answers import Answer, Group, Item
+from lineage_query.answers import Answer, Item
 from lineage_query.trace_query import TraceQuery
 
 TABLE_ITEMS = 20
@@ -70,7 +70,7 @@ def _show(answer: Answer) -> None:
     for group in answer.groups:
         echo("")
         echo(
-            f"{towards} {_heading(group, group.app if answer.apps[1:] else '')}",
+            f"{towards} {group.heading(group.app if answer.apps[1:] else '')}",
             fg=typer.colors.CYAN,
         )
         for item in group.items:
@@ -83,15 +83,6 @@ def _show(answer: Answer) -> None:
         echo("not exact:", fg=typer.colors.YELLOW)
         for reason in answer.reasons:
             echo(f"  {reason}")
-
-
-def _heading(group: Group, app: str) -> str:
-    """What a group is. ``app``: whose, where there are several."""
-    of = f" of {group.path}" if group.path else f" of {group.what or 'node'}"
-    rows = "1 row" if group.count == 1 else f"{group.count:,} rows"
-    changed = ", gone since" if group.gone else ", changed since" if group.changed else ""
-    whose = f", {app}" if app else ""
-    return f"{rows}{of} ({group.label}{whose}{changed})"
 
 
 def item_line(item: Item) -> str:

@@ -10,8 +10,12 @@ from lineage.access import Access
 from lineage.terminal import echo
 from lineage_core.contract.verdict import Verdict
 from lineage_query.finding import NotFoundError
+from lineage_query.html_parts import block, heading, note, table, text
+from lineage_query.showing import mime_bundle
 
 LATEST = "latest"
+NOT_EXACT = "not exact (more inputs named than were used, never fewer)"
+_TONES = {True: "good", False: "bad", None: "doubtful"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +71,84 @@ def show_earlier(app: str, verdict: Verdict | None) -> None:
 
 def show_verdict(app: str, verdict: Verdict) -> None:
     """Print a verdict for people."""
-    echo(f"{app}: {'complete' if verdict.complete else 'incomplete'} ({verdict.status})")
-    echo(f"  tasks   {verdict.tasks_committed:,} of {verdict.tasks_expected:,} committed")
-    echo(
-        f"  blocks  {verdict.blocks_received:,} of {verdict.blocks_expected:,} received, "
-        f"{verdict.blocks_linked:,} linked"
+    for line in _lines(app, verdict):
+        echo(line)
+
+
+def _lines(app: str, verdict: Verdict) -> Iterator[str]:
+    yield f"{app}: {_completeness(verdict)} ({verdict.status})"
+    for what, count in _counts(verdict):
+        yield f"  {what:<7} {count}"
+    yield from (f"  {line}" for line in _limits(verdict))
+    yield from (f"  - {reason}" for reason in verdict.reasons)
+    yield from _answers(verdict)
+    if verdict.superset:
+        yield f"{NOT_EXACT}:"
+        for node, reasons in verdict.superset.items():
+            yield f"  - node {node}: {'; '.join(reasons)}"
+
+
+def _completeness(verdict: Verdict) -> str:
+    return "complete" if verdict.complete else "incomplete"
+
+
+def _counts(verdict: Verdict) -> Iterator[tuple[str, str]]:
+    """What was received of what was expected."""
+    yield "tasks", f"{verdict.tasks_committed:,} of {verdict.tasks_expected:,} committed"
+    yield (
+        "blocks",
+        f"{verdict.blocks_received:,} of {verdict.blocks_expected:,} received, "
+        f"{verdict.blocks_linked:,} linked",
     )
-    echo(f"  flows   {verdict.flows:,}")
+    yield "flows", f"{verdict.flows:,}"
     if verdict.recipes_expected or verdict.recipes_received:
-        echo(f"  recipes {verdict.recipes_received:,} of {verdict.recipes_expected:,} received")
+        yield "recipes", f"{verdict.recipes_received:,} of {verdict.recipes_expected:,} received"
     if verdict.collisions:
-        echo(f"  keys    {verdict.collisions:,} share a position with another key")
+        yield "keys", f"{verdict.collisions:,} share a position with another key"
+
+
+def _limits(verdict: Verdict) -> Iterator[str]:
     for node, (seen, captured) in verdict.limited.items():
         share = f"{captured:,} of {seen:,} records ({captured / max(seen, 1):.2%})"
-        echo(f"  limited at node {node}: {share} have lineage")
-    for reason in verdict.reasons:
-        echo(f"  - {reason}")
-    for line in _answers(verdict):
-        echo(line)
-    if verdict.superset:
-        echo("not exact (more inputs named than were used, never fewer):")
-        for node, reasons in verdict.superset.items():
-            echo(f"  - node {node}: {'; '.join(reasons)}")
+        yield f"limited at node {node}: {share} have lineage"
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationVerdict:
+    """The verdict on an application, which shows itself: as `lineage verify` prints it, in a notebook as a table."""
+
+    app: str
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        earlier = (f"  - {line}" for line in self._earlier())
+        return "\n".join((*_lines(self.app, self.verdict), *earlier))
+
+    def _repr_html_(self) -> str:
+        verdict = self.verdict
+        word = f"{_completeness(verdict)} ({verdict.status})"
+        superset = (
+            f"node {node}: {'; '.join(reasons)}" for node, reasons in verdict.superset.items()
+        )
+        return block(
+            (
+                heading(self.app),
+                note(word, tone="good" if verdict.complete else "bad"),
+                *(note("incomplete", reason, "bad") for reason in verdict.reasons),
+                *(note("limited", line, "doubtful") for line in _limits(verdict)),
+                *(note("answers", line, _TONES[verdict.answerable]) for line in _answers(verdict)),
+                *(note(NOT_EXACT, line, "doubtful") for line in superset),
+                *(note("earlier", line, "doubtful") for line in self._earlier()),
+                table((), [(text(what), text(count)) for what, count in _counts(verdict)]),
+            )
+        )
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), str(self))
+
+    def _earlier(self) -> Iterator[str]:
+        for app in self.verdict.earlier:
+            yield f"the same program captured {app} before; this is no verdict on it"
 
 
 def answers_words(verdict: Verdict) -> str:

@@ -21,7 +21,7 @@ from lineage_emitter.program.progress import SHOWN_AFTER_S, progress_bar
 from lineage_emitter.program.selecting import at_ordinals
 from lineage_emitter.program.waiting import UNCHANGED_S, store_url, wait_for
 from lineage_emitter.settings import read_settings
-from lineage_emitter.showing import ItemGroup, Showing, html_of, shown_text
+from lineage_query.showing import ItemGroup, Showing, html_of, shown_text
 from lineage_store.errors import StoreUnavailableError
 from tests.support.memory_graph import node
 
@@ -129,7 +129,7 @@ def test_no_text_of_a_record_is_taken_for_html() -> None:
     assert lines[5].startswith("superset: ")
     assert lines[6].startswith("incomplete: ")
     assert shown_text(Showing([], (), (), ())) == "no items\nexact\n"
-    assert "<p>exact</p>" in html_of(Showing([], (), (), ()))
+    assert "<b>exact</b>" in html_of(Showing([], (), (), ()))
     assert "exact" not in html
 
 

@@ -17,10 +17,13 @@ from lineage_query.opaque import opaque_texts
 from lineage_query.rows.bound_rows import Rows
 from lineage_query.rows.file_status import Binding, FileStatus, has_changed, worst
 from lineage_query.rows.locations import Locations
+from lineage_query.showing import ItemGroup, Showing, Shown
 from lineage_query.values import item_values
 from lineage_store.paths import shown_path
 
 AS_IT_IS_NOW = "[as it is now]"
+INCOMPLETE = "items may be missing"
+"""Warnings say why."""
 ITEMS_AT_ONCE = 10_000
 """Items in memory together where all are listed."""
 
@@ -91,6 +94,20 @@ class Group:
         """Whether a file of theirs is not there at all."""
         return self.file_status == "gone"
 
+    def heading(self, app: str = "") -> str:
+        """What the items are. ``app``: whose they are, where there are several."""
+        of = f" of {self.path}" if self.path else f" of {self.what or 'node'}"
+        rows = "1 row" if self.count == 1 else f"{self.count:,} rows"
+        changed = ", gone since" if self.gone else ", changed since" if self.changed else ""
+        whose = f", {app}" if app else ""
+        return f"{rows}{of} ({self.label}{whose}{changed})"
+
+    def shown(self, heading: str, limit: int) -> ItemGroup:
+        """The first items below a heading."""
+        listed = self.items[:limit]
+        rows = [(item.location or item.address, item.shown) for item in listed]
+        return ItemGroup(heading, rows, self.count - len(listed))
+
     def to_json(self) -> dict[str, Any]:
         """As tools read it."""
         return {
@@ -159,8 +176,8 @@ class NotQueried:
         return cls(document["app"], document["reason"], document["node"])
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+@dataclass(frozen=True, slots=True, repr=False)
+class Answer(Shown):
     """A traced question.
 
     ``changed``: a file of it is not any more as the application left it. ``complete``: the lineage of all
@@ -231,6 +248,31 @@ class Answer:
             apps=apps if several else (),
             not_queried=tuple(map(NotQueried.from_json, document.get("not_asked", ()))),
         )
+
+    def __repr__(self) -> str:
+        towards = "from" if self.direction is Direction.BACKWARD else "into"
+        groups = ", ".join(group.heading() for group in self.groups) or "nothing"
+        complete = "" if self.complete else ", incomplete"
+        exact = "exact" if self.exact else "not exact"
+        return f"<Answer: {', '.join(self.requested_places)} {towards} {groups}; {exact}{complete}>"
+
+    def _showing(self, limit: int) -> Showing:
+        towards = "from" if self.direction is Direction.BACKWARD else "into"
+        start = [group.shown(group.heading(self._whose(group)), limit) for group in self.start]
+        groups = [
+            group.shown(f"{towards} {group.heading(self._whose(group))}", limit)
+            for group in self.groups
+        ]
+        nothing = [] if groups else [ItemGroup(f"{towards} nothing: no item was found", (), 0)]
+        return Showing(
+            [*start, *groups, *nothing],
+            () if self.exact else self.reasons or ("there may be more than was used",),
+            () if self.complete else (INCOMPLETE,),
+            self.warnings,
+        )
+
+    def _whose(self, group: Group) -> str:
+        return group.app if self.apps[1:] else ""
 
     def with_typed_places(self, places: Sequence[str]) -> Answer:
         """The same, of places as they were typed."""

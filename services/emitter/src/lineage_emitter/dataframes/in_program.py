@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -13,7 +12,7 @@ from lineage_emitter import scope
 from lineage_emitter.dataframes.checksums import Checksums
 from lineage_emitter.dataframes.plans import recipe_of
 from lineage_emitter.errors import TracingError
-from lineage_emitter.showing import ItemGroup, Showing, html_of, print_text
+from lineage_query.showing import ItemGroup, Showing, Shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from lineage_core.recipe.document import Recipe, Source
     from lineage_dataframes.sources.witnesses import Witnesses
     from lineage_dataframes.trace.forward import ForwardRows
-
-ROWS_SHOWN = 20
 
 IN_PLAN = "plan:"
 """What the name of a node of the plan begins with, where rows stand in it."""
@@ -148,7 +145,7 @@ class FrameLineage:
         return current.recipe, current.reasons
 
 
-class TracedRows(ABC):
+class TracedRows(Shown):
     """What a trace in a program found, and what is said of it."""
 
     found: ForwardRows | Witnesses
@@ -168,17 +165,6 @@ class TracedRows(ABC):
     @property
     def count(self) -> int:
         return self.found.count
-
-    def show(self, n: int = ROWS_SHOWN) -> None:
-        """Print the first ``n`` rows, of each source where they are a source's, as ``lineage back`` and ``forward`` do."""
-        print_text(self._showing(n))
-
-    def _repr_html_(self) -> str:
-        return html_of(self._showing(ROWS_SHOWN))
-
-    @abstractmethod
-    def _showing(self, many: int) -> Showing:
-        """The first rows."""
 
 
 class OutputRows(TracedRows):
@@ -204,10 +190,10 @@ class OutputRows(TracedRows):
     def __repr__(self) -> str:
         return f"<OutputRows: {_counted(self.count)}, {_exactness(self.exact)}>"
 
-    def _showing(self, many: int) -> Showing:
+    def _showing(self, limit: int) -> Showing:
         from lineage_dataframes.sources.row_texts import text_of_row
 
-        rows = self.rows[:many]
+        rows = self.rows[:limit]
         texts = [(text_of_row(self.columns, row), None) for row in rows]
         groups = (
             [ItemGroup(_counted(self.count), texts, self.count - len(rows))] if self.count else []
@@ -271,9 +257,9 @@ class FrameRows(TracedRows):
         of = f"{many} source" if many == 1 else f"{many} sources"
         return f"<FrameRows: {_counted(self.count)} of {of}, {_exactness(self.exact)}>"
 
-    def _showing(self, many: int) -> Showing:
+    def _showing(self, limit: int) -> Showing:
         with scope.suspended():
-            return Showing(list(self._shown(many)), self.reasons, (), self.warnings)
+            return Showing(list(self._shown(limit)), self.reasons, (), self.warnings)
 
     def _shown(self, many: int) -> Iterator[ItemGroup]:
         from lineage_dataframes.sources.locations import row_locations

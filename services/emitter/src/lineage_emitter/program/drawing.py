@@ -1,16 +1,20 @@
-"""A program's graph drawn as SVG: no scripts, no styles or fonts from elsewhere."""
+"""A program's graph drawn as SVG: no scripts, no styles or fonts from elsewhere.
+
+Letters have the colour of the text around, and boxes are tinted, so that light and dark grounds show through.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.tracing.folding import Fold, fold_by_call, links_between
 from lineage_core.tracing.topology import Topology
+from lineage_query.html_parts import block, text
 from lineage_query.names import Names
+from lineage_query.showing import mime_bundle
 
 WIDTH, HEIGHT = 200, 44
 """A box, in pixels."""
@@ -18,14 +22,16 @@ GAP_X, GAP_Y, MARGIN = 44, 18, 8
 LETTERS = 30
 """Letters that fit a line of a box."""
 FILLS = {
-    "source": "#d7e8d4",
-    "frame-source": "#d7e8d4",
-    "sink": "#f3dfc1",
-    "frame": "#f3dfc1",
-    "shuffle": "#d5dff2",
-    "unknown": "#f2d0d0",
+    "source": "#4caf50",
+    "frame-source": "#4caf50",
+    "sink": "#e69a1c",
+    "frame": "#e69a1c",
+    "shuffle": "#4f7fe0",
+    "unknown": "#e05050",
 }
-FILL = "#eeeeee"
+FILL = "#888888"
+TINT = 0.2
+"""How much of its colour a box has: the letters on it can be read on white and on black."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +75,16 @@ class ProgramGraph:
         ]
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-            f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
+            f'viewBox="0 0 {width} {height}" fill="currentColor" font-family="sans-serif" font-size="12">'
             + "".join((*edges, *boxes))
             + "</svg>"
         )
 
     def _repr_html_(self) -> str:
-        return f'<div style="overflow-x:auto">{self.svg()}</div>'
+        return block([self.svg()])
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), str(self))
 
     def __str__(self) -> str:
         above: defaultdict[str, list[str]] = defaultdict(list)
@@ -127,15 +136,15 @@ def _box(fold: Fold, label: str, place: tuple[int, int], *, marked: bool) -> str
     node, what = fold.total, _what(fold)
     first = label if label == what else f"{label}: {what}"
     second = node.path or node.call_site
-    edge = 'stroke="#222222" stroke-width="3"' if marked else 'stroke="#888888"'
+    edge = 'stroke="currentColor" stroke-width="3"' if marked else 'stroke="#888888"'
     lines = [first, node.path or "", node.call_site, "" if node.exact else node.reason]
-    title = "\n".join(dict.fromkeys(text for text in lines if text))
+    title = "\n".join(dict.fromkeys(line for line in lines if line))
     return (
-        f"<g><title>{escape(title)}</title>"
+        f"<g><title>{text(title)}</title>"
         f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="4" '
-        f'fill="{FILLS.get(node.kind, FILL)}" {edge}/>'
-        f'<text x="{x + 8}" y="{y + 18}">{escape(_cut(first))}</text>'
-        f'<text x="{x + 8}" y="{y + 35}" fill="#555555">{escape(_cut(second))}</text></g>'
+        f'fill="{FILLS.get(node.kind, FILL)}" fill-opacity="{TINT}" {edge}/>'
+        f'<text x="{x + 8}" y="{y + 18}">{text(_cut(first))}</text>'
+        f'<text x="{x + 8}" y="{y + 35}" fill-opacity="0.75">{text(_cut(second))}</text></g>'
     )
 
 

@@ -76,7 +76,9 @@ class LineageView:
         """Why lineage of the program is missing; nothing where it is all there."""
         app = self._snapshot.app
         messages = self._store.messages(app)
-        if not any(message.type == "job" for message in messages):
+        has_frames = any(node.kind == "frame" for node in self.nodes.values())
+        if not has_frames and not any(message.type in ("job", "unknown") for message in messages):
+            # No action yet: nothing is missing.
             return ()
         return running_verdict(app, messages, self._store.counts(app)).reasons
 

@@ -16,9 +16,9 @@ from lineage_emitter.program.lookups import Items, LineageView, by_split
 from lineage_emitter.program.numbering import NumberedRdd, SourceRows
 from lineage_emitter.program.recipes import SourceRecipe
 from lineage_emitter.session import hadoop
-from lineage_emitter.showing import ItemGroup, record_text
 from lineage_emitter.worker.record_selection import OrdinalsBySplit
 from lineage_query.answers import Group
+from lineage_query.showing import ItemGroup, record_text
 from lineage_store.paths import plain_path
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from lineage_emitter.program.selecting import (
     ordered_spaces,
     ordinals_of,
 )
-from lineage_emitter.showing import ItemGroup, Showing, html_of, print_text
+from lineage_query.showing import ItemGroup, Showing, Shown
 
 if TYPE_CHECKING:
     from lineage_emitter.dataframes.in_program import FrameRows
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 Chosen: TypeAlias = "TracedItems | Callable[[Any], Any] | SupportsIndex | Iterable[int]"
 """Items, or what :meth:`TracedItems.filter` takes."""
-ITEMS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class TracedNode:
     call_site: str
 
 
-class TracedItems:
+class TracedItems(Shown):
     """Items of a program's lineage, mostly of one node; after ``goBackAll`` of every source.
 
     Moves give new ones and leave this as it is. ``reasons`` says why the items are a superset
@@ -225,10 +224,6 @@ class TracedItems:
                     items.append(TracedItem(group.label, item.address, item.location, value))
         return items
 
-    def show(self, n: int = ITEMS_SHOWN) -> None:
-        """Print the first ``n`` items of each node, as ``lineage back`` prints them."""
-        print_text(self._showing(n))
-
     def graph(self) -> ProgramGraph:
         """The program's graph with the nodes of these items marked; a notebook draws it."""
         with self._view() as view:
@@ -320,9 +315,6 @@ class TracedItems:
             return f"<TracedItems: all rows of node {self._nodes[0]}>"
         exact = "exact" if self.exact else "superset"
         return f"<TracedItems: {self.count:,} at node {', '.join(self._nodes) or '-'}, {exact}>"
-
-    def _repr_html_(self) -> str:
-        return html_of(self._showing(ITEMS_SHOWN))
 
     def _showing(self, limit: int) -> Showing:
         groups: list[ItemGroup] = []

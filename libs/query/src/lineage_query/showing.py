@@ -1,17 +1,20 @@
-"""Traced items as text and as HTML for a notebook."""
+"""What traces found, as text and as HTML for notebooks."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from lineage_core.terminal_text import plain
+from lineage_query.html_parts import block, code, heading, note, table
 
 TEXT_MAX = 2_000
 """Characters of a record that are shown."""
+ITEMS_SHOWN = 20
+"""Items of each node that are shown where nobody says how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +66,49 @@ def print_text(showing: Showing) -> None:
 
 
 def html_of(showing: Showing) -> str:
-    """Tables without styles or scripts from elsewhere. All text is escaped."""
-    parts = [_table(group) for group in showing.groups] or ["<p>no items</p>"]
-    for word, lines in (
-        ("warning", showing.warnings),
-        ("superset", showing.reasons),
-        ("incomplete", showing.gaps),
-    ):
-        parts += [f"<p><b>{word}</b>: {escape(line)}</p>" for line in lines]
-    parts += [] if showing.reasons else ["<p>exact</p>"]
-    return "<div>" + "".join(parts) + "</div>"
+    """The same as HTML (see :mod:`lineage_query.html_parts`)."""
+    parts = [part for group in showing.groups for part in _group_parts(group)]
+    parts += [] if showing.groups else [note("no items")]
+    parts += [note("warning", warning, "doubtful") for warning in showing.warnings]
+    parts += [note("superset", reason, "doubtful") for reason in showing.reasons] or [
+        note("exact", tone="good")
+    ]
+    parts += [note("incomplete", gap, "bad") for gap in showing.gaps]
+    return block(parts)
 
 
-def _table(group: ItemGroup) -> str:
-    rows = "".join(
-        f'<tr><td style="text-align:left">{escape(place)}</td>'
-        f'<td style="text-align:left"><code>{escape(_one_line(text or ""))}</code></td></tr>'
-        for place, text in group.rows
-    )
-    more = f"<p>... and {group.hidden:,} more</p>" if group.hidden else ""
-    heading = f'<caption style="text-align:left"><b>{escape(group.heading)}</b></caption>'
-    return f"<table>{heading}<tbody>{rows}</tbody></table>{more}"
+class Shown(ABC):
+    """What shows itself in notebooks as a table, and in those without HTML as text."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _showing(self, limit: int) -> Showing:
+        """The first ``limit`` items of each node."""
+
+    def show(self, n: int = ITEMS_SHOWN) -> None:
+        """Print the first ``n`` items of each node, as ``lineage back`` prints them."""
+        print_text(self._showing(n))
+
+    def _repr_html_(self) -> str:
+        return html_of(self._showing(ITEMS_SHOWN))
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        showing = self._showing(ITEMS_SHOWN)
+        return mime_bundle(html_of(showing), shown_text(showing))
+
+
+def mime_bundle(html: str, text: str) -> dict[str, str]:
+    """What a notebook shows: HTML, or the text where it shows none."""
+    return {"text/html": html, "text/plain": plain(text, keep="\n\t")}
+
+
+def _group_parts(group: ItemGroup) -> list[str]:
+    rows = [
+        (code(place), "" if text is None else code(_one_line(text))) for place, text in group.rows
+    ]
+    more = [note(f"... and {group.hidden:,} more")] if group.hidden else []
+    return [heading(group.heading), table((), rows), *more]
 
 
 def _line(place: str, text: str | None, width: int | None) -> str:
