@@ -146,3 +146,10 @@ def test_a_base_of_folders_that_are_columns_is_above_the_files(base: str) -> Non
         check_text(replace(recipe(), sources=(replace(source, options={"basePath": above}),)))
     with pytest.raises(RefusedError, match="is not above"):
         check_text(replace(recipe(), sources=(replace(source, options={"BasePath": base}),)))
+
+
+@pytest.mark.parametrize("kind", ["timestamp_ltz(9)", "array<timestamp_ntz(7)>"])
+def test_timestamps_of_nanoseconds_are_refused(kind: str) -> None:
+    check_text(recipe(Call("hour", (Literal("2024-01-01 00:00:00", "timestamp_ntz"),))))
+    with pytest.raises(RefusedError, match="nanoseconds"):
+        check_text(recipe(Call("hour", (Literal("2024-01-01 00:00:00.000000001", kind),))))

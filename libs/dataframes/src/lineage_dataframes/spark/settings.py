@@ -30,6 +30,7 @@ REPLAYED: Mapping[str, re.Pattern[str]] = {
     "spark.sql.execution.pandas.structHandlingMode": _WORD,
     "spark.sql.execution.pyspark.binaryAsBytes": _FLAG,
     "spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled": _FLAG,
+    "spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype": _FLAG,
     "spark.sql.json.enableExactStringParsing": _FLAG,
     "spark.sql.json.enablePartialResults": _FLAG,
     "spark.sql.legacy.castComplexTypesToString.enabled": _FLAG,

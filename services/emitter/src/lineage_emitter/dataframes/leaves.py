@@ -35,8 +35,12 @@ READ_OPTIONS = {
     "allowUnquotedFieldNames", "allowSingleQuotes", "allowNumericLeadingZeros", "dropFieldIfAllNull",
     "allowBackslashEscapingAnyCharacter", "allowUnquotedControlChars", "allowNonNumericNumbers",
     "prefersDecimal", "timeZone", "basePath", "mergeSchema", "datetimeRebaseMode", "int96RebaseMode",
+    "timeFormat", "enableDateTimeParsingFallback",
 }  # fmt: skip
 """Options that change what is read. No other is noted: some carry passwords."""
+
+UNTRACED_OPTIONS = {"singlevariantcolumn", "explodeembeddedarray", "ignoredpathsegmentregex"}
+"""Options (in small letters) by which other rows or files are read, and traces do not read them so."""
 
 MADE = "source"
 """In a relation of a plan's text: the source that it is."""
@@ -105,6 +109,9 @@ class PlanLeaves:
         return self._scan(source, columns)
 
     def _LogicalRelation(self, tree: Tree) -> int | None:
+        otherwise = self._read_otherwise(tree)
+        if otherwise is not None:
+            return otherwise
         if tree.fields["catalogTable"] is not None and catalog.is_listed(tree.java):
             return self._table(tree, self._named(tree))
         try:
@@ -121,6 +128,15 @@ class PlanLeaves:
         if any(one.name == "_metadata" for one in columns):
             return None
         return self._scan(source, columns)
+
+    def _read_otherwise(self, tree: Tree) -> int | None:
+        """Rows of files that are read by an option that traces do not have; None: there is none."""
+        options = tree.relation.get("options", {})
+        for name in sorted(options):
+            if name.lower() in UNTRACED_OPTIONS:
+                why = f"files read with the option {name}"
+                return self._add(OpaqueNode(self._named(tree), "Files", why, ()))
+        return None
 
     def _DataSourceV2Relation(self, tree: Tree) -> int | None:
         columns, read = self._named(tree), self._tables.read

@@ -63,10 +63,18 @@ PYTHON_SETTINGS = (
     "spark.sql.execution.pandas.structHandlingMode",
     "spark.sql.execution.pyspark.binaryAsBytes",
     "spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled",
+    "spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype",
     "spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName",
     "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled",
 )
 """Settings that change what Python functions are given, or what becomes of their values."""
+
+
+READ_OTHERWISE = {
+    "spark.sql.files.archive.reader.enabled": "false",
+    "spark.sql.files.ignoredPathSegmentRegex": "^[._]",
+}
+"""Settings by which Spark reads other files than a trace does, or other rows of them, with the one value that traces have."""
 
 
 def recipe_of(
@@ -83,10 +91,13 @@ def recipe_of(
     was asked of tables (None: as they are now).
 
     Raises:
-        ValueError: the current time decides on rows.
+        ValueError: the current time decides on rows, or a setting on what is read.
     """
     spark = frame.sparkSession
     explicit = explicit_settings(spark) if settings is None else settings
+    for name, value in READ_OTHERWISE.items():
+        if explicit.get(name, value) != value:
+            raise ValueError(f"files are read otherwise by {name}")
     of_delta = delta.is_used(explicit) and reads_delta(frame)
     if tables is None:
         read = iceberg.read_now(frame) if iceberg.is_used(explicit) else None
