@@ -6,7 +6,8 @@ BIN := .venv/bin
 STAMP := .venv/.setup.stamp
 SPARK_CLASSES := .venv/spark-classes.jsa
 WITH_JAVA := scripts/java.sh exec
-SPARK35 := .venv-spark35
+# Versions of Spark beside the one of requirements.lock: each has a lock and an environment of its own.
+SPARKS := 3.5 4.0 4.2 4.3
 WITH_NODE := $(abspath scripts/node.sh) exec
 MEMBERS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml cli/pyproject.toml)
 TYPED := $(wildcard libs/*/src services/*/src services/*/hatch_build.py cli/src infra/grafana scripts tests benchmarks)
@@ -29,10 +30,10 @@ PAGE_SOURCES := $(shell find $(WEB)/src $(WEB)/public) \
 TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 # What depends on Spark: all of it, and what is enough to see that nothing broke.
-SPARK35_TESTS := tests/spark35 tests/unit tests/property tests/e2e tests/faults/test_recomputation.py tests/faults/test_speculation.py \
+SPARK_TESTS := tests/sparks tests/unit tests/property tests/e2e tests/faults/test_recomputation.py tests/faults/test_speculation.py \
 	tests/faults/test_capture_failures.py $(wildcard tests/integration/test_frames*.py) tests/integration/test_relations.py \
 	--ignore tests/e2e/test_page.py --ignore tests/integration/test_frames_kafka.py
-SPARK35_FEW := tests/integration/test_frames_functions.py tests/e2e/test_frames_noted.py tests/e2e/test_explicit.py
+SPARK_FEW := tests/integration/test_newer_spark.py tests/integration/test_frames_functions.py tests/e2e/test_taking.py
 
 # Images of Python often set it. Without kept bytecode each process of a test compiles all that it imports: a job of Spark
 # with lineage takes a third more processor time.
@@ -52,12 +53,9 @@ $(STAMP): pyproject.toml requirements.lock $(MEMBERS) scripts/setup.sh scripts/j
 	@scripts/setup.sh
 	@touch $@
 
-.PHONY: setup-spark35
-setup-spark35: $(SPARK35)/.setup.stamp ## Set up .venv-spark35: the same, with PySpark 3.5
-
-$(SPARK35)/.setup.stamp: $(STAMP) requirements-spark35.lock
-	@$(BIN)/python scripts/lock.py spark35 > $(STAMP).spark35
-	@scripts/setup.sh $(SPARK35) $(STAMP).spark35
+.venv-spark%/.setup.stamp: requirements-spark%.lock $(STAMP)
+	@$(BIN)/python scripts/lock.py spark $* > $(STAMP).spark$*
+	@scripts/setup.sh .venv-spark$* $(STAMP).spark$*
 	@touch $@
 
 .PHONY: demo
@@ -82,15 +80,21 @@ test-long: setup page $(SPARK_CLASSES) ## Run the slow tests that `make test` le
 $(SPARK_CLASSES): $(STAMP) tests/support/jvm.py
 	@$(WITH_JAVA) $(BIN)/python -m tests.support.jvm $@
 
-IN_SPARK35 = PATH="$(abspath $(SPARK35))/bin:$$PATH" $(WITH_JAVA) $(SPARK35)/bin/pytest -q $(TWO_AT_ONCE)
+# Runs pytest in the Spark of an environment: $(call in_spark,4.3)
+in_spark = PATH="$(abspath .venv-spark$(1))/bin:$$PATH" $(WITH_JAVA) .venv-spark$(1)/bin/pytest -q $(TWO_AT_ONCE)
 
-.PHONY: test-spark35
-test-spark35: setup-spark35 ## Run the tests of capture and of DataFrames in Spark 3.5
-	@$(IN_SPARK35) $(SPARK35_TESTS) $(ARGS)
+# One of SPARKS: make test-spark VERSION=4.3
+VERSION ?=
 
-.PHONY: check-spark35
-check-spark35: setup-spark35 ## Run a few of the Spark 3.5 tests
-	@$(IN_SPARK35) $(SPARK35_FEW) $(ARGS)
+.PHONY: test-spark
+test-spark: $(if $(filter $(VERSION),$(SPARKS)),.venv-spark$(VERSION)/.setup.stamp) ## Run the tests of capture and of DataFrames in another Spark (VERSION=4.3)
+	@$(if $(filter $(VERSION),$(SPARKS)),,echo 'make test-spark VERSION=$(subst $() , or ,$(SPARKS))' >&2; exit 2)
+	@$(call in_spark,$(VERSION)) $(SPARK_TESTS) $(ARGS)
+
+# All versions run, even after one that failed; the few tests share one Spark.
+.PHONY: check-spark
+check-spark: $(SPARKS:%=.venv-spark%/.setup.stamp) ## Run a few of these tests in each other Spark
+	@status=0; $(foreach version,$(SPARKS),echo 'Spark $(version)'; $(call in_spark,$(version)) -n 0 $(SPARK_FEW) $(ARGS) || status=1;) exit $$status
 
 # Another seed: make soak SEED=7. ARGS may name fewer seconds: --soak 600
 SEED ?= 1
@@ -251,7 +255,7 @@ lock-upgrade: setup ## Upgrade requirements.lock to the newest versions that fit
 
 .PHONY: clean
 clean: ## Remove the environment, caches and outputs of runs
-	rm -rf .venv $(SPARK35) .tools .lineage uv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-spark* .tools .lineage uv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -rf $(WEB)/node_modules $(WEB)/e2e/out $(dir $(PAGE))
 	rm -rf spark-warehouse metastore_db derby.log benchmarks/out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = (
     "requirements.lock",
-    "requirements-spark35.lock",
+    *sorted(lock.name for lock in ROOT.glob("requirements-spark*.lock")),
     "scripts/uv.lock.txt",
     "scripts/node.lock.txt",
 )

@@ -1,6 +1,6 @@
 """Write or check requirements.lock: universal, with hashes, free of addresses.
 
-requirements-spark35.lock holds the pins that stand in the place of others where Spark is 3.5.
+requirements-spark<version>.lock holds the pins that stand in the place of others where Spark is of that version.
 
 Needs nothing but the standard library and uv (the one under .tools), so it runs before any package is
 installed. The members and their names are read from the workspace; nothing is listed twice.
@@ -20,7 +20,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
-SPARK_35 = ROOT / "requirements-spark35.lock"
+SPARK = "4.1"
+"""The version that requirements.lock pins."""
+OTHER_SPARKS = ("3.5", "4.0", "4.2", "4.3")
+"""Versions that tests run in, too; each has a lock beside it."""
 UV = ROOT / ".tools" / "bin" / "uv"
 OLDEST_PYTHON = "3.11"
 
@@ -52,12 +55,19 @@ def uv(*arguments: str) -> None:
 
 def upgrade() -> None:
     """Resolve anew: the newest versions that fit."""
-    uv("lock", "--quiet", "--upgrade")
+    uv("lock", "--quiet", "--upgrade", "--upgrade-package", f"pyspark=={SPARK}.*")
     uv(
         "export", "--quiet", "--all-packages", "--all-groups", "--no-emit-workspace",
         "--format", "requirements-txt", *BARE, "--output-file", str(LOCK),
     )  # fmt: skip
-    SPARK_35.write_text(wanted_35(LOCK.read_text(encoding="utf-8")), encoding="utf-8")
+    locked = LOCK.read_text(encoding="utf-8")
+    for version in OTHER_SPARKS:
+        lock_of(version).write_text(wanted_in(version, locked), encoding="utf-8")
+
+
+def lock_of(version: str) -> Path:
+    """The pins of another Spark."""
+    return ROOT / f"requirements-spark{version}.lock"
 
 
 def resolve(lock: Path, members: Sequence[str], groups: Sequence[str], *more: str) -> None:
@@ -77,38 +87,44 @@ def resolve(lock: Path, members: Sequence[str], groups: Sequence[str], *more: st
 
 def keep() -> None:
     """Bring the locks in line with the whole workspace."""
-    resolve(LOCK, workspace()["members"], workspace()["groups"])
-    SPARK_35.write_text(wanted_35(with_spark_35()), encoding="utf-8")
+    LOCK.write_text(resolved(SPARK, LOCK.read_text(encoding="utf-8")), encoding="utf-8")
+    for version in OTHER_SPARKS:
+        lock_of(version).write_text(wanted_in(version, with_spark(version)), encoding="utf-8")
 
 
-def with_spark_35() -> str:
-    """The lock where Spark is 3.5."""
-    pins = _by_package(LOCK) | (_by_package(SPARK_35) if SPARK_35.exists() else {})
+def with_spark(version: str) -> str:
+    """The lock where Spark is of another version."""
+    own = lock_of(version)
+    pins = _by_package(LOCK) | (_by_package(own) if own.exists() else {})
     return "".join(pins[name] for name in sorted(pins))
 
 
-def wanted_35(locked: str) -> str:
-    """The pins that differ from the lock's where Spark is 3.5; those of ``locked`` are kept that still fit."""
+def wanted_in(version: str, locked: str) -> str:
+    """The pins that differ from the lock's where Spark is of another version."""
     with tempfile.TemporaryDirectory() as folder:
-        copy, bound = Path(folder) / LOCK.name, Path(folder) / "spark35.txt"
+        copy = Path(folder) / LOCK.name
+        copy.write_text(resolved(version, locked), encoding="utf-8")
+        pins, usual = _by_package(copy), _by_package(LOCK)
+    return "".join(pin for name, pin in pins.items() if pin != usual.get(name))
+
+
+def resolved(version: str, locked: str) -> str:
+    """All pins where Spark is of a version; those of ``locked`` are kept that still fit."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy, bound = Path(folder) / LOCK.name, Path(folder) / "spark.txt"
         copy.write_text(locked, encoding="utf-8")
-        bound.write_text("pyspark<3.6", encoding="utf-8")
+        bound.write_text(f"pyspark=={version}.*", encoding="utf-8")
         members = workspace()
         resolve(copy, members["members"], members["groups"], "--constraints", str(bound))
-        pins_35, usual = _by_package(copy), _by_package(LOCK)
-    return "".join(pins for name, pins in pins_35.items() if pins != usual.get(name))
+        return copy.read_text(encoding="utf-8")
 
 
 def check() -> None:
     """Exit with an error when a lock no longer fits the members, or holds an address."""
     locked = LOCK.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / LOCK.name
-        copy.write_text(locked, encoding="utf-8")
-        resolve(copy, workspace()["members"], workspace()["groups"])
-        expected = copy.read_text(encoding="utf-8")
-    _compare(LOCK, expected)
-    _compare(SPARK_35, wanted_35(with_spark_35()))
+    _compare(LOCK, resolved(SPARK, locked))
+    for version in OTHER_SPARKS:
+        _compare(lock_of(version), wanted_in(version, with_spark(version)))
 
 
 def _compare(lock: Path, expected: str) -> None:
@@ -179,12 +195,13 @@ def main() -> None:
     """Do what the words say."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "action", choices=["check", "keep", "upgrade", "members", "subset", "spark35"]
+        "action", choices=["check", "keep", "upgrade", "members", "subset", "spark"]
     )
     parser.add_argument(
         "member",
         nargs="?",
-        help="folder of one member: subset prints its part of the lock, members what it needs",
+        help="folder of one member: subset prints its part of the lock, members what it needs; "
+        "spark prints the lock where Spark is of this version, as 4.3",
     )
     parser.add_argument("groups", nargs="*", help="of pyproject.toml, besides the member")
     options = parser.parse_args()
@@ -197,8 +214,10 @@ def main() -> None:
         keep()
     elif action == "upgrade":
         upgrade()
-    elif action == "spark35":
-        print(with_spark_35(), end="")
+    elif action == "spark":
+        if options.member not in OTHER_SPARKS:
+            parser.error(f"spark needs a version of {', '.join(OTHER_SPARKS)}")
+        print(with_spark(options.member), end="")
     elif action == "subset":
         subset(options.member, options.groups)
     else:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
 from pyspark import RDD
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +20,7 @@ from pyspark.sql import functions as F
 from lineage_core.recipe.document import ROW_NAME, Recipe
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
+from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS
 from lineage_emitter import LineageContext
 from lineage_emitter.dataframes.naming import naming_columns
 from lineage_emitter.errors import ChoiceError, TracingError
@@ -306,7 +306,7 @@ def test_the_row_that_a_function_failed_on_is_traced(
 ) -> None:
     with capture() as lc:
         failing = lc.rdd(read.rows.where("n IS NOT NULL")).map(lambda row: 1 // (row.n - 3))
-        with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
+        with pytest.raises(SPARK_ERRORS, match="ZeroDivisionError"):
             failing.collect()
     answer = ask(tmp_path, Direction.BACKWARD, "crash#0#0")
     assert lines(answer, "in.csv") == [line for line, row in numbered() if row[1] == 3]

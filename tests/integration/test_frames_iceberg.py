@@ -14,12 +14,12 @@ import pytest
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_commits import EARLIER, commits_of
 from lineage_store.paths import RowsError
-from tests.support.versions import IN_35
+from tests.support.versions import only_in
 from tests.tables.ran import Ran
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(IN_35, reason="plans of Spark 3.5 don't hold the snapshots of tables"),
+    only_in("Apache Iceberg", "4.1"),
 ]
 
 CONF = """\

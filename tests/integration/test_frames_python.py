@@ -24,7 +24,7 @@ from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
-from tests.support.versions import IN_35, not_in_35
+from tests.support.versions import BEFORE_41, IN_35, not_before_41, not_in_35
 
 pytestmark = pytest.mark.integration
 
@@ -154,7 +154,7 @@ def job(**names: object) -> SimpleNamespace:
 
 @pytest.mark.parametrize(
     "kind",
-    ["plain", "by arrow", "pandas", pytest.param("arrow", marks=not_in_35("arrow_udf"))],
+    ["plain", "by arrow", "pandas", pytest.param("arrow", marks=not_before_41("arrow_udf"))],
 )
 def test_with_its_code_a_function_decides_below_an_aggregate(
     kind: str, orders: DataFrame, key: str, monkeypatch: pytest.MonkeyPatch
@@ -365,7 +365,7 @@ def test_rows_of_unknown_number_stand_where_rows_pass_one_by_one(orders: DataFra
 def test_aggregates_and_windows_by_python_name_their_group(orders: DataFrame) -> None:
     most = job().most
     spark = orders.sparkSession
-    for function in (most,) if IN_35 else (most, job().total):
+    for function in (most,) if BEFORE_41 else (most, job().total):
         frame = orders.groupBy("city").agg(function("weight").alias("m"))
         row = next(row for row in frame.collect() if row.city == "Rome")
         found = trace_backward(spark, recipe_of_frame(frame), [tuple(row)])

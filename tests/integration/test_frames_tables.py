@@ -11,9 +11,10 @@ import pytest
 from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, RowReader
 from lineage_query.rows.table_commits import EARLIER, commits_of
 from lineage_store.paths import RowsError
+from tests.support.versions import only_in
 from tests.tables.ran import Ran
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, only_in("Delta Lake", "3.5", "4.1")]
 
 CONF = """\
 spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension

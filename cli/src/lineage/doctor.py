@@ -149,7 +149,7 @@ def _spark() -> Iterator[Finding]:
         yield Finding("spark", "problem", "PySpark is not installed", "pip install pyspark")
         return
     try:
-        from lineage_emitter import pyspark_parts
+        from lineage_emitter import pyspark_parts, spark_versions  # noqa: F401
     except LineageError as error:
         yield Finding(
             "spark", "problem", str(error), "docs/reference/compatibility.md lists the versions"
@@ -160,9 +160,12 @@ def _spark() -> Iterator[Finding]:
             "spark", "problem", f"PySpark {installed} can't be imported: {error}", "install it anew"
         )
         return
-    yield Finding(
-        "spark", "ok", f"PySpark {installed}; captured in {' and '.join(pyspark_parts.SUPPORTED)}"
-    )
+    if spark_versions.is_untested(installed):
+        hint = "docs/reference/compatibility.md lists the versions"
+        yield Finding("spark", "warning", spark_versions.untested_warning(installed), hint)
+    else:
+        versions = ", ".join(spark_versions.SUPPORTED)
+        yield Finding("spark", "ok", f"PySpark {installed}; captured in {versions}")
     home = os.environ.get("SPARK_HOME")
     if home:
         told = _first_line(Path(home) / "RELEASE")

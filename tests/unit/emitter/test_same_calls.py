@@ -6,10 +6,10 @@ import pytest
 
 from tests.same.arguments import LEFT_OUT
 from tests.same.calls import OWNERS, calls, missing, public
-from tests.support.versions import IN_35
+from tests.support.versions import IN_41
 
 pytestmark = pytest.mark.unit
-OF_41 = pytest.mark.skipif(IN_35, reason="what is left out is told of 4.1")
+OF_41 = pytest.mark.skipif(not IN_41, reason="what is left out is told of 4.1")
 
 
 @OF_41

@@ -1,21 +1,24 @@
 """Parts of PySpark that stand elsewhere in some of its versions, in one place.
 
-Tested with 3.5.9 and 4.1.4. The JVM's parts are in `frames.jvm`.
+The JVM's parts are in `dataframes.jvm`.
 
 Raises:
-    SettingsError: on import, where this PySpark is of another version: capture leans on internals.
+    SettingsError: on import, where this PySpark is not captured (`spark_versions`).
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pyspark
 
-from lineage_emitter.errors import SettingsError
+# Before PySpark's parts: it says which one a version lacks.
+from lineage_emitter import spark_versions  # noqa: F401
 
 if TYPE_CHECKING:
     from pyspark.core.rdd import Partitioner, PipelinedRDD, RDDBarrier, portable_hash
+    from pyspark.serializers import Serializer
     from pyspark.util import PythonEvalType, _load_from_socket
 else:
     # Since 4.0 another name for pyspark.core.rdd, which type checkers can't see.
@@ -30,37 +33,26 @@ else:
 
 __all__ = [
     "SINCE_4",
+    "SINCE_4_1",
+    "WITH_DELTA",
+    "WITH_ICEBERG",
     "Partitioner",
     "PipelinedRDD",
     "PythonEvalType",
     "RDDBarrier",
-    "_load_from_socket",
-    "check_version",
     "frame_class",
     "is_rdd_api",
     "load_early",
     "merge_class",
     "portable_hash",
+    "records_from_socket",
 ]
 
-SUPPORTED = ("3.5", "4.1")
-SINCE_4 = not pyspark.__version__.startswith("3.")
+_VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+SINCE_4, SINCE_4_1 = _VERSION >= (4, 0), _VERSION >= (4, 1)
+WITH_DELTA, WITH_ICEBERG = _VERSION in {(3, 5), (4, 1)}, _VERSION == (4, 1)
+"""Whether tests read tables of Delta Lake and of Apache Iceberg in this version."""
 _RDD_API = ("pyspark.core.", "pyspark.rdd.", "pyspark.context.")
-
-
-def check_version(version: str) -> None:
-    """See that capture was tested with such a PySpark.
-
-    Raises:
-        SettingsError: it was not.
-    """
-    if ".".join(version.split(".")[:2]) not in SUPPORTED:
-        raise SettingsError(
-            f"PySpark {version} is not supported: lineage is captured in {' and '.join(SUPPORTED)}"
-        )
-
-
-check_version(pyspark.__version__)
 
 
 def is_rdd_api(caller: str) -> bool:
@@ -72,6 +64,16 @@ def load_early() -> None:
     """Load what PySpark itself loads at its first work on a DataFrame: pandas, where it is installed."""
     if SINCE_4:
         import pyspark.testing  # noqa: F401
+
+
+def records_from_socket(socket: Any, serializer: Serializer) -> list[Any]:
+    """The records that a socket of the JVM gives (``PythonRDD.runJob``'s)."""
+    loaded: Any = _load_from_socket(socket, serializer)
+    if isinstance(loaded, AbstractContextManager):
+        # Since 4.2.
+        with loaded as records:
+            return list(records)
+    return list(loaded)
 
 
 def frame_class() -> Any:

@@ -22,7 +22,7 @@ from lineage_core.recipe.imported import MISSING_MODULE, fingerprints_of
 from lineage_core.recipe.plan import OpaqueExpression, PythonCall
 from lineage_dataframes.errors import NotComputedError, RefusedError
 from lineage_dataframes.rewrite.expressions import function_name
-from lineage_dataframes.spark.pyspark_parts import is_connected
+from lineage_dataframes.spark.pyspark_parts import is_connected, python_function
 
 PlanPart = TypeVar("PlanPart")
 
@@ -152,8 +152,7 @@ def _register_function(session: SparkSession, name: str, function: Function) -> 
     )
     spark: Any = session._jsparkSession
     returns = spark.parseDataType(function.returns)
-    python = jvm.org.apache.spark.sql.execution.python
-    udf = python.UserDefinedPythonFunction(name, code, returns, function.kind, True)
+    udf = python_function(session, name, code, returns, function.kind)
     spark.udf().registerPython(name, udf)
 
 

@@ -83,7 +83,7 @@ def read_hive_rows(spark: SparkSession, source: Source, paths: list[str]) -> Dat
         RefusedError: this Spark lacks what is needed to read them.
     """
     if not SINCE_4:
-        raise RefusedError("text tables of Hive are traced in Spark 4.1, not in 3.5")
+        raise RefusedError("text tables of Hive are not traced in Spark 3.5")
     fields = [StructField(LINE_COLUMN, StringType())]
     reader = spark.read.format("text")
     if source.partitions:

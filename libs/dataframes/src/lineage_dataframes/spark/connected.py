@@ -40,7 +40,7 @@ def connect_to_server(address: str) -> SparkSession:
         NoSparkError: there is none, or it refuses.
     """
     if not SINCE_4:
-        raise NoSparkError("Spark Connect takes Spark 4.1 or later")
+        raise NoSparkError("Spark Connect takes Spark 4")
     try:
         split = urlsplit(address)
         host_and_port = (split.hostname or "localhost", split.port or PORT)

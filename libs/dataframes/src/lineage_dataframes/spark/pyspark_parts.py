@@ -1,4 +1,4 @@
-"""Parts of PySpark that are not the same in all of its versions, in one place. Tested with 3.5.9 and 4.1.4."""
+"""Parts of PySpark that are not the same in all of its versions, in one place."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 SINCE_4 = hasattr(DataFrame, "toArrow")
 """Whether frames go to Arrow tables and back by methods of PySpark: 3.5 has but the parts of these."""
+
+SINCE_4_3 = hasattr(DataFrame, "zip")
 
 ROWS_A_BATCH = 10_000
 """What Spark makes a partition of."""
@@ -46,6 +48,15 @@ def jvm_session_classes(spark: SparkSession) -> Any:
     jvm: Any = spark._jvm
     sql = jvm.org.apache.spark.sql
     return sql.classic if SINCE_4 else sql
+
+
+def python_function(spark: SparkSession, name: str, code: Any, returns: Any, kind: int) -> Any:
+    """A deterministic Python function as the JVM registers it. ``code`` and ``returns``: Spark's objects."""
+    jvm: Any = spark._jvm
+    # Expressions of Spark that stand for the function, and the types of their inputs: none.
+    more: tuple[list[Any], ...] = ([], []) if SINCE_4_3 else ()
+    python = jvm.org.apache.spark.sql.execution.python
+    return python.UserDefinedPythonFunction(name, code, returns, kind, True, *more)
 
 
 def parse_schema(spark: SparkSession, columns: str) -> StructType:

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from lineage_core.recipe.document import DELTA, File, Source
 from lineage_emitter.dataframes.files import STATUS, Folder
 from lineage_emitter.dataframes.walking import leaves
+from lineage_emitter.pyspark_parts import WITH_DELTA
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -76,6 +77,8 @@ def source(spark: SparkSession, relation: Any, versions: Versions) -> Source:
     Raises:
         UnknownVersionError: the version, or the rows of it, can't be told.
     """
+    if not WITH_DELTA:
+        raise UnknownVersionError(f"tables of Delta Lake are not traced in Spark {spark.version}")
     index = relation.location()
     if index.getClass().getName() != _INDEX or not index.partitionFilters().isEmpty():
         raise UnknownVersionError("a part of a Delta table, not a version of it")

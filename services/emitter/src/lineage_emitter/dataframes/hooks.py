@@ -79,6 +79,7 @@ def install(sessions: ActiveSession) -> None:
         return
     _installed = True
     from pyspark.sql import SparkSession
+    from pyspark.sql.catalog import Catalog
     from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
     frame = frame_class()
@@ -95,6 +96,7 @@ def install(sessions: ActiveSession) -> None:
     merge = merge_class()
     if merge is not None:
         _wrap(merge, "merge", _named_only("MergeIntoWriter.merge", sessions))
+    _wrap(Catalog, "truncateTable", _named_only("Catalog.truncateTable", sessions))
     _wrap(SparkSession, "sql", _hooked_sql(sessions))
     _wrap(SparkSession, "_create_dataframe", local_rows.hooked_create_dataframe)
     _wrap(DataFrameWriter, "__init__", _writer_hook(lambda _calls, _df: None, begins=True))

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from lineage_core.recipe.document import ICEBERG, File, Output, Source
 from lineage_emitter.dataframes.plan_text import compiled, said
 from lineage_emitter.dataframes.walking import leaves
-from lineage_emitter.pyspark_parts import SINCE_4
+from lineage_emitter.pyspark_parts import WITH_ICEBERG
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,8 +104,8 @@ def _before(key: TableKey, log: IcebergWrite | None) -> int | None:
 
 
 def is_used(settings: Mapping[str, str] | None) -> bool:
-    """Whether the session has Iceberg, in a Spark whose plans hold the snapshots of tables."""
-    return SINCE_4 and (
+    """Whether the session has Iceberg, in a Spark in which its tables are traced: the plans of 3.5 hold no snapshots."""
+    return WITH_ICEBERG and (
         settings is None
         or any(
             "iceberg" in value.lower()
@@ -117,7 +117,7 @@ def is_used(settings: Mapping[str, str] | None) -> bool:
 
 def is_table(leaf: Any) -> bool:
     """Whether a leaf (Spark's object) reads the rows of a table of Iceberg."""
-    if not SINCE_4 or leaf.getClass().getSimpleName() != _RELATION:
+    if not WITH_ICEBERG or leaf.getClass().getSimpleName() != _RELATION:
         return False
     table = leaf.table()
     return table.getClass().getName() == _TABLE and table.table().getClass().getName() in _DATA

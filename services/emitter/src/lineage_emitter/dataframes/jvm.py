@@ -1,6 +1,6 @@
 """The JVM's classes and methods that noting a plan leans on, in one place: their paths differ between Sparks.
 
-Tested with Spark 3.5.9 and 4.1.4 (classic).
+Tested with Spark 3.5.9, 4.0.5, 4.1.4, 4.2.1 and 4.3.0 (classic).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lineage_dataframes.spark.pyspark_parts import jvm_session_classes
 from lineage_emitter.dataframes import delta, iceberg
 from lineage_emitter.dataframes.plan_text import said
-from lineage_emitter.pyspark_parts import SINCE_4
+from lineage_emitter.pyspark_parts import SINCE_4_1
 
 _SEPARATOR = "\u0001"
 
@@ -38,7 +38,7 @@ def analysed_text(frame: DataFrame) -> str:
     """The frame's plan as the program said it, as text for people, nothing left out."""
     plan: Any = frame._jdf.queryExecution().analyzed()
     every_field = 2**31 - 1
-    more = (False, False) if SINCE_4 else (False,)
+    more = (False, False) if SINCE_4_1 else (False,)
     return said(plan, "treeString", True, False, every_field, *more)
 
 

@@ -12,7 +12,7 @@ from pyspark.serializers import NoOpSerializer
 from lineage_emitter import scope
 from lineage_emitter.driver import driver_sinks
 from lineage_emitter.driver.pairs import raising_driver_errors
-from lineage_emitter.pyspark_parts import _load_from_socket
+from lineage_emitter.pyspark_parts import records_from_socket
 from lineage_emitter.worker.operators import (
     AllIntoOne,
     Collect,
@@ -95,7 +95,7 @@ def _from_partitions(rdd: CapturedRDD, partitions: Sequence[int]) -> list[Any]:
     sc = rdd.ctx
     assert sc._jvm is not None
     socket = sc._jvm.PythonRDD.runJob(sc._jsc.sc(), rdd._jrdd, list(partitions))
-    return list(_load_from_socket(socket, sc.serializer))
+    return records_from_socket(socket, sc.serializer)
 
 
 def save_text(rdd: CapturedRDD, path: str, codec: str | None) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD
+from pyspark.errors import PySparkException
 
 from lineage_core.contract.block import FlowBlock, Relation, Section
 from lineage_emitter.worker import segment as segments
@@ -236,7 +237,7 @@ def raising_driver_errors(rdd: CapturedRDD) -> Iterator[None]:
     """PySpark itself pairs up on the driver what is collected right behind a ``zip``."""
     try:
         yield
-    except Py4JJavaError as problem:
+    except (Py4JJavaError, PySparkException) as problem:
         match = _UNEVEN.search(str(problem)) if rdd.batch_size == AS_PAIRED else None
         if match is None:
             raise

@@ -17,10 +17,12 @@ from weakref import WeakValueDictionary
 
 from lineage_core.contract.message import Begin, EndStatus, Message, Unknown
 from lineage_core.environment.private_files import folder_named
+from lineage_emitter import spark_versions
+from lineage_emitter.dataframes import catalyst_check
 from lineage_emitter.dataframes.recorder import RecipeRecorder
 from lineage_emitter.dispatch.driver_spool import claim_folder
 from lineage_emitter.dispatch.opening import store_messages
-from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.errors import CaptureFailedError, SettingsError
 from lineage_emitter.open_sessions import LOCK, SESSIONS, count_next, latest_app
 from lineage_emitter.sdk.api import LineageApi
 from lineage_emitter.session import call_sites, program_end
@@ -223,6 +225,7 @@ def capture_session(sc: SparkContext, **arguments: Any) -> Session | None:
         if not settings.enabled:
             note_uncaptured("capture is switched off (LINEAGE_ENABLED, spark.lineage.enabled)")
             return None
+        _check_spark(sc.version)
         details = Details(settings)
         if "PYSPARK_PYTHON" not in os.environ and not sc._conf.contains("spark.pyspark.python"):
             sc.pythonExec = sys.executable
@@ -246,6 +249,20 @@ def capture_session(sc: SparkContext, **arguments: Any) -> Session | None:
         SESSIONS[sc.applicationId] = session
         _close_before_stop(sc, session)
         return session
+
+
+def _check_spark(version: str) -> None:
+    """See that plans of a Spark that is newer than the tested ones are what recipes take them for.
+
+    Raises:
+        SettingsError: they are not.
+    """
+    if not spark_versions.is_untested(version):
+        return
+    changed = catalyst_check.changed_classes()
+    if changed:
+        raise SettingsError(spark_versions.changed_refusal(version, changed))
+    logger.warning(spark_versions.untested_warning(version))
 
 
 def _warn_of_late_settings(settings: Settings, arguments: dict[str, Any]) -> None:

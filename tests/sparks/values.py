@@ -1,4 +1,4 @@
-"""What this Spark makes of every function that a recipe can name, as JSON: ``python -m tests.spark35.values FILE``."""
+"""What this Spark makes of every function that a recipe can name, as JSON: ``python -m tests.sparks.values FILE``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ from tests.integration.test_frames_functions import AGGREGATES, SCALARS, VALUES,
 
 EDGES = [
     "cast(s as int)",
+    "try_cast(s as int)",
+    "try_add(n,2147483647)",
+    "try_subtract(-n,2147483647)",
+    "try_multiply(n,2147483647)",
+    "try_divide(a,0)",
+    "split_part(s,'a',1)",
+    "s rlike '^[a-m]'",
+    "date_part('week',y)",
+    "dayofmonth(y)",
+    "positive(n)",
     "cast(s as double)",
     "cast(u as timestamp)",
     "cast(u as date)",
