@@ -49,7 +49,7 @@ from lineage_query_api.app import create_app
 from lineage_query_api.lineages import WAITING_MAX
 from lineage_query_api.settings import read_settings
 from lineage_query_api.spark_session_holder import SparkSessionHolder
-from lineage_query_api.visibility import Visibility, look_at
+from lineage_query_api.visibility import Visibility, build_visible_application
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store
@@ -219,11 +219,11 @@ def test_what_callers_see_of_an_application_is_looked_for_within_the_time(kind: 
             if kind == "source"
             else SinkFiles(app="app-1", node="0", path="/d", files=(wrote,))
         )
-    assert look_at(told, sight, final=True).whole
+    assert build_visible_application(told, sight, final=True).is_fully_visible
     ticks = itertools.count()
     budget = Budget(seconds=100, clock=lambda: float(next(ticks)))
     with use_budget(budget), pytest.raises(TimeUpError):
-        look_at(told, sight, final=True)
+        build_visible_application(told, sight, final=True)
     assert next(ticks) < 200
 
 

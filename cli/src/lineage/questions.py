@@ -77,7 +77,11 @@ def verify(app: str = LATEST, *, store: str | None = None) -> ApplicationVerdict
 
 
 def _unrecorded() -> AbstractContextManager[None]:
-    """Keep what a question computes by the program's own Spark out of the lineage of the program."""
+    """Keep what a question computes by the program's own Spark out of the lineage of the program.
+
+    Returns:
+        To be held while it computes.
+    """
     if "lineage_emitter.scope" not in sys.modules:
         return nullcontext()
     from lineage_emitter import scope

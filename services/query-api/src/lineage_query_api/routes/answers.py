@@ -36,9 +36,7 @@ FRAMED = "application/vnd.lineage.file"
 def answer(body: models.AnswerRequest, scope: CallerScope) -> AnyObject:
     """Trace places as people type them, over all applications: as `lineage back --json` and `lineage forward --json`."""
     store, caller = scope.within(body.app)
-    query = replace(
-        _query_of(body), limit=body.limit, as_now=body.as_now, all_jobs=body.all_jobs
-    )
+    query = replace(_query_of(body), limit=body.limit, as_now=body.as_now, all_jobs=body.all_jobs)
     traced = store.trace_query(query, rows=caller.rows)
     return AnyObject(**store.answer(traced, body.limit, texts=caller.rows).to_json())
 
