@@ -81,6 +81,7 @@ def _labels(nodes: Sequence[NodeRecord]) -> dict[str, str]:
     nodes_with_alias = [node for node in nodes if node.alias]
     alias_counts = Counter(str(node.alias).partition(":")[0] for node in nodes_with_alias)
     labels: dict[str, str] = {}
+    taken_labels = set[str]()
     used_labels = {str(node.alias) for node in nodes_with_alias}
     for node in nodes_with_alias:
         alias = str(node.alias)
@@ -88,8 +89,9 @@ def _labels(nodes: Sequence[NodeRecord]) -> dict[str, str]:
             stem = _stem(node.path)
             qualified = f"{alias}:{stem}" if stem else alias
             alias = alias if qualified in used_labels else qualified
-        if alias not in labels.values():
+        if alias not in taken_labels:
             labels[node.node] = alias
+            taken_labels.add(alias)
             used_labels.add(alias)
     return labels
 

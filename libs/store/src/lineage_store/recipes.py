@@ -12,6 +12,7 @@ from lineage_core.contract.message import MESSAGE_BYTES_MAX, Begin, Message, Rec
 from lineage_core.errors import RecordBatchError
 from lineage_core.recipe.document import File
 from lineage_core.recipe.document import Recipe as Document
+from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
 
 REPEATED_MAX = 8_192
@@ -33,6 +34,23 @@ def names_in(rows: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
 def packed_body(body: str) -> bytes:
     """The body of a recipe's message, compressed."""
     return compress(body.encode(), LEVEL)
+
+
+def parse_bodies(bodies: Iterable[str | bytes]) -> list[Message]:
+    """Stored messages, as far as the question that asks for them has time.
+
+    Raises:
+        StoreError: the bytes of one are damaged.
+        ContractError: one is no message.
+        BudgetError: the question has no time left.
+    """
+    budget = current_budget()
+    messages: list[Message] = []
+    for body in bodies:
+        # An application may have said any number of things.
+        budget.check()
+        messages.append(parse_body(body))
+    return messages
 
 
 def parse_body(body: str | bytes) -> Message:

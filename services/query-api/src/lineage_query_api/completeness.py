@@ -83,12 +83,17 @@ class Completeness(Collector):
                 break
             # Else it was deleted just now.
             with suppress(NotFoundError, KeyError):
-                judged[app] = self._judge_application(app, now)
+                found = self._judge_application(app, now, deadline - now)
+                if found is not None:
+                    judged[app] = found
         return judged
 
-    def _judge_application(self, app: str, now: float) -> _Judged:
+    def _judge_application(self, app: str, now: float, seconds: float) -> _Judged | None:
+        """An application as it is now; None where that takes longer."""
         known = self._judged.get(app)
-        verdict = self._lineages.verdict(app)
+        verdict = self._lineages.verdict_within(app, seconds)
+        if verdict is None:
+            return None
         if known is not None and known.started_at:
             return _Judged(known.name, known.started_at, verdict, now)
         begins = [

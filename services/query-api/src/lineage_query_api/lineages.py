@@ -16,7 +16,7 @@ from typing import TypeVar
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.region import Region
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.budget import MIB, Budget, current_budget, use_budget
+from lineage_core.tracing.budget import MIB, Budget, TimeUpError, current_budget, use_budget
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Item
 from lineage_query.comparing import records_to_compare
@@ -74,6 +74,8 @@ MATCHES_MAX = 10_000
 STALE_S = 2.0
 """Seconds for which the lineage of a running job is taken for what it was: pages of one trace agree."""
 CACHED_VERDICTS_MAX = 10_000
+SLOW_S = 60.0
+"""How long an application is not judged in passing again whose verdict took too long."""
 CHECKED_S = 5.0
 """How long a request looks at whether rows of outputs can be traced."""
 FILES_LOOKED_UP = 3
@@ -139,6 +141,8 @@ class _SharedCache:
         self.runs = 0
         self.listings: OrderedDict[str, Listing] = OrderedDict()
         self.verdicts: OrderedDict[tuple[Hashable, str], Verdict] = OrderedDict()
+        self.slow: OrderedDict[tuple[Hashable, str], float] = OrderedDict()
+        """Until when applications are not judged in passing, as that took too long."""
 
     def store_trace(self, scope: Hashable, trace: CachedTrace) -> None:
         """Have a trace again when it is asked for again, within bounds."""
@@ -325,6 +329,29 @@ class Lineages:
             raise NotFoundError(f"there is no application {app!r}") from error
         self._cache_verdict(app, verdict)
         return self._shown(app, verdict)
+
+    def verdict_within(self, app: str, seconds: float) -> Verdict | None:
+        """:meth:`verdict`, where that takes no longer; None where it does, and for a while then without a try.
+
+        Raises:
+            NotFoundError: there is no such application.
+            BudgetError: the question that asks has no time left.
+        """
+        key = self._scope, app
+        with self._cache.lock:
+            if self._cache.slow.get(key, 0.0) > time.monotonic():
+                return None
+        try:
+            with use_budget(Budget(seconds=seconds)):
+                return self.verdict(app)
+        except TimeUpError:
+            current_budget().check()
+            with self._cache.lock:
+                self._cache.slow[key] = time.monotonic() + SLOW_S
+                self._cache.slow.move_to_end(key)
+                while len(self._cache.slow) > CACHED_VERDICTS_MAX:
+                    self._cache.slow.popitem(last=False)
+            return None
 
     def answerable(self, app: str) -> Verdict:
         """:meth:`verdict` with whether rows of all outputs can be traced; not known where this server has no PySpark.

@@ -38,8 +38,11 @@ ITEMS_SHOWN = 20
 Others: TypeAlias = Callable[[CachedTrace, Answer], list[str]]
 
 
-def application(record: ApplicationRecord, verdict: Verdict) -> ApplicationModel:
-    """One application of a list."""
+NOT_JUDGED = "whether its lineage is complete takes longer to find out than a list may take: ask for it alone"
+
+
+def application(record: ApplicationRecord, verdict: Verdict | None) -> ApplicationModel:
+    """One application of a list. ``verdict``: None where there was no time for it; then nothing good is said."""
     return ApplicationModel(
         app=record.app,
         name=record.name,
@@ -48,10 +51,10 @@ def application(record: ApplicationRecord, verdict: Verdict) -> ApplicationModel
         ended_at=record.ended_at,
         flows=record.flows,
         associations=record.associations,
-        complete=verdict.complete,
-        final=verdict.final,
-        exact=not verdict.superset,
-        reasons=list(verdict.reasons),
+        complete=verdict is not None and verdict.complete,
+        final=verdict is not None and verdict.final,
+        exact=verdict is not None and not verdict.superset,
+        reasons=[NOT_JUDGED] if verdict is None else list(verdict.reasons),
     )
 
 

@@ -26,7 +26,7 @@ from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.counting import HALF, silent_s
 from lineage_store.neo4j.keys import app_key, block_of, key, prefix
 from lineage_store.parts import in_parts
-from lineage_store.recipes import parse_body, recipe_in
+from lineage_store.recipes import parse_bodies, recipe_in
 from lineage_store.recomputing import NAMED
 from lineage_store.signed import BIAS
 
@@ -193,7 +193,7 @@ class Neo4jGraph:
             rows = self._connection.read(_MESSAGES, app=self._app, types=list(kinds))
         else:
             rows = self._connection.read(_ALL_MESSAGES, app=self._app)
-        return [parse_body(body) for (body,) in rows]
+        return parse_bodies(body for (body,) in rows)
 
     def nodes(self) -> Sequence[NodeRecord]:
         rows = self._connection.read(_COUNTS, prefix=prefix(self._app), half=HALF)
@@ -331,7 +331,7 @@ class Neo4jGraph:
     def _about(self, node: str, *kinds: str) -> list[Message]:
         """Messages of some types that have something to say of a node's splits or files."""
         rows = self._connection.read(_ABOUT, app=self._app, types=list(kinds), node=node)
-        return [parse_body(body) for (body,) in rows]
+        return parse_bodies(body for (body,) in rows)
 
 
 def _ref(columns: Sequence[Any]) -> BlockRef:

@@ -28,7 +28,7 @@ from lineage_core.contract.verdict import StoreCounts
 from lineage_core.tracing.budget import current_budget
 from lineage_store import records
 from lineage_store.errors import StoreError
-from lineage_store.recipes import parse_body, recipe_in
+from lineage_store.recipes import parse_bodies, recipe_in
 from lineage_store.recomputing import NAMED
 from lineage_store.signed import BIAS
 from lineage_store.sqlite.counting import count_store, silent_s
@@ -62,7 +62,7 @@ class SqliteGraph:
         where = f" AND type IN ({', '.join('?' * len(kinds))})" if kinds else ""
         query = f"SELECT body FROM message WHERE app = ?{where} ORDER BY id"
         rows = self._all(query, self._app_id, *kinds)
-        return [parse_body(body) for (body,) in rows]
+        return parse_bodies(body for (body,) in rows)
 
     def nodes(self) -> Sequence[NodeRecord]:
         rows = self._all(

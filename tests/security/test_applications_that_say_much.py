@@ -1,0 +1,102 @@
+"""An application may say any number of things: who lists others does not wait until all of it is read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from lineage_core.contract.message import Begin, End, Message, Unknown
+from lineage_core.tracing.budget import Budget, TimeUpError, current_budget, use_budget
+from lineage_query.rows.reader import RowReader
+from lineage_query_api.app import create_app
+from lineage_query_api.completeness import Completeness
+from lineage_query_api.lineages import Lineages
+from lineage_query_api.routes import applications
+from lineage_query_api.serializers import NOT_JUDGED
+from lineage_query_api.settings import read_settings
+from lineage_store.sqlite.store import SqliteStore
+from tests.support.api_server import running
+
+pytestmark = pytest.mark.security
+TALKATIVE, HONEST = "talkative", "honest"
+LAST_MOMENT = 253_402_214_400.0
+TICKS = 50
+
+
+class Talkative(SqliteStore):
+    """Holds one application whose messages nobody reads to their end, which begins after all others."""
+
+    asked = 0
+
+    def __enter__(self) -> Talkative:
+        return self
+
+    def messages(self, app: str, *kinds: str) -> Sequence[Message]:
+        if app != TALKATIVE or "unknown" not in kinds:
+            return super().messages(app, *kinds)
+        self.asked += 1
+        while True:
+            current_budget().check()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Talkative]:
+    """The store with that application, and one of somebody else."""
+    with Talkative(tmp_path / "store.db") as store:
+        store.write(TALKATIVE, [Begin(app=TALKATIVE, name="job", started_at=LAST_MOMENT)])
+        ended = End(app=HONEST, ended_at=2.0, status="ok")
+        store.write(HONEST, [Begin(app=HONEST, name="job", started_at=1.0), ended])
+        yield store
+
+
+def test_messages_are_read_within_the_time_of_a_question(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "store.db") as store:
+        store.write(TALKATIVE, [Unknown(app=TALKATIVE, what=str(at)) for at in range(10 * TICKS)])
+        ticks = itertools.count()
+        budget = Budget(seconds=TICKS, clock=lambda: float(next(ticks)))
+        with use_budget(budget), pytest.raises(TimeUpError):
+            store.messages(TALKATIVE)
+        assert next(ticks) < 2 * TICKS
+
+
+def test_an_application_that_says_very_much_keeps_no_other_from_a_list(
+    store: Talkative, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(applications, "JUDGED_EACH_S", 0.2)
+    settings = read_settings(store="sqlite:///x", api_open=True, api_query_s=5)
+    with running(create_app(store, settings)) as address:
+        for complete in (None, None, False):
+            params = {} if complete is None else {"complete": complete}
+            listed = httpx.get(f"{address}/v1/applications", params=params, timeout=30)
+            assert listed.status_code == 200, listed.text
+            first, second = listed.json()["items"]
+            assert (first["app"], second["app"]) == (TALKATIVE, HONEST)
+            # Of what was not looked at nothing good is said.
+            assert first["reasons"] == [NOT_JUDGED]
+            assert (first["complete"], first["final"], first["exact"]) == (False, False, False)
+            assert second["reasons"]
+            assert NOT_JUDGED not in second["reasons"]
+        alone = httpx.get(f"{address}/v1/applications/{TALKATIVE}/completeness", timeout=30)
+    assert alone.status_code == 504
+    # Once by the lists, however many there were, and once by who asked for it alone.
+    assert store.asked == 2
+
+
+def test_an_application_that_says_very_much_ends_no_scrape(
+    store: Talkative, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lineage_query_api.completeness.SCRAPE_S", 0.2)
+    settings = read_settings(store="sqlite:///x", api_open=True)
+    lineages = Lineages(store, RowReader(), settings)
+    registry = CollectorRegistry()
+    registry.register(Completeness(lineages, 10))
+    list(registry.collect())
+    list(registry.collect())
+    complete = "lineage_api_application_complete"
+    assert registry.get_sample_value(complete, {"app": HONEST, "name": "job"}) == 0
+    assert registry.get_sample_value(complete, {"app": TALKATIVE, "name": "job"}) is None
