@@ -23,6 +23,7 @@ from lineage_core.contract.dead_letter import (
 )
 from lineage_core.contract.message import dump_message
 from lineage_core.errors import ContractError, LineageError
+from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_kafka.settings import KafkaSettings, settings_from_environment
 from lineage_kafka.topics import RECORD_BYTES_MAX, app_partition
 
@@ -106,15 +107,24 @@ class DeadLetterTopic:
         """Let go of all connections."""
         self._consumer.close()
 
-    def unresolved(self) -> list[DeadLetterRecord]:
+    def unresolved(self, most: int | None = None) -> list[DeadLetterRecord]:
         """Letters that were not replayed, each place once, in order; without their values.
+
+        Args:
+            most: so many are held at once; None: not bounded.
 
         Raises:
             DeadLetterError: Kafka does not answer, or has no such topic.
+            BudgetError: to read them takes more than the query may, or they are more than ``most``.
         """
         letters: dict[TopicPartitionOffset, DeadLetterRecord] = {}
         resolved: set[TopicPartitionOffset] = set()
         for letter in self._all():
+            current_budget().check()
+            if most is not None and len(letters) + len(resolved) > most:
+                raise TooMuchError(
+                    f"the topic holds more than {most:,} dead letters", "`lineage dlq` lists them"
+                )
             place = letter.dead.place
             if letter.dead.resolved:
                 resolved.add(place)

@@ -13,6 +13,8 @@ from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import DeadLetterList, DeadLetterModel
 
 router = APIRouter(prefix="/v1", tags=["dead letters"])
+LETTERS_MAX = 100_000
+"""That are held for one request: some 100 MB."""
 
 
 @router.get("/dead-letters")
@@ -32,7 +34,7 @@ def list_dead_letters(
         ) from error
     topic = DeadLetterTopic(settings)
     try:
-        letters = topic.unresolved()
+        letters = topic.unresolved(LETTERS_MAX)
     except DeadLetterError as error:
         raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
     finally:
