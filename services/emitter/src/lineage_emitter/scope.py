@@ -11,12 +11,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import count
 from types import FrameType
 
 _local = threading.local()
+_suspended: ContextVar[bool] = ContextVar("suspended", default=False)
+"""Threads that work for another one, as those of a trace, take its context with them."""
 _OWN = ("lineage_emitter.", "pyspark.", "py4j.", "contextlib", "runpy")
 
 
@@ -67,17 +70,17 @@ def resumed(running: Operator) -> Iterator[None]:
 @contextmanager
 def suspended() -> Iterator[None]:
     """In the body captured RDDs behave as plain ones."""
-    before = getattr(_local, "suspended", False)
-    _local.suspended = True
+    before = _suspended.get()
+    _suspended.set(True)
     try:
         yield
     finally:
-        _local.suspended = before
+        _suspended.set(before)
 
 
 def is_suspended() -> bool:
     """Whether captured RDDs behave as plain ones now."""
-    return bool(getattr(_local, "suspended", False))
+    return _suspended.get()
 
 
 def outermost() -> Operator | None:
