@@ -412,6 +412,8 @@ function difference(program: Program, left: Answer, right: Answer): Diff {
     left: side(left),
     right: side(right),
     exact,
+    complete: true,
+    reasons: [...new Set([...left.trace.reasons, ...right.trace.reasons])],
     groups,
     changed: false,
     warnings: [],
@@ -442,6 +444,8 @@ function suspects(program: Program, answers: Answer[], limit: number): Suspects 
     items,
     total: ranked.length,
     exact,
+    complete: true,
+    reasons: [...new Set(answers.flatMap(({ trace }) => trace.reasons))],
     changed: false,
     warnings: [],
   };
