@@ -52,7 +52,7 @@ from lineage_query.trace_query import TraceQuery
 
 pytestmark = pytest.mark.security
 
-ASKED = Asked("/", "backward", ["out#1"], None, None, None, 20, True, False, "")
+ASKED = Asked("/", "backward", ["out#1"], None, None, None, 20, True, False, "", False)
 ANSWER = Answer("app-1", Direction.BACKWARD, ("out#1",), (), True, (), (), (), False, True)
 
 
@@ -104,6 +104,7 @@ def test_all_of_a_question_is_sent() -> None:
         texts=False,
         as_now=True,
         where="x > 1",
+        all_jobs=True,
     )
     assert Asked.of(question, "/").question() == question
     others = {one.name for one in dataclasses.fields(TraceQuery)} - {"regions"}

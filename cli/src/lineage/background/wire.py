@@ -41,6 +41,7 @@ class Asked:
     texts: bool
     as_now: bool
     where: str
+    all_jobs: bool
 
     @classmethod
     def of(cls, question: TraceQuery, folder: str) -> Asked:
@@ -56,6 +57,7 @@ class Asked:
             question.texts,
             question.as_now,
             question.where,
+            question.all_jobs,
         )
 
     def question(self) -> TraceQuery:
@@ -78,6 +80,7 @@ class Asked:
             self.texts,
             as_now=self.as_now,
             where=self.where,
+            all_jobs=self.all_jobs,
         )
 
 
