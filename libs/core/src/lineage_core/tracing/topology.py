@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 
@@ -47,19 +47,22 @@ class Topology:
         """Place in topological order; nodes that were never registered come last."""
         return self._ranks.get(node, len(self._ranks))
 
-    def neighbours(self, node: str, *, upstream: bool) -> list[str]:
-        """The registered nodes next to a node, upstream (or downstream) of it."""
-        return (self._above if upstream else self._below).get(node, [])
-
     def reachable_from(self, node: str, *, upstream: bool) -> set[str]:
         """The node and all nodes upstream (or downstream) of it."""
-        reached, pending = {node}, [node]
+        return set(self.steps_from([node], upstream=upstream))
+
+    def steps_from(self, nodes: Iterable[str], *, upstream: bool) -> dict[str, int]:
+        """Of the nodes upstream (or downstream) of some, and of these, how many links they are away by the shortest way."""
+        links = self._above if upstream else self._below
+        steps = dict.fromkeys(nodes, 0)
+        pending = deque(steps)
         while pending:
-            for neighbour in self.neighbours(pending.pop(), upstream=upstream):
-                if neighbour not in reached:
-                    reached.add(neighbour)
+            node = pending.popleft()
+            for neighbour in links.get(node, ()):
+                if neighbour not in steps:
+                    steps[neighbour] = steps[node] + 1
                     pending.append(neighbour)
-        return reached
+        return steps
 
     def is_end(self, node: str, *, upstream: bool) -> bool:
         """Whether items of the node have nothing before (after) them by rights.

@@ -34,7 +34,7 @@ def narrow(answer: Answer, query: TraceQuery, graph: FlowGraph, starts: Collecti
     nodes = graph.nodes()
     names, topology = Names(nodes), Topology(nodes, graph.links())
     upstream = query.direction is Direction.BACKWARD
-    steps = _steps_to(topology, starts, upstream=upstream)
+    steps = topology.steps_from(starts, upstream=upstream)
     if query.steps is not None:
         far = [group.node for group in answer.groups if steps.get(group.node, 0) > query.steps]
         if far:
@@ -54,15 +54,3 @@ def narrow(answer: Answer, query: TraceQuery, graph: FlowGraph, starts: Collecti
             f"rows of {names.label(until)} are not kept on the way through DataFrames: leave out --to"
         )
     return replace(answer, groups=groups)
-
-
-def _steps_to(topology: Topology, starts: Collection[str], *, upstream: bool) -> dict[str, int]:
-    """How many steps nodes are away, by the shortest way."""
-    steps = dict.fromkeys(starts, 0)
-    pending = list(starts)
-    for node in pending:
-        for neighbour in topology.neighbours(node, upstream=upstream):
-            if neighbour not in steps:
-                steps[neighbour] = steps[node] + 1
-                pending.append(neighbour)
-    return steps
