@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lineage.access import StoredAccess
 from lineage_emitter import LineageContext
+from lineage_store.url import open_store
 from tests.support.flights_demo import Demo, run_demo
 from tests.support.job_runs import STORE
 
@@ -29,6 +31,28 @@ def spark(spark_context: SparkContext) -> SparkSession:
     session = SparkSession(spark_context).newSession()
     session.conf.set("spark.sql.shuffle.partitions", "2")
     return session
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the module, with a store in it."""
+    return tmp_path_factory.mktemp("module")
+
+
+@pytest.fixture(scope="module")
+def begin(spark_context: SparkContext, folder: Path) -> Callable[[], LineageContext]:
+    """Begins an application; all of a module are in one store."""
+    url = f"sqlite:///{folder / STORE}"
+    return lambda: LineageContext(spark_context, store=url, link=True)
+
+
+@pytest.fixture
+def access(folder: Path, spark: SparkSession) -> Iterator[StoredAccess]:
+    """Asks the store of the module in this process, on the Spark that runs in it."""
+    spark.sql("select 1").collect()
+    url = f"sqlite:///{folder / STORE}"
+    with open_store(url, create=True) as store:
+        yield StoredAccess(store, url)
 
 
 @pytest.fixture

@@ -3,54 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lineage.access import StoredAccess
 from lineage_core.tracing.budget import TooMuchError
 from lineage_core.tracing.trace_result import Direction, TraceError
-from lineage_emitter import LineageContext
 from lineage_query import all_jobs
 from lineage_query.answers import Answer
 from lineage_query.trace_query import TraceQuery
-from lineage_store.url import open_store
-from tests.support.api_server import serving
-from tests.support.job_runs import STORE, lineage, part_files
+from tests.support.api_server import readers, serving
+from tests.support.job_runs import STORE, Begin, app_of, lineage, part_files
 
 pytestmark = pytest.mark.e2e
-Begin = Callable[[], LineageContext]
 LINES = [f"{key},{number}" for number, key in enumerate("abcabcaddeab", 1)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("chain")
-
-
-@pytest.fixture(scope="module")
-def begin(spark_context: SparkContext, folder: Path) -> Begin:
-    """Begins an application; all are in one store."""
-    url = f"sqlite:///{folder / STORE}"
-    return lambda: LineageContext(spark_context, store=url, link=True)
-
-
-@pytest.fixture
-def access(folder: Path, spark: SparkSession, apps: dict[str, str]) -> Iterator[StoredAccess]:
-    """Asks in this process, on the Spark that runs in it."""
-    spark.sql("select 1").collect()
-    url = f"sqlite:///{folder / STORE}"
-    with open_store(url) as store:
-        yield StoredAccess(store, url)
-
-
-def app_of(lc: LineageContext) -> str:
-    assert lc.session is not None
-    return lc.session.app
 
 
 def merged(left: str, right: str) -> str:
@@ -215,6 +187,110 @@ def test_a_job_that_reads_its_own_output(folder: Path, begin: Begin, access: Sto
     assert answer.complete
     answer = access.ask(TraceQuery(Direction.FORWARD, (f"{folder}/loop.txt:2",), all_jobs=True))
     assert [item.location for group in answer.groups for item in group.items] == [place]
+
+
+def test_ends_that_are_asked_for_lead_on(
+    folder: Path, apps: dict[str, str], access: StoredAccess
+) -> None:
+    """A row of a source is asked where it came from, and one of an output where it went, of one application."""
+    place, text = next(rows(folder / "one"))
+    own = access.ask(TraceQuery(Direction.BACKWARD, (place,), app=apps["third"]))
+    assert [item.location for group in own.groups for item in group.items] == [place]
+    wanted = {LINES[int(number) - 1] for number in text.split(",")[1].split()}
+    assert lines_of(folder, access.ask(back(place, app=apps["third"]))) == wanted
+    into = TraceQuery(Direction.FORWARD, (f"{folder}/in.txt:9",), app=apps["first"])
+    (group,) = access.ask(into).groups
+    (item,) = group.items
+    written = TraceQuery(Direction.FORWARD, (item.address,), app=apps["first"])
+    assert [group.items for group in access.ask(written).groups] == [(item,)]
+    by_address = access.ask(replace(written, all_jobs=True))
+    by_place = access.ask(replace(into, app=None, all_jobs=True))
+    assert by_address.groups == by_place.groups
+    assert by_address.apps == (apps["first"], apps["third"], apps["second"])
+
+
+def test_rows_in_no_file_are_as_many_as_there_are(
+    folder: Path, begin: Begin, spark: SparkSession, access: StoredAccess
+) -> None:
+    (folder / "solo.txt").write_text("a\nb\n")
+    with begin():
+        frame = spark.read.text(str(folder / "solo.txt"))
+        frame.select("value", F.explode(F.array(F.lit(1), F.lit(2)))).collect()
+    query = TraceQuery(Direction.FORWARD, (f"{folder}/solo.txt:1",))
+    single, whole = access.ask(query), access.ask(replace(query, all_jobs=True))
+    assert [group.count for group in whole.groups] == [2]
+    assert [group.items for group in whole.groups] == [group.items for group in single.groups]
+
+
+def test_a_row_that_leads_no_further_ends_the_trace_and_no_other_row_does(
+    folder: Path, begin: Begin, spark: SparkSession, access: StoredAccess
+) -> None:
+    (folder / "named.txt").write_text("a\nb\n")
+    with begin() as lc:
+        writer = app_of(lc)
+        frame = spark.read.text(str(folder / "named.txt")).coalesce(1)
+        frame.write.option("header", True).csv(str(folder / "headed"))
+    (part,) = part_files(folder / "headed")
+    with begin() as lc:
+        lines = lc.textFile(str(part), 1).map(lambda line: ("all", line))
+        lines.reduceByKey(lambda one, other: f"{one} {other}", 1).saveAsTextFile(
+            str(folder / "sum")
+        )
+    ((place, text),) = rows(folder / "sum")
+    assert text == "('all', 'value a b')"
+    answer = access.ask(back(place))
+    found = {item.location for group in answer.groups for item in group.items}
+    # The header is no row of the DataFrame.
+    assert found == {f"{part}:1", f"{folder}/named.txt:1", f"{folder}/named.txt:2"}
+    assert not answer.complete
+    assert [gap.app for gap in answer.not_queried] == [writer]
+
+
+def test_who_may_have_read_it_is_named(folder: Path, begin: Begin, access: StoredAccess) -> None:
+    """A file whose time alone is another than what was written may hold just that, and nothing tells."""
+    (folder / "touch.txt").write_text("x\n")
+    with begin() as lc:
+        lc.textFile(str(folder / "touch.txt"), 1).saveAsTextFile(str(folder / "touched"))
+    (part,) = part_files(folder / "touched")
+    was = part.stat()
+    os.utime(part, ns=(was.st_atime_ns, was.st_mtime_ns + 5_000_000_000))
+    with begin() as lc:
+        reader = app_of(lc)
+        lc.textFile(str(part), 1).saveAsTextFile(str(folder / "doubtful"))
+    answer = access.ask(TraceQuery(Direction.FORWARD, (f"{folder}/touch.txt:1",), all_jobs=True))
+    assert [group.path for group in answer.groups] == [str(part.parent)]
+    assert [gap.app for gap in answer.not_queried] == [reader]
+    assert not answer.complete
+
+
+def test_what_is_hidden_is_not_told(
+    folder: Path, apps: dict[str, str], access: StoredAccess, tmp_path: Path
+) -> None:
+    secrets, tokens = readers(tmp_path)
+    grants = tmp_path / "grants.toml"
+    grants.write_text(
+        '[[grant]]\ncallers = ["*"]\napplications = ["*"]\nrows = true\n'
+        f'[[hide]]\ndatasets = ["{folder}/in.txt"]\n'
+    )
+    with (
+        serving(
+            f"sqlite:///{folder / STORE}",
+            api_roots=str(folder),
+            api_tokens=tokens,
+            api_grants=grants,
+        ) as address,
+        httpx.Client(base_url=address, timeout=600) as client,
+    ):
+        headers = {"Authorization": f"Bearer {secrets['reads']}"}
+        for app in (None, *apps.values()):
+            for out in ("one", "three"):
+                place, _ = next(rows(folder / out))
+                body = {"direction": "backward", "places": [place], "all_jobs": True, "app": app}
+                answer = client.post("/v1/answers", json=body, headers=headers)
+                assert answer.status_code < 500, answer.text
+                assert "in.txt" not in answer.text
+                shown = answer.json().get("sources", ())
+                assert not {item["text"] for group in shown for item in group["items"]} & {*LINES}
 
 
 def test_what_is_too_much_or_only_a_part_is_refused(

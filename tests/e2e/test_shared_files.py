@@ -5,61 +5,30 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lineage.access import StoredAccess
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import RefusedError, RowError
-from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
 from lineage_query.exports import ExportError, Options
 from lineage_query.trace_query import TraceQuery
 from lineage_store.copying import copy_application
-from lineage_store.url import open_store
 from tests.support.api_server import serving
-from tests.support.job_runs import STORE, part_files
+from tests.support.job_runs import STORE, Begin, app_of, part_files
 from tests.support.servers import Neo4jUnderTest
 from tests.support.stores import empty_neo4j
 
 pytestmark = pytest.mark.e2e
-Begin = Callable[[], LineageContext]
 SCHEMA = "id int, city string"
 IN = "1,Oslo\n2,Rome\n3,Oslo\n4,Lima\n"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("shared")
-
-
-@pytest.fixture(scope="module")
-def begin(spark_context: SparkContext, folder: Path) -> Begin:
-    """Begins an application; all are in one store."""
-    url = f"sqlite:///{folder / STORE}"
-    return lambda: LineageContext(spark_context, store=url, link=True)
-
-
-@pytest.fixture
-def access(folder: Path, spark: SparkSession) -> Iterator[StoredAccess]:
-    """Asks in this process, on the Spark that runs in it."""
-    spark.sql("select 1").collect()
-    url = f"sqlite:///{folder / STORE}"
-    with open_store(url) as store:
-        yield StoredAccess(store, url)
-
-
-def app_of(lc: LineageContext) -> str:
-    assert lc.session is not None
-    return lc.session.app
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from lineage.main import app as command_line
 from lineage.tables import moment_text
 from lineage_core.contract.message import MOMENT_MAX, MOMENT_MIN, parse_message
-from lineage_dataframes.sources.file_changes import time_text
+from lineage_query.finding import FileVersion
+from lineage_query.rows.file_status import time_text
 from lineage_query_api.app import create_app
 from lineage_query_api.settings import read_settings
 from lineage_store.sqlite.ingest import ingest_all
@@ -72,3 +73,4 @@ def test_applications_of_others_are_listed_beside_one_of_no_time(tmp_path: Path,
 def test_what_is_no_time_is_told_all_the_same(at: float) -> None:
     assert moment_text(at, "%Y-%m-%d") == "?"
     assert time_text(int(at) * 1000) == f"{int(at) * 1000} ms since 1970"
+    assert "ms since 1970" in str(FileVersion(1, at))

@@ -9,10 +9,10 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typer.testing import CliRunner, Result
 
@@ -28,6 +28,9 @@ from lineage_store.port import GraphStore
 from lineage_store.url import index_folder, open_store
 from tests.support import jvm
 
+if TYPE_CHECKING:
+    from lineage_emitter import LineageContext
+
 STORE = ".lineage/lineage.db"
 CLI = [sys.executable, "-c", "from lineage.main import app; app()"]
 TIMEOUT_S = 600
@@ -35,6 +38,16 @@ TIMEOUT_S = 600
 
 Row = tuple[str, tuple[str, ...]]
 """Text of a row and the sorted locations of the source rows that made it."""
+
+
+Begin: TypeAlias = "Callable[[], LineageContext]"
+"""Begins an application."""
+
+
+def app_of(lc: LineageContext) -> str:
+    """The id of the application that a context captures."""
+    assert lc.session is not None
+    return lc.session.app
 
 
 def stored(folder: Path) -> StoredAccess:

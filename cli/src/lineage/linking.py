@@ -23,10 +23,11 @@ def link_spool(url: str, spool: str, *, as_json: bool) -> None:
     if not reports:
         echo("nothing to link: all that was captured is in the store")
     for report in reports:
-        echo(
-            f"{report.app or 'a folder'}: {report.tasks} tasks, {report.blocks:,} blocks, "
-            f"{report.flows:,} flows, {report.edges:,} edges"
-        )
+        if report.app:
+            echo(
+                f"{report.app}: {report.tasks} tasks, {report.blocks:,} blocks, "
+                f"{report.flows:,} flows, {report.edges:,} edges"
+            )
         for place, reason in report.problems.items():
             echo(f"  {place}: {reason}", err=True)
 

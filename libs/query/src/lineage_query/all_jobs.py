@@ -7,197 +7,189 @@ why with both versions. After Logothetis et al., Scalable Lineage Capture for De
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from lineage_core.contract.message import RecordFiles, RecordSplits, SinkFiles, Splits
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer, Group, Item, NotQueried
+from lineage_query.finding import FileVersion, FileVersions, recorded_files
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import MTIME_TOLERANCE_S, Spellings
+from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
-from lineage_store.records import FILES, SPLITS
 
 ROWS_MAX = 10_000
 """Rows that are handed from one application to others, for one question."""
-USES_MAX = 500
-"""Nodes of applications that are asked for one question."""
+QUERIES_MAX = 500
+"""Queries of single applications for one question."""
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """A file as a node read or wrote it."""
-
-    size: int
-    mtime: float
-    checksum: str = ""
-
-    def is_same(self, other: Version) -> bool:
-        """Whether both are one version, as far as can be told."""
-        return (
-            self.size == other.size
-            and abs(self.mtime - other.mtime) <= MTIME_TOLERANCE_S
-            and (not self.checksum or not other.checksum or self.checksum == other.checksum)
-        )
-
-    def __str__(self) -> str:
-        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self.mtime))
-        return f"{self.size:,} bytes of {at}Z"
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A node that read or wrote a file, with the versions that it had of it."""
+class FileNode:
+    """A node of an application that read or wrote a file."""
 
     app: str
     node: str
-    wrote: bool
-    versions: frozenset[Version]
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
     """Where a trace goes on from a file of one node. ``refused``: applications whose version is another, with both."""
 
-    uses: tuple[Use, ...] = ()
+    nodes: tuple[FileNode, ...] = ()
     refused: tuple[NotQueried, ...] = ()
 
 
-TraceAt = Callable[[Use, list[Location]], Iterable[Answer]]
-"""Traces rows of a file of one node, and goes no further than its application; lists all that it finds."""
+class FileLinks:
+    """Which nodes wrote the files that others read. It holds what applications have recorded of files, for one question."""
 
+    def __init__(self, store: GraphStore, direction: Direction) -> None:
+        self._store = store
+        self._is_backward = direction is Direction.BACKWARD
+        self._spellings = Spellings()
+        self._ids = store.application_ids()
+        self._files: dict[str, dict[str, FileVersions]] = {}
+        self._links: dict[tuple[FileNode, str, bool], Links] = {}
 
-def find_links(
-    store: GraphStore, app: str, node: str, path: str, direction: Direction, spellings: Spellings
-) -> Links:
-    """The nodes that wrote (backward) or read (forward) a file in the version that a node had of it.
+    def of(self, origin: FileNode, path: str, *, is_end: bool) -> Links:
+        """The nodes that wrote (backward) or read (forward) a file in the version that a node had of it.
 
-    Args:
-        store: has the applications.
-        app: whose node it is.
-        node: read the file (backward), or wrote it.
-        path: of the file.
-        direction: of the trace.
-        spellings: which links of folders were followed just now.
-    """
-    back = direction is Direction.BACKWARD
-    ids = store.application_ids()
-    known = [other for other in store.applications_knowing(path, spellings) if other in ids]
-    uses = [
-        use
-        for other in dict.fromkeys((*known, app))
-        if whose_rows(other, ids) is None
-        for use in _uses_of(store, other, path, spellings)
-    ]
-    own = next((u for u in uses if (u.app, u.node, u.wrote) == (app, node, not back)), None)
-    others = [use for use in uses if use.wrote == back and (use.app, use.node) != (app, node)]
-    verb, other_verb = ("read", "wrote") if back else ("wrote", "read")
-    if not others:
-        return Links()
-    if own is None:
-        reason = f"which version of {path} {app} {verb} is not known"
-        return Links(refused=tuple(NotQueried(name, reason) for name in _apps(others)))
-    if len(own.versions) > 1:
-        reason = (
-            f"{app} {verb} several versions of {path}, and which one these rows are of is not known"
-        )
-        return Links(refused=tuple(NotQueried(name, reason) for name in _apps(others)))
-    (version,) = own.versions
-    same = [use for use in others if any(map(version.is_same, use.versions))]
-    if back and len({(use.app, use.node) for use in same}) > 1:
-        reason = f"{path} was written more than once as {app} read it, and who wrote it last is not known"
-        return Links(refused=tuple(NotQueried(name, reason) for name in _apps(same)))
-    unsure = [use for use in same if len(use.versions) > 1]
-    refused = [
-        NotQueried(
-            use.app, f"it {other_verb} several versions of {path}, one of which {app} {verb}"
-        )
-        for use in unsure
-    ]
-    if not back or not same:
-        # Of several writers of other versions, which were overwritten, the latest says enough.
-        different = [use for use in others if use not in same]
-        refused += [
-            NotQueried(
-                use.app,
-                f"it {other_verb} {_last(use)} at {path}, and {app} {verb} {version}",
+        Args:
+            origin: read the file (backward), or wrote it.
+            path: of the file.
+            is_end: whether ``origin`` is known to have done so; else, where it has not, nothing goes on from it.
+        """
+        key = origin, path, is_end
+        if key not in self._links:
+            self._links[key] = self._find(origin, path, is_end=is_end)
+        return self._links[key]
+
+    def _find(self, origin: FileNode, path: str, *, is_end: bool) -> Links:
+        spelled = self._spellings.of(path)
+        own: Sequence[FileVersion] = ()
+        others: dict[FileNode, Sequence[FileVersion]] = {}
+        for app in dict.fromkeys(
+            (*self._store.applications_knowing(path, self._spellings), origin.app)
+        ):
+            if whose_rows(app, self._ids) is not None and app != origin.app:
+                continue
+            for (node, wrote), versions in self._files_of(app).get(spelled, {}).items():
+                file_node = FileNode(app, node)
+                if wrote != self._is_backward:
+                    own = tuple(versions) if file_node == origin else own
+                elif file_node != origin:
+                    others[file_node] = tuple(versions)
+        if not others or not (own or is_end):
+            return Links()
+        return self._compare(origin.app, path, own, others)
+
+    def _compare(
+        self,
+        app: str,
+        path: str,
+        own: Sequence[FileVersion],
+        others: dict[FileNode, Sequence[FileVersion]],
+    ) -> Links:
+        verb, other_verb = ("read", "wrote") if self._is_backward else ("wrote", "read")
+        if len(own) != 1:
+            known = "is not known" if not own else "of several these rows are of is not known"
+            return _refused(others, f"which version of {path} that {app} {verb} {known}")
+        (version,) = own
+        same = [node for node, versions in others.items() if any(map(version.is_same, versions))]
+        if self._is_backward and len(same) > 1:
+            return _refused(
+                same,
+                f"{path} was written more than once as {app} read it, and who wrote it last is not known",
             )
-            for use in (different[:1] if back else _may_be_later(different, version))
+        unsure = [node for node in same if len(others[node]) > 1]
+        links = _refused(
+            unsure, f"it {other_verb} several versions of {path}, one of which {app} {verb}"
+        )
+        different = [
+            node
+            for node, versions in others.items()
+            if node not in same
+            # Who read something else than was written has nothing of it: but it may be the same where just the time differs.
+            and (self._is_backward or any(_is_doubtful(one, version) for one in versions))
         ]
-    return Links(tuple(use for use in same if use not in unsure), tuple(refused))
+        if self._is_backward:
+            # Of writers of other versions the latest says enough, and none where one wrote just this.
+            different = [] if same else different[:1]
+        more = tuple(
+            NotQueried(
+                node.app,
+                f"it {other_verb} {max(others[node], key=lambda one: one.mtime)} at {path}, and {app} {verb} {version}",
+            )
+            for node in different
+        )
+        return Links(tuple(node for node in same if node not in unsure), (*links.refused, *more))
+
+    def _files_of(self, app: str) -> dict[str, FileVersions]:
+        if app not in self._files:
+            self._files[app] = recorded_files(self._store, app, self._spellings)
+        return self._files[app]
 
 
-def _may_be_later(uses: list[Use], version: Version) -> Iterator[Use]:
-    """Those that read something else than was written: nothing of it went there. Only an unknown size may hide that."""
-    yield from (use for use in uses if any(_is_doubtful(one, version) for one in use.versions))
+def _refused(nodes: Iterable[FileNode], reason: str) -> Links:
+    return Links(
+        refused=tuple(NotQueried(app, reason) for app in {node.app: None for node in nodes})
+    )
 
 
-def _is_doubtful(read: Version, wrote: Version) -> bool:
-    """Whether a version that was read may hold what was written: its time alone is another."""
-    return read.size == wrote.size and not (read.checksum and wrote.checksum)
+def _is_doubtful(read: FileVersion, written: FileVersion) -> bool:
+    """Whether a version that was read may hold what was written: just its time is another."""
+    return read.size == written.size and not (read.checksum and written.checksum)
 
 
-def _last(use: Use) -> Version:
-    return max(use.versions, key=lambda version: version.mtime)
-
-
-def _apps(uses: Iterable[Use]) -> Iterator[str]:
-    yield from dict.fromkeys(use.app for use in uses)
-
-
-def _uses_of(store: GraphStore, app: str, path: str, spellings: Spellings) -> Iterator[Use]:
-    canonical_path = spellings.of(path)
-    versions: dict[tuple[str, bool], set[Version]] = {}
-    for message in store.messages(app, *SPLITS, *FILES):
-        if isinstance(message, Splits | RecordSplits):
-            for split in message.splits:
-                if spellings.of(split.path) == canonical_path:
-                    version = Version(split.file_size, split.mtime, split.checksum)
-                    versions.setdefault((message.node, False), set()).add(version)
-        elif isinstance(message, SinkFiles | RecordFiles):
-            for file in message.files:
-                if spellings.of(file.path) == canonical_path:
-                    version = Version(file.size, file.mtime, file.checksum)
-                    versions.setdefault((message.node, True), set()).add(version)
-    for (node, wrote), found in versions.items():
-        yield Use(app, node, wrote, frozenset(found))
+TraceAt = Callable[
+    [FileNode, Sequence[Location]], Iterator[tuple[Sequence[Location], Callable[[], Answer]]]
+]
+"""Parts rows of a file of one node as they are asked for, with what then traces each part, within the application alone."""
 
 
 @dataclass
-class _Followed:
-    """What was found on the way. ``groups``: rows at which the trace ends, by application and node."""
+class _Ends:
+    """Rows at which a trace ends, by application and node."""
 
-    answers: list[Answer] = field(default_factory=list)
-    groups: dict[tuple[str, str], dict[str, Item]] = field(default_factory=dict)
-    heads: dict[tuple[str, str], Group] = field(default_factory=dict)
-    not_queried: dict[NotQueried, None] = field(default_factory=dict)
-    warnings: dict[str, None] = field(default_factory=dict)
+    groups: dict[FileNode, Group] = field(default_factory=dict)
+    items: dict[FileNode, list[Item]] = field(default_factory=dict)
+    _located: set[tuple[FileNode, str, str]] = field(default_factory=set)
 
-    def end(self, app: str, group: Group, items: Iterable[Item]) -> None:
-        key = app, group.node
-        head = self.heads.setdefault(key, replace(group, app=app))
-        if group.changed and not head.changed:
-            self.heads[key] = replace(head, file_status=group.file_status)
-        held = self.groups.setdefault(key, {})
-        for item in items:
-            held.setdefault(item.address, item)
+    def add(self, node: FileNode, group: Group, item: Item) -> None:
+        if item.location is not None:
+            # On two ways to one row it is one. Rows in no file have no address of their own.
+            key = node, item.address, item.location
+            if key in self._located:
+                return
+            self._located.add(key)
+        known = self.groups.setdefault(node, replace(group, app=node.app))
+        if group.changed and not known.changed:
+            self.groups[node] = replace(known, file_status=group.file_status)
+        self.items.setdefault(node, []).append(item)
+
+    def all(self) -> Iterator[Group]:
+        for node, group in self.groups.items():
+            items = tuple(self.items[node])
+            yield replace(group, items=items, count=len(items))
 
 
-def follow(firsts: Sequence[Answer], store: GraphStore, trace_at: TraceAt) -> Answer:
-    """Go on from answers of single applications through all that wrote what was read, or read what was written.
+_Pending = dict[FileNode, dict[Location, list[tuple[FileNode, Group, Item]]]]
+"""By node, rows to go on from, each with the items that are this row in the applications before."""
+
+
+def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
+    """Go on from an answer through all applications that wrote what was read, or read what was written.
 
     Args:
-        firsts: to one question, at least one; they list all of their items.
+        first: lists all of its items.
         store: has the applications.
-        trace_at: traces rows of a file within one application.
+        trace_at: traces rows of a file within one application; its answers list all of their items.
 
     Returns:
         The rows at which no known application goes on. Complete where all applications on the way are, and all were asked.
@@ -207,99 +199,104 @@ def follow(firsts: Sequence[Answer], store: GraphStore, trace_at: TraceAt) -> An
         BudgetError: it takes more than the query may.
         StoreUnavailableError: the store does not answer.
     """
-    found, spellings = _Followed(), Spellings()
-    seen: set[tuple[str, str, str]] = set()
-    pending, direction = deque(firsts), firsts[0].direction
-    rows = asked = 0
-    while pending:
-        answer = pending.popleft()
-        found.answers.append(answer)
-        next_rows: dict[Use, dict[str, Location]] = {}
+    links, ends = FileLinks(store, first.direction), _Ends()
+    answers, refused = list[Answer](), dict[NotQueried, None]()
+    visited: set[tuple[FileNode, Location]] = set()
+    stopped: set[tuple[FileNode, Location]] = set()
+    queries = 0
+    unfollowed = deque([first])
+    while unfollowed:
+        answer = unfollowed.popleft()
+        answers.append(answer)
+        pending: _Pending = {}
+        if answer is first:
+            # What is asked for may be an end itself: a row of a source, asked where it came from.
+            for group in answer.start:
+                refused.update(_go_on(answer, group, links, pending, None))
         for group in answer.groups:
-            app = group.app or answer.app
-            if len(group.items) != group.count:
+            refused.update(_go_on(answer, group, links, pending, ends))
+        for node, rows in pending.items():
+            new = [row for row in rows if (node, row) not in visited]
+            visited.update((node, row) for row in new)
+            if len(visited) > ROWS_MAX:
                 raise TooMuchError(
-                    f"{group.count:,} rows of {group.path or group.node} lie on the way",
-                    "ask for fewer rows",
+                    f"more than {ROWS_MAX:,} rows lie on the way", "ask for fewer rows"
                 )
-            for path, items in _by_file(group).items():
-                links = Links()
-                if path:
-                    links = find_links(store, app, group.node, path, direction, spellings)
-                found.not_queried.update(dict.fromkeys(links.refused))
-                for use in links.uses:
-                    held = next_rows.setdefault(use, {})
-                    held.update((str(place), place) for place, _ in items if place is not None)
-                if not links.uses:
-                    found.end(app, group, [item for _, item in items])
-        for use, places in next_rows.items():
-            new = [place for text, place in places.items() if (use.app, use.node, text) not in seen]
-            seen.update((use.app, use.node, str(place)) for place in new)
-            rows, asked = rows + len(new), asked + 1
-            if rows > ROWS_MAX or asked > USES_MAX:
-                raise TooMuchError(
-                    f"more than {ROWS_MAX:,} rows, or {USES_MAX} steps of applications, lie on the way",
-                    "ask for fewer rows, or for one application (without all jobs)",
-                )
-            if not new:
-                continue
-            current_budget().check()
-            try:
-                pending += trace_at(use, new)
-            except StoreUnavailableError:
-                raise
-            except LineageError as problem:
+            for some, ask in trace_at(node, new) if new else ():
+                queries += 1
+                if queries > QUERIES_MAX:
+                    raise TooMuchError(
+                        f"more than {QUERIES_MAX} queries of single applications lie on the way",
+                        "ask for fewer rows, or for one application (without all jobs)",
+                    )
                 current_budget().check()
-                found.not_queried[NotQueried(use.app, str(problem), use.node)] = None
-    return _composed(firsts, found)
+                try:
+                    unfollowed.append(ask())
+                except StoreUnavailableError:
+                    raise
+                except LineageError as problem:
+                    current_budget().check()
+                    refused[NotQueried(node.app, str(problem), node.node)] = None
+                    stopped.update((node, row) for row in some)
+            for row in rows:
+                if (node, row) in stopped:
+                    for origin, group, item in rows[row]:
+                        ends.add(origin, group, item)
+    return _composed(answers, tuple(ends.all()), tuple(refused))
 
 
-def _by_file(group: Group) -> dict[str, list[tuple[Location | None, Item]]]:
-    """Items by the file that they lie in; those in none by an empty path."""
-    found: dict[str, list[tuple[Location | None, Item]]] = {}
+def _go_on(
+    answer: Answer, group: Group, links: FileLinks, pending: _Pending, ends: _Ends | None
+) -> dict[NotQueried, None]:
+    """Note where a trace goes on from rows, and the others as its ends (None: they are none); who can't be asked."""
+    if len(group.items) != group.count:
+        raise TooMuchError(
+            f"{group.count:,} rows of {group.path or group.node} lie on the way",
+            "ask for fewer rows",
+        )
+    origin = FileNode(group.app or answer.app, group.node)
+    refused: dict[NotQueried, None] = {}
     for item in group.items:
-        place = None
-        if item.location is not None:
-            try:
-                place = parse_location(item.location)
-            except LocationError:
-                place = None
-        found.setdefault("" if place is None else place.path, []).append((place, item))
-    return found
+        place = _place_of(item)
+        found = Links() if place is None else links.of(origin, place.path, is_end=ends is not None)
+        refused.update(dict.fromkeys(found.refused))
+        for node in found.nodes:
+            assert place is not None
+            pending.setdefault(node, {}).setdefault(place, []).append((origin, group, item))
+        if not found.nodes and ends is not None:
+            ends.add(origin, group, item)
+    return refused
 
 
-def _composed(firsts: Sequence[Answer], found: _Followed) -> Answer:
-    apps = tuple(dict.fromkeys(app for one in found.answers for app in (one.apps or (one.app,))))
-    several = len(apps) > 1
+def _place_of(item: Item) -> Location | None:
+    try:
+        return None if item.location is None else parse_location(item.location)
+    except LocationError:
+        return None
+
+
+def _composed(
+    answers: Sequence[Answer], groups: tuple[Group, ...], refused: tuple[NotQueried, ...]
+) -> Answer:
+    first = answers[0]
+    apps = tuple(dict.fromkeys(app for answer in answers for app in answer.apps or (answer.app,)))
 
     def named(app: str, texts: Iterable[str]) -> Iterator[str]:
-        yield from (f"{app}: {text}" if several else text for text in texts)
+        yield from (f"{app}: {text}" if len(apps) > 1 else text for text in texts)
 
-    not_queried = tuple(
-        dict.fromkeys(
-            (*(gap for one in found.answers for gap in one.not_queried), *found.not_queried)
-        )
-    )
-    groups = tuple(
-        replace(found.heads[key], items=tuple(items.values()), count=len(items))
-        for key, items in found.groups.items()
-    )
-    reasons = dict.fromkeys(t for one in found.answers for t in named(one.app, one.reasons))
-    warnings = dict.fromkeys(t for one in found.answers for t in named(one.app, one.warnings))
-    warnings.update(dict.fromkeys(gap.warning() for gap in found.not_queried))
+    reasons = [text for answer in answers for text in named(answer.app, answer.reasons)]
+    warnings = [text for answer in answers for text in named(answer.app, answer.warnings)]
+    not_queried = dict.fromkeys((*(gap for one in answers for gap in one.not_queried), *refused))
     return replace(
-        firsts[0],
-        start=tuple(
-            replace(group, app=group.app or one.app) for one in firsts for group in one.start
-        ),
-        exact=all(one.exact for one in found.answers),
-        reasons=tuple(reasons),
+        first,
+        exact=all(answer.exact for answer in answers),
+        reasons=tuple(dict.fromkeys(reasons)),
         groups=groups,
-        warnings=tuple(warnings),
-        changed=any(one.changed for one in found.answers),
-        complete=all(one.complete for one in found.answers) and not not_queried,
+        warnings=tuple(dict.fromkeys((*warnings, *(gap.warning() for gap in refused)))),
+        changed=any(answer.changed for answer in answers),
+        complete=all(answer.complete for answer in answers) and not not_queried,
         apps=apps,
-        not_queried=not_queried,
+        not_queried=tuple(not_queried),
     )
 
 

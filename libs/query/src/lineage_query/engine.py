@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 from lineage_core.tracing.budget import TooMuchError, current_budget
-from lineage_core.tracing.trace_result import Direction
-from lineage_query.all_jobs import ROWS_MAX, Use, check_followed, follow, regions_at
+from lineage_query.all_jobs import ROWS_MAX, FileNode, check_followed, follow, regions_at
 from lineage_query.answers import Answer
 from lineage_query.composing import answer_all
-from lineage_query.finding import find_readers
 from lineage_query.materialised_flows import MaterialisedFlows, best
-from lineage_query.names import looks_like_address
 from lineage_query.planning import Part, place_by_values, plan_of
 from lineage_query.recipe_rows import RecipePlace, RecipeRowError, recipe_nodes_among
 from lineage_query.recomputation import RecomputationBackend
 from lineage_query.record_trace import RecordTrace
 from lineage_query.record_tracing import RecordTracer, continues_in
 from lineage_query.rows.locations import Locations
-from lineage_query.rows.places import Location, parse_location, parse_valued
+from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader
 from lineage_query.snapshot import ApplicationCache
 from lineage_query.trace import Trace
@@ -130,40 +127,28 @@ class QueryEngine:
     def _trace_all_jobs(self, query: TraceQuery) -> Answer:
         check_followed(query.until, query.steps)
         single = replace(query, all_jobs=False, limit=None)
+        base = replace(single, app=None, places=(), regions={}, where="")
 
-        def trace_at(use: Use, places: list[Location]) -> Iterator[Answer]:
-            base = replace(single, app=use.app, places=(), regions={}, where="")
-            if recipe_nodes_among(self._store.graph(use.app).nodes(), (use.node,)):
-                for place in map(str, places):
-                    current_budget().check()
-                    row = RecipePlace(use.app, (use.node,), place)
-                    yield self._listed(
-                        self._trace_rows(
-                            replace(base, places=(place,)), row, by_query=False, derivations=False
-                        )
-                    )
-                return
+        def trace_row(node: FileNode, row: Location) -> Answer:
+            query = replace(base, app=node.app, places=(str(row),))
+            place = RecipePlace(node.app, (node.node,), str(row))
+            return self._listed(self._trace_rows(query, place, by_query=False, derivations=False))
+
+        def trace_records(node: FileNode, rows: Sequence[Location]) -> Answer:
             with self._limits.working():
-                regions = regions_at(self._tracer.locations(use.app), use.node, places)
-            yield self._listed(self.trace(replace(base, regions=regions)))
+                regions = regions_at(self._tracer.locations(node.app), node.node, rows)
+            return self._listed(self.trace(replace(base, app=node.app, regions=regions)))
 
-        firsts = [self._listed(self.trace(one)) for one in self._by_reader(single)]
-        return follow(firsts, self._store, trace_at)
+        def trace_at(
+            node: FileNode, rows: Sequence[Location]
+        ) -> Iterator[tuple[Sequence[Location], Callable[[], Answer]]]:
+            if recipe_nodes_among(self._store.graph(node.app).nodes(), (node.node,)):
+                for row in rows:
+                    yield (row,), partial(trace_row, node, row)
+            else:
+                yield rows, partial(trace_records, node, rows)
 
-    def _by_reader(self, query: TraceQuery) -> list[TraceQuery]:
-        """A query forward, for each application that read the files that its places name; others as they are."""
-        if query.direction is Direction.BACKWARD or query.app is not None or query.where:
-            return [query]
-        places: dict[str, list[str]] = {}
-        with self._limits.working():
-            for place in query.places:
-                if looks_like_address(place) or parse_valued(place) is not None:
-                    return [query]
-                for app in find_readers(self._store, self._reader, parse_location(place).path).apps:
-                    places.setdefault(app, []).append(place)
-        return [replace(query, app=app, places=tuple(some)) for app, some in places.items()] or [
-            query
-        ]
+        return follow(self._listed(self.trace(single)), self._store, trace_at)
 
     def _listed(self, trace: Trace) -> Answer:
         """All that a trace found.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from lineage_core.contract.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
+from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.file_status import (
     CurrentState,
     FileStatus,
     by_state,
     current_state,
     has_changed,
+    time_text,
     worst,
 )
 from lineage_query.rows.locations import Locations
@@ -31,6 +34,30 @@ class NotFoundError(StoreError):
     """No such application, or none that knows the file."""
 
 
+class FileVersion(NamedTuple):
+    """A file as a node read or wrote it; ``checksum`` is empty where none was taken."""
+
+    size: int
+    mtime: float
+    checksum: str = ""
+
+    def has_state_of(self, other: FileVersion) -> bool:
+        """Whether size and time are the same."""
+        return self.size == other.size and abs(self.mtime - other.mtime) <= MTIME_TOLERANCE_S
+
+    def is_same(self, other: FileVersion) -> bool:
+        """Whether both are one version, as far as can be told."""
+        same_content = not (self.checksum and other.checksum) or self.checksum == other.checksum
+        return same_content and self.has_state_of(other)
+
+    def __str__(self) -> str:
+        return f"{self.size:,} bytes of {time_text(int(self.mtime * 1000))}"
+
+
+FileVersions: TypeAlias = Mapping[tuple[str, bool], Collection[FileVersion]]
+"""What nodes (by their ids, and whether they wrote) had of a file."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileUse:
     """An application's node that read (``wrote`` False) or wrote a file.
@@ -44,7 +71,7 @@ class FileUse:
     node: str
     wrote: bool
     file_status: FileStatus
-    then: frozenset[tuple[int, float]] = frozenset()
+    then: frozenset[FileVersion] = frozenset()
     undecided: bool = False
 
     @property
@@ -57,17 +84,13 @@ class FileUse:
         """Whether there is no such file any more."""
         return self.file_status == "gone"
 
-    def is_of(self, version: Collection[tuple[int, float]]) -> bool:
+    def is_of(self, versions: Collection[FileVersion]) -> bool:
         """Whether the node noted the file as in one of these states."""
-        return any(
-            size == other_size and abs(mtime - other_mtime) <= MTIME_TOLERANCE_S
-            for size, mtime in self.then
-            for other_size, other_mtime in version
-        )
+        return any(then.has_state_of(version) for then in self.then for version in versions)
 
-    def has_size_of(self, version: Collection[tuple[int, float]]) -> bool:
+    def has_size_of(self, versions: Collection[FileVersion]) -> bool:
         """Whether the file had the size that it has in one of these states."""
-        return not {size for size, _ in self.then}.isdisjoint(size for size, _ in version)
+        return not {then.size for then in self.then}.isdisjoint(one.size for one in versions)
 
 
 def find_application(store: GraphStore, name: str | None) -> str:
@@ -223,6 +246,34 @@ def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> 
     ]
 
 
+def recorded_files(
+    store: GraphStore, app: str, spellings: Spellings, only: str | None = None
+) -> dict[str, FileVersions]:
+    """The files that an application read or wrote, by canonical path; ``only``: no other than this one.
+
+    Raises:
+        BudgetError: it takes more than the query may.
+    """
+    found: dict[str, dict[tuple[str, bool], set[FileVersion]]] = {}
+
+    def add(path: str, node: str, version: FileVersion, *, wrote: bool) -> None:
+        spelled = spellings.of(path)
+        if only is None or spelled == only:
+            found.setdefault(spelled, {}).setdefault((node, wrote), set()).add(version)
+
+    for message in store.messages(app, *SPLITS, *FILES):
+        current_budget().check()
+        if isinstance(message, Splits | RecordSplits):
+            for split in message.splits:
+                version = FileVersion(split.file_size, split.mtime, split.checksum)
+                add(split.path, message.node, version, wrote=False)
+        elif isinstance(message, SinkFiles | RecordFiles):
+            for file in message.files:
+                version = FileVersion(file.size, file.mtime, file.checksum)
+                add(file.path, message.node, version, wrote=True)
+    return dict(found)
+
+
 def _uses(
     store: GraphStore,
     reader: RowReader,
@@ -231,27 +282,12 @@ def _uses(
     state: CurrentState,
     spellings: Spellings,
 ) -> list[FileUse]:
-    recorded_versions: dict[tuple[str, bool], set[tuple[int, float]]] = {}
+    recorded = recorded_files(store, app, spellings, only=path).get(path, {})
 
-    def is_it(noted: str) -> bool:
-        return spellings.of(noted) == path
-
-    for message in store.messages(app, *SPLITS, *FILES):
-        if isinstance(message, Splits | RecordSplits):
-            for split in message.splits:
-                if is_it(split.path):
-                    version = split.file_size, split.mtime
-                    recorded_versions.setdefault((message.node, False), set()).add(version)
-        elif isinstance(message, SinkFiles | RecordFiles):
-            for file in message.files:
-                if is_it(file.path):
-                    recorded_versions.setdefault((message.node, True), set()).add(
-                        (file.size, file.mtime)
-                    )
-
-    def use(node: str, versions: set[tuple[int, float]], *, wrote: bool) -> FileUse:
+    def use(node: str, versions: Collection[FileVersion], *, wrote: bool) -> FileUse:
         statuses = {
-            "unknown" if state == "unseen" else by_state(state, *version) for version in versions
+            "unknown" if state == "unseen" else by_state(state, version.size, version.mtime)
+            for version in versions
         }
         if None in statuses:
             # Just its time is another: the application's checksums may tell more.
@@ -262,7 +298,7 @@ def _uses(
         file_status = worst(status for status in statuses if status is not None)
         return FileUse(app, node, wrote, file_status, frozenset(versions))
 
-    return [use(node, version, wrote=wrote) for (node, wrote), version in recorded_versions.items()]
+    return [use(node, version, wrote=wrote) for (node, wrote), version in recorded.items()]
 
 
 def _possible_writers(store: GraphStore, state: CurrentState, app: str | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 import stat
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,7 @@ from lineage_core.recipe.document import DELTA, ICEBERG, File, Source
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach, explain_problem
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active_session, spark_reason
-from lineage_query.rows.file_status import FileStatus
+from lineage_query.rows.file_status import FileStatus, time_text
 from lineage_query.rows.reader import RowReader
 from lineage_store.paths import RowsError, plain_path, split_scheme
 
@@ -185,11 +184,3 @@ def _written_since_text(file: File, size: int, mtime: int) -> str:
     old_state = f"{file.size:,} bytes of {time_text(file.mtime)}"
     path, new_state = plain_path(file.path), f"{size:,} bytes of {time_text(mtime)}"
     return f"{path} was written since the job ran: then {old_state}, now {new_state}"
-
-
-def time_text(mtime: int) -> str:
-    """A time in milliseconds since 1970 for people; as it is where no calendar has it."""
-    try:
-        return datetime.datetime.fromtimestamp(mtime / 1000, datetime.UTC).isoformat(" ", "seconds")
-    except (ValueError, OverflowError, OSError):
-        return f"{mtime} ms since 1970"

@@ -10,12 +10,12 @@ from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.recipe.document import HIVE_TEXT, File, Recipe, Source
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError
-from lineage_dataframes.sources.file_changes import Change, local_changes, local_path, time_text
+from lineage_dataframes.sources.file_changes import Change, local_changes, local_path
 from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_query.answers import Answer, Group
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_trace import RecordTrace
-from lineage_query.rows.file_status import current_state
+from lineage_query.rows.file_status import current_state, time_text
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows

@@ -129,10 +129,11 @@ class _Process:
                         raise budget.time_up_error()
                     case ("error", str(text)):
                         raise OSError(text)
-                    case _:
-                        raise OSError(TOO_LARGE)
+                    case message:
+                        raise OSError(f"what reads it answers {message!r:.80}")
         except (EOFError, BrokenPipeError, ConnectionResetError, pickle.UnpicklingError) as error:
-            raise OSError(TOO_LARGE) from error
+            # Most often for memory, at once; what else ended it, nobody here can tell.
+            raise OSError(f"{TOO_LARGE}, or can't be done") from error
 
     def _received(self, budget: Budget) -> Any:
         while not self._connection.poll(WAIT_S):
