@@ -11,6 +11,7 @@ from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.linking.joining import join_entry_of
 from lineage_core.linking.linker import Linker, MemoryState, TaskId
+from tests.support.wide_blocks import row_of_runs
 
 RUNS = 5_700
 PRODUCERS = 20
@@ -33,21 +34,6 @@ def producer(number: int) -> FlowBlock:
     )
 
 
-def consumer() -> FlowBlock:
-    """A block of one row, of many runs that do not touch."""
-    return FlowBlock(
-        BlockId("2", 0, 0, 0),
-        Relation.ROWS,
-        "1@0",
-        (Section("2#0", 0, 1),),
-        np.arange(0, 4 * RUNS, 4, dtype=np.uint64),
-        np.zeros(1, np.uint64),
-        np.array([0, RUNS], np.int64),
-        np.arange(1, 4 * RUNS, 4, dtype=np.uint64),
-        app="app-1",
-    )
-
-
 def linked(linker: Linker, block: FlowBlock) -> list[EdgeBatch]:
     """Edges that a block brings with its commit."""
     task = TaskId(block.block_id.node, 0, 0)
@@ -60,7 +46,7 @@ def test_blocks_that_meet_each_other_everywhere_hold_no_linker_up() -> None:
     began = time.process_time()
     tracemalloc.start()
     try:
-        edges = linked(linker, consumer())
+        edges = linked(linker, row_of_runs(BlockId("2", 0, 0, 0), RUNS))
         for number in range(PRODUCERS):
             edges += linked(linker, producer(number))
         linker.recount_unmatched()

@@ -31,6 +31,7 @@ from lineage_core.errors import BlockError, ContractError, MessageError, RecordB
 from lineage_core.linking.joining import RUNS_COUNTED_MAX, join_entry_of, join_sides
 from lineage_linker.errors import UnusableRecordError
 from lineage_linker.events import prepare_block, read_block_record, read_event
+from tests.support.wide_blocks import row_of_runs
 
 A, B = BlockId("1", 0, 0, 0), BlockId("2", 0, 0, 0)
 MIB = 1 << 20
@@ -169,17 +170,7 @@ def test_blocks_that_overlap_everywhere_are_counted_in_bounded_time_and_memory(
     runs: int, rows: int, times: int, mib: int
 ) -> None:
     # One row of many runs against rows that each cover all of them.
-    consumer = FlowBlock(
-        B,
-        Relation.ROWS,
-        "1@0",
-        (Section("2#0", 0, 1),),
-        np.arange(0, 4 * runs, 4, dtype=np.uint64),
-        np.zeros(1, np.uint64),
-        np.array([0, runs], np.int64),
-        np.arange(1, 4 * runs, 4, dtype=np.uint64),
-        app="app-1",
-    )
+    consumer = row_of_runs(B, runs)
     producer = FlowBlock(
         A,
         Relation.ROWS,
