@@ -52,43 +52,45 @@ class Call:
         return as_array(self.run())
 
     def argument(self, at: int, name: str, default: Any = None) -> Any:
-        """An argument that may be given by place or by name."""
+        """An argument that may be passed by position or by name."""
         return self.args[at] if at < len(self.args) else self.kwargs.get(name, default)
 
     def check_places(self) -> None:
-        """Refuse ``out`` and ``where`` that are given by their place among the arguments, where handlers don't look.
+        """Refuse ``out`` and ``where`` that are passed by position, which handlers don't check.
 
         Raises:
             UntracedError: they are.
         """
         for name in ("out", "where"):
             at = _places(self.function).get(name, len(self.args))
-            if at < len(self.args) and self.args[at] not in _NOT_GIVEN:
+            if at < len(self.args) and self.args[at] not in _MISSING_ARGUMENT:
                 raise self.refuse(f"{name}= is not traced", "assign the result: x[...] = ...")
 
     def refuse(self, detail: str, way_out: str) -> UntracedError:
         return UntracedError(f"{self.name}: {detail}", way_out)
 
 
-class _NotGiven:
-    """What ``out`` and ``where`` are where they are not given: compared by identity, arrays are arrays."""
+class _MissingArgument:
+    """What ``out`` and ``where`` are where they are missing: compared by identity, arrays are arrays."""
 
     def __contains__(self, value: Any) -> bool:
         return value is None or value is True or value is np._NoValue
 
 
-_NOT_GIVEN = _NotGiven()
+_MISSING_ARGUMENT = _MissingArgument()
 
 
 @functools.cache
 def _places(function: Callable[..., Any]) -> dict[str, int]:
-    """Where the parameters of a function stand; none where it does not say."""
+    """The index of each positional parameter of a function; empty if it has no signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return {}
-    placed = itertools.takewhile(lambda one: one.kind <= one.POSITIONAL_OR_KEYWORD, parameters)
-    return {one.name: at for at, one in enumerate(placed)}
+    positional = itertools.takewhile(
+        lambda parameter: parameter.kind <= parameter.POSITIONAL_OR_KEYWORD, parameters
+    )
+    return {parameter.name: at for at, parameter in enumerate(positional)}
 
 
 Handler = Callable[[Call], Result | Results]
@@ -118,7 +120,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def operands(argument: Any) -> Iterator[Operand]:
-    """The arrays of a workflow in an argument, lists and dictionaries looked through."""
+    """The arrays of a workflow in an argument, also inside lists and dictionaries."""
     if isinstance(argument, Operand):
         yield argument
     elif isinstance(argument, list | tuple):
@@ -151,7 +153,7 @@ def value_of(operand: Operand) -> Any:
 
 
 def frozen(argument: Any) -> Any:
-    """A constant argument that nobody changes later: what is asked for later still means what it meant."""
+    """A constant argument as a copy: later changes by the program do not affect it."""
     return replaced(argument, lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf)
 
 
@@ -173,5 +175,5 @@ def axes_of(call: Call, axis: Any, ndim: int) -> tuple[int, ...]:
     no_operands(call, axis)
     if axis is None:
         return tuple(range(ndim))
-    given = axis if isinstance(axis, tuple | list) else (axis,)
-    return tuple(int(one) % ndim if ndim else 0 for one in given)
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    return tuple(int(number) % ndim if ndim else 0 for number in axes)

@@ -54,17 +54,17 @@ class Cells:
         Raises:
             CellError: the array has no such cell.
         """
-        given = np.asarray(
+        requested = np.asarray(
             positions if isinstance(positions, np.ndarray) else list(positions), np.int64
         ).ravel()
         size = math.prod(shape)
-        if len(given) and (int(given.min()) < 0 or int(given.max()) >= size):
+        if len(requested) and (int(requested.min()) < 0 or int(requested.max()) >= size):
             raise CellError(f"positions are 0 to {size - 1} in an array of shape {shape}")
-        if len(given) * DENSE >= size:
+        if len(requested) * DENSE >= size:
             flat = np.zeros(size, np.bool_)
-            flat[given] = True
+            flat[requested] = True
             return cls.masked(flat.reshape(shape))
-        return cls(shape, positions=sorted_unique(given))
+        return cls(shape, positions=sorted_unique(requested))
 
     @classmethod
     def masked(cls, mask: Mask) -> Cells:
@@ -169,8 +169,8 @@ class Cells:
     __hash__ = None  # type: ignore[assignment]  # equal sets are compared by content
 
     def __repr__(self) -> str:
-        what = "all" if self.is_whole else f"{self.count:,}"
-        return f"<{what} of {self.size:,} cells, shape {self.shape}>"
+        extent = "all" if self.is_whole else f"{self.count:,}"
+        return f"<{extent} of {self.size:,} cells, shape {self.shape}>"
 
 
 def _of_axes(shape: Shape, where: Any) -> I64 | None:

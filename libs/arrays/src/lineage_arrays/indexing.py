@@ -37,9 +37,9 @@ def read(array: Operand, index: Any, value: AnyArray) -> list[Input]:
             Gather(source, target, lambda: np.arange(1, size + 1).reshape(source)[chosen]),
         )
     ]
-    for place, part in enumerate(parts):
+    for part_index, part in enumerate(parts):
         if isinstance(part, Operand):
-            inputs.append(Input(part, _of_index(array, parts, place, target)))
+            inputs.append(Input(part, _of_index(array, parts, part_index, target)))
         elif any(True for _ in operands(part)):
             raise UntracedError("a list of traced numbers as an index", "np.stack it first")
     return inputs
@@ -53,12 +53,12 @@ def _is_basic(part: Part) -> bool:
 
 def _slices(source: Shape, target: Shape, parts: Sequence[Part]) -> Boxes:
     """An index of numbers and slices: a step along each axis."""
-    given = sum(part is not None and part is not Ellipsis for part in parts)
+    indexed_axes = sum(part is not None and part is not Ellipsis for part in parts)
     full: list[Part] = []
     if not any(part is Ellipsis for part in parts):
         parts = [*parts, Ellipsis]
     for part in parts:
-        full += [slice(None)] * (len(source) - given) if part is Ellipsis else [part]
+        full += [slice(None)] * (len(source) - indexed_axes) if part is Ellipsis else [part]
     spans: list[Span] = []
     output = 0
     for part in full:
@@ -76,9 +76,9 @@ def _slices(source: Shape, target: Shape, parts: Sequence[Part]) -> Boxes:
     return Boxes(source, target, tuple(spans))
 
 
-def _of_index(array: Operand, parts: Sequence[Part], place: int, target: Shape) -> Mapping:
+def _of_index(array: Operand, parts: Sequence[Part], part_index: int, target: Shape) -> Mapping:
     """How a traced array in the index belongs to what was read."""
-    chooser = cast(Operand, parts[place])
+    chooser = cast(Operand, parts[part_index])
     values = chooser.value
     if values.dtype == np.bool_:
         if len(parts) > 1:
@@ -97,10 +97,12 @@ def _of_index(array: Operand, parts: Sequence[Part], place: int, target: Shape) 
         raise UntracedError(
             "a mask beside a traced index", "index by np.nonzero(mask) in the mask's place"
         )
-    return Gather(values.shape, target, lambda: _place_in_index(array.value.shape, plains, place))
+    return Gather(
+        values.shape, target, lambda: _positions_in_index(array.value.shape, plains, part_index)
+    )
 
 
-def _place_in_index(source: Shape, parts: Sequence[Part], place: int) -> AnyArray:
+def _positions_in_index(source: Shape, parts: Sequence[Part], part_index: int) -> AnyArray:
     """For each cell that was read, the position plus one in the index array at ``place``.
 
     The same index is applied to an array in which the first axis that index arrays pick from counts through their
@@ -113,12 +115,12 @@ def _place_in_index(source: Shape, parts: Sequence[Part], place: int) -> AnyArra
     }
     common = np.broadcast_shapes(*(array.shape for array in arrays.values()))
     count = int(np.prod(common))
-    given = sum(part is not None and part is not Ellipsis for part in parts)
+    indexed_axes = sum(part is not None and part is not Ellipsis for part in parts)
     full, axis, shape = list(parts), 0, list(source)
     counted = -1
     for at, part in enumerate(parts):
         if part is Ellipsis:
-            axis += len(source) - given
+            axis += len(source) - indexed_axes
         elif part is not None:
             if at in arrays:
                 first = counted < 0
@@ -128,10 +130,10 @@ def _place_in_index(source: Shape, parts: Sequence[Part], place: int) -> AnyArra
                 full[at] = picks.reshape(common)
             axis += 1
     counting = np.arange(count).reshape((-1,) + (1,) * (len(source) - counted - 1))
-    which = np.broadcast_to(counting, shape)[tuple(full)]
-    own = arrays[place]
+    picked = np.broadcast_to(counting, shape)[tuple(full)]
+    own = arrays[part_index]
     positions = np.broadcast_to(np.arange(1, own.size + 1).reshape(own.shape), common).reshape(-1)
-    return np.asarray(positions[which])
+    return np.asarray(positions[picked])
 
 
 def written(old: Operand, index: Any, new: Any) -> list[Input]:

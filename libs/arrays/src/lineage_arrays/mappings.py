@@ -227,15 +227,15 @@ class Gather:
     def backward(self, cells: Cells) -> Cells:
         if not cells:
             return Cells.empty(self.source)
-        wanted = self.index if cells.is_whole else self.index[cells.positions()]
-        return Cells.at(self.source, wanted[wanted != NOTHING] - 1)
+        positions = self.index if cells.is_whole else self.index[cells.positions()]
+        return Cells.at(self.source, positions[positions != NOTHING] - 1)
 
     def forward(self, cells: Cells) -> Cells:
         if not cells:
             return Cells.empty(self.target)
-        wanted = np.zeros(cells.size + 1, np.bool_)
-        wanted[1:] = cells.mask().reshape(-1)
-        return Cells.masked(wanted[self.index].reshape(self.target))
+        is_traced = np.zeros(cells.size + 1, np.bool_)
+        is_traced[1:] = cells.mask().reshape(-1)
+        return Cells.masked(is_traced[self.index].reshape(self.target))
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class _Remarks:
     chosen: dict[str, None] = field(default_factory=dict)
 
     def crossing(self, node: Node, edge: Edge, choices: bool) -> Mapping:
-        """The mapping to follow from a node to one of its inputs; what is to be said of it is noted."""
+        """The mapping to follow from a node to one of its inputs. Records what the trace must report about it."""
         where = f"{node.operator} at {node.call_site}"
         if edge.superset:
             self.superset[f"{where}: {edge.superset}"] = None
@@ -57,11 +57,11 @@ class _Remarks:
         return edge.mapping
 
     def entering(self, node: Node, leaks: list[str]) -> None:
-        """Values without lineage took part in a node: they may be what had left before."""
+        """Records that values without lineage took part in a node: they may be values that left the workflow before."""
         if node.constants and node.after_leaks:
-            left = "; ".join(leaks[: node.after_leaks][-3:])
+            leak_sites = "; ".join(leaks[: node.after_leaks][-3:])
             self.incomplete[
-                f"{node.operator} at {node.call_site} takes values without lineage; before, values left by {left}"
+                f"{node.operator} at {node.call_site} takes values without lineage; before, values left by {leak_sites}"
             ] = None
 
     def trace(self, cells: dict[str, Cells]) -> CellTrace:
@@ -81,25 +81,27 @@ def backward(flow: Workflow, start: Node, cells: Cells, *, choices: bool = False
         The cells of each named array that ``start`` was made from.
     """
     reached = {start.number: cells}
-    found: dict[str, Cells] = {}
+    source_cells: dict[str, Cells] = {}
     remarks = _Remarks()
     while reached:
-        # The highest number first: whatever was made from it has been looked at.
+        # The highest number first: all nodes made from it are already visited.
         node = flow.nodes[max(reached)]
-        wanted = reached.pop(node.number)
+        node_cells = reached.pop(node.number)
         if node.name:
-            found[node.name] = found[node.name] | wanted if node.name in found else wanted
-        if wanted:
+            source_cells[node.name] = (
+                source_cells[node.name] | node_cells if node.name in source_cells else node_cells
+            )
+        if node_cells:
             remarks.entering(node, flow.leaks)
         for edge in node.inputs:
-            # Even where nothing is left to add, the edge may make the answer a superset.
-            mapping = remarks.crossing(node, edge, choices) if wanted else edge.mapping
-            known = reached.get(edge.node.number)
-            if known is None:
-                reached[edge.node.number] = mapping.backward(wanted)
-            elif not known.is_whole:
-                reached[edge.node.number] = known | mapping.backward(wanted)
-    return remarks.trace(found)
+            # Even where there is nothing to add, the edge may make the answer a superset.
+            mapping = remarks.crossing(node, edge, choices) if node_cells else edge.mapping
+            reached_cells = reached.get(edge.node.number)
+            if reached_cells is None:
+                reached[edge.node.number] = mapping.backward(node_cells)
+            elif not reached_cells.is_whole:
+                reached[edge.node.number] = reached_cells | mapping.backward(node_cells)
+    return remarks.trace(source_cells)
 
 
 def forward(
@@ -129,13 +131,13 @@ def forward(
     remarks = _Remarks()
     for number in sorted(between - {start.number}):
         node = flow.nodes[number]
-        came = Cells.empty(node.shape)
+        target_cells = Cells.empty(node.shape)
         for edge in node.inputs:
             if reached.get(edge.node.number):
                 mapping = remarks.crossing(node, edge, choices)
-                if not came.is_whole:
-                    came = came | mapping.forward(reached[edge.node.number])
-        reached[number] = came
+                if not target_cells.is_whole:
+                    target_cells = target_cells | mapping.forward(reached[edge.node.number])
+        reached[number] = target_cells
     if flow.leaks:
         remarks.incomplete[
             f"values left the workflow by {'; '.join(flow.leaks[-3:])}: where they went is not known"
@@ -144,7 +146,7 @@ def forward(
 
 
 def _between(flow: Workflow, start: Node, target: Node) -> set[int]:
-    """Numbers of the nodes on any way from one node to another; without the way there is not even the start."""
+    """Numbers of the nodes on all paths from one node to another; empty if there is no path."""
     after = {start.number}
     for node in flow.nodes[start.number + 1 : target.number + 1]:
         if any(edge.node.number in after for edge in node.inputs):

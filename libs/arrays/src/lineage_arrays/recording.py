@@ -42,8 +42,8 @@ class Recording:
             )
         if any(True for _ in operands(array)):
             raise ArrayLineageError(f"{name!r} is traced: what it was made from would be lost")
-        given = array if isinstance(array, np.ndarray) else np.asarray(array)
-        traced = TracedArray(self.flow, given.copy(order="K"), "source", [], name=name)
+        values = array if isinstance(array, np.ndarray) else np.asarray(array)
+        traced = TracedArray(self.flow, values.copy(order="K"), "source", [], name=name)
         self._sources[name] = Operand(self.flow, traced.node, traced.value)
         return traced
 

@@ -25,14 +25,14 @@ _exposed: dict[int, str] = {}
 
 
 def owner(value: AnyArray) -> AnyArray:
-    """The array whose memory a view looks at."""
+    """The array that owns the memory of a view."""
     while isinstance(value.base, np.ndarray):
         value = value.base
     return value
 
 
 def join(operand: Operand) -> None:
-    """Note that an array looks at its memory."""
+    """Registers an array as a user of its memory."""
     root = owner(operand.value)
     key = id(root)
     if key not in _members:
@@ -46,7 +46,7 @@ def _forget(key: int) -> None:
 
 
 def leave(operand: Operand) -> None:
-    """Note that an array looks elsewhere from now on."""
+    """Removes an array from the users of its memory."""
     _members[id(owner(operand.value))].pop(id(operand), None)
 
 
@@ -95,7 +95,7 @@ def rewritten(
     root = owner(operand.value)
     if not peers:
         return new, []
-    if not root.flags.forc or any(one.value.dtype != root.dtype for one in (operand, *peers)):
+    if not root.flags.forc or any(peer.value.dtype != root.dtype for peer in (operand, *peers)):
         raise UntracedError(
             "a write to an array that others see as another type or in strides",
             "write to a copy: x = x.copy()",
@@ -103,7 +103,7 @@ def rewritten(
     fresh = root.copy(order="K")
     value = _seen(operand.value, root, fresh)
     value[...] = new
-    return value, [_seen(one.value, root, fresh) for one in peers]
+    return value, [_seen(peer.value, root, fresh) for peer in peers]
 
 
 def _seen(view: AnyArray, root: AnyArray, fresh: AnyArray) -> AnyArray:
@@ -133,9 +133,9 @@ def seen_through(peer: Operand, writer: Operand, old: AnyArray) -> list[Input]:
         return _seen(view, root, fresh)
 
     def came_from() -> AnyArray:
-        by_place = np.zeros(root.size, np.int64)
-        by_place[places(old).reshape(-1)] = np.arange(1, old.size + 1)
-        return by_place[places(before)]
+        writer_positions = np.zeros(root.size, np.int64)
+        writer_positions[places(old).reshape(-1)] = np.arange(1, old.size + 1)
+        return writer_positions[places(before)]
 
     def own() -> AnyArray:
         positions = np.arange(1, before.size + 1).reshape(before.shape)

@@ -34,13 +34,13 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     """An array of a workflow. It takes part in NumPy's functions, operators and indexing as any array does.
 
     Its values are never written to: ``x[i] = ...`` and ``x += ...`` give it new ones, with lineage of their own.
-    Values that leave as plain numbers (``float(x)``, ``np.asarray(x)``, ``if x:``) are noted.
+    Values that leave as plain numbers (``float(x)``, ``np.asarray(x)``, ``if x:``) are recorded.
     """
 
     __slots__ = ()
 
     def __init__(
-        self, flow: Workflow, value: AnyArray, made_by: str, inputs: list[Input], **how: Any
+        self, flow: Workflow, value: AnyArray, operator_name: str, inputs: list[Input], **how: Any
     ) -> None:
         """Made by :meth:`lineage_arrays.recording.Recording.source`, and by what is computed from there."""
         if type(value) is not np.ndarray or value.dtype.hasobject:
@@ -51,10 +51,10 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         number = is_number(value)
         value = value.view()
         value.flags.writeable = False
-        super().__init__(flow, flow.add(made_by, value, inputs, **how), value, number)
+        super().__init__(flow, flow.add(operator_name, value, inputs, **how), value, number)
         sharing.join(self)
 
-    # What NumPy asks of an array.
+    # The protocols that NumPy calls.
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
@@ -99,10 +99,10 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         check_followed(call, outcome.inputs)
         shape = target.value.shape
         inputs = [
-            Input(one.operand, cell_by_cell(one.operand.value.shape, shape), one.superset)
+            Input(part.operand, cell_by_cell(part.operand.value.shape, shape), part.superset)
             if outcome.value.shape != shape
-            else one
-            for one in outcome.inputs
+            else part
+            for part in outcome.inputs
         ]
         target.become(fresh, inputs, ufunc.__name__, _has_constants(call))
         return target
@@ -125,11 +125,11 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         sharing.check_hidden(self)
         old = self.value
         peers = list(sharing.others(self))
-        before = [_standing(one) for one in peers]
-        value, seen = sharing.rewritten(self, new, peers)
+        before = [_current_state(peer) for peer in peers]
+        value, views = sharing.rewritten(self, new, peers)
         self._take(value, inputs, operator_name, constants)
-        for peer, standing, view in zip(peers, before, seen, strict=True):
-            through = sharing.seen_through(standing, _standing(self), old)
+        for peer, old_peer, view in zip(peers, before, views, strict=True):
+            through = sharing.seen_through(old_peer, _current_state(self), old)
             assert isinstance(peer, TracedArray)
             peer._take(view, through, "seen through", constants=False)
 
@@ -143,10 +143,10 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         sharing.join(self)
 
     def __setitem__(self, index: Any, new: Any) -> None:
-        standing = _standing(self)
+        old_array = _current_state(self)
         fresh = self.value.copy(order="K")
         fresh[plain(index)] = plain(new)
-        inputs = written(standing, index, new)
+        inputs = written(old_array, index, new)
         call = Call(operator.setitem, (index, new), {})
         check_followed(call, inputs)
         self.become(fresh, inputs, "setitem", _has_constants(call))
@@ -173,7 +173,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         call = Call(operator.getitem, (index,), {})
         inputs = read(self, index, value)
         check_followed(call, inputs)
-        return wrapped_one(self.flow, "getitem", call, Result(value, inputs))
+        return wrapped_result(self.flow, "getitem", call, Result(value, inputs))
 
     def __len__(self) -> int:
         return len(self.value)
@@ -314,7 +314,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         value = self.value.astype(dtype, order=order, casting=casting, copy=copy)
         inputs = [Input(self, cell_by_cell(self.shape, value.shape))]
         call = Call(np.astype, (self,), {})
-        return wrapped_one(self.flow, "astype", call, Result(value, inputs))
+        return wrapped_result(self.flow, "astype", call, Result(value, inputs))
 
     def conj(self) -> TracedArray:
         """As ``ndarray.conj``."""
@@ -332,8 +332,8 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
 
     def nonzero(self) -> tuple[TracedArray, ...]:
         """As ``ndarray.nonzero``."""
-        made: Any = np.nonzero(self)
-        parts: list[TracedArray] = list(made)
+        positions: Any = np.nonzero(self)
+        parts: list[TracedArray] = list(positions)
         return tuple(parts)
 
     def __getattr__(self, name: str) -> Any:
@@ -366,13 +366,13 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> TracedArray:
-    """What a function of NumPy, which asks the array itself, gives for it."""
-    made: TracedArray = function(*args, **kwargs)
-    return made
+    """Calls a function of NumPy that dispatches to the array."""
+    result: TracedArray = function(*args, **kwargs)
+    return result
 
 
-def _standing(operand: Operand) -> Operand:
-    """The array as it is now, whatever is written to it later."""
+def _current_state(operand: Operand) -> Operand:
+    """A copy of the array's current state, which later writes do not change."""
     return Operand(operand.flow, operand.node, operand.value, operand.is_number)
 
 
@@ -382,7 +382,7 @@ def flow_of(args: Any, kwargs: Any) -> Workflow:
     Raises:
         ArrayLineageError: they are of two.
     """
-    flows = {id(one.flow): one.flow for one in operands([*args, kwargs])}
+    flows = {id(operand.flow): operand.flow for operand in operands([*args, kwargs])}
     if len(flows) != 1:
         raise ArrayLineageError(
             "arrays of several workflows in one call: record them in one workflow"
@@ -393,10 +393,12 @@ def flow_of(args: Any, kwargs: Any) -> Workflow:
 def wrapped(flow: Workflow, call: Call, outcome: Result | Results) -> Any:
     """What a call returns: its results as arrays of the workflow."""
     parts = [outcome] if isinstance(outcome, Result) else outcome.parts
-    check_followed(call, [one for part in parts for one in part.inputs])
+    check_followed(call, [part_input for part in parts for part_input in part.inputs])
     if isinstance(outcome, Result):
-        return wrapped_one(flow, call.name, call, outcome)
-    return outcome.container([wrapped_one(flow, call.name, call, part) for part in outcome.parts])
+        return wrapped_result(flow, call.name, call, outcome)
+    return outcome.container(
+        [wrapped_result(flow, call.name, call, part) for part in outcome.parts]
+    )
 
 
 def check_followed(call: Call, inputs: Sequence[Input]) -> None:
@@ -405,18 +407,18 @@ def check_followed(call: Call, inputs: Sequence[Input]) -> None:
     Raises:
         UntracedError: there is one.
     """
-    followed = {id(one.operand) for one in inputs}
-    if any(id(one) not in followed for one in operands([*call.args, call.kwargs])):
+    followed = {id(operand.operand) for operand in inputs}
+    if any(id(operand) not in followed for operand in operands([*call.args, call.kwargs])):
         raise call.refuse(
             "traced numbers in a list, or an argument whose lineage is not followed",
             "np.stack the list; np.asarray(x), int(x) of another argument ends its lineage there",
         )
 
 
-def wrapped_one(flow: Workflow, name: str, call: Call, result: Result) -> TracedArray:
+def wrapped_result(flow: Workflow, name: str, call: Call, result: Result) -> TracedArray:
     value = result.value
-    if any(sharing.owner(value) is sharing.owner(one) for one in _constant_arrays(call)):
-        # The program may write to what it gave.
+    if any(sharing.owner(value) is sharing.owner(constant) for constant in _constant_arrays(call)):
+        # The program may write to the array that it passed.
         value = value.copy()
     return TracedArray(flow, value, name, list(result.inputs), constants=_has_constants(call))
 
@@ -444,9 +446,12 @@ _ABOUT_SHAPE = frozenset(
 
 def _has_constants(call: Call) -> bool:
     """Whether numbers without lineage took part in a call."""
-    given = (*call.args, *(one for key, one in call.kwargs.items() if key not in _ABOUT_SHAPE))
+    arguments = (
+        *call.args,
+        *(value for key, value in call.kwargs.items() if key not in _ABOUT_SHAPE),
+    )
     return any(
         isinstance(leaf, int | float | complex | np.generic | np.ndarray)
         and not isinstance(leaf, bool)
-        for leaf in _leaves(given)
+        for leaf in _leaves(arguments)
     )

@@ -23,7 +23,7 @@ _NUMPY = str(Path(np.__file__).parent)
 
 
 class Operand:
-    """An array of a workflow: its value at the moment, and the node that says how it came to be.
+    """An array of a workflow: its current value, and the node that records how it was made.
 
     ``is_number``: it stands for a number, as NumPy gives one for a sum or a cell: nobody writes to it, no view looks at it.
     """
@@ -62,7 +62,7 @@ class Edge:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One array that a workflow computed, or (with a name) was given."""
+    """An array that a workflow computed or, with a name, received."""
 
     number: int
     operator: str
@@ -98,10 +98,10 @@ class Workflow:
         name: str = "",
         constants: bool = False,
     ) -> Node:
-        """Note an array that came to be.
+        """Record a new array.
 
         Args:
-            operator: what made it.
+            operator: the operator that made it.
             value: the array.
             inputs: what it was made from.
             name: of an array that came from outside.
@@ -110,7 +110,7 @@ class Workflow:
         Raises:
             ArrayLineageError: an input belongs to another workflow.
         """
-        if any(one.operand.flow is not self for one in inputs):
+        if any(part.operand.flow is not self for part in inputs):
             raise ArrayLineageError(
                 "arrays of several workflows in one call: record them in one workflow"
             )
@@ -119,7 +119,7 @@ class Workflow:
             operator=operator,
             shape=value.shape,
             dtype=value.dtype,
-            inputs=tuple(Edge(one.operand.node, one.mapping, one.superset) for one in inputs),
+            inputs=tuple(Edge(part.operand.node, part.mapping, part.superset) for part in inputs),
             name=name,
             call_site=call_site(),
             constants=constants,
@@ -129,7 +129,7 @@ class Workflow:
         return node
 
     def leak(self, how: str) -> None:
-        """Note that values left the workflow."""
+        """Record that values left the workflow."""
         self.leaks.append(f"{how} at {call_site()}")
 
 

@@ -83,18 +83,18 @@ def places(call: Call) -> Result | Results:
         )
         return Result(value, [Input(operand, wide)])
     parts = result if isinstance(result, tuple) else (result,)
-    made = [
+    results = [
         Result(part, [Input(operand, gather_by_choice(values.shape, part.shape, index))])
         for part in parts
     ]
-    return Results(made) if isinstance(result, tuple) else made[0]
+    return Results(results) if isinstance(result, tuple) else results[0]
 
 
 def distinct(call: Call) -> Result | Results:
     """``unique`` of all cells, without further results: all cells that have the value."""
     operand = only_operand(call, call.argument(0, "ar" if "ar" in call.kwargs else "x"))
     wider = {"return_index", "return_inverse", "return_counts", "axis"} & {
-        name for name, given in call.kwargs.items() if given not in (False, None)
+        name for name, option in call.kwargs.items() if option not in (False, None)
     }
     if wider or len(call.args) > 1:
         raise call.refuse(
@@ -120,16 +120,16 @@ def counting(call: Call) -> Result | Results:
     value = call.array()
     numbers = operand.value if isinstance(operand, Operand) else np.array(operand)
     inputs = []
-    for one, chooses in ((operand, True), (weights, False)):
-        if isinstance(one, Operand):
+    for argument, chooses in ((operand, True), (weights, False)):
+        if isinstance(argument, Operand):
             groups: Mapping = Inverse(
-                Gather(value.shape, one.value.shape, lambda: np.asarray(numbers, np.int64) + 1)
+                Gather(value.shape, argument.value.shape, lambda: np.asarray(numbers, np.int64) + 1)
             )
             if chooses:
-                groups = Choice(groups, AllToAll(one.value.shape, value.shape))
-            inputs.append(Input(one, groups))
+                groups = Choice(groups, AllToAll(argument.value.shape, value.shape))
+            inputs.append(Input(argument, groups))
         else:
-            no_operands(call, one)
+            no_operands(call, argument)
     return Result(value, inputs)
 
 
@@ -181,8 +181,8 @@ def _of_indices(
 
     def index() -> AnyArray:
         positions = np.arange(1, indices.value.size + 1).reshape(shape)
-        behind = len(target) - at - len(shape)
-        return np.broadcast_to(positions.reshape(shape + (1,) * behind), target)
+        trailing_axes = len(target) - at - len(shape)
+        return np.broadcast_to(positions.reshape(shape + (1,) * trailing_axes), target)
 
     return Gather(shape, target, index)
 

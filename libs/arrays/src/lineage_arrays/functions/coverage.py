@@ -35,7 +35,7 @@ _LANES = Coverage("exact", "all cells along the axes")
 _RUNNING = Coverage("exact", "the cells up to it on the axis")
 _WINNER = Coverage("chosen", "the first cell with the value; chosen among all along the axes")
 
-_OF_ONE: dict[Callable[..., Any], Coverage] = {
+_COVERAGE_BY_FUNCTION: dict[Callable[..., Any], Coverage] = {
     **dict.fromkeys((np.isin, np.interp, np.digitize, np.searchsorted), _AMONG),
     np.where: Coverage("exact", "the condition's cell, and the cell that it chose"),
     **dict.fromkeys((np.cumsum, np.cumprod, np.nancumsum, np.nancumprod), _RUNNING),
@@ -98,10 +98,10 @@ def coverage_of(function: Callable[..., Any]) -> Coverage:
         if function in (np.matmul, np.vecdot, np.matvec, np.vecmat):
             return Coverage("exact", "the row, column or axis that is summed over")
         return Coverage("refused", _ENDS)
-    if function in _OF_ONE:
-        return _OF_ONE[function]
+    if function in _COVERAGE_BY_FUNCTION:
+        return _COVERAGE_BY_FUNCTION[function]
     if function in HANDLERS:
-        return next(what for table, what in _OF_TABLES if function in table)
+        return next(coverage for table, coverage in _OF_TABLES if function in table)
     if function in WITHOUT_VALUES:
         return Coverage("no lineage", "it looks at shapes and types alone")
     if function in LEAKING or function in _CONVERTING:
@@ -137,8 +137,8 @@ def page() -> str:
         "|---|---|---|",
     ]
     for name, function in public_functions():
-        what = coverage_of(function)
-        lines.append(f"| `{name}` | {what.kind} | {what.cells} |")
+        coverage = coverage_of(function)
+        lines.append(f"| `{name}` | {coverage.kind} | {coverage.cells} |")
     lines += [
         "",
         "## Beside functions",

@@ -25,9 +25,9 @@ def by_cell(count: int, names: tuple[str, ...], superset: str = "") -> Handler:
         return Result(
             value,
             [
-                Input(one, cell_by_cell(one.value.shape, value.shape), superset)
-                for one in arrays
-                if isinstance(one, Operand)
+                Input(operand, cell_by_cell(operand.value.shape, value.shape), superset)
+                for operand in arrays
+                if isinstance(operand, Operand)
             ],
         )
 
@@ -41,26 +41,28 @@ def where(call: Call) -> Result | Results:
     """
     if call.kwargs or len(call.args) != 3:
         raise call.refuse("one argument", "np.nonzero(condition) says the same and is traced")
-    condition, left, right = call.args
+    condition, if_true, if_false = call.args
     value = call.array()
     inputs = []
     if isinstance(condition, Operand):
         inputs.append(Input(condition, cell_by_cell(condition.value.shape, value.shape)))
     # Values are never written to, and a constant condition may be, by the program.
-    taken = condition.value if isinstance(condition, Operand) else np.array(condition)
-    for side, chosen in ((left, True), (right, False)):
+    condition_values = condition.value if isinstance(condition, Operand) else np.array(condition)
+    for side, chosen in ((if_true, True), (if_false, False)):
         if isinstance(side, Operand):
-            inputs.append(Input(side, _where_chosen(side, taken, value.shape, chosen)))
+            inputs.append(Input(side, _where_chosen(side, condition_values, value.shape, chosen)))
     return Result(value, inputs)
 
 
-def _where_chosen(side: Operand, taken: AnyArray, shape: tuple[int, ...], chosen: bool) -> Gather:
+def _where_chosen(
+    side: Operand, condition_values: AnyArray, shape: tuple[int, ...], chosen: bool
+) -> Gather:
     source = side.value.shape
 
     def index() -> AnyArray:
         positions = np.arange(1, side_size + 1).reshape(source)
-        here = np.broadcast_to(taken.astype(np.bool_) == chosen, shape)
-        return np.where(here, np.broadcast_to(positions, shape), 0)
+        is_chosen = np.broadcast_to(condition_values.astype(np.bool_) == chosen, shape)
+        return np.where(is_chosen, np.broadcast_to(positions, shape), 0)
 
     side_size = side.value.size
     return Gather(source, shape, index)
@@ -76,11 +78,13 @@ def lookup(first: str, superset: str = "") -> Handler:
         inputs = []
         if isinstance(values, Operand):
             inputs.append(Input(values, cell_by_cell(values.value.shape, value.shape)))
-        for one in others:
-            if isinstance(one, Operand):
-                inputs.append(Input(one, AllToAll(one.value.shape, value.shape), superset))
+        for argument in others:
+            if isinstance(argument, Operand):
+                inputs.append(
+                    Input(argument, AllToAll(argument.value.shape, value.shape), superset)
+                )
             else:
-                no_operands(call, one)
+                no_operands(call, argument)
         return Result(value, inputs)
 
     return handler

@@ -37,11 +37,11 @@ def _labelled(
 
 def _inputs(call: Call, pairs: Sequence[tuple[Any, Callable[[Operand], Mapping]]]) -> list[Input]:
     inputs = []
-    for one, mapping in pairs:
-        if isinstance(one, Operand):
-            inputs.append(Input(one, mapping(one)))
+    for argument, mapping in pairs:
+        if isinstance(argument, Operand):
+            inputs.append(Input(argument, mapping(argument)))
         else:
-            no_operands(call, one)
+            no_operands(call, argument)
     return inputs
 
 
@@ -51,12 +51,12 @@ def signature(call: Call, core: str, arrays: Sequence[Any], value: AnyArray) -> 
     loop = value.ndim - len(output)
     target = [*range(loop), *output]
     pairs = []
-    for word, one in zip(words.split(","), arrays, strict=True):
-        before = np.ndim(one.value if isinstance(one, Operand) else one) - len(word)
+    for word, argument in zip(words.split(","), arrays, strict=True):
+        before = np.ndim(argument.value if isinstance(argument, Operand) else argument) - len(word)
         labels = [*range(loop - before, loop), *word]
         pairs.append(
             (
-                one,
+                argument,
                 partial(_labelled, labels, value.shape, target),
             )
         )
@@ -74,7 +74,10 @@ def dot(call: Call) -> Result | Results:
         raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
     left, right = call.argument(0, "a"), call.argument(1, "b")
     value = call.array()
-    dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in (left, right)]
+    dims = [
+        np.ndim(argument.value if isinstance(argument, Operand) else argument)
+        for argument in (left, right)
+    ]
     if 0 in dims:
         words = [[f"a{n}" for n in range(dims[0])], [f"b{n}" for n in range(dims[1])]]
     else:
@@ -87,8 +90,8 @@ def dot(call: Call) -> Result | Results:
         _inputs(
             call,
             [
-                (one, partial(_labelled, word, value.shape, output))
-                for one, word in zip((left, right), words, strict=True)
+                (argument, partial(_labelled, word, value.shape, output))
+                for argument, word in zip((left, right), words, strict=True)
             ],
         ),
     )
@@ -102,7 +105,10 @@ def matrix_product(core: str) -> Handler:
             raise call.refuse("axis= is not traced", "np.moveaxis the operands first")
         left, right = call.args
         value = call.array()
-        dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in (left, right)]
+        dims = [
+            np.ndim(argument.value if isinstance(argument, Operand) else argument)
+            for argument in (left, right)
+        ]
         return signature(call, core or matmul_core(*dims), (left, right), value)
 
     return handler
@@ -137,7 +143,11 @@ def vdot(call: Call) -> Result | Results:
     return Result(
         value,
         _inputs(
-            call, [(one, lambda it: AllToAll(it.value.shape, value.shape)) for one in call.args]
+            call,
+            [
+                (argument, lambda it: AllToAll(it.value.shape, value.shape))
+                for argument in call.args
+            ],
         ),
     )
 
@@ -146,7 +156,10 @@ def kronecker(call: Call) -> Result | Results:
     """``kron``: each cell from one of either side."""
     value = call.array()
     left, right = call.argument(0, "a"), call.argument(1, "b")
-    shapes = [np.shape(one.value if isinstance(one, Operand) else one) for one in (left, right)]
+    shapes = [
+        np.shape(argument.value if isinstance(argument, Operand) else argument)
+        for argument in (left, right)
+    ]
 
     def of(side: int) -> Callable[[Operand], Mapping]:
         def mapping(operand: Operand) -> Mapping:
@@ -169,12 +182,16 @@ def tensordot(call: Call) -> Result | Results:
     axes = call.argument(2, "axes", 2)
     no_operands(call, axes)
     value = call.array()
-    dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in (left, right)]
+    dims = [
+        np.ndim(argument.value if isinstance(argument, Operand) else argument)
+        for argument in (left, right)
+    ]
     if isinstance(axes, int | np.integer):
         summed = (list(range(dims[0] - int(axes), dims[0])), list(range(int(axes))))
     else:
         summed = tuple(  # type: ignore[assignment]  # two of them
-            [int(one) % dims[side] for one in np.atleast_1d(axes[side])] for side in (0, 1)
+            [int(argument) % dims[side] for argument in np.atleast_1d(axes[side])]
+            for side in (0, 1)
         )
     words = [
         [None if at in summed[side] else (side, at) for at in range(dims[side])] for side in (0, 1)
@@ -185,8 +202,8 @@ def tensordot(call: Call) -> Result | Results:
         _inputs(
             call,
             [
-                (one, partial(_labelled, word, value.shape, output))
-                for one, word in zip((left, right), words, strict=True)
+                (argument, partial(_labelled, word, value.shape, output))
+                for argument, word in zip((left, right), words, strict=True)
             ],
         ),
     )
@@ -203,13 +220,15 @@ def einsum(call: Call) -> Result | Results:
         raise call.refuse("an ellipsis", "name every axis by a letter")
     words, arrow, output = text.partition("->")
     if not arrow:
-        letters = words.replace(",", "")
-        output = "".join(sorted(one for one in set(letters) if letters.count(one) == 1))
+        axis_letters = words.replace(",", "")
+        output = "".join(
+            sorted(argument for argument in set(axis_letters) if axis_letters.count(argument) == 1)
+        )
     value = call.array()
     inputs = []
-    for word, one in zip(words.split(","), arrays, strict=True):
-        if not isinstance(one, Operand):
-            no_operands(call, one)
+    for word, argument in zip(words.split(","), arrays, strict=True):
+        if not isinstance(argument, Operand):
+            no_operands(call, argument)
             continue
         summed = [label for label in word if label not in output]
         superset = (
@@ -217,7 +236,9 @@ def einsum(call: Call) -> Result | Results:
             if len(set(summed)) < len(summed)
             else ""
         )
-        inputs.append(Input(one, labelled(one.value.shape, word, value.shape, output), superset))
+        inputs.append(
+            Input(argument, labelled(argument.value.shape, word, value.shape, output), superset)
+        )
     return Result(value, inputs)
 
 
@@ -227,7 +248,10 @@ def convolution(call: Call) -> Result | Results:
     left, right = (call.argument(0, "a"), call.argument(1, "v"))
     mode = call.argument(2, "mode", "valid" if correlates else "full")
     value = call.array()
-    sizes = [np.size(one.value if isinstance(one, Operand) else one) for one in (left, right)]
+    sizes = [
+        np.size(argument.value if isinstance(argument, Operand) else argument)
+        for argument in (left, right)
+    ]
     # The full result begins where the operands touch; the others leave out as much on the left as NumPy does.
     shorter = min(sizes)
     skipped = {"full": 0, "same": (shorter - 1) // 2, "valid": shorter - 1}.get(mode)
@@ -240,8 +264,8 @@ def convolution(call: Call) -> Result | Results:
         _inputs(
             call,
             [
-                (one, partial(_window, value.shape, other, skipped))
-                for one, other in ((left, sizes[1]), (right, sizes[0]))
+                (argument, partial(_window, value.shape, other, skipped))
+                for argument, other in ((left, sizes[1]), (right, sizes[0]))
             ],
         ),
     )

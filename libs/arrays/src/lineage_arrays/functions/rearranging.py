@@ -62,22 +62,23 @@ def gathered(
     Args:
         call: the call.
         values: its array arguments, flat; constants among them.
-        rerun: the call over others in their place.
-        result: what the call gave.
+        rerun: the call over other arguments in their place.
+        result: what the call returned.
     """
-    no_operands(call, [one for one in values if not isinstance(one, Operand)])
+    no_operands(call, [argument for argument in values if not isinstance(argument, Operand)])
     several = isinstance(result, list | tuple)
     results = list(result) if several else [result]
 
     layouts = [
-        Layout.of(one.value if isinstance(one, Operand) else np.asarray(one)) for one in values
+        Layout.of(argument.value if isinstance(argument, Operand) else np.asarray(argument))
+        for argument in values
     ]
-    same = [id(one) for one in values]
+    value_ids = [id(argument) for argument in values]
 
     def index(part: int, at: int) -> AnyArray:
         mine = [
-            layout.positions() if which == same[at] else np.zeros(layout.shape, np.int64)
-            for layout, which in zip(layouts, same, strict=True)
+            layout.positions() if layout_id == value_ids[at] else np.zeros(layout.shape, np.int64)
+            for layout, layout_id in zip(layouts, value_ids, strict=True)
         ]
         again = rerun(mine)
         return np.asarray(again[part] if several else again)
@@ -104,11 +105,11 @@ def gathered(
 
 
 def _places(values: Sequence[Any]) -> list[tuple[int, Operand]]:
-    """Each operand once: one that is given twice is marked at both of its places."""
+    """Each operand once, with its first position; `index` marks an operand that occurs twice at both."""
     seen: dict[int, tuple[int, Operand]] = {}
-    for at, one in enumerate(values):
-        if isinstance(one, Operand):
-            seen.setdefault(id(one), (at, one))
+    for at, argument in enumerate(values):
+        if isinstance(argument, Operand):
+            seen.setdefault(id(argument), (at, argument))
     return list(seen.values())
 
 
@@ -125,26 +126,26 @@ def moving(name: str) -> Handler:
     """A function of one array, its first argument; ``name``: of the parameter."""
 
     def handler(call: Call) -> Result | Results:
-        given = call.argument(0, name)
+        array = call.argument(0, name)
         rest = call.args[1:]
         others = {key: value for key, value in call.kwargs.items() if key != name}
         no_operands(call, rest, others)
-        _check_order(call, given, others, rest)
+        _check_order(call, array, others, rest)
         if others.pop("out", None) is not None:
             raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
-        kept = {key: value for key, value in others.items() if key not in _CONVERTING}
-        again = _rerun(call, rest, kept)
-        if not isinstance(given, Operand):
-            values = list(given)
+        options = {key: value for key, value in others.items() if key not in _CONVERTING}
+        again = _rerun(call, rest, options)
+        if not isinstance(array, Operand):
+            values = list(array)
             return gathered(call, values, again, call.run())
-        return gathered(call, [given], lambda mine: again(mine[0]), call.run())
+        return gathered(call, [array], lambda mine: again(mine[0]), call.run())
 
     return handler
 
 
-def _check_order(call: Call, given: Any, kwargs: dict[str, Any], rest: tuple[Any, ...]) -> None:
-    order = kwargs.get("order") or next((one for one in rest if one in ("A", "K")), None)
-    if order in ("A", "K") and not all(one.value.flags.forc for one in operands(given)):
+def _check_order(call: Call, array: Any, kwargs: dict[str, Any], rest: tuple[Any, ...]) -> None:
+    order = kwargs.get("order") or next((option for option in rest if option in ("A", "K")), None)
+    if order in ("A", "K") and not all(option.value.flags.forc for option in operands(array)):
         raise call.refuse(
             f"order={order!r} follows the memory of a view", "give order='C' or order='F'"
         )
@@ -154,8 +155,8 @@ def several(call: Call) -> Result | Results:
     """A function all of whose positional arguments are arrays: ``atleast_1d``, ``broadcast_arrays``."""
     kwargs = frozen(dict(call.kwargs))
     no_operands(call, kwargs)
-    kept = {key: value for key, value in kwargs.items() if key not in _CONVERTING}
-    return gathered(call, call.args, lambda mine: call.function(*mine, **kept), call.run())
+    options = {key: value for key, value in kwargs.items() if key not in _CONVERTING}
+    return gathered(call, call.args, lambda mine: call.function(*mine, **options), call.run())
 
 
 def two_arrays(names: tuple[str, str], at: int) -> Handler:
@@ -165,21 +166,23 @@ def two_arrays(names: tuple[str, str], at: int) -> Handler:
         first, second = call.argument(0, names[0]), call.argument(at, names[1])
         args, kwargs = list(call.args), dict(call.kwargs)
         marks = (object(), object())
-        for place, (name, mark) in zip((0, at), zip(names, marks, strict=True), strict=True):
-            if place < len(args):
-                args[place] = mark
+        for argument_index, (name, mark) in zip(
+            (0, at), zip(names, marks, strict=True), strict=True
+        ):
+            if argument_index < len(args):
+                args[argument_index] = mark
             else:
                 kwargs[name] = mark
         no_operands(call, args, kwargs)
         if not isinstance(second, Operand) and any(True for _ in operands(second)):
             raise call.refuse("a list of traced arrays", "np.stack it first")
-        kept_args, kept = frozen(args), frozen(kwargs)
+        frozen_args, frozen_kwargs = frozen(args), frozen(kwargs)
 
         def again(mine: list[Any]) -> Any:
             def fill(leaf: Any) -> Any:
                 return mine[0] if leaf is marks[0] else mine[1] if leaf is marks[1] else leaf
 
-            return call.function(*replaced(kept_args, fill), **replaced(kept, fill))
+            return call.function(*replaced(frozen_args, fill), **replaced(frozen_kwargs, fill))
 
         return gathered(call, [first, second], again, call.run())
 
@@ -195,11 +198,11 @@ def padding(call: Call) -> Result | Results:
             f"mode {mode!r} computes what it fills in",
             "pad by mode 'edge', 'wrap', 'reflect', 'symmetric' or 'constant'",
         )
-    given, width = call.argument(0, "array"), frozen(call.argument(1, "pad_width"))
-    if not isinstance(given, Operand):
+    array, width = call.argument(0, "array"), frozen(call.argument(1, "pad_width"))
+    if not isinstance(array, Operand):
         raise call.refuse("no traced array is padded", "give the array as the first argument")
     no_operands(call, width, call.kwargs.get("constant_values"))
-    return gathered(call, [given], lambda mine: np.pad(mine[0], width, mode=mode), call.run())
+    return gathered(call, [array], lambda mine: np.pad(mine[0], width, mode=mode), call.run())
 
 
 def blocks(call: Call) -> Result | Results:

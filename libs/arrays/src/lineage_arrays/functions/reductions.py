@@ -25,15 +25,15 @@ from lineage_arrays.mappings import (
 from lineage_arrays.workflow import AnyArray, Input, Operand
 
 
-def only_operand(call: Call, given: Any) -> Operand:
+def only_operand(call: Call, argument: Any) -> Operand:
     """The one array of a call that may be traced.
 
     Raises:
         UntracedError: it is not.
     """
-    if not isinstance(given, Operand):
+    if not isinstance(argument, Operand):
         raise call.refuse("the array itself is not traced", "trace it: flow.source(name, array)")
-    return given
+    return argument
 
 
 def _refuse_parts(call: Call) -> None:
@@ -63,20 +63,20 @@ def lanes(call: Call, operand: Operand, target: Shape, at: int) -> Boxes:
     """The cells along the axes of a call, for each cell of its result."""
     source = operand.value.shape
     axes = axes_of(call, call.argument(at, "axis"), len(source))
-    kept = len(target) == len(source) and bool(axes)
-    return over_axes(source, axes, target, keepdims=kept)
+    keeps_axes = len(target) == len(source) and bool(axes)
+    return over_axes(source, axes, target, keepdims=keeps_axes)
 
 
 def quantiles(call: Call) -> Result | Results:
-    """``quantile`` and its like: the quantiles asked for come first among the axes of the result."""
+    """``quantile`` and its like: the requested quantiles come first among the axes of the result."""
     _refuse_parts(call)
     if call.kwargs.get("weights") is not None:
         raise call.refuse("weights= is not traced", "without weights it is")
     operand = only_operand(call, call.argument(0, "a"))
-    asked = call.argument(1, "q")
-    no_operands(call, asked)
+    fractions = call.argument(1, "q")
+    no_operands(call, fractions)
     value = call.array()
-    before = np.ndim(asked)
+    before = np.ndim(fractions)
     inner = lanes(call, operand, value.shape[before:], 2)
     spans = tuple(
         span if span.axis is None else Span.point(span.axis + before) for span in inner.spans
@@ -104,11 +104,11 @@ def weighted(call: Call) -> Result | Results:
     return Result(value, inputs)
 
 
-def extreme(place: Callable[..., Any]) -> Handler:
+def extreme(argwinner: Callable[..., Any]) -> Handler:
     """``max`` and its like: the first cell along the axes that has the value, of all those that were compared.
 
     Args:
-        place: the function that says which one that is, such as ``argmax``.
+        place: the function that returns its index, such as ``argmax``.
     """
 
     def handler(call: Call) -> Result | Results:
@@ -119,38 +119,38 @@ def extreme(place: Callable[..., Any]) -> Handler:
         value = call.array()
         compared = lanes(call, operand, value.shape, 1)
         axes = axes_of(call, call.argument(1, "axis"), operand.value.ndim)
-        winner = _winner(operand.value, axes, place, value.shape)
+        winner = _winner(operand.value, axes, argwinner, value.shape)
         return Result(value, [Input(operand, Choice(winner, compared))])
 
     return handler
 
 
 def _winner(
-    values: AnyArray, axes: Sequence[int], place: Callable[..., Any], target: Shape
+    values: AnyArray, axes: Sequence[int], argwinner: Callable[..., Any], target: Shape
 ) -> Gather:
     def index() -> AnyArray:
-        behind = range(-len(axes), 0)
+        last_axes = range(-len(axes), 0)
 
         def laned(array: AnyArray) -> AnyArray:
-            moved = np.moveaxis(array, axes, behind)
+            moved = np.moveaxis(array, axes, last_axes)
             return moved.reshape(*moved.shape[: moved.ndim - len(axes)], -1)
 
         if not axes:
             return np.arange(1, values.size + 1).reshape(target)
         lane = laned(values)
-        at = np.expand_dims(place(lane, axis=-1), -1)
+        at = np.expand_dims(argwinner(lane, axis=-1), -1)
         positions = laned(np.arange(1, values.size + 1).reshape(values.shape))
         return np.take_along_axis(positions, at, -1).reshape(target)
 
     return Gather(values.shape, target, index)
 
 
-def nan_place(place: Callable[..., Any]) -> Callable[..., Any]:
+def nan_argwinner(argwinner: Callable[..., Any]) -> Callable[..., Any]:
     """As ``nanargmax``, but the first cell where all of them are NaN."""
 
     def first(lane: AnyArray, axis: int) -> AnyArray:
         nothing = np.isnan(lane).all(axis=axis, keepdims=True)
-        return np.asarray(place(np.where(nothing, 0, lane), axis=axis))
+        return np.asarray(argwinner(np.where(nothing, 0, lane), axis=axis))
 
     return first
 
@@ -194,8 +194,8 @@ def differences(call: Call) -> Result | Results:
     """``diff``: of each cell and those behind it."""
     operand = only_operand(call, call.argument(0, "a"))
     no_operands(call, call.args[1:], {k: v for k, v in call.kwargs.items() if k != "a"})
-    given = {"prepend", "append"} & set(call.kwargs)
-    if len(call.args) > 3 or any(call.kwargs[name] is not np._NoValue for name in given):
+    options = {"prepend", "append"} & set(call.kwargs)
+    if len(call.args) > 3 or any(call.kwargs[name] is not np._NoValue for name in options):
         raise call.refuse("prepend= and append= are not traced", "np.concatenate them first")
     order = int(call.argument(1, "n", 1))
     axis = int(call.argument(2, "axis", -1)) % operand.value.ndim
@@ -253,8 +253,8 @@ TABLE: dict[Callable[..., Any], Handler] = {
     np.average: weighted,
     **dict.fromkeys((np.max, np.amax, np.argmax), extreme(np.argmax)),
     **dict.fromkeys((np.min, np.amin, np.argmin), extreme(np.argmin)),
-    **dict.fromkeys((np.nanmax, np.nanargmax), extreme(nan_place(np.nanargmax))),
-    **dict.fromkeys((np.nanmin, np.nanargmin), extreme(nan_place(np.nanargmin))),
+    **dict.fromkeys((np.nanmax, np.nanargmax), extreme(nan_argwinner(np.nanargmax))),
+    **dict.fromkeys((np.nanmin, np.nanargmin), extreme(nan_argwinner(np.nanargmin))),
     **dict.fromkeys((np.cumsum, np.cumprod, np.nancumsum, np.nancumprod), running()),
     **dict.fromkeys((np.cumulative_sum, np.cumulative_prod), running(flatten=False)),
     np.diff: differences,

@@ -26,11 +26,12 @@ def fourier(call: Call) -> Result | Results:
     source = operand.value.shape
     at = int(axis) % len(source)
     halved = call.function in (np.fft.irfft, np.fft.hfft)
-    taken = source[at]
+    used_length = source[at]
     if length is not None:
-        taken = min(taken, int(length) // 2 + 1 if halved else int(length))
+        used_length = min(used_length, int(length) // 2 + 1 if halved else int(length))
     spans = tuple(
-        Span(0, taken - 1) if other == at else Span.point(other) for other in range(len(source))
+        Span(0, used_length - 1) if other == at else Span.point(other)
+        for other in range(len(source))
     )
     return Result(value, [Input(operand, Boxes(source, value.shape, spans))])
 
@@ -43,13 +44,13 @@ def everything(superset: str) -> Handler:
             raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
         result = call.run()
         several = isinstance(result, list | tuple)
-        distinct = {id(one): one for one in operands([*call.args, call.kwargs])}
+        distinct = {id(operand): operand for operand in operands([*call.args, call.kwargs])}
         parts = [
             Result(
                 as_array(value),
                 [
-                    Input(one, AllToAll(one.value.shape, np.shape(value)), superset)
-                    for one in distinct.values()
+                    Input(operand, AllToAll(operand.value.shape, np.shape(value)), superset)
+                    for operand in distinct.values()
                 ],
             )
             for value in (result if several else [result])

@@ -60,7 +60,10 @@ def _called(ufunc: np.ufunc, call: Call) -> Result | Results:
                 "a generalised function, or axes=, of which no mapping is known",
                 "np.asarray the operands, and name what it gives by flow.source",
             )
-        dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in call.args]
+        dims = [
+            np.ndim(argument.value if isinstance(argument, Operand) else argument)
+            for argument in call.args
+        ]
         value = call.array()
         return signature(call, core or matmul_core(*dims), call.args, value)
     result = call.run()
@@ -68,9 +71,9 @@ def _called(ufunc: np.ufunc, call: Call) -> Result | Results:
         Result(
             as_array(value),
             [
-                Input(one, cell_by_cell(one.value.shape, np.shape(value)))
-                for one in call.args
-                if isinstance(one, Operand)
+                Input(argument, cell_by_cell(argument.value.shape, np.shape(value)))
+                for argument in call.args
+                if isinstance(argument, Operand)
             ],
         )
         for value in (result if isinstance(result, tuple) else (result,))
@@ -94,8 +97,8 @@ def _outer(call: Call) -> Result | Results:
     value = call.array()
     before = value.ndim - np.ndim(right.value if isinstance(right, Operand) else right)
     inputs = []
-    for one, offset in ((left, 0), (right, before)):
-        if isinstance(one, Operand):
-            spans = tuple(Span.point(offset + at) for at in range(one.value.ndim))
-            inputs.append(Input(one, Boxes(one.value.shape, value.shape, spans)))
+    for argument, offset in ((left, 0), (right, before)):
+        if isinstance(argument, Operand):
+            spans = tuple(Span.point(offset + at) for at in range(argument.value.ndim))
+            inputs.append(Input(argument, Boxes(argument.value.shape, value.shape, spans)))
     return Result(value, inputs)

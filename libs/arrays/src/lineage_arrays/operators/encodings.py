@@ -1,4 +1,4 @@
-"""Region pairs and payloads, kept so that they are looked up from one end.
+"""Region pairs and payloads, stored for lookups from one end.
 
 ``ONE``: an entry for each cell; ``MANY``: an entry for each region, found by its bounding box. ``BACKWARD`` stores are looked up by
 output cells, ``FORWARD`` ones by input cells; the other direction reads all of them (section VI of the paper).
@@ -110,9 +110,9 @@ class ByCell(Index):
         self._cells, self._owner = regions.cells[order], owner[order]
 
     def touching(self, cells: Cells) -> I64:
-        wanted = cells.positions()
-        low = np.searchsorted(self._cells, wanted, side="left")
-        high = np.searchsorted(self._cells, wanted, side="right")
+        positions = cells.positions()
+        low = np.searchsorted(self._cells, positions, side="left")
+        high = np.searchsorted(self._cells, positions, side="right")
         at, step = spread(high - low)
         return sorted_unique(self._owner[low[at] + step])
 
@@ -124,7 +124,7 @@ class ByCell(Index):
 
 
 class ByBox(Index):
-    """An entry for each region: the box around it. Regions whose boxes are met are looked at."""
+    """An entry for each region: the box around it. A lookup reads the regions whose boxes it meets."""
 
     def __init__(self, regions: Regions) -> None:
         self._regions = regions
@@ -154,7 +154,7 @@ class ByBox(Index):
     @property
     def nbytes(self) -> int:
         ends = (self._low.reshape(-1), self._high.reshape(-1))
-        return sum(len(pack_numbers(one.astype(np.uint64))) for one in ends)
+        return sum(len(pack_numbers(column.astype(np.uint64))) for column in ends)
 
 
 def index_of(regions: Regions, encoding: Encoding) -> Index:
@@ -183,7 +183,7 @@ class PairStore:
 
     @property
     def index(self) -> Index:
-        """Made when the first question comes, from all that was written."""
+        """The index over all entries, built for the first query."""
         if self._index is None:
             ends = self.outputs if self.orientation is Orientation.BACKWARD else self.inputs
             self._index = index_of(ends, self.encoding)
@@ -225,7 +225,7 @@ class PayloadStore:
 
     @property
     def index(self) -> Index:
-        """Made when the first question comes, from all that was written."""
+        """The index over all entries, built for the first query."""
         if self._index is None:
             self._index = index_of(self.outputs, self.encoding)
         return self._index
@@ -235,13 +235,13 @@ class PayloadStore:
         return Cells.at(self.target, self.outputs.cells)
 
     def backward(self, cells: Cells) -> Cells:
-        found = Cells.empty(self.source)
+        input_cells = Cells.empty(self.source)
         for region in self.index.touching(cells).tolist():
             for position in self._shared(region, cells):
-                if found.is_whole:
-                    return found
-                found = found | self.cells_of(position, self.payloads[region])
-        return found
+                if input_cells.is_whole:
+                    return input_cells
+                input_cells = input_cells | self.cells_of(position, self.payloads[region])
+        return input_cells
 
     def _shared(self, region: int, cells: Cells) -> Iterator[int]:
         positions = self.outputs.of(np.array([region])).positions()
@@ -250,13 +250,13 @@ class PayloadStore:
 
     def forward(self, cells: Cells) -> Cells:
         """All payloads are read: their input cells are computed, and compared."""
-        wanted, met = cells.mask(), []
+        traced_mask, positions = cells.mask(), []
         for region in range(len(self.payloads)):
             for position in self.outputs.of(np.array([region])).positions().tolist():
                 of = self.cells_of(position, self.payloads[region])
-                if of and bool(wanted.reshape(-1)[of.positions()].any()):
-                    met.append(position)
-        return Cells.at(self.target, met)
+                if of and bool(traced_mask.reshape(-1)[of.positions()].any()):
+                    positions.append(position)
+        return Cells.at(self.target, positions)
 
     @property
     def nbytes(self) -> int:
@@ -283,7 +283,7 @@ class RangeStore:
 
     @property
     def table(self) -> RangeTable:
-        """Made when the first question comes, from all that was written; the pairs themselves are dropped."""
+        """The index over all entries, built for the first query; the pairs themselves are dropped."""
         if self._table is None:
             nothing = np.empty(0, np.int64)
             self._table = RangeTable(

@@ -52,7 +52,7 @@ class OperatorGraph:
         return self._add(Step(name))
 
     def add(self, operator: Operator, *inputs: Step, name: str = "") -> Step:
-        """Put an operator behind others.
+        """Add an operator after others.
 
         Args:
             operator: the operator.
@@ -62,13 +62,13 @@ class OperatorGraph:
         Raises:
             ArrayLineageError: the name is taken, or an input stands in another graph.
         """
-        if any(one not in self.steps for one in inputs):
+        if any(step not in self.steps for step in inputs):
             raise ArrayLineageError("an input stands in another graph")
-        given = name or f"{operator.name or type(operator).__name__}.{len(self.steps)}"
-        return self._add(Step(given, operator, inputs))
+        step_name = name or f"{operator.name or type(operator).__name__}.{len(self.steps)}"
+        return self._add(Step(step_name, operator, inputs))
 
     def _add(self, step: Step) -> Step:
-        if any(one.name == step.name for one in self.steps):
+        if any(other.name == step.name for other in self.steps):
             raise ArrayLineageError(f"{step.name!r} is taken: each step has a name of its own")
         self.steps.append(step)
         return step
@@ -82,12 +82,12 @@ class OperatorGraph:
 
         Args:
             sources: the array of each source, by name; copied.
-            strategies: how the lineage of a step is kept; by default its mapping functions where it has some, else
-                nothing: it is run again for a question.
+            strategies: how the lineage of a step is stored; by default by its mapping functions where it has some, else
+                not at all: a query runs the step again.
 
         Raises:
             ArrayLineageError: a source is missing.
-            ModeError: a strategy that the operator does not support, or it wrote what can't be.
+            ModeError: the operator does not support a strategy, or writes lineage that is not valid.
         """
         missing = [
             one.name for one in self.steps if one.operator is None and one.name not in sources
@@ -111,7 +111,7 @@ class OperatorGraph:
 
 
 def default_of(operator: Operator) -> tuple[Strategy, ...]:
-    """The strategy of a step of which nothing is said."""
+    """The default strategy of a step."""
     return (Strategy(Mode.MAP if Mode.MAP in operator.supported_modes() else Mode.BLACKBOX),)
 
 
@@ -120,19 +120,23 @@ def _run(
 ) -> tuple[AnyArray, list[Input]]:
     for strategy in strategies:
         strategy.check(operator)
-    inputs = tuple(one.value for one in operands)
+    inputs = tuple(operand.value for operand in operands)
     output, ways = run_once(
         operator, inputs, [how for how in strategies if how.mode is not Mode.BLACKBOX]
     )
-    shapes = Shapes(tuple(one.shape for one in inputs), output.shape)
+    shapes = Shapes(tuple(array.shape for array in inputs), output.shape)
     if opaque(operator):
-        return output, [Input(one, all_to_all(shapes, n), OPAQUE) for n, one in enumerate(operands)]
+        return output, [
+            Input(operand, all_to_all(shapes, n), OPAQUE) for n, operand in enumerate(operands)
+        ]
     again = ReExecution(operator, inputs, output)
-    made = []
-    for n, one in enumerate(operands):
+    mapped_inputs = []
+    for n, operand in enumerate(operands):
         options: list[Mapping] = ways[n] or [Again(shapes, n, again)]
-        made.append(Input(one, options[0] if len(options) == 1 else Options(tuple(options))))
-    return output, made
+        mapped_inputs.append(
+            Input(operand, options[0] if len(options) == 1 else Options(tuple(options)))
+        )
+    return output, mapped_inputs
 
 
 class Version:
@@ -143,7 +147,7 @@ class Version:
         self._arrays = arrays
 
     def array(self, step: Step) -> AnyArray:
-        """The array that a step gave; read-only."""
+        """The array that a step returned; read-only."""
         return self._arrays[step].value
 
     def back(self, step: Step, where: Any = ...) -> CellTrace:

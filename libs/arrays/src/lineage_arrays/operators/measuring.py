@@ -1,4 +1,4 @@
-"""What each strategy costs at an operator: it is run with each of them, and asked a sample of questions."""
+"""What each strategy costs at an operator: it runs with each of them, and answers a sample of queries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lineage_arrays.workflow import AnyArray
 
 @dataclass(frozen=True)
 class Sample:
-    """A question as it meets an operator: cells of its output (backward) or of an operand (forward)."""
+    """A query as it meets an operator: cells of its output (backward) or of an operand (forward)."""
 
     direction: Orientation
     operand: int
@@ -41,17 +41,19 @@ class Sample:
 def supported(operator: Operator) -> list[Strategy]:
     """All strategies that an operator supports."""
     modes = operator.supported_modes()
-    made = [Strategy(Mode.BLACKBOX)]
+    strategies = [Strategy(Mode.BLACKBOX)]
     if Mode.MAP in modes:
-        made.append(Strategy(Mode.MAP))
+        strategies.append(Strategy(Mode.MAP))
     if Mode.FULL in modes:
-        kept = (Encoding.ONE, Encoding.MANY)
-        made += [Strategy(Mode.FULL, *how) for how in itertools.product(kept, Orientation)]
-        made.append(Strategy(Mode.FULL, Encoding.RANGES))
+        encodings = (Encoding.ONE, Encoding.MANY)
+        strategies += [
+            Strategy(Mode.FULL, *how) for how in itertools.product(encodings, Orientation)
+        ]
+        strategies.append(Strategy(Mode.FULL, Encoding.RANGES))
     for mode in (Mode.PAY, Mode.COMP):
         if mode in modes:
-            made += [Strategy(mode, Encoding.ONE), Strategy(mode, Encoding.MANY)]
-    return made
+            strategies += [Strategy(mode, Encoding.ONE), Strategy(mode, Encoding.MANY)]
+    return strategies
 
 
 def measured(
@@ -63,9 +65,9 @@ def measured(
     """Run an operator with each strategy, and time it.
 
     Args:
-        operator: the operator; nothing can be chosen for one that says nothing of its lineage.
+        operator: the operator; for one that declares no lineage there is nothing to choose.
         inputs: its operands.
-        samples: questions, whose mean time counts; indexes are made before, and a black box is run again for each.
+        samples: queries, whose mean time counts; indexes are built before, and a black box runs again for each.
         clock: seconds.
 
     Returns:
@@ -74,21 +76,21 @@ def measured(
     begin = clock()
     output, _ = run_once(operator, inputs, ())
     plain_s = clock() - begin
-    made = []
+    alternatives = []
     for strategy in [Strategy(Mode.BLACKBOX)] if opaque(operator) else supported(operator):
-        shapes = Shapes(tuple(one.shape for one in inputs), output.shape)
+        shapes = Shapes(tuple(array.shape for array in inputs), output.shape)
         if strategy.mode is Mode.BLACKBOX:
-            query_s = _asked_again(operator, inputs, output, shapes, samples, clock)
-            made.append(Alternative(strategy, 0, 0.0, query_s))
+            query_s = _mean_rerun_s(operator, inputs, output, shapes, samples, clock)
+            alternatives.append(Alternative(strategy, 0, 0.0, query_s))
             continue
         begin = clock()
         _, ways = run_once(operator, inputs, (strategy,))
-        # What the index takes is part of the run: it is made once, and asked often.
+        # The cost of the index is part of the run: it is built once and used often.
         disk_bytes = sum(_nbytes(way) for of_operand in ways for way in of_operand)
         run_s = max(clock() - begin - plain_s, 0.0)
-        query_s = _asked([of_operand[0] for of_operand in ways], samples, clock)
-        made.append(Alternative(strategy, disk_bytes, run_s, query_s))
-    return made
+        query_s = _mean_query_s([of_operand[0] for of_operand in ways], samples, clock)
+        alternatives.append(Alternative(strategy, disk_bytes, run_s, query_s))
+    return alternatives
 
 
 def _nbytes(way: Mapping) -> int:
@@ -97,18 +99,20 @@ def _nbytes(way: Mapping) -> int:
     return way.nbytes if isinstance(way, PairStore | PayloadStore | RangeStore) else 0
 
 
-def _asked(ways: Sequence[Mapping], samples: Sequence[Sample], clock: Callable[[], float]) -> float:
+def _mean_query_s(
+    ways: Sequence[Mapping], samples: Sequence[Sample], clock: Callable[[], float]
+) -> float:
     begin = clock()
-    for one in samples:
-        way = ways[one.operand]
-        if one.direction is Orientation.BACKWARD:
-            way.backward(one.cells)
+    for sample in samples:
+        way = ways[sample.operand]
+        if sample.direction is Orientation.BACKWARD:
+            way.backward(sample.cells)
         else:
-            way.forward(one.cells)
+            way.forward(sample.cells)
     return (clock() - begin) / max(len(samples), 1)
 
 
-def _asked_again(
+def _mean_rerun_s(
     operator: Operator,
     inputs: tuple[AnyArray, ...],
     output: AnyArray,
@@ -119,8 +123,8 @@ def _asked_again(
     if opaque(operator):
         return 0.0
     total = 0.0
-    for one in samples:
+    for sample in samples:
         again = ReExecution(operator, inputs, output)
         ways = [Again(shapes, n, again) for n in range(len(inputs))]
-        total += _asked(ways, [one], clock)
+        total += _mean_query_s(ways, [sample], clock)
     return total / max(len(samples), 1)

@@ -1,4 +1,4 @@
-"""What an operator says of its lineage: table I of the paper."""
+"""What an operator declares about its lineage: table I of the paper."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Mode(StrEnum):
     COMP = "comp"
     """As ``PAY`` for the cells that it writes, as ``MAP`` for all others."""
     BLACKBOX = "blackbox"
-    """Nothing is written: it is run again when somebody asks."""
+    """Nothing is written: a query runs the operator again."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from lineage_arrays.operators.graph import Step
 from lineage_arrays.operators.strategies import Strategy
 
 EPSILON = 1e-4
-"""How much all disk and run time count beside the longest question: differences in time below that may be given up for less of them."""
+"""How much all disk and run time count beside the longest query: differences in time below that may be given up for less of them."""
 BETA = 1.0
 """How much run time counts beside disk, each in shares of the most that a strategy takes."""
 
@@ -67,13 +67,13 @@ def choose(
     limits: Limits = Limits(),  # immutable
     pinned: ReadOnly[Step, Sequence[Strategy]] | None = None,
 ) -> Choice:
-    """Choose strategies for each step, so that the workload's questions take the least time within limits.
+    """Choose strategies for each step, so that the workload's queries take the least time within limits.
 
     A question uses the quickest strategy that its step has. Of choices that take the same time the one with least disk and run time wins.
 
     Args:
         alternatives: what each strategy costs at each step; one of them costs nothing to keep (a black box, functions).
-        workload: how often questions meet each step, relative to each other.
+        workload: how often queries meet each step, relative to each other.
         limits: what may be spent.
         pinned: strategies that are kept whatever they cost; they count against the limits.
 
@@ -82,20 +82,22 @@ def choose(
     """
     _check(alternatives, workload, pinned or {})
     entries = [
-        (step, one)
+        (step, alternative)
         for step, of in alternatives.items()
-        for one in _worthwhile(step, of, pinned or {})
+        for alternative in _worthwhile(step, of, pinned or {})
     ]
     chosen = _solve(entries, workload, limits, pinned or {})
     strategies: dict[Step, tuple[Strategy, ...]] = {
-        step: tuple(one.strategy for at, one in chosen if at is step) for step in alternatives
+        step: tuple(alternative.strategy for at, alternative in chosen if at is step)
+        for step in alternatives
     }
     return Choice(
         strategies,
-        sum(one.disk_bytes for _, one in chosen),
-        sum(one.run_s for _, one in chosen),
+        sum(alternative.disk_bytes for _, alternative in chosen),
+        sum(alternative.run_s for _, alternative in chosen),
         sum(
-            workload.get(step, 0.0) * min(one.query_s for at, one in chosen if at is step)
+            workload.get(step, 0.0)
+            * min(alternative.query_s for at, alternative in chosen if at is step)
             for step in alternatives
         ),
     )
@@ -109,16 +111,16 @@ def _check(
     costs = [
         cost
         for of in alternatives.values()
-        for one in of
-        for cost in (one.disk_bytes, one.run_s, one.query_s)
+        for alternative in of
+        for cost in (alternative.disk_bytes, alternative.run_s, alternative.query_s)
     ]
     if not all(np.isfinite(cost) and cost >= 0 for cost in (*costs, *workload.values())):
         raise ArrayLineageError("a cost or a frequency is no finite number from 0 up")
     if not all(alternatives.values()):
         raise ArrayLineageError("a step has no strategy to choose from")
-    for step, wanted in pinned.items():
-        known = {one.strategy for one in alternatives.get(step, ())}
-        if not set(wanted) <= known:
+    for step, strategies in pinned.items():
+        offered = {alternative.strategy for alternative in alternatives.get(step, ())}
+        if not set(strategies) <= offered:
             raise ArrayLineageError(f"{step.name}: what is pinned is not among its alternatives")
 
 
@@ -126,18 +128,21 @@ def _worthwhile(
     step: Step, alternatives: Sequence[Alternative], pinned: ReadOnly[Step, Sequence[Strategy]]
 ) -> list[Alternative]:
     """Without those that another one beats at everything: no choice needs them. Pinned ones stay."""
-    kept: list[Alternative] = []
-    order = sorted(alternatives, key=lambda one: (one.query_s, one.disk_bytes, one.run_s))
-    for one in order:
+    worthwhile: list[Alternative] = []
+    order = sorted(
+        alternatives,
+        key=lambda alternative: (alternative.query_s, alternative.disk_bytes, alternative.run_s),
+    )
+    for alternative in order:
         beaten = any(
-            better.query_s <= one.query_s
-            and better.disk_bytes <= one.disk_bytes
-            and better.run_s <= one.run_s
-            for better in kept
+            better.query_s <= alternative.query_s
+            and better.disk_bytes <= alternative.disk_bytes
+            and better.run_s <= alternative.run_s
+            for better in worthwhile
         )
-        if not beaten or one.strategy in pinned.get(step, ()):
-            kept.append(one)
-    return kept
+        if not beaten or alternative.strategy in pinned.get(step, ()):
+            worthwhile.append(alternative)
+    return worthwhile
 
 
 def _solve(
@@ -153,11 +158,15 @@ def _solve(
     from scipy import sparse
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    # A question of a step uses the quickest of those kept, so one beside the pinned ones is enough: which one is the variable.
-    pins = np.array([one.strategy in pinned.get(step, ()) for step, one in entries], np.bool_)
-    disk = np.array([one.disk_bytes for _, one in entries], np.float64)
-    run = np.array([one.run_s for _, one in entries], np.float64)
-    used = np.array([workload.get(step, 0.0) * one.query_s for step, one in entries])
+    # A query of a step uses the quickest of the stored strategies, so one beside the pinned ones is enough: which one is the variable.
+    pins = np.array(
+        [alternative.strategy in pinned.get(step, ()) for step, alternative in entries], np.bool_
+    )
+    disk = np.array([alternative.disk_bytes for _, alternative in entries], np.float64)
+    run = np.array([alternative.run_s for _, alternative in entries], np.float64)
+    used = np.array(
+        [workload.get(step, 0.0) * alternative.query_s for step, alternative in entries]
+    )
     shares = disk / (disk.max() or 1.0) + BETA * run / (run.max() or 1.0)
     objective = used / (used.max() or 1.0) + EPSILON * np.where(pins, 0.0, shares) / len(entries)
     steps = {step: row for row, step in enumerate(dict.fromkeys(step for step, _ in entries))}
@@ -172,8 +181,8 @@ def _solve(
         if most is not None:
             # In shares of the limit: bytes and seconds are of different sizes.
             shares = np.where(pins, 0.0, costs) / (most or 1.0)
-            left = (most - float(costs[pins].sum())) / (most or 1.0)
-            constraints.append(LinearConstraint(shares[None, :], -np.inf, left))
+            remaining_share = (most - float(costs[pins].sum())) / (most or 1.0)
+            constraints.append(LinearConstraint(shares[None, :], -np.inf, remaining_share))
     solved = milp(
         objective * MAGNITUDE,
         integrality=np.ones(len(entries)),
@@ -193,8 +202,11 @@ def _solve(
 
 
 def _check_limits(chosen: Sequence[tuple[Step, Alternative]], limits: Limits) -> None:
-    """Solvers work within a tolerance: what they give is held against the limits themselves."""
-    disk, run = sum(one.disk_bytes for _, one in chosen), sum(one.run_s for _, one in chosen)
+    """Solvers work within a tolerance: the result is checked against the limits themselves."""
+    disk, run = (
+        sum(alternative.disk_bytes for _, alternative in chosen),
+        sum(alternative.run_s for _, alternative in chosen),
+    )
     over_disk = limits.disk_bytes is not None and disk > limits.disk_bytes * (1 + 1e-6)
     over_run = limits.run_s is not None and run > limits.run_s * (1 + 1e-6)
     if over_disk or over_run:

@@ -1,4 +1,4 @@
-"""Region pairs as ranges relative to the output cell, over several axes, asked without being written out.
+"""Region pairs as ranges relative to the output cell, over several axes; queries do not expand them.
 
 After ProvRC (arXiv 2405.17701): rows that differ in one coordinate alone, by one, become a range; coordinates of the input are
 kept as they are, or relative to one coordinate of the output, whichever repeats more. A convolution, a sum along an axis or a matrix
@@ -19,7 +19,7 @@ from lineage_core.contract.runs import spread
 
 ABSOLUTE = -1
 CHUNK = 1 << 20
-"""Pairs of a row and a cell that are looked at together."""
+"""Pairs of a row and a cell that are compared at once."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +63,21 @@ class RangeTable:
         moving = [axis for axis in rows.relative if axis != ABSOLUTE]
         if cells.is_whole and len(set(moving)) == len(moving):
             return union_of_boxes(self.source, *rows.ends())
-        found = Cells.empty(self.source)
+        input_cells = Cells.empty(self.source)
         for at, where in _met(rows.out_low, rows.out_high, cells):
             low, high = rows.in_low[at], rows.in_high[at]
             shift = np.zeros_like(low)
             for axis, base in enumerate(rows.relative):
                 if base != ABSOLUTE:
                     shift[:, axis] = where[:, base]
-            found = found | union_of_boxes(self.source, low + shift, high + shift)
-            if found.is_whole:
+            input_cells = input_cells | union_of_boxes(self.source, low + shift, high + shift)
+            if input_cells.is_whole:
                 break
-        return found
+        return input_cells
 
     def forward(self, cells: Cells) -> Cells:
         rows = self.rows
-        found = Cells.empty(self.target)
+        output_cells = Cells.empty(self.target)
         for at, where in _met(*rows.ends(), cells):
             low, high = rows.out_low[at], rows.out_high[at]
             for axis, base in enumerate(rows.relative):
@@ -86,10 +86,10 @@ class RangeTable:
                     high[:, base] = np.minimum(
                         high[:, base], where[:, axis] - rows.in_low[at, axis]
                     )
-            found = found | union_of_boxes(self.target, low, high)
-            if found.is_whole:
+            output_cells = output_cells | union_of_boxes(self.target, low, high)
+            if output_cells.is_whole:
                 break
-        return found
+        return output_cells
 
     @property
     def nbytes(self) -> int:
@@ -113,18 +113,18 @@ def _met(low: I64, high: I64, cells: Cells) -> Iterator[tuple[I64, I64]]:
     near = np.flatnonzero(
         ((low <= coordinates.max(axis=0)) & (high >= coordinates.min(axis=0))).all(axis=1)
     )
-    # Cells are in order of their first coordinate: a row looks at those between its ends alone.
+    # Cells are in order of their first coordinate: a row is compared with those between its ends alone.
     first = np.searchsorted(coordinates[:, 0], low[near, 0], side="left")
     stop = np.searchsorted(coordinates[:, 0], high[near, 0], side="right")
     counts = stop - first
     begin = 0
     ends = np.cumsum(counts)
     while begin < len(near):
-        done = ends[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, done + CHUNK, side="right")))
+        pairs_before = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, pairs_before + CHUNK, side="right")))
         owner, step = spread(counts[begin:end])
-        at, which = near[begin:end][owner], first[begin:end][owner] + step
-        where = coordinates[which]
+        at, cell_indices = near[begin:end][owner], first[begin:end][owner] + step
+        where = coordinates[cell_indices]
         inside = ((low[at] <= where) & (high[at] >= where)).all(axis=1)
         if inside.any():
             yield at[inside], where[inside]
@@ -146,7 +146,7 @@ def _compressed(source: Shape, target: Shape, outputs: I64, inputs: I64) -> Rows
     for axis in range(e):
         ends = table[:, [2 * d + axis, 2 * d + e + axis]]
         choices = [ends, *(ends - table[:, [base]] for base in range(d))]
-        base = int(np.argmin([_distinct(one) for one in choices])) - 1
+        base = int(np.argmin([_distinct(ranges) for ranges in choices])) - 1
         relative.append(base)
         table[:, [2 * d + axis, 2 * d + e + axis]] = choices[base + 1]
     for axis in reversed(range(d)):
@@ -162,14 +162,14 @@ def _coordinates(positions: I64, shape: Shape) -> I64:
 
 
 def _joined(table: I64, low: int, high: int) -> I64:
-    """Rows that are alike but for one range, and whose ranges touch, as one row."""
+    """Merges rows that differ in one range only, where these ranges touch."""
     if not len(table):
         return table
     others = [at for at in range(table.shape[1]) if at not in (low, high)]
     table = table[np.lexsort([table[:, at] for at in (low, *others)])]
     begins = np.ones(len(table), np.bool_)
-    alike = (table[1:, others] == table[:-1, others]).all(axis=1)
-    begins[1:] = ~(alike & (table[1:, low] == table[:-1, high] + 1))
+    same_elsewhere = (table[1:, others] == table[:-1, others]).all(axis=1)
+    begins[1:] = ~(same_elsewhere & (table[1:, low] == table[:-1, high] + 1))
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(table)) - 1
     joined = table[first]

@@ -29,7 +29,7 @@ OPAQUE = "the operator supports no mode that says which cells it combined"
 
 @dataclass(frozen=True)
 class Strategy:
-    """A mode, and where it writes something how that is kept."""
+    """A mode and, where it writes lineage, how that is stored."""
 
     mode: Mode
     encoding: Encoding = Encoding.ONE
@@ -74,22 +74,22 @@ class MappingFunctions(ToOperand):
     operator: Operator
 
     def backward(self, cells: Cells) -> Cells:
-        found = Cells.empty(self.source)
+        input_cells = Cells.empty(self.source)
         for cell in cells.coordinates().tolist():
-            if found.is_whole:
+            if input_cells.is_whole:
                 break
             where = self.operator.map_b(tuple(cell), self.operand, self.shapes)
-            found = found | Cells.of(self.source, where)
-        return found
+            input_cells = input_cells | Cells.of(self.source, where)
+        return input_cells
 
     def forward(self, cells: Cells) -> Cells:
-        found = Cells.empty(self.target)
+        output_cells = Cells.empty(self.target)
         for cell in cells.coordinates().tolist():
-            if found.is_whole:
+            if output_cells.is_whole:
                 break
             where = self.operator.map_f(tuple(cell), self.operand, self.shapes)
-            found = found | Cells.of(self.target, where)
-        return found
+            output_cells = output_cells | Cells.of(self.target, where)
+        return output_cells
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class Composite:
 
     def backward(self, cells: Cells) -> Cells:
         written = self.store.written().mask()
-        wanted = cells.mask()
-        return self.store.backward(Cells.masked(wanted & written)) | self.functions.backward(
-            Cells.masked(wanted & ~written)
+        traced_mask = cells.mask()
+        return self.store.backward(Cells.masked(traced_mask & written)) | self.functions.backward(
+            Cells.masked(traced_mask & ~written)
         )
 
     def forward(self, cells: Cells) -> Cells:
@@ -141,9 +141,9 @@ class Written:
             CellError: an array does not have the cells.
         """
         shapes = Shapes(self._inputs, output)
-        kept = [
-            [self._store(one, shapes, n) for n in range(len(self._inputs))]
-            for one in self._strategies
+        stores_by_strategy = [
+            [self._store(strategy, shapes, n) for n in range(len(self._inputs))]
+            for strategy in self._strategies
         ]
         for outcells, of in self._calls:
             out = Cells.of(output, outcells)
@@ -155,20 +155,20 @@ class Written:
             incells = (
                 []
                 if payload is not None
-                else [Cells.of(shape, one) for shape, one in zip(self._inputs, of, strict=True)]
+                else [Cells.of(shape, cells) for shape, cells in zip(self._inputs, of, strict=True)]
             )
-            taken = False
-            for stores in kept:
+            is_stored = False
+            for stores in stores_by_strategy:
                 for at, store in enumerate(stores):
                     if isinstance(store, PayloadStore) and payload is not None:
                         store.append(out, payload)
-                        taken = True
+                        is_stored = True
                     elif not isinstance(store, PayloadStore) and payload is None:
                         store.append(out, incells[at])
-                        taken = True
-            if not taken and kept and self._inputs:
+                        is_stored = True
+            if not is_stored and stores_by_strategy and self._inputs:
                 raise ModeError("lwrite of what no mode of this run asks for")
-        return kept
+        return stores_by_strategy
 
     def _store(self, strategy: Strategy, shapes: Shapes, operand: int) -> Store:
         source = shapes.inputs[operand]
@@ -188,7 +188,7 @@ def _by_payload(
     operator: Operator, operand: int, shapes: Shapes, position: int, payload: bytes
 ) -> Cells:
     cell = (
-        tuple(int(one) for one in np.unravel_index(position, shapes.output))
+        tuple(int(coordinate) for coordinate in np.unravel_index(position, shapes.output))
         if shapes.output
         else ()
     )
@@ -196,9 +196,9 @@ def _by_payload(
 
 
 class ReExecution:
-    """One run of an operator, that is done again in tracing mode when somebody asks (section V.B of the paper).
+    """One run of an operator, which runs again in tracing mode when a query needs it (section V.B of the paper).
 
-    What it writes is kept as long as this object: the second question runs nothing.
+    This object keeps what it writes: a second query runs nothing.
     """
 
     def __init__(self, operator: Operator, inputs: tuple[AnyArray, ...], output: AnyArray) -> None:
@@ -214,18 +214,18 @@ class ReExecution:
             ModeError: the operator gives another output than it gave.
         """
         supported = self._operator.supported_modes()
-        mode = next((one for one in (Mode.FULL, Mode.COMP, Mode.PAY) if one in supported), None)
-        shapes = Shapes(tuple(one.shape for one in self._inputs), self._output.shape)
+        mode = next((mode for mode in (Mode.FULL, Mode.COMP, Mode.PAY) if mode in supported), None)
+        shapes = Shapes(tuple(array.shape for array in self._inputs), self._output.shape)
         if mode is None:
             return [MappingFunctions(shapes, n, self._operator) for n in range(len(self._inputs))]
         strategy = Strategy(mode)
-        output, made = run_once(self._operator, self._inputs, (strategy,))
+        output, ways = run_once(self._operator, self._inputs, (strategy,))
         if not same_values(output, self._output):
             name = self._operator.name or type(self._operator).__name__
             raise ModeError(
                 f"{name} gives another output when it is run again: keep what it writes ({mode})"
             )
-        return [one[0] for one in made]
+        return [operand_ways[0] for operand_ways in ways]
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Again(ToOperand):
 
 @dataclass(frozen=True)
 class Options:
-    """Several ways to the same lineage: the one that suits the direction is asked."""
+    """Several mappings of the same lineage; a query uses the one that suits its direction."""
 
     ways: tuple[Mapping, ...]
 
@@ -263,7 +263,7 @@ class Options:
 
 
 def _rank(way: Mapping, direction: Orientation) -> int:
-    """Which way to ask first: what is looked up, before what is computed, read as a whole, or run again."""
+    """The order in which mappings are preferred: lookups, then functions, full scans and re-execution."""
     if isinstance(way, PairStore):
         return 0 if way.orientation is direction else 3
     if isinstance(way, PayloadStore | Composite):
@@ -289,26 +289,28 @@ def run_once(
     Raises:
         ModeError: the operator wrote what can't be.
     """
-    asked = frozenset(one.mode for one in strategies)
-    if Mode.PAY in asked and Mode.COMP in asked:
+    modes = frozenset(strategy.mode for strategy in strategies)
+    if Mode.PAY in modes and Mode.COMP in modes:
         raise ModeError(
             "payloads are written for all cells (pay) or for some (comp), not both in one run"
         )
-    writing = [one for one in strategies if one.mode in (Mode.FULL, Mode.PAY, Mode.COMP)]
-    written = Written(operator, tuple(one.shape for one in inputs), writing)
-    views = tuple(_read_only(one) for one in inputs)
-    output = np.asarray(operator.run_with(written.take if writing else None, views, asked))
-    if output.base is not None or any(output is one for one in views):
+    writing = [
+        strategy for strategy in strategies if strategy.mode in (Mode.FULL, Mode.PAY, Mode.COMP)
+    ]
+    written = Written(operator, tuple(array.shape for array in inputs), writing)
+    views = tuple(_read_only(array) for array in inputs)
+    output = np.asarray(operator.run_with(written.take if writing else None, views, modes))
+    if output.base is not None or any(output is view for view in views):
         output = output.copy()
     output.flags.writeable = False
-    shapes = Shapes(tuple(one.shape for one in inputs), output.shape)
+    shapes = Shapes(tuple(array.shape for array in inputs), output.shape)
     stores = iter(written.stores(output.shape))
     ways: list[list[Mapping]] = [[] for _ in inputs]
     for strategy in strategies:
-        kept = next(stores) if strategy in writing else None
+        strategy_stores = next(stores) if strategy in writing else None
         for operand in range(len(inputs)):
             functions = MappingFunctions(shapes, operand, operator)
-            store = kept[operand] if kept is not None else None
+            store = strategy_stores[operand] if strategy_stores is not None else None
             if store is None:
                 ways[operand].append(functions)
             elif strategy.mode is Mode.COMP and isinstance(store, PayloadStore):
@@ -319,7 +321,7 @@ def run_once(
 
 
 def opaque(operator: Operator) -> bool:
-    """Whether nothing is known of an operator's lineage."""
+    """Whether an operator declares no lineage."""
     return not operator.supported_modes() - {Mode.BLACKBOX}
 
 
