@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,13 @@ from lineage_core.contract.region import Region
 from lineage_core.contract.sealing import seal_of
 from lineage_core.contract.verdict import ABANDONED_AFTER_S
 from lineage_core.linking.linker import TaskId
+from lineage_core.tracing.budget import (
+    SMALL_MESSAGES,
+    Budget,
+    MessageRoom,
+    TooMuchError,
+    use_budget,
+)
 from lineage_core.tracing.tracer import Direction, Tracer, trace
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
@@ -426,6 +434,30 @@ def test_recipes_are_found_by_node(store: GraphStore) -> None:
     assert [node.kind for node in graph.nodes()] == ["frame"]
     store.delete(APP)
     assert store.graph("other").recipe("7") == '{"version":2}'
+
+
+def test_messages_are_counted_before_they_are_read(store: GraphStore) -> None:
+    recipe = Recipe(
+        app=APP, node="frame", recipe=json.dumps({"version": 1, "text": "x" * 1_000_000})
+    )
+    newlines = tuple((row, 1) for row in range(120_000))
+    commit = Commit(app=APP, node="out", partition=0, attempt=0, newlines=newlines)
+    store.write(APP, [commit, recipe])
+    graph = store.graph(APP)
+    room = MessageRoom(4 * SMALL_MESSAGES)
+    with use_budget(Budget(messages=room)):
+        messages = store.messages(APP)
+        # The recipe is compressed in the store.
+        assert 2_000_000 < room.held < 2_400_000
+        assert len(messages) == 2
+    with use_budget(Budget(messages=MessageRoom(900_000))):
+        for read in (
+            lambda: store.messages(APP),
+            lambda: store.messages(APP, "recipe"),
+            lambda: graph.sink_files("out"),
+        ):
+            with pytest.raises(TooMuchError):
+                read()
 
 
 def test_spaces_come_by_partition_and_incarnation(store: GraphStore) -> None:

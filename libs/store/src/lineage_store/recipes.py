@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -36,8 +36,51 @@ def packed_body(body: str) -> bytes:
     return compress(body.encode(), LEVEL)
 
 
-def parse_bodies(bodies: Iterable[str | bytes]) -> list[Message]:
-    """Stored messages, as far as the question that asks for them has time.
+class MessageList(list[Message]):
+    """Messages that are counted as long as the list of them is there.
+
+    ``source``: the list that these were made of, which is counted for both.
+    """
+
+    __slots__ = ("__weakref__", "source")
+    source: Sequence[Message]
+
+
+def map_messages(
+    change: Callable[[Message], Message], messages: Sequence[Message]
+) -> MessageList:
+    """Changed messages, which are counted as those that were read."""
+    changed = MessageList(change(message) for message in messages)
+    changed.source = messages
+    return changed
+
+
+def read_messages(
+    read: Callable[[], Iterable[str | bytes]], count_bytes: Callable[[], int]
+) -> MessageList:
+    """Stored messages, as many as the question that asks for them may hold.
+
+    Args:
+        read: Reads the bodies of the messages; bytes are compressed ones.
+        count_bytes: Counts their bytes in the store; called only where a question may not hold any number.
+
+    Raises:
+        StoreError: the bytes of one are damaged.
+        ContractError: one is no message.
+        BudgetError: they are more than may be held, or the question has no time left.
+    """
+    messages = MessageList()
+    room = current_budget().messages
+    if room is not None:
+        room.hold(messages, count_bytes())
+    parse_bodies(read(), messages)
+    return messages
+
+
+def parse_bodies(
+    bodies: Iterable[str | bytes], messages: MessageList | None = None
+) -> MessageList:
+    """Stored messages, as far as the question that asks for them has time; appended to ``messages`` where given.
 
     Raises:
         StoreError: the bytes of one are damaged.
@@ -45,10 +88,13 @@ def parse_bodies(bodies: Iterable[str | bytes]) -> list[Message]:
         BudgetError: the question has no time left.
     """
     budget = current_budget()
-    messages: list[Message] = []
+    messages = MessageList() if messages is None else messages
     for body in bodies:
-        # An application may have said any number of things.
+        # An application may have sent any number of messages.
         budget.check()
+        if budget.messages is not None and isinstance(body, bytes):
+            # Text that repeats itself is far longer than what was counted of it.
+            budget.messages.hold(messages, len(_expanded(body)))
         messages.append(parse_body(body))
     return messages
 
@@ -62,8 +108,12 @@ def parse_body(body: str | bytes) -> Message:
     """
     if isinstance(body, str):
         return _parsed(body) if len(body) <= REPEATED_MAX else parse_message(body)
+    return parse_message(_expanded(body))
+
+
+def _expanded(body: bytes) -> bytes:
     try:
-        return parse_message(decompress(body, MESSAGE_BYTES_MAX))
+        return decompress(body, MESSAGE_BYTES_MAX)
     except RecordBatchError as error:
         raise StoreError(f"a stored recipe can't be read: {error}") from error
 

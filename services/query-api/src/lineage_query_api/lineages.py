@@ -16,7 +16,16 @@ from typing import TypeVar
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.region import Region
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.budget import MIB, Budget, TimeUpError, current_budget, use_budget
+from lineage_core.tracing.budget import (
+    MIB,
+    Budget,
+    BusyError,
+    MessageRoom,
+    TimeUpError,
+    TooMuchError,
+    current_budget,
+    use_budget,
+)
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Item
 from lineage_query.comparing import records_to_compare
@@ -189,6 +198,9 @@ class Lineages:
         self.settings = settings
         self._reader = reader
         self._part_of = part_of
+        self._message_room: MessageRoom = (
+            MessageRoom(settings.api_message_mb * MIB) if part_of is None else part_of._message_room
+        )
         self._scope: Hashable = None
         self._visible_store = store if isinstance(store, VisibleStore) else None
         self._restricted_store = store if isinstance(store, GrantedStore | VisibleStore) else None
@@ -342,9 +354,9 @@ class Lineages:
             if self._cache.slow.get(key, 0.0) > time.monotonic():
                 return None
         try:
-            with use_budget(Budget(seconds=seconds)):
+            with use_budget(Budget(seconds=seconds, messages=self._message_room)):
                 return self.verdict(app)
-        except TimeUpError:
+        except (TimeUpError, TooMuchError, BusyError):
             current_budget().check()
             with self._cache.lock:
                 self._cache.slow[key] = time.monotonic() + SLOW_S
@@ -593,6 +605,7 @@ class Lineages:
             seconds=settings.api_query_s,
             blocks=settings.api_query_blocks,
             text_bytes=settings.api_query_mb * MIB,
+            messages=self._message_room,
         )
 
     def allow_stream(self) -> None:

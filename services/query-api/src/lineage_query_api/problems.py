@@ -13,13 +13,15 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from lineage_core.errors import LineageError
-from lineage_core.tracing.budget import BudgetError, ClientGoneError, TimeUpError
+from lineage_core.tracing.budget import BudgetError, BusyError, ClientGoneError, TimeUpError
 from lineage_query.finding import NotFoundError
 from lineage_query_api.errors import ProblemError
 from lineage_store.errors import StoreError, UnfitStoreError
 
 CLIENT_LEFT = 499
 """Status of answers that nobody waits for, in logs and audit records alone; as nginx has it."""
+RETRY_AFTER_S = 5
+"""Seconds after which a question may be asked again that others left no room for."""
 MEDIA_TYPE = "application/problem+json"
 PROBLEM_SCHEMA = {
     "type": "object",
@@ -81,7 +83,10 @@ def _plain(text: str) -> str:
 def budget_problem(request_id: str, error: BudgetError) -> JSONResponse:
     """An answer that costs more than it may."""
     kind = type(error).__name__
-    return problem(request_id, _status_of(error), error.detail, hint=error.hint, error=kind)
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, BusyError) else None
+    return problem(
+        request_id, _status_of(error), error.detail, hint=error.hint, error=kind, headers=headers
+    )
 
 
 def _status_of(error: LineageError) -> int:
@@ -91,6 +96,8 @@ def _status_of(error: LineageError) -> int:
         return CLIENT_LEFT
     if isinstance(error, NotFoundError):
         return HTTPStatus.NOT_FOUND
+    if isinstance(error, BusyError):
+        return HTTPStatus.SERVICE_UNAVAILABLE
     if isinstance(error, StoreError) and not isinstance(error, UnfitStoreError):
         return HTTPStatus.SERVICE_UNAVAILABLE
     return HTTPStatus.UNPROCESSABLE_ENTITY

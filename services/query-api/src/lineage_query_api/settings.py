@@ -106,6 +106,12 @@ class QueryApiSettings(BaseSettings):
         4096, ge=1, description="megabytes of rows' texts that such an answer may hold"
     )
     api_query_blocks: int = Field(200_000, ge=1, description="blocks that one question may load")
+    api_message_mb: int = Field(
+        32,
+        ge=1,
+        le=65_536,
+        description="megabytes of applications' messages that all questions hold at once; in memory they are some twenty times as much",
+    )
     api_parallel: int = Field(
         4, ge=1, le=64, description="questions that are traced, searched or read from files at once"
     )

@@ -51,6 +51,7 @@ from lineage_query_api.masking import MASK, masked_row
 from lineage_query_api.visibility import Shown, VisibleApplication
 from lineage_store.paths import Bytes, FileState, RowsError, Spellings
 from lineage_store.port import ApplicationRecord
+from lineage_store.recipes import MessageList, map_messages
 from lineage_store.records import FILES, SPLITS
 
 HIDDEN_NAME = "hidden"
@@ -206,7 +207,7 @@ class VisibleStore(ReadOnlyStore):
         """
         self._check(app)
         if not self.visible_app.hides:
-            return [_without_reasons(message) for message in self.judged.messages(app, *kinds)]
+            return map_messages(_without_reasons, self.judged.messages(app, *kinds))
         if not kinds or not set(kinds) <= LOOKUP_MESSAGE_TYPES:
             # With some of them left out a verdict would be another.
             raise hidden_parts_error()
@@ -251,10 +252,11 @@ class VisibleStore(ReadOnlyStore):
         if self.visible_app.hides and not self.visible_app.ids_are_plain:
             raise hidden_parts_error()
 
-    def _shown(self, messages: Iterable[Message]) -> list[Message]:
+    def _shown(self, messages: Sequence[Message]) -> list[Message]:
         """What lookups of files need, and no more."""
         graph = VisibleGraph(self.judged.graph(self.app), self.visible_app)
-        shown: list[Message] = []
+        shown = MessageList()
+        shown.source = messages
         for message in messages:
             if isinstance(message, Begin):
                 shown.append(

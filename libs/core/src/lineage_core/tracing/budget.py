@@ -5,7 +5,8 @@ Whoever answers a question holds a :class:`Budget` by :func:`use_budget`; what r
 
 BudgetError
 ├── TimeUpError     it takes more seconds than it may
-├── TooMuchError    it loads more blocks, or more text, than it may
+├── TooMuchError    it loads more blocks, messages or text than it may
+├── BusyError       other questions hold the messages that may be held at once
 └── ClientGoneError whoever asked does not wait any more
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -23,6 +25,8 @@ from lineage_core.errors import LineageError
 
 NARROWER_HINT = "narrow it: fewer rows, one step (steps), or a node nearer by (until)"
 MIB = 1 << 20
+SMALL_MESSAGES = 1 << 20
+"""Bytes of messages that are loaded whatever other questions hold."""
 
 
 class BudgetError(LineageError):
@@ -39,7 +43,11 @@ class TimeUpError(BudgetError):
 
 
 class TooMuchError(BudgetError):
-    """The answer loads more blocks, or more text of rows, than it may."""
+    """The answer loads more blocks, messages or text of rows than it may."""
+
+
+class BusyError(BudgetError):
+    """Other questions hold as many messages as may be held at once."""
 
 
 class ClientGoneError(BudgetError):
@@ -54,9 +62,52 @@ class _Counter:
     used: int = 0
 
 
+class MessageRoom:
+    """How many bytes of messages all questions together hold in memory, of ``most`` at most.
+
+    A message takes some twenty times as much memory as bytes in the store.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+        # A list of messages may be collected, and so released, in any thread at any time: even in one that counts here.
+        self._lock = threading.RLock()
+
+    @property
+    def held(self) -> int:
+        """Bytes of the messages that are held now."""
+        return self._held
+
+    def hold(self, holder: object, amount: int) -> None:
+        """Count messages until ``holder`` is collected.
+
+        Raises:
+            TooMuchError: they alone are more than may be.
+            BusyError: together with those of other questions they are.
+        """
+        if amount > self._most:
+            raise TooMuchError(
+                f"the messages of the application have more than {self._most / MIB:,.0f} MiB",
+                "raise LINEAGE_API_MESSAGE_MB and the memory of the server, or ask with the command line",
+            )
+        with self._lock:
+            if amount > SMALL_MESSAGES and self._held + amount > self._most:
+                raise BusyError(
+                    "other questions hold as many messages as fit into memory", "ask again later"
+                )
+            self._held += amount
+        weakref.finalize(holder, self._release, amount).atexit = False
+
+    def _release(self, amount: int) -> None:
+        with self._lock:
+            self._held -= amount
+
+
 class Budget:
     """Bounds of one question; None: none. May be shared by threads.
 
+    ``messages``: room for messages that all questions of a server share.
     ``text_bytes``: of texts of rows that are read for the answer. ``hint``: how to go on where it takes too long.
     """
 
@@ -66,10 +117,12 @@ class Budget:
         seconds: float | None = None,
         blocks: int | None = None,
         text_bytes: int | None = None,
+        messages: MessageRoom | None = None,
         hint: str = NARROWER_HINT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
+        self.messages = messages
         self._hint = hint
         self._lock = threading.Lock()
         self._blocks, self._text_bytes = _Counter(blocks), _Counter(text_bytes)

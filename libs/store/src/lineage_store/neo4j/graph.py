@@ -26,7 +26,7 @@ from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.counting import HALF, silent_s
 from lineage_store.neo4j.keys import app_key, block_of, key, prefix
 from lineage_store.parts import in_parts
-from lineage_store.recipes import parse_bodies, recipe_in
+from lineage_store.recipes import read_messages, recipe_in
 from lineage_store.recomputing import NAMED
 from lineage_store.signed import BIAS
 
@@ -152,11 +152,25 @@ WHERE m.app = $app AND m.type IN $types
 RETURN coalesce(m.packed, m.body) ORDER BY m.number
 """
 
+_MESSAGE_BYTES: Final[LiteralString] = """
+MATCH (m:Message)
+USING INDEX m:Message(app, type)
+WHERE m.app = $app AND m.type IN $types
+RETURN coalesce(sum(size(coalesce(m.packed, m.body))), 0)
+"""
+
 _ALL_MESSAGES: Final[LiteralString] = """
 MATCH (m:Message)
 USING INDEX m:Message(app, type)
 WHERE m.app = $app AND m.type IS NOT NULL
 RETURN coalesce(m.packed, m.body) ORDER BY m.number
+"""
+
+_ALL_MESSAGE_BYTES: Final[LiteralString] = """
+MATCH (m:Message)
+USING INDEX m:Message(app, type)
+WHERE m.app = $app AND m.type IS NOT NULL
+RETURN coalesce(sum(size(coalesce(m.packed, m.body))), 0)
 """
 
 _RECIPE: Final[LiteralString] = """
@@ -171,6 +185,13 @@ MATCH (m:Message)
 USING INDEX m:Message(app, type)
 WHERE m.app = $app AND m.type IN $types AND $node IN m.about
 RETURN m.body ORDER BY m.number
+"""
+
+_ABOUT_BYTES: Final[LiteralString] = """
+MATCH (m:Message)
+USING INDEX m:Message(app, type)
+WHERE m.app = $app AND m.type IN $types AND $node IN m.about
+RETURN coalesce(sum(size(m.body)), 0)
 """
 
 
@@ -190,10 +211,8 @@ class Neo4jGraph:
     def messages(self, *kinds: str) -> Sequence[Message]:
         """Messages in the order written, of some types or (none given) all."""
         if kinds:
-            rows = self._connection.read(_MESSAGES, app=self._app, types=list(kinds))
-        else:
-            rows = self._connection.read(_ALL_MESSAGES, app=self._app)
-        return parse_bodies(body for (body,) in rows)
+            return self._read_messages(_MESSAGES, _MESSAGE_BYTES, types=list(kinds))
+        return self._read_messages(_ALL_MESSAGES, _ALL_MESSAGE_BYTES)
 
     def nodes(self) -> Sequence[NodeRecord]:
         rows = self._connection.read(_COUNTS, prefix=prefix(self._app), half=HALF)
@@ -330,8 +349,17 @@ class Neo4jGraph:
 
     def _about(self, node: str, *kinds: str) -> list[Message]:
         """Messages of some types that have something to say of a node's splits or files."""
-        rows = self._connection.read(_ABOUT, app=self._app, types=list(kinds), node=node)
-        return parse_bodies(body for (body,) in rows)
+        return self._read_messages(_ABOUT, _ABOUT_BYTES, types=list(kinds), node=node)
+
+    def _read_messages(
+        self, statement: LiteralString, count: LiteralString, **parameters: object
+    ) -> list[Message]:
+        def rows(of: LiteralString) -> Sequence[Sequence[Any]]:
+            return self._connection.read(of, app=self._app, **parameters)
+
+        return read_messages(
+            lambda: (body for (body,) in rows(statement)), lambda: int(rows(count)[0][0])
+        )
 
 
 def _ref(columns: Sequence[Any]) -> BlockRef:

@@ -28,7 +28,7 @@ from lineage_core.contract.verdict import StoreCounts
 from lineage_core.tracing.budget import current_budget
 from lineage_store import records
 from lineage_store.errors import StoreError
-from lineage_store.recipes import parse_bodies, recipe_in
+from lineage_store.recipes import MessageList, read_messages, recipe_in
 from lineage_store.recomputing import NAMED
 from lineage_store.signed import BIAS
 from lineage_store.sqlite.counting import count_store, silent_s
@@ -60,9 +60,16 @@ class SqliteGraph:
     def messages(self, *kinds: str) -> Sequence[Message]:
         """Messages in the order written, of some types or (none given) all."""
         where = f" AND type IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        values = self._app_id, *kinds
         query = f"SELECT body FROM message WHERE app = ?{where} ORDER BY id"
-        rows = self._all(query, self._app_id, *kinds)
-        return parse_bodies(body for (body,) in rows)
+        return read_messages(
+            lambda: (body for (body,) in self._all(query, *values)),
+            lambda: self._body_bytes(where, values),
+        )
+
+    def _body_bytes(self, where: str, values: Sequence[object]) -> int:
+        query = f"SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM message WHERE app = ?{where}"
+        return int(self._all(query, *values)[0][0])
 
     def nodes(self) -> Sequence[NodeRecord]:
         rows = self._all(
@@ -285,6 +292,11 @@ class SqliteGraph:
 
     def _newlines(self, node: str) -> dict[int, tuple[tuple[int, int], ...]]:
         """(row, newlines inside it) by partition of a sink."""
+        held = MessageList()
+        room = current_budget().messages
+        if room is not None:
+            where = " AND type = 'commit' AND json_extract(body, '$.node') = ?"
+            room.hold(held, self._body_bytes(where, (self._app_id, node)))
         rows = self._all(
             "SELECT json_extract(body, '$.partition'), json_extract(one.value, '$[0]'), "
             "json_extract(one.value, '$[1]') FROM message, json_each(body, '$.newlines') AS one "
