@@ -130,7 +130,7 @@ class StartedSpark:
         if self._session is None:
             return
         from lineage_dataframes.sandbox import starting
-        from lineage_dataframes.spark.class_archive import keep_archive
+        from lineage_dataframes.spark.class_archive import store_archive
 
         confined = starting.scratch_folder()
         context: Any = self._session.sparkContext
@@ -140,7 +140,7 @@ class StartedSpark:
         java.stdin.close()
         with suppress(Exception):
             java.wait(END_S)
-            keep_archive(confined)
+            store_archive(confined)
         if confined is not None:
             # This process ends without whatever else would remove it.
             starting.remove_folder(confined)

@@ -70,7 +70,7 @@ def run_cell(shell: Any, line: str, cell: str) -> None:
         NotebookError: nothing can be captured; the cell does not run.
         Exception: the cell's own, which the notebook has shown already.
     """
-    from lineage_emitter.program.cell import cell_lineage, known_nodes
+    from lineage_emitter.program.cell import captured_nodes, cell_lineage
 
     context = _captured(shell, _settings(line))
     session = context.session
@@ -79,7 +79,7 @@ def run_cell(shell: Any, line: str, cell: str) -> None:
             "capture is switched off, or could not begin (the log says why): run the cell without %%lineage"
         )
     url = _page(session.app)
-    known, problem = _looked_at(lambda: known_nodes(session))
+    known, problem = _looked_at(lambda: captured_nodes(session))
     result = shell.run_cell(cell, store_history=False)
     added = None
     if known is not None and not session.closed:

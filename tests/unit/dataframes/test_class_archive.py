@@ -13,7 +13,7 @@ from lineage_dataframes.spark.class_archive import (
     OPTIONS,
     archive_file,
     class_archive,
-    keep_archive,
+    store_archive,
 )
 
 pytestmark = pytest.mark.unit
@@ -48,7 +48,7 @@ def test_who_is_to_write_it_does_so_once_and_then_all_read_it(
     writes = options(archived=True) or ""
     assert writes.startswith(f"-Dmine=1 -XX:ArchiveClassesAtExit={file}.{os.getpid()} ")
     Path(f"{file}.{os.getpid()}").write_bytes(b"classes")
-    keep_archive()
+    store_archive()
     assert file.read_bytes() == b"classes"
     assert file.stat().st_mode & 0o777 == 0o600
     for archived in (True, False):
@@ -56,7 +56,7 @@ def test_who_is_to_write_it_does_so_once_and_then_all_read_it(
     assert os.environ[OPTIONS] == "-Dmine=1"
     # Where Java wrote none, nothing is taken for it; what it wrote for a process that is gone is removed.
     file.unlink()
-    keep_archive()
+    store_archive()
     assert not file.exists()
     with subprocess.Popen(["true"]) as gone:
         gone.wait()

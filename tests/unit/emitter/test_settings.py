@@ -163,7 +163,7 @@ def test_with_kafka_the_store_is_whatever_the_writer_fills(
     kafka = {"dispatcher": "kafka", "kafka": "there:9092"}
     settings = read_settings({}, store="neo4j://there", **kafka)
     assert settings.spool_folder() == tmp_path / ".lineage" / "spool"
-    assert not settings.links_here
+    assert not settings.links_in_driver
     assert read_settings({}, spool="/s", **kafka).spool_folder() == Path("/s")
     assert read_settings({}, store="sqlite:////x/y.db", **kafka).spool_folder() == Path("/x/spool")
 

@@ -60,11 +60,11 @@ def attach(spark: SparkSession | SparkContext, **settings: Any) -> LineageContex
         sc.pythonExec = python
     context = LineageContext(sc)
     if session is not None:
-        session.is_whole = True
+        session.is_fully_captured = True
         hooks.install(active_session)
-        context_methods.install(_whole_session)
-        context_methods.notice_frames(_active_whole_session, _whole_session)
-        older_rdds.install(_whole_session)
+        context_methods.install(_fully_captured_session)
+        context_methods.notice_frames(_active_fully_captured_session, _fully_captured_session)
+        older_rdds.install(_fully_captured_session)
     return context
 
 
@@ -91,10 +91,10 @@ def _context_of(spark: Any) -> SparkContext:
         return spark
     if type(spark).__module__.startswith("pyspark.sql.connect."):
         raise ConnectSessionError("attach")
-    found = getattr(spark, "sparkContext", None)
-    if not isinstance(found, SparkContext):
+    context = getattr(spark, "sparkContext", None)
+    if not isinstance(context, SparkContext):
         raise TypeError(f"a SparkSession or a SparkContext is wanted, not {type(spark).__name__}")
-    return found
+    return context
 
 
 def _of_session(spark: Any) -> dict[str, Any]:
@@ -102,8 +102,8 @@ def _of_session(spark: Any) -> dict[str, Any]:
     if isinstance(spark, SparkContext):
         return {}
     java: Any = spark._jsparkSession.sessionState().conf().settings()
-    given = {key: java[key] for key in list(java) if key.startswith(SPARK_PREFIX)}
-    return {setting_of(key): value for key, value in given.items()}
+    spark_settings = {key: java[key] for key in list(java) if key.startswith(SPARK_PREFIX)}
+    return {setting_of(key): value for key, value in spark_settings.items()}
 
 
 def _is_set(sc: SparkContext, setting: str) -> bool:
@@ -111,11 +111,11 @@ def _is_set(sc: SparkContext, setting: str) -> bool:
     return f"LINEAGE_{setting.upper()}" in os.environ or bool(sc._conf.contains(in_spark))
 
 
-def _whole_session(sc: SparkContext) -> Session | None:
+def _fully_captured_session(sc: SparkContext) -> Session | None:
     session = open_session_of(sc)
-    return session if session is not None and session.is_whole else None
+    return session if session is not None and session.is_fully_captured else None
 
 
-def _active_whole_session() -> Session | None:
+def _active_fully_captured_session() -> Session | None:
     sc = SparkContext._active_spark_context
-    return None if sc is None else _whole_session(sc)
+    return None if sc is None else _fully_captured_session(sc)

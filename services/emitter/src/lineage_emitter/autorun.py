@@ -104,7 +104,7 @@ def _session(sc: SparkContext) -> Session | None:
             raise
         return None
     if session is not None:
-        session.is_whole = True
+        session.is_fully_captured = True
     return session
 
 

@@ -34,13 +34,13 @@ class CapturingBuilder:
         return spark
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._own, name)
-        if not callable(found):
-            return found
+        attribute = getattr(self._own, name)
+        if not callable(attribute):
+            return attribute
 
-        @functools.wraps(found)
-        def method(*given: Any, **named: Any) -> Any | Self:
-            result = found(*given, **named)
+        @functools.wraps(attribute)
+        def method(*arguments: Any, **named: Any) -> Any | Self:
+            result = attribute(*arguments, **named)
             return self if result is self._own else result
 
         return method

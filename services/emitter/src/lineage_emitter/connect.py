@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lineage_emitter.module_watch import when_loaded
+from lineage_emitter.module_watch import call_on_load
 from lineage_store.run_notes import note_uncaptured
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _used = False
 def watch_connect(sessions: Callable[[], Session | None]) -> None:
     """Watch for sessions of Spark Connect from now on. ``sessions``: gives that of the active SparkContext."""
 
-    def loaded(module: Any) -> None:
+    def capture_connect(module: Any) -> None:
         stock = module.SparkSession.__init__
 
         @functools.wraps(stock)
@@ -44,7 +44,7 @@ def watch_connect(sessions: Callable[[], Session | None]) -> None:
 
         module.SparkSession.__init__ = begin
 
-    when_loaded(MODULE, loaded)
+    call_on_load(MODULE, capture_connect)
 
 
 def record_connect_use(session: Session) -> None:

@@ -144,8 +144,8 @@ def _captured(name: str) -> Callable[..., Any]:
     @functools.wraps(getattr(SparkContext, name))
     def method(self: LineageContext, /, *arguments: Any, **named: Any) -> Any:
         if self._session is None:
-            given = {key: uncaptured(value) for key, value in named.items()}
-            return getattr(self.sc, name)(*map(uncaptured, arguments), **given)
+            plain_named = {key: uncaptured(value) for key, value in named.items()}
+            return getattr(self.sc, name)(*map(uncaptured, arguments), **plain_named)
         return CAPTURED[name](self._session, *arguments, **named)
 
     return method

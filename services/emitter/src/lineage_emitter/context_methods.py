@@ -114,8 +114,8 @@ def _of_rdds(name: str, session_of: SessionOf) -> Callable[..., Any]:
 def _uncaptured(stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
     from lineage_emitter.driver.fitness import uncaptured
 
-    given = {key: uncaptured(value) for key, value in named.items()}
-    return stock(*map(uncaptured, arguments), **given)
+    plain_named = {key: uncaptured(value) for key, value in named.items()}
+    return stock(*map(uncaptured, arguments), **plain_named)
 
 
 def _captured(name: str, /, *arguments: Any, **named: Any) -> Any:
@@ -125,11 +125,11 @@ def _captured(name: str, /, *arguments: Any, **named: Any) -> Any:
     return CAPTURED[name](*arguments, **named)
 
 
-def _any_captured(given: Iterable[Any]) -> bool:
+def _any_captured(values: Iterable[Any]) -> bool:
     """Whether there is a captured RDD among some arguments, or in a list among them."""
     from lineage_emitter.driver.rdd import LineageRDD
 
     return any(
-        isinstance(one, LineageRDD) or (isinstance(one, list | tuple) and _any_captured(one))
-        for one in given
+        isinstance(value, LineageRDD) or (isinstance(value, list | tuple) and _any_captured(value))
+        for value in values
     )

@@ -13,9 +13,9 @@ from typing import Any
 class _Watch(MetaPathFinder):
     """Calls ``loaded`` with the module when it has been loaded."""
 
-    def __init__(self, module: str, loaded: Callable[[Any], None]) -> None:
+    def __init__(self, module: str, on_load: Callable[[Any], None]) -> None:
         self._module = module
-        self._loaded = loaded
+        self._on_load = on_load
         self._looking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -29,17 +29,17 @@ class _Watch(MetaPathFinder):
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
-            def then_loaded(module: Any) -> None:
+            def load_and_call(module: Any) -> None:
                 execute(module)
-                self._loaded(module)
+                self._on_load(module)
 
-            spec.loader.exec_module = then_loaded  # type: ignore[method-assign]
+            spec.loader.exec_module = load_and_call  # type: ignore[method-assign]
         return spec
 
 
-def when_loaded(module: str, loaded: Callable[[Any], None]) -> None:
-    """Call ``loaded`` with a module when it has been loaded, at once where it is."""
+def call_on_load(module: str, on_load: Callable[[Any], None]) -> None:
+    """Call ``on_load`` with a module once it is loaded; at once if it is loaded already."""
     if module in sys.modules:
-        loaded(sys.modules[module])
+        on_load(sys.modules[module])
     else:
-        sys.meta_path.insert(0, _Watch(module, loaded))
+        sys.meta_path.insert(0, _Watch(module, on_load))

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from lineage_emitter.module_watch import when_loaded
+from lineage_emitter.module_watch import call_on_load
 
 KEY = "spark.lineage.enabled"
 ON_ERROR = "spark.lineage.on.error"
@@ -23,7 +23,7 @@ MODULES = ("pyspark.core.context", "pyspark.context")
 def install() -> None:
     """Attach capture to SparkContexts that ask for it, from now on; a second call changes nothing."""
     for module in MODULES:
-        when_loaded(module, _watch_contexts)
+        call_on_load(module, _watch_contexts)
 
 
 def _watch_contexts(module: Any) -> None:
@@ -33,8 +33,8 @@ def _watch_contexts(module: Any) -> None:
         return
 
     @functools.wraps(stock)
-    def initialise(self: Any, *given: Any, **named: Any) -> None:
-        stock(self, *given, **named)
+    def initialise(self: Any, *arguments: Any, **named: Any) -> None:
+        stock(self, *arguments, **named)
         if str(self._conf.get(KEY, "")).lower() == "true":
             _attach(self)
 

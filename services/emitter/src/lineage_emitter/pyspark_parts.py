@@ -68,12 +68,12 @@ def load_early() -> None:
 
 def records_from_socket(socket: Any, serializer: Serializer) -> list[Any]:
     """The records that a socket of the JVM gives (``PythonRDD.runJob``'s)."""
-    loaded: Any = _load_from_socket(socket, serializer)
-    if isinstance(loaded, AbstractContextManager):
+    records_or_context: Any = _load_from_socket(socket, serializer)
+    if isinstance(records_or_context, AbstractContextManager):
         # Since 4.2.
-        with loaded as records:
+        with records_or_context as records:
             return list(records)
-    return list(loaded)
+    return list(records_or_context)
 
 
 def frame_class() -> Any:

@@ -113,7 +113,7 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
     )
 
     @property
-    def links_here(self) -> bool:
+    def links_in_driver(self) -> bool:
         """Whether this program links and stores: what goes to Kafka is linked elsewhere."""
         return self.link and self.dispatcher == "spool"
 
@@ -129,7 +129,7 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
             return Path(DEFAULT_SPOOL).absolute()
         return self.store_file().parent / "spool"
 
-    def kept_folder(self) -> Path | None:
+    def row_folder(self) -> Path | None:
         """The absolute folder for rows of RDDs that DataFrames are made of; None: there is none."""
         if self.rows_folder:
             return Path(self.rows_folder.removeprefix("file://")).absolute()
@@ -167,9 +167,9 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
         settings = Settings(**fields)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
+        setting_name = ".".join(map(str, first["loc"]))
         # Not told as the cause: it shows what was given, which may be a secret.
-        raise SettingsError(f"setting {place}: {first['msg']}") from None
+        raise SettingsError(f"setting {setting_name}: {first['msg']}") from None
     if settings.enabled and settings.dispatcher == "spool":
         settings.store_file()
     if settings.enabled and settings.dispatcher == "kafka" and not settings.kafka:
@@ -186,12 +186,12 @@ def setting_of(key: str) -> str:
     return _field(key.removeprefix(SPARK_PREFIX).replace(".", "_"), key)
 
 
-def _field(name: str, given: str) -> str:
+def _field(name: str, name_given: str) -> str:
     if name in Settings.model_fields:
         return name
-    prefix = SPARK_PREFIX if given.startswith(SPARK_PREFIX) else ""
-    known = ", ".join(prefix + _spelled(field, prefix) for field in setting_names())
-    raise SettingsError(f"{given} is not a setting; known: {known}")
+    prefix = SPARK_PREFIX if name_given.startswith(SPARK_PREFIX) else ""
+    names_text = ", ".join(prefix + _spelled(field, prefix) for field in setting_names())
+    raise SettingsError(f"{name_given} is not a setting; known: {names_text}")
 
 
 def setting_names() -> list[str]:

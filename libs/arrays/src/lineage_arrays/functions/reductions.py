@@ -108,7 +108,7 @@ def extreme(argwinner: Callable[..., Any]) -> Handler:
     """``max`` and its like: the first cell along the axes that has the value, of all those that were compared.
 
     Args:
-        place: the function that returns its index, such as ``argmax``.
+        argwinner: the function that returns its index, such as ``argmax``.
     """
 
     def handler(call: Call) -> Result | Results:

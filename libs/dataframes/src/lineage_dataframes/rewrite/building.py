@@ -67,7 +67,7 @@ from lineage_core.recipe.plan import (
     expressions_of,
 )
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.rewrite.choices import ONE_ROW_KEPT, keeps_some_rows, row_expressions
+from lineage_dataframes.rewrite.choices import ANY_ROW_OF_GROUP, keeps_some_rows, row_expressions
 from lineage_dataframes.rewrite.common_subplans import CommonSubplans
 from lineage_dataframes.rewrite.expressions import (
     SqlWriter,
@@ -123,7 +123,7 @@ class Builder:
     queries: dict[str, str] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
-    _made: dict[tuple[int, bool, bool], NamedQuery] = field(default_factory=dict)
+    _built_queries: dict[tuple[int, bool, bool], NamedQuery] = field(default_factory=dict)
     _written: int = 0
 
     @cached_property
@@ -151,9 +151,9 @@ class Builder:
             RefusedError: the rows can't be computed soundly.
         """
         key = (place, ids, top)
-        if key not in self._made:
-            self._made[key] = self._built(place, ids, top)
-        return self._made[key]
+        if key not in self._built_queries:
+            self._built_queries[key] = self._built(place, ids, top)
+        return self._built_queries[key]
 
     def _built(self, place: int, ids: bool, top: bool) -> NamedQuery:
         node = self.recipe.plan[place]
@@ -280,7 +280,9 @@ class Builder:
                 terms_by_id[column.id] = f"{writer.of(expression)} AS c{column.id}"
         return list(terms_by_id.values()), frozenset(unknown)
 
-    def _known(self, purpose: str, expressions: Iterable[Expression], *below: NamedQuery) -> None:
+    def _check_recomputable(
+        self, purpose: str, expressions: Iterable[Expression], *below: NamedQuery
+    ) -> None:
         for expression in expressions:
             opaque = opaque_in(expression)
             if opaque is not None:
@@ -333,7 +335,7 @@ class Builder:
             if top and any(self._unknowable(term, condition_side) for condition_side in below):
                 self.reasons.append(f"{purpose} by what can't be computed anew")
                 continue
-            self._known(purpose, [term], *below)
+            self._check_recomputable(purpose, [term], *below)
             terms.append(self.writer().of(term))
         return terms
 
@@ -341,7 +343,7 @@ class Builder:
         below = self.build(node.input, ids=ids, top=top)
         if top:
             return below
-        self._known("rows are ordered", (key.of for key in node.order), below)
+        self._check_recomputable("rows are ordered", (key.of for key in node.order), below)
         order = ", ".join(self.writer().sort_key(key) for key in node.order)
         text = (
             f"SELECT {_select_list([*below.names, *below.ids])} FROM {below.name} ORDER BY {order}"
@@ -387,7 +389,7 @@ class Builder:
         another run finds nearly equal.
         """
         over, writer = window_functions(node)[0], self.writer()
-        by_place = depends_on_ties(node)
+        is_positional = depends_on_ties(node)
         if is_nondeterministic(over.order, self._nondeterministic):
             reason = "a window's order is by sums of doubles, of which some are nearly equal"
             ties_query = tied_neighbours_query(
@@ -396,10 +398,10 @@ class Builder:
                 over.partition,
                 over.order,
                 self._nondeterministic,
-                equal_too=by_place,
+                equal_too=is_positional,
             )
             self.checks.append((ties_query, reason))
-        elif by_place:
+        elif is_positional:
             self.checks.append((unequal_ties_query(writer, below, node), TIED_ROWS))
 
     def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> NamedQuery:
@@ -424,7 +426,7 @@ class Builder:
         return NamedQuery(name, node.columns, (Leaf(place, (mark,)),), unknown)
 
     def _union(self, place: int, node: Union, ids: bool, top: bool) -> NamedQuery:
-        inputs = [self.build(input_place, ids=ids, top=top) for input_place in node.inputs]
+        inputs = [self.build(input_node, ids=ids, top=top) for input_node in node.inputs]
         id_names = [name for query in inputs for name in query.ids]
         parts, unknown = [], set()
         for query in inputs:
@@ -448,7 +450,7 @@ class Builder:
     def _expand(self, place: int, node: Expand, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids)
         for row in node.projections:
-            self._known("rows are expanded", row, below)
+            self._check_recomputable("rows are expanded", row, below)
         writer = self.writer()
         rows = [
             [f"{writer.of(e)} AS c{column.id}" for e, column in zip(row, node.columns, strict=True)]
@@ -466,7 +468,7 @@ class Builder:
 
     def _generate(self, place: int, node: Generate, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
-        self._known("rows are made", [node.function], below)
+        self._check_recomputable("rows are made", [node.function], below)
         # Made columns may have the numbers of columns that they take the place of.
         generated = [f"g{place}_{n} AS c{column.id}" for n, column in enumerate(node.made)]
         passed_names = [
@@ -510,7 +512,7 @@ class Builder:
         right = self.rows(node.right)
         condition = "true"
         if node.condition is not None:
-            self._known("rows are joined", [node.condition], left, right)
+            self._check_recomputable("rows are joined", [node.condition], left, right)
             condition = self.writer().of(node.condition)
         marks, leaves = self._marks(place, node, ids)
         if ids and node.how != "anti":
@@ -544,7 +546,7 @@ class Builder:
         below = self.rows(node.input)
         keys = recomputable_keys(node, below)
         if not top:
-            self._known("rows are grouped", node.keys, below)
+            self._check_recomputable("rows are grouped", node.keys, below)
         if len(keys) == len(node.keys):
             select_terms, unknown = self._values_of(node.columns, node.expressions, below)
         else:
@@ -554,7 +556,7 @@ class Builder:
         if ids:
             self._name_group(place, key_terms(self.writer(), keys, below), marks, leaves)
             if keeps_some_rows(node):
-                self._mark_inexact(place, "count(1) > 1", ONE_ROW_KEPT, marks, leaves)
+                self._mark_inexact(place, "count(1) > 1", ANY_ROW_OF_GROUP, marks, leaves)
         text = f"SELECT {_select_list([*select_terms, *marks])} FROM {below.name}"
         grouped = ", ".join(self.writer().of(key) for key in keys)
         text += f" GROUP BY {grouped}" if keys else " HAVING true"
@@ -594,7 +596,7 @@ class Builder:
             raise RefusedError("the plan holds a window function whose window was not noted")
         over = window_functions(node)[0]
         terms = [*over.partition, *(key.of for key in over.order)]
-        self._known("a window is made", terms, below)
+        self._check_recomputable("a window is made", terms, below)
         loose = top and self.tied and depends_on_ties(node)
         if not loose:
             self._check_window(below, node)

@@ -26,7 +26,7 @@ FIRST_AND_LAST = ("first", "last")
 ROW_CHOICES = {*FIRST_AND_LAST, "First", "Last"}
 """And those that pass over NULLs or are filtered (of old recipes, it isn't known): columns may be of several rows."""
 
-ONE_ROW_KEPT = "one row of a group was kept, and which one its values don't tell"
+ANY_ROW_OF_GROUP = "one row of a group was kept, and which one its values don't tell"
 
 
 def row_expressions(node: Aggregate) -> tuple[Expression, ...] | None:

@@ -106,7 +106,7 @@ class _Forms:
 
     def _rows(self, node: Node, below: Mapping[int, int]) -> tuple[int, dict[int, int]]:
         """The rows that a node gives, and the columns that it makes."""
-        inputs = tuple(self.rows[input_place] for input_place in input_nodes_of(node))
+        inputs = tuple(self.rows[input_node] for input_node in input_nodes_of(node))
         ids = [column.id for column in node.columns]
         match node:
             case Scan():
@@ -177,9 +177,11 @@ class _Forms:
                 frame_form = (is_running(node), reads_some_rows(node))
                 return self._number("frames", self.rows[node.input], group_form, *frame_form)
             case Join(how="semi" | "exists"):
-                left_forms = tuple(below[column_id] for column_id in matched_by(self.recipe, node))
+                left_column_forms = tuple(
+                    below[column_id] for column_id in matched_by(self.recipe, node)
+                )
                 group_form = self._form(node.condition, below)
-                return self._number("matches", self.rows[node.right], group_form, left_forms)
+                return self._number("matches", self.rows[node.right], group_form, left_column_forms)
             case _:
                 return rows
 
@@ -213,16 +215,22 @@ class PendingGroups(Generic[Request]):
 
     def __init__(self, plan: Sequence[Node], common_subplans: CommonSubplans) -> None:
         self._plan, self._common_subplans = plan, common_subplans
-        self._asked: dict[GroupKey, list[tuple[Leaf, Request]]] = {}
+        self._requests_by_group: dict[GroupKey, list[tuple[Leaf, Request]]] = {}
         self._below: dict[GroupKey, frozenset[GroupKey]] = {}
 
     def add(self, leaf: Leaf, request: Request) -> None:
-        self._asked.setdefault((leaf.of, leaf.subquery), []).append((leaf, request))
+        self._requests_by_group.setdefault((leaf.of, leaf.subquery), []).append((leaf, request))
 
     def ready(self) -> list[list[tuple[Leaf, Request]]]:
         """The requests by group, of those groups that no other pending group leads to; they are pending no longer."""
-        later = frozenset[GroupKey]().union(*map(self._led_to, self._asked))
-        return [self._asked.pop(group) for group in list(self._asked) if group not in later]
+        groups_still_reached = frozenset[GroupKey]().union(
+            *map(self._led_to, self._requests_by_group)
+        )
+        return [
+            self._requests_by_group.pop(group)
+            for group in list(self._requests_by_group)
+            if group not in groups_still_reached
+        ]
 
     def _led_to(self, group: GroupKey) -> frozenset[GroupKey]:
         """The groups that tracing one may lead to."""
@@ -231,9 +239,9 @@ class PendingGroups(Generic[Request]):
             groups = set[GroupKey]()
             pending = [place] if subquery else self._read(place, groups)
             while pending:
-                place_below = pending.pop()
-                groups.add((self._common_subplans.first(place_below), False))
-                pending += self._read(place_below, groups)
+                node_below = pending.pop()
+                groups.add((self._common_subplans.first(node_below), False))
+                pending += self._read(node_below, groups)
             self._below[group] = frozenset(groups)
         return self._below[group]
 

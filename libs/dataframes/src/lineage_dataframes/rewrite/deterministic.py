@@ -21,5 +21,5 @@ def deterministic_columns(spark: SparkSession, recipe: Recipe) -> list[int]:
     """
     without_code = runnable(spark, recipe, NO_CODE).recipe
     built = Builder(without_code).build(len(recipe.plan) - 1, ids=True, top=True)
-    left_out = built.unknown | nondeterministic_columns(without_code, of_any_type=True)
-    return [place for place, column in enumerate(recipe.columns) if column.id not in left_out]
+    excluded = built.unknown | nondeterministic_columns(without_code, of_any_type=True)
+    return [place for place, column in enumerate(recipe.columns) if column.id not in excluded]

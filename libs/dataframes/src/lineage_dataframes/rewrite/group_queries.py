@@ -88,9 +88,9 @@ def group_query_of(
     node = builder.recipe.plan[leaf.of]
     if isinstance(node, Aggregate):
         built = builder.build(node.input, ids=True)
-        known_keys = recomputable_keys(node, built)
-        terms = key_terms(builder.writer(), known_keys, built)
-        reasons = () if len(known_keys) == len(node.keys) else (COARSE_GROUPS,)
+        usable_keys = recomputable_keys(node, built)
+        terms = key_terms(builder.writer(), usable_keys, built)
+        reasons = () if len(usable_keys) == len(node.keys) else (COARSE_GROUPS,)
         return _query_with_keys(session, built, built.name, terms, keys, reasons)
     if isinstance(node, Window):
         return _window_query(session, builder, node, keys)

@@ -120,13 +120,14 @@ def derived_grouping_of(
     column_texts = {
         id_: writer({}).of(expression)
         for id_, expression in _expressions_by_column(node).items()
-        if _is_of_one_row(expression) and columns_in(expression)
+        if _is_any_row_aggregate(expression) and columns_in(expression)
     }
     for project in projects:
         column_texts = {
             id_: writer(column_texts).of(expression)
             for id_, expression in _expressions_by_column(project).items()
-            if _is_of_one_row(expression) and set() < columns_in(expression) <= column_texts.keys()
+            if _is_any_row_aggregate(expression)
+            and set() < columns_in(expression) <= column_texts.keys()
         }
     indexes_by_term = {
         column_texts[column.id]: n
@@ -177,7 +178,7 @@ def _expressions_by_column(node: Project | Aggregate) -> dict[int, Expression]:
     }
 
 
-def _is_of_one_row(expression: Expression) -> bool:
+def _is_any_row_aggregate(expression: Expression) -> bool:
     return all(
         isinstance(part, Column | Literal) or (isinstance(part, Call) and part.fn in ROW_FUNCTIONS)
         for part in subexpressions_of(expression)

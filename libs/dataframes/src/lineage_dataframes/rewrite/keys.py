@@ -83,7 +83,7 @@ def has_key(
         for n in places
     ]
     equal_indexes = places if last_operator == "<=>" else places[:-1]
-    values = [has_one_of(terms[n], keys.column(n), kinds[n]) for n in equal_indexes]
+    values = [is_among(terms[n], keys.column(n), kinds[n]) for n in equal_indexes]
     if last_operator == "<=>" and all(values) and _is_full_product(keys):
         return literals.all_of(values)
     exists = _exists_in_view(session, view, keys, " AND ".join(matches))
@@ -97,7 +97,7 @@ def _is_full_product(keys: pa.Table) -> bool:
     )
 
 
-def has_one_of(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:
+def is_among(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:
     """The condition that ``term`` has one of the values, which Spark pushes down further than a row's; none where they are many."""
     if kind in literals.FLOATING_TYPES or not literals.comparable(kind) or "collate" in kind:
         return ""
@@ -163,9 +163,9 @@ def _exists_in_view(session: SparkSession, view: str, keys: pa.Table, condition:
     return f"EXISTS (SELECT 1 FROM {view} AS k WHERE {condition})"
 
 
-def equal_terms(left: str, right: str, kind: str) -> str:
+def equal_terms(first_term: str, second_term: str, kind: str) -> str:
     """The condition that two terms of a type are the same value; NULLs equal, doubles up to `literals.RELATIVE_TOLERANCE`."""
     if kind not in literals.FLOATING_TYPES:
-        return f"{left} <=> {right}"
-    near = f"abs({left} - {right}) <= {literals.RELATIVE_TOLERANCE!r} * greatest(abs({left}), abs({right}))"
-    return f"({left} <=> {right} OR {near})"
+        return f"{first_term} <=> {second_term}"
+    is_near = f"abs({first_term} - {second_term}) <= {literals.RELATIVE_TOLERANCE!r} * greatest(abs({first_term}), abs({second_term}))"
+    return f"({first_term} <=> {second_term} OR {is_near})"

@@ -75,7 +75,7 @@ def _computed_columns(
         case Expand():
             return list(zip(node.columns, zip(*node.projections, strict=True), strict=True))
         case Union():
-            inputs = [recipe.plan[input_place].columns for input_place in node.inputs]
+            inputs = [recipe.plan[input_node].columns for input_node in node.inputs]
             each = [
                 [Column(column.id) for column in column_group]
                 for column_group in zip(*inputs, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lineage_core.recipe.plan import Call, Over, Window, subexpressions_of
 from lineage_dataframes.rewrite.expressions import SqlWriter
 
-WHOLE_PARTITION = {"ntile", "percent_rank", "cume_dist"}
+PARTITION_SIZE_FUNCTIONS = {"ntile", "percent_rank", "cume_dist"}
 """Functions over the whole partition, whatever the order."""
 
 
@@ -88,7 +88,7 @@ def reads_some_rows(node: Window) -> bool:
     """Whether a function of the node looks at certain rows, not at its whole partition."""
     return not all(
         not window_function.order
-        or _function_name(window_function) in WHOLE_PARTITION
+        or _function_name(window_function) in PARTITION_SIZE_FUNCTIONS
         or (
             window_function.frame is not None
             and window_function.frame.lower is None

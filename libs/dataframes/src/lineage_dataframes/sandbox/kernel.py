@@ -64,21 +64,21 @@ def restrict_files(
     Raises:
         OSError: the kernel refuses.
     """
-    known_rights = (1 << _FS_BITS.get(abi, 16)) - 1
+    supported_rights = (1 << _FS_BITS.get(abi, 16)) - 1
     net = _BIND_TCP | _CONNECT_TCP if abi >= _NET_SINCE and ports is not None else 0
     scoped = _ABSTRACT_SOCKETS | _SIGNALS if abi >= _SCOPED_SINCE else 0
     size = 24 if abi >= _SCOPED_SINCE else 16 if abi >= _NET_SINCE else 8
     rules = _system_call(
-        _CREATE_RULESET, struct.pack("QQQ", known_rights, net, scoped)[:size], size, 0
+        _CREATE_RULESET, struct.pack("QQQ", supported_rights, net, scoped)[:size], size, 0
     )
     try:
         for paths, rights in (
             (readable, _READ),
             (executable, _READ | _EXECUTE),
-            (writable, known_rights & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK)),
+            (writable, supported_rights & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK)),
         ):
             for path in paths:
-                _allow_path(rules, path, rights & known_rights)
+                _allow_path(rules, path, rights & supported_rights)
         if net:
             for port in ports or ():
                 _allow_port(rules, port, _BIND_TCP | _CONNECT_TCP)
@@ -372,9 +372,9 @@ def _install_filter(body: list[Instruction]) -> None:
     buffer = ctypes.create_string_buffer(
         b"".join(struct.pack("HBBI", *instruction) for instruction in program)
     )
-    loaded = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(buffer))
+    filter_program = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(buffer))
     _no_new_rights()
-    _system_call(_SECCOMP, _SET_FILTER, 0, loaded)
+    _system_call(_SECCOMP, _SET_FILTER, 0, filter_program)
 
 
 # -- the program ------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ class SandboxSettings:
         """What of it a Spark of this master does not get here; it says so in words."""
         if self.mode == "off":
             return ()
-        if not runs_here(master):
+        if not runs_in_process(master):
             return ("it runs elsewhere, where nothing here confines it",)
         if sys.platform != "linux":
             return (NOT_LINUX,)
@@ -162,7 +162,7 @@ class SandboxSettings:
         )
 
 
-def runs_here(master: str) -> bool:
+def runs_in_process(master: str) -> bool:
     """Whether the Spark of a master runs in a Java that is started here."""
     return master == "local" or master.startswith("local[")
 
@@ -265,8 +265,8 @@ def default_roots() -> list[str]:
     top = [folder for folder in _entries("/") if folder.removeprefix("/") not in _NOT_ROOTS]
     below = [path for folder in sorted(inner - {"/"}) for path in _entries(folder)]
     # Rows that a job kept which was run in the home.
-    kept_rows = str(Path(home, ".lineage", "rows"))
-    return [folder for folder in (*top, *below, kept_rows, "/var/tmp") if folder not in inner]
+    stored_rows = str(Path(home, ".lineage", "rows"))
+    return [folder for folder in (*top, *below, stored_rows, "/var/tmp") if folder not in inner]
 
 
 def ivy_folder() -> tuple[str, bool] | None:

@@ -39,7 +39,7 @@ from lineage_dataframes.sandbox.policy import (
     default_roots,
     ivy_folder,
     program_folders,
-    runs_here,
+    runs_in_process,
     spark_home,
     system_files,
 )
@@ -119,7 +119,7 @@ def prepare_sandbox(master: str, roots: Sequence[str] | None) -> Sandbox | None:
         _end_confined()
         return None
     required = requested.mode == "required"
-    if not runs_here(master):
+    if not runs_in_process(master):
         if required:
             raise NoSparkError(f"{SANDBOX}=required, and the Spark of {master} is elsewhere")
         _end_confined()

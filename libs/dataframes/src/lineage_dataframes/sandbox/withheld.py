@@ -51,14 +51,14 @@ class WithheldError(BaseException):
     """
 
 
-def withheld_names(variables: Iterable[str], is_given: Callable[[str], bool]) -> str:
+def withheld_names(variables: Iterable[str], is_set: Callable[[str], bool]) -> str:
     """Names of variables that a worker is not given and that may matter to a function, as `watch_process` reads them."""
     names = (
         name
         for name in variables
         if name not in HARMLESS and not name.startswith(_HARMLESS_PREFIXES)
     )
-    return ",".join(sorted(name for name in names if "," not in name and not is_given(name)))
+    return ",".join(sorted(name for name in names if "," not in name and not is_set(name)))
 
 
 def watch_process() -> None:
@@ -101,13 +101,13 @@ class _Hook:
         if event == "open":
             path, _, flags = arguments
             if isinstance(path, (str, bytes)) and flags & os.O_ACCMODE != os.O_WRONLY:
-                self._look(path)
+                self._check_path(path)
         elif event in _CONNECTING:
             raise WithheldError(f"a Python function asks for the network, {_LIFTED}")
         elif event in _LISTING and isinstance(arguments[0], (str, bytes)):
-            self._look(arguments[0])
+            self._check_path(arguments[0])
 
-    def _look(self, path: str | bytes) -> None:
+    def _check_path(self, path: str | bytes) -> None:
         """See that a file or folder which may be opened outside of the sandbox may be here."""
         if getattr(self._own, "looks", False) or _is_of_python():
             return

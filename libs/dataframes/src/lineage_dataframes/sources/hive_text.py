@@ -157,13 +157,15 @@ def _cell_value(cell: Column, kind: str, source: Source) -> Column:
     return F.when(cell != F.lit(source.options["nullValue"]), value)
 
 
-def _checked_value(cell: Column, known_form: tuple[Column, Column], like: str, kind: str) -> Column:
+def _checked_value(
+    cell: Column, recognised_form: tuple[Column, Column], like: str, kind: str
+) -> Column:
     """A value where its form is ``known_form``, NULL where it is not ``like`` one; elsewhere an error."""
     message = F.concat(
         F.lit("whether Hive reads a "), F.lit(kind), F.lit(" in a cell is not sure: ")
     )
     unsure = F.raise_error(F.concat(message, cell)).cast(kind)
-    return F.when(*known_form).when(_matches(cell, like), unsure)
+    return F.when(*recognised_form).when(_matches(cell, like), unsure)
 
 
 def _matches(cell: Column, form: str) -> Column:

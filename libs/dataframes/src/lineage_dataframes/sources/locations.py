@@ -13,7 +13,7 @@ from lineage_core.recipe.document import HIVE_TEXT, JDBC, Recipe, Source
 from lineage_dataframes.errors import NoMatchError, RefusedError
 from lineage_dataframes.sources import jdbc
 from lineage_dataframes.sources.file_changes import literal_path, local_path
-from lineage_dataframes.sources.splits import WHOLE_FILES
+from lineage_dataframes.sources.splits import UNSPLIT_FILES
 from lineage_dataframes.sources.text_records import NO_LINES, has_lines, header_count, text_file
 from lineage_dataframes.sources.views import ROW_COLUMN, view_of
 from lineage_dataframes.sources.witnesses import Witnesses
@@ -111,7 +111,7 @@ def ordinal_at_line(spark: SparkSession, source: Source, path: str, line: int) -
 def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSession, DataFrame]:
     """The lines of a file that are records, the header among them, both numbered from 0."""
     session = new_session(spark)
-    for name, value in WHOLE_FILES.items():
+    for name, value in UNSPLIT_FILES.items():
         session.conf.set(name, value)
     lines = session.read.text(literal_path(path)).select("value", _running_number().alias("line"))
     if source.format == "json" and lines.where(F.col("value").rlike(ARRAY_LINE)).take(1):

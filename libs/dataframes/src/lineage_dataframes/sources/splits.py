@@ -24,7 +24,7 @@ NUMBERED_FORMATS = {"orc", "csv", "json", "text", HIVE_TEXT}
 
 SPLIT_SETTING = "spark.sql.files.maxPartitionBytes"
 
-WHOLE_FILE_BYTES = 1 << 40
+SPLIT_BYTES_OF_ONE_FILE = 1 << 40
 """Bytes of a split that every file is smaller than."""
 
 SPLIT_BYTES = 32 << 20
@@ -60,13 +60,13 @@ def _split_bytes(sources: Sequence[Source]) -> int:
     largest = max((file.size for source in numbered for file in source.files), default=0)
     size = max(SPLIT_BYTES, -(-largest // SPLITS_MAX))
     if largest <= size:
-        return WHOLE_FILE_BYTES
+        return SPLIT_BYTES_OF_ONE_FILE
     for source in numbered:
         large = [file.path for file in source.files if file.size > size]
         if len(large) > SPLIT_FILES_MAX:
-            return WHOLE_FILE_BYTES
+            return SPLIT_BYTES_OF_ONE_FILE
         if any(_rows_before_splits(source, path, size) is None for path in large):
-            return WHOLE_FILE_BYTES
+            return SPLIT_BYTES_OF_ONE_FILE
     return size
 
 
@@ -151,5 +151,5 @@ def _rows_before_term(rows: Iterable[int], size: int) -> str:
     return f"element_at(array({', '.join(f'{row_count}L' for row_count in rows)}), {place})"
 
 
-WHOLE_FILES = _split_settings(WHOLE_FILE_BYTES)
+UNSPLIT_FILES = _split_settings(SPLIT_BYTES_OF_ONE_FILE)
 """Settings by which each file is one split."""

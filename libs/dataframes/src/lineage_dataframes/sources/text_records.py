@@ -89,7 +89,7 @@ class TextFile:
 
     def rows_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which rows of the file records are; ``numbers``: their numbers from 0, ascending."""
-        rows = [records.rows[places] for records, places in self._wanted(numbers)]
+        rows = [records.rows[places] for records, places in self._requested_rows(numbers)]
         return np.concatenate([np.zeros(0, np.int64), *rows])
 
     def record_at(self, row: int) -> int | None:
@@ -109,7 +109,7 @@ class TextFile:
             MarkedError: one begins with a byte order mark: what a reader makes of it hangs on where it stands.
         """
         written = 0
-        for records, places in self._wanted(numbers):
+        for records, places in self._requested_rows(numbers):
             spans = zip(
                 records.starts[places].tolist(), records.stops[places].tolist(), strict=True
             )
@@ -121,7 +121,7 @@ class TextFile:
                 written += 1
         return written
 
-    def _wanted(
+    def _requested_rows(
         self, numbers: NDArray[np.int64]
     ) -> Iterator[tuple[RecordBlock, NDArray[np.int64]]]:
         """The records that are wanted: those that hold some, and the places of these among them."""

@@ -26,8 +26,8 @@ from lineage_dataframes.sources.file_changes import literal_path, reading_versio
 from lineage_dataframes.sources.schemas import parse_schema_json
 from lineage_dataframes.sources.splits import (
     NUMBERED_FORMATS,
+    SPLIT_BYTES_OF_ONE_FILE,
     SPLIT_SETTING,
-    WHOLE_FILE_BYTES,
     ordinal_term,
 )
 from lineage_dataframes.spark import literals
@@ -142,7 +142,7 @@ def _ordinal_term(spark: SparkSession, source: Source) -> str:
     """The term for a row's ordinal, by its running number in its split."""
     setting = spark.conf.get(SPLIT_SETTING) or ""
     # In a session that a trace did not make, the value has a unit.
-    size = int(setting) if setting.isdecimal() else WHOLE_FILE_BYTES
+    size = int(setting) if setting.isdecimal() else SPLIT_BYTES_OF_ONE_FILE
     return ordinal_term(RUNNING_NUMBER, source, size, _path_term(source))
 
 

@@ -87,7 +87,7 @@ def _remove_stale_drafts(folder: Path) -> None:
                 draft.unlink(missing_ok=True)
 
 
-def keep_archive(confined: Path | None = None) -> None:
+def store_archive(confined: Path | None = None) -> None:
     """Take what this process's Java wrote as it ended for the archive. ``confined``: see `class_archive`."""
     file = archive_file(confined=confined is not None)
     if file is None:

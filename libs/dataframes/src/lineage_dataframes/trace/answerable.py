@@ -95,8 +95,8 @@ def _level_refusals(recipe: Recipe) -> Iterator[tuple[str, str]]:
         try:
             built = builder.build(place, ids=True, top=top)
         except RefusedError as problem:
-            refused_place = place if builder.refused_at is None else builder.refused_at
-            yield _OPERATORS[type(recipe.plan[refused_place])], str(problem)
+            refused_node = place if builder.refused_at is None else builder.refused_at
+            yield _OPERATORS[type(recipe.plan[refused_node])], str(problem)
             continue
         if top and recipe.names_rows and recipe.columns[-1].id in built.unknown:
             yield "", NAME_UNKNOWN
@@ -117,7 +117,7 @@ def _nodes_below(recipe: Recipe, leaf: Leaf) -> list[tuple[int, bool]]:
         return [(node.right, False)]
     if isinstance(node, PythonRows):
         # All rows of its inputs will do where the very ones can't be had.
-        return [(input_place, not _can_build(recipe, input_place)) for input_place in node.inputs]
+        return [(input_node, not _can_build(recipe, input_node)) for input_node in node.inputs]
     return []
 
 
@@ -153,28 +153,28 @@ def with_answerable(
     until = None if timeout_s is None else clock() + timeout_s
     graph = store.graph(app)
     outputs = [node for node in graph.nodes() if node.kind in OUTPUT_KINDS]
-    known_refusals: dict[object, tuple[tuple[str, str], ...]] = {}
+    refusals_by_recipe: dict[object, tuple[tuple[str, str], ...]] = {}
     refusals: list[Refusal] = []
     for place, node in enumerate(outputs):
         if until is not None and clock() > until:
             return verdict.answered(refusals, len(outputs) - place)
         text = graph.recipe(node.node)
         if text is not None:
-            refusals += to_refusals(node, _refusals_of(text, key, known_refusals))
+            refusals += to_refusals(node, _refusals_of(text, key, refusals_by_recipe))
     return verdict.answered(refusals)
 
 
 def _refusals_of(
-    text: str, key: str | None, known_refusals: dict[object, tuple[tuple[str, str], ...]]
+    text: str, key: str | None, refusals_by_recipe: dict[object, tuple[tuple[str, str], ...]]
 ) -> tuple[tuple[str, str], ...]:
     """The refusals of a recipe's text. ``known_refusals``: of others, by what they are like."""
     try:
         recipe = Recipe.from_json(text)
         # Programs do the same in loops, over other files.
         cache_key = recipe.plan, tuple(_read_key(recipe)), text if recipe.functions else ""
-        if cache_key not in known_refusals:
-            known_refusals[cache_key] = refusals(recipe, key)
-        return known_refusals[cache_key]
+        if cache_key not in refusals_by_recipe:
+            refusals_by_recipe[cache_key] = refusals(recipe, key)
+        return refusals_by_recipe[cache_key]
     except ContractError as problem:
         return (("", f"the recipe can't be read: {problem}"),)
     except RecursionError:

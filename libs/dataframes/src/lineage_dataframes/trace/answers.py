@@ -59,7 +59,7 @@ from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
 EQUAL_OUTPUT_ROWS = "the output has equal rows, some of which were made from others"
-EQUAL_IN_KNOWN_VALUES = "the output has rows that are equal in all that can be computed anew, some of which were made from others"
+EQUAL_IN_COMPUTED_VALUES = "the output has rows that are equal in all that can be computed anew, some of which were made from others"
 DIFFERENT_IN_FILES = "the files hold them otherwise than Spark gave them"
 
 SourceRows = list[tuple[Source | None, str, NDArray[np.uint64]]]
@@ -195,7 +195,7 @@ class DataFrameAnswers(ABC):
             except LineageError as problem:
                 del self._recipes[recipes:]
                 refused.append(problem)
-                self._leave_out(node, self._reason_text(problem))
+                self._add_not_queried(node, self._reason_text(problem))
                 continue
             if witnesses.matched:
                 self._reasons += filter(None, [recipe_place.doubts.get(node)])
@@ -205,10 +205,10 @@ class DataFrameAnswers(ABC):
             return self._trace_further(start)
         raise refused[0] if refused else NoMatchError(no_match)
 
-    def _leave_out(self, node: str, reason: str) -> None:
-        left_out = NotQueried(self.app, reason, node)
-        if left_out not in self._not_queried:
-            self._not_queried.append(left_out)
+    def _add_not_queried(self, node: str, reason: str) -> None:
+        not_queried = NotQueried(self.app, reason, node)
+        if not_queried not in self._not_queried:
+            self._not_queried.append(not_queried)
 
     def mark_answer(self, answer: Answer) -> Answer:
         """The answer, marked where files were read as they are now."""
@@ -260,7 +260,7 @@ class DataFrameAnswers(ABC):
         subject = f"what {record.name or record.op} (node {user}) made of it"
         if record.kind == "unknown":
             forward.reasons.append(f"{subject} is not known: {record.reason}")
-            self._leave_out(user, record.reason)
+            self._add_not_queried(user, record.reason)
             return []
         recipes = len(self._recipes)
         start: list[Group] = []
@@ -279,7 +279,7 @@ class DataFrameAnswers(ABC):
             forward.refused.append(problem)
             if not isinstance(problem, NoSuchRowError):
                 forward.reasons.append(f"{subject} can't be told: {self._reason_text(problem)}")
-                self._leave_out(user, self._reason_text(problem))
+                self._add_not_queried(user, self._reason_text(problem))
             return start
         forward.answer_count += 1
         forward.reasons += outcome.reasons
@@ -344,14 +344,14 @@ class DataFrameAnswers(ABC):
             exact=not distinct_reasons,
             reasons=distinct_reasons,
             groups=tuple(groups),
-            warnings=tuple(dict.fromkeys([*self._warnings, *self._left_out()])),
+            warnings=tuple(dict.fromkeys([*self._warnings, *self._not_queried_warnings()])),
             changed=any(group.changed for group in groups),
             complete=verdict.complete and not self._not_queried,
             not_queried=tuple(self._not_queried),
         )
 
-    def _left_out(self) -> Iterator[str]:
-        return (left_out.warning() for left_out in self._not_queried)
+    def _not_queried_warnings(self) -> Iterator[str]:
+        return (not_queried.warning() for not_queried in self._not_queried)
 
     def _reason_text(self, problem: LineageError) -> str:
         """What an answer says of a refusal: that of a server is also for those who may not read rows."""
@@ -455,7 +455,7 @@ class DataFrameAnswers(ABC):
         except FramesError as problem:
             return self._group_by_values(node, recipe, outcome, outcome.rows, problem)
         if standing.wider:
-            reasons.append(EQUAL_IN_KNOWN_VALUES if outcome.warnings else EQUAL_OUTPUT_ROWS)
+            reasons.append(EQUAL_IN_COMPUTED_VALUES if outcome.warnings else EQUAL_OUTPUT_ROWS)
         by_file = [
             (output, path, np.array([ordinal for _, ordinal in rows], np.uint64))
             for path, rows in groupby(standing.places, key=lambda place: place[0])

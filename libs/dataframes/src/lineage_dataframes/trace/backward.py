@@ -99,11 +99,11 @@ def trace_backward(
         if rows is not None:
             # Whether rows that are read now give the row, its values alone don't say.
             grouping = grouping_of(code.recipe) if is_in_output and not now else None
-            given_rows = tracer.row_values(rows)
+            requested_rows = tracer.row_values(rows)
             matched = (
-                tracer.trace_rows(given_rows)
+                tracer.trace_rows(requested_rows)
                 if grouping is None
-                else tracer.trace_grouped_rows(grouping, given_rows)
+                else tracer.trace_grouped_rows(grouping, requested_rows)
             )
         else:
             matched = tracer.trace_condition(where, values)
@@ -209,13 +209,15 @@ class _Tracer:
         return int(table.num_rows)
 
     def _find_rows(
-        self, rows: Sequence[RowValues], left_out: Collection[int] = ()
+        self, rows: Sequence[RowValues], ignored_columns: Collection[int] = ()
     ) -> tuple[NamedQuery, RequestedRows, pa.Table]:
         """The output's rows that have the values of some; ``left_out`` those of certain columns."""
         requested = RequestedRows(rows)
 
         def select(built: NamedQuery) -> str:
-            requested.conditions = [self._row_conditions(built, row, left_out) for row in rows]
+            requested.conditions = [
+                self._row_conditions(built, row, ignored_columns) for row in rows
+            ]
             select_list = ", ".join([*(built.ids or ["true AS nothing"]), *requested.marks])
             return f"SELECT {select_list} FROM {built.name} AS r WHERE {requested.condition}"
 
@@ -368,13 +370,13 @@ class _Tracer:
         return len(self.recipe.plan) - 1
 
     def _row_conditions(
-        self, built: NamedQuery, row: RowValues, left_out: Collection[int]
+        self, built: NamedQuery, row: RowValues, ignored_columns: Collection[int]
     ) -> RowConditions:
         """The conditions that a row of the output has the values of one, as far as they can be compared."""
         conditions = RowConditions(self.session, row.nan_is_null)
         for place, value in row.values.items():
             column = self.recipe.columns[place]
-            if column.id in built.unknown or column.id in left_out:
+            if column.id in built.unknown or column.id in ignored_columns:
                 conditions.not_compared.append(column.name)
             elif loses_values(column.type, self.written):
                 constant = text_as_written(literals.string_constant(value or ""), self.written)

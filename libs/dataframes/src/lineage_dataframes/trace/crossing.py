@@ -86,7 +86,7 @@ class DataFrameCrossing(DataFrameAnswers):
     """Rows of sources: by node, with a recipe that reads it, by file."""
     _ends: set[str] = field(default_factory=set)
     """Nodes of records whose trace goes on: in the answer other groups stand for them."""
-    _kept_groups: dict[str, Group] = field(default_factory=dict)
+    _groups_of_stored_rows: dict[str, Group] = field(default_factory=dict)
     """By source, rows of DataFrames that records became."""
     _queried_rows: dict[str, object] = field(default_factory=dict)
     """By node, the rows that a query of an earlier round traced."""
@@ -139,7 +139,7 @@ class DataFrameCrossing(DataFrameAnswers):
                     [
                         *(warning for warning in record_answer.warnings if warning not in stops),
                         *self._warnings,
-                        *self._left_out(),
+                        *self._not_queried_warnings(),
                     ]
                 )
             ),
@@ -161,7 +161,7 @@ class DataFrameCrossing(DataFrameAnswers):
         self._collect(node, recipe, witnesses)
 
     def _trace_source_row(self, node: str, place: Location) -> Answer:
-        if not self._is_kept(node):
+        if not self._has_stored_rows(node):
             return self._end_answer()
         user = next(link.dest for link in self._graph.links() if link.src == node)
         recipe = self._recipe(user)
@@ -183,7 +183,7 @@ class DataFrameCrossing(DataFrameAnswers):
 
     def _trace_further(self, start: Sequence[Group]) -> Answer:
         """The answer with the rows of sources that are found, and what records they were."""
-        regions = self._kept_regions()
+        regions = self._stored_regions()
         if not regions:
             return self._answer(start, self._back_groups(), self._reasons)
         last_trace = self._go_back(self._trace(regions))
@@ -202,7 +202,7 @@ class DataFrameCrossing(DataFrameAnswers):
             for rows in traced.named_rows():
                 if self._is_new(rows.source, (rows.signed.tobytes(), rows.records)):
                     self._name_rows(rows)
-            regions = self._kept_regions()
+            regions = self._stored_regions()
             more = _merge_regions(traced.start_regions, regions)
             if more == dict(traced.start_regions):
                 return traced
@@ -223,7 +223,7 @@ class DataFrameCrossing(DataFrameAnswers):
         except RefusedError as problem:
             label, reason = self._names.label(rows.source), self._reason_text(problem)
             self._reasons.append(f"where the rows of {label} come from can't be told: {reason}")
-            self._leave_out(rows.frame, reason)
+            self._add_not_queried(rows.frame, reason)
             return
         self._ends.add(rows.source)
         label = self._names.label(rows.frame)
@@ -247,7 +247,7 @@ class DataFrameCrossing(DataFrameAnswers):
 
     def _back_groups(self) -> list[Group]:
         """Rows of DataFrames and of sources, those that were records before others."""
-        nodes = sorted(self._source_rows, key=lambda node: not self._is_kept(node))
+        nodes = sorted(self._source_rows, key=lambda node: not self._has_stored_rows(node))
         # Small queries, which wait for Spark more than they compute; each with properties of Spark's own.
         with ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
             futures = [
@@ -261,17 +261,17 @@ class DataFrameCrossing(DataFrameAnswers):
             node, recipe, [(source, path, rows) for path, (source, rows) in rows_by_path.items()]
         )
 
-    def _is_kept(self, node: str) -> bool:
+    def _has_stored_rows(self, node: str) -> bool:
         """Whether a source is what is kept of a DataFrame's rows: then it has a sink above it."""
         of_frame = self._nodes[node].kind == "frame-source"
         return of_frame and any(link.dest == node for link in self._graph.links())
 
-    def _kept_regions(self) -> dict[str, Region]:
+    def _stored_regions(self) -> dict[str, Region]:
         """Of the rows that are found those that were records, by space."""
         return {
             row_file_space(path): Region.from_positions(ordinals)
             for node, (_, rows_by_path) in self._source_rows.items()
-            if self._is_kept(node)
+            if self._has_stored_rows(node)
             for path, (_, ordinals) in rows_by_path.items()
         }
 
@@ -290,10 +290,10 @@ class DataFrameCrossing(DataFrameAnswers):
             for kept_rows in traced.kept_rows():
                 if not self._is_new(kept_rows.source, dict(kept_rows.rows)):
                     continue
-                rows = self._output_rows([kept_rows.source], select_kept_rows(kept_rows), forward)
+                rows = self._output_rows([kept_rows.source], select_stored_rows(kept_rows), forward)
                 if rows:
                     self._ends.add(kept_rows.sink)
-                    self._kept_groups[kept_rows.source] = rows[0]
+                    self._groups_of_stored_rows[kept_rows.source] = rows[0]
             more = _merge_regions(traced.start_regions, forward.became)
             if more == dict(traced.start_regions):
                 return traced
@@ -302,10 +302,10 @@ class DataFrameCrossing(DataFrameAnswers):
     def _forth_groups(self, forward: ForwardAnswer) -> list[Group]:
         """Rows that records became, and the output rows that were made of them."""
         self._reasons += forward.reasons
-        return [*self._kept_groups.values(), *forward.groups.values()]
+        return [*self._groups_of_stored_rows.values(), *forward.groups.values()]
 
 
-def select_kept_rows(kept_rows: KeptRows) -> RowSelector:
+def select_stored_rows(kept_rows: KeptRows) -> RowSelector:
     """What says of a recipe that reads kept rows which of its sources' rows they are."""
 
     def rows_of(recipe: Recipe, _: str) -> SourceRows:

@@ -145,8 +145,8 @@ class _Forward:
             self._check_shared_names(builder, built, rows)
         unknown = [column.id in built.unknown for column in self.recipe.columns]
         column_values = [
-            [UNKNOWN] * rows.num_rows if not_known else column.to_pylist()
-            for column, not_known in zip(rows.columns, unknown, strict=True)
+            [UNKNOWN] * rows.num_rows if is_unknown else column.to_pylist()
+            for column, is_unknown in zip(rows.columns, unknown, strict=True)
         ]
         values = tuple(zip(*column_values, strict=True))
         self.reasons += live_warnings(self.recipe)
@@ -155,8 +155,8 @@ class _Forward:
         columns = tuple(column.name for column in self.recipe.columns)
         hidden = ", ".join(
             column_name
-            for column_name, not_known in zip(columns, unknown, strict=True)
-            if not_known
+            for column_name, is_unknown in zip(columns, unknown, strict=True)
+            if is_unknown
         )
         warnings = (f"values are unknown, for they can't be computed anew: {hidden}", *code.why)
         reasons = code.widened(tuple(dict.fromkeys(self.reasons)))
@@ -219,10 +219,10 @@ class _Forward:
             return leaf.columns[0] if table.num_rows else "false"
         if isinstance(node, Aggregate):
             below = inner.build(node.input, ids=True)
-            known_keys = recomputable_keys(node, below)
-            if len(known_keys) < len(node.keys):
+            usable_keys = recomputable_keys(node, below)
+            if len(usable_keys) < len(node.keys):
                 self.reasons.append(COARSE_GROUPS)
-            terms = key_terms(inner.writer(), known_keys, below)
+            terms = key_terms(inner.writer(), usable_keys, below)
             return self._group_condition(leaf, self._affected_keys(inner, below, below.name, terms))
         if isinstance(node, Window):
             return self._window_condition(inner, leaf, node)

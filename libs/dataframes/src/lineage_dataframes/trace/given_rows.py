@@ -56,19 +56,19 @@ def row_values(row: Any, names: Sequence[str], owner: str = "the output") -> Row
         if len(values) != len(names):
             raise RowError(f"{owner} has {len(names)} columns, not {len(values)}")
         return RowValues(dict(enumerate(values)), isinstance(row, np.ndarray), has_all_columns=True)
-    given_names, values, loose = names_and_values
-    if given_names == list(names):
+    requested_names, values, loose = names_and_values
+    if requested_names == list(names):
         # Also where several columns have one name.
         return RowValues(dict(enumerate(values)), loose, has_all_columns=True)
-    if not given_names:
+    if not requested_names:
         raise RowError(f"the row has no columns; there are {', '.join(names)}")
-    by_place: dict[int, Any] = {}
-    for name, value in zip(given_names, values, strict=True):
+    values_by_column: dict[int, Any] = {}
+    for name, value in zip(requested_names, values, strict=True):
         place = column_index(names, name)
-        if place in by_place:
+        if place in values_by_column:
             raise RowError(f"the row has column {names[place]!r} twice")
-        by_place[place] = value
-    return RowValues(by_place, loose, has_all_columns=len(by_place) == len(names))
+        values_by_column[place] = value
+    return RowValues(values_by_column, loose, has_all_columns=len(values_by_column) == len(names))
 
 
 def _names_and_values(row: Any) -> tuple[list[Any], list[Any], bool] | None:
@@ -172,7 +172,7 @@ class RequestedRows:
         counts = [table.num_rows]
         if len(requested_counts) > 1:
             counts = [pc.sum(table[f"m{n}"]).as_py() or 0 for n in range(len(requested_counts))]
-        found_counts = dict(zip(requested_counts, counts, strict=True))
+        counts_by_condition = dict(zip(requested_counts, counts, strict=True))
         for row, conditions in zip(self.rows, self.conditions, strict=True):
             condition = literals.all_of(conditions.terms)
             remark = (
@@ -180,11 +180,11 @@ class RequestedRows:
                 if conditions.not_compared
                 else ""
             )
-            if not found_counts[condition]:
+            if not counts_by_condition[condition]:
                 self.missing.append(", ".join(f"{value!r}" for value in row.values.values()))
-            elif found_counts[condition] > requested_counts[condition]:
+            elif counts_by_condition[condition] > requested_counts[condition]:
                 self.reasons.append(
-                    f"{found_counts[condition]} {subject} have these values{remark}"
+                    f"{counts_by_condition[condition]} {subject} have these values{remark}"
                 )
             elif remark and not row.has_all_columns:
                 # Whole rows are taken for rows of the output.

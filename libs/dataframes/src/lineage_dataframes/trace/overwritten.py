@@ -133,14 +133,14 @@ class _ChangeReport:
         record = next(
             record_of_node for record_of_node in graph.nodes() if record_of_node.node == node
         )
-        for app, later, file in self._later_writes(record):
+        for app, later_node, file in self._later_writes(record):
             who = (
                 "a later write of it"
                 if app == self.app
                 else f"a write of {self._application_text(app)}"
             )
             return (
-                f", and {who} (node {later}) replaced it: what there is now is asked for by rows of "
+                f", and {who} (node {later_node}) replaced it: what there is now is asked for by rows of "
                 f"its files, such as {plain_path(file)}"
             )
         return ""
@@ -278,14 +278,18 @@ def _file_now(file: File) -> File:
 
 def _new_files(source: Source) -> list[File]:
     """Files below a source's folders that it did not have."""
-    known_paths = {str(local_path(file.path)) for file in source.files}
+    recorded_paths = {str(local_path(file.path)) for file in source.files}
     files: list[File] = []
     for path in source.paths:
         folder = local_path(path)
         if folder is None or not folder.is_dir():
             continue
         for below in sorted(folder.rglob("*")):
-            if below.is_file() and str(below) not in known_paths and not _is_hidden(below, folder):
+            if (
+                below.is_file()
+                and str(below) not in recorded_paths
+                and not _is_hidden(below, folder)
+            ):
                 files.append(_file_now(File(f"file:{below}", 0, 0)))
     return files
 

@@ -119,12 +119,12 @@ class CompletedQuery:
         file_pairs = output_codes * len(input_files) + input_codes
         for file_pair in sorted_unique(file_pairs).tolist():
             in_pair = file_pairs == file_pair
-            output_place, input_place = divmod(file_pair, len(input_files))
+            output_file_number, input_file_number = divmod(file_pair, len(input_files))
             yield ItemPairs(
                 self.kind,
                 input_kind,
-                output_files[output_place],
-                input_files[input_place],
+                output_files[output_file_number],
+                input_files[input_file_number],
                 output_positions[in_pair],
                 input_positions[in_pair],
             )

@@ -32,7 +32,7 @@ from lineage_core.recipe.plan import (
 )
 from lineage_dataframes.errors import NotComputedError, RefusedError, TiedError
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.rewrite.choices import ONE_ROW_KEPT
+from lineage_dataframes.rewrite.choices import ANY_ROW_OF_GROUP
 from lineage_dataframes.rewrite.common_subplans import PendingGroups, find_common_subplans
 from lineage_dataframes.rewrite.expressions import matched_by
 from lineage_dataframes.rewrite.functions import register, runnable
@@ -49,7 +49,7 @@ from lineage_dataframes.rewrite.keys import (
     distinct,
     equal_terms,
     has_key,
-    has_one_of,
+    is_among,
     key_view,
 )
 from lineage_dataframes.rewrite.named_query import Leaf, NamedQuery
@@ -83,7 +83,7 @@ RESTRICTED_MAX = 200_000
 QUERIES_AT_ONCE = 4
 """Of one level: small ones wait for Spark more than they compute."""
 
-WHOLE_KEY = "lineage_whole_key"
+FULL_KEY = "lineage_whole_key"
 """A hash of the whole key, in rows that name their groups by values made of keys."""
 
 SMALL_OUTPUT_BYTES = 1 << 20
@@ -259,7 +259,7 @@ class Relations:
             next(self._query_numbers), ItemKind("output"), builder, built, select_terms, relation
         )
         self._check_output(
-            query.result, rows, ONE_ROW_KEPT if builder.with_candidates else EQUAL_SHARE_SOURCES
+            query.result, rows, ANY_ROW_OF_GROUP if builder.with_candidates else EQUAL_SHARE_SOURCES
         )
         return query
 
@@ -279,7 +279,7 @@ class Relations:
         if rows.num_rows > VALUES_MAX:
             return None, []
         conditions = [
-            has_one_of(f"r.c{column.id}", values, column.type)
+            is_among(f"r.c{column.id}", values, column.type)
             for column, values in zip(columns, rows.columns, strict=True)
             if not loses_values(column.type, self.output.format)
         ]
@@ -342,11 +342,11 @@ class Relations:
             raise _SharedValuesError
         terms = list(grouping.terms)
         relation = f"{built.name} AS r WHERE {self._restriction(number, above, terms)}"
-        whole_key = f"{literals.hash_term(keys)} AS {WHOLE_KEY}"
+        full_key = f"{literals.hash_term(keys)} AS {FULL_KEY}"
         query = self._run_groups(
-            number, groups_of(grouping.leaf), builder, built, terms, relation, whole_key
+            number, groups_of(grouping.leaf), builder, built, terms, relation, full_key
         )
-        group_keys = pa.concat_tables(query.result.tables([OUT_GROUP, WHOLE_KEY]))
+        group_keys = pa.concat_tables(query.result.tables([OUT_GROUP, FULL_KEY]))
         if distinct(group_keys).num_rows > distinct(group_keys.select([OUT_GROUP])).num_rows:
             raise _SharedValuesError
         return query

@@ -288,12 +288,12 @@ def _find_in_output(
     session: SparkSession,
     recipe: Recipe,
     rows: Sequence[Sequence[Any]],
-    left_out: Collection[int],
+    ignored_columns: Collection[int],
     written: str,
 ) -> OutputPlaces:
     rows_by_condition: dict[str, list[Sequence[Any]]] = {}
     for row in rows:
-        row_condition = _row_condition(session, recipe, row, left_out, written)
+        row_condition = _row_condition(session, recipe, row, ignored_columns, written)
         rows_by_condition.setdefault(row_condition, []).append(row)
     if len(rows_by_condition) > LOOKUP_MAX:
         raise RefusedError(
@@ -306,12 +306,12 @@ def _find_in_output(
     matching_rows = (
         f"SELECT * FROM ({numbered}) AS r WHERE which IS NOT NULL LIMIT {PLACES_MAX + 1}"
     )
-    rows_found = session.sql(matching_rows).collect()
-    if len(rows_found) > PLACES_MAX:
+    matches = session.sql(matching_rows).collect()
+    if len(matches) > PLACES_MAX:
         raise RefusedError(f"more than {PLACES_MAX:,} rows are equal in all that is known of them")
-    counts = Counter(row.which for row in rows_found)
+    counts = Counter(row.which for row in matches)
     return OutputPlaces(
-        tuple(sorted((row[FILE_COLUMN], row[ROW_COLUMN]) for row in rows_found)),
+        tuple(sorted((row[FILE_COLUMN], row[ROW_COLUMN]) for row in matches)),
         any(counts[n] > len(equal_rows) for n, equal_rows in enumerate(rows_by_condition.values())),
         tuple(
             row
@@ -325,13 +325,13 @@ def _row_condition(
     session: SparkSession,
     recipe: Recipe,
     row: Sequence[Any],
-    left_out: Collection[int],
+    ignored_columns: Collection[int],
     written: str,
 ) -> str:
     """The condition that a row of the output's files has a row's values, as far as they are known."""
     conditions = RowConditions(session, nan_is_null=False)
     for column, value in zip(recipe.columns, row, strict=True):
-        if value is UNKNOWN or column.id in left_out:
+        if value is UNKNOWN or column.id in ignored_columns:
             continue
         name = literals.quoted_name(column.name)
         if loses_values(column.type, written):

@@ -10,26 +10,26 @@ from collections.abc import Iterable, Iterator
 
 from lineage_emitter.code.expressions import NotProvenError, names_of
 
-Names = frozenset[str]
+VariableNames = frozenset[str]
 _WITH_NAMES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 
 
-def assigned_in(body: Iterable[ast.AST]) -> Names:
+def assigned_in(body: Iterable[ast.AST]) -> VariableNames:
     """All names that some statements assign, imports and exceptions included.
 
     Names of comprehensions and lambdas are their own.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for node in body:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found.add(node.id)
+            names.add(node.id)
         elif isinstance(node, ast.ExceptHandler) and node.name is not None:
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.alias):
-            found.add(node.asname or node.name.partition(".")[0])
+            names.add(node.asname or node.name.partition(".")[0])
         if not isinstance(node, _WITH_NAMES):
-            found |= assigned_in(ast.iter_child_nodes(node))
-    return frozenset(found)
+            names |= assigned_in(ast.iter_child_nodes(node))
+    return frozenset(names)
 
 
 def used_in(node: ast.AST, *, also_stored: bool = False) -> Iterator[ast.Name]:
@@ -62,10 +62,10 @@ def _used_in_comprehension(node: ast.expr) -> Iterator[ast.Name]:
 class Turn:
     """Walks through one turn of a loop. ``watched``: the names that the turn assigns."""
 
-    def __init__(self, watched: Names) -> None:
+    def __init__(self, watched: VariableNames) -> None:
         self.watched = watched
 
-    def after(self, body: Iterable[ast.stmt], sure: Names) -> Names:
+    def after(self, body: Iterable[ast.stmt], sure: VariableNames) -> VariableNames:
         """The names surely assigned after some statements; all of them where these never end.
 
         Raises:
@@ -75,7 +75,7 @@ class Turn:
             sure = self._after(statement, sure)
         return sure
 
-    def _after(self, node: ast.stmt, sure: Names) -> Names:
+    def _after(self, node: ast.stmt, sure: VariableNames) -> VariableNames:
         match node:
             case ast.If():
                 self.check(node.test, sure)
@@ -109,7 +109,7 @@ class Turn:
                 self.check(node, sure)
                 return sure | assigned_in([node])
 
-    def _after_try(self, node: ast.Try, sure: Names) -> Names:
+    def _after_try(self, node: ast.Try, sure: VariableNames) -> VariableNames:
         ends = self.after(node.orelse, self.after(node.body, sure))
         for handler in node.handlers:
             named = frozenset([handler.name] if handler.name else [])
@@ -121,7 +121,7 @@ class Turn:
         always = self.after(node.finalbody, sure)
         return ends | always
 
-    def check(self, node: ast.AST, sure: Names, *, also_stored: bool = False) -> None:
+    def check(self, node: ast.AST, sure: VariableNames, *, also_stored: bool = False) -> None:
         """Refuse a use of a watched name that is not surely assigned."""
         for name in used_in(node, also_stored=also_stored):
             if name.id in self.watched and name.id not in sure:

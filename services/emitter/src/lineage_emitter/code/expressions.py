@@ -33,7 +33,7 @@ DEPTH_MAX: Final = 8
 """Functions that call each other so deep are looked at."""
 
 
-READ_BY_ONE: Final = frozenset((max, min))
+READ_WITH_ONE_ARGUMENT: Final = frozenset((max, min))
 """Calls that read their argument only where it is the only one."""
 
 
@@ -229,7 +229,7 @@ class Expressions:
         if isinstance(node, ast.GeneratorExp):
             return max(Kind.LOCAL, self.within(node.generators, lambda: self.kind(node.elt)))
         if isinstance(node, ast.Call) and self.is_lazy(node):
-            return self._call_known(node, self.value_outside(node.func), is_read=True)
+            return self._kind_of_known_call(node, self.value_outside(node.func), is_read=True)
         return self.kind(node)
 
     def is_lazy(self, node: ast.Call) -> bool:
@@ -249,7 +249,7 @@ class Expressions:
 
     def _call_outside(self, node: ast.Call, target: object) -> Kind:
         if keeps_nothing(target):
-            return self._call_known(node, target, is_read=False)
+            return self._kind_of_known_call(node, target, is_read=False)
         if isinstance(target, FunctionType):
             self._arguments(node)
             self.prove(node, target)
@@ -280,7 +280,7 @@ class Expressions:
         starred = [value.value if isinstance(value, ast.Starred) else value for value in values]
         return max((self.harmless(value) for value in starred), default=Kind.CONSTANT)
 
-    def _call_known(self, node: ast.Call, target: Any, *, is_read: bool) -> Kind:
+    def _kind_of_known_call(self, node: ast.Call, target: Any, *, is_read: bool) -> Kind:
         if target in WITH_CALLBACK:
             return self._call_with_callback(node, target, is_read=is_read)
         kinds = [Kind.CONSTANT]
@@ -294,7 +294,7 @@ class Expressions:
         """Whether an argument has been read when the call returns. Others may be what it gives."""
         if target not in EAGER or not node.args or value is not node.args[0]:
             return False
-        return len(node.args) == 1 or target not in READ_BY_ONE
+        return len(node.args) == 1 or target not in READ_WITH_ONE_ARGUMENT
 
     def _holds_it(self, node: ast.Call, target: Any) -> bool:
         """Whether a call gives a container with its very arguments in it."""

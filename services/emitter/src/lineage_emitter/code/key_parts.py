@@ -98,12 +98,14 @@ def _sets_plainly(kind: type) -> bool:
     """
     setting = [base for base in kind.__mro__ if base is not object and "__setattr__" in vars(base)]
     parameters = [vars(base).get("__dataclass_params__") for base in setting]
-    return all(getattr(found, "frozen", False) for found in parameters)
+    return all(
+        getattr(dataclass_parameters, "frozen", False) for dataclass_parameters in parameters
+    )
 
 
 def _is_instance_attribute(kind: type, name: str) -> bool:
-    found = inspect.getattr_static(kind, name, None)
-    return isinstance(found, MemberDescriptorType) or not hasattr(type(found), "__get__")
+    attribute = inspect.getattr_static(kind, name, None)
+    return isinstance(attribute, MemberDescriptorType) or not hasattr(type(attribute), "__get__")
 
 
 # -- what is compared ------------------------------------------------------------------------------
@@ -145,10 +147,10 @@ def _generated_like(kind: type) -> Any:
     return dataclasses.make_dataclass("Like", fields, unsafe_hash=True)
 
 
-def _is_same_code(one: Any, other: Any) -> bool:
-    if not (isinstance(one, FunctionType) and isinstance(other, FunctionType)):
+def _is_same_code(first: Any, second: Any) -> bool:
+    if not (isinstance(first, FunctionType) and isinstance(second, FunctionType)):
         return False
-    a, b = one.__code__, other.__code__
+    a, b = first.__code__, second.__code__
     return (a.co_code, a.co_consts, a.co_names) == (b.co_code, b.co_consts, b.co_names)
 
 
@@ -175,10 +177,10 @@ def _body_of(method: FunctionType, parameters: int) -> tuple[list[ast.stmt], lis
 
 def _hashed_by(method: FunctionType) -> Fields | None:
     """Fields of ``return hash(self.a)`` and ``return hash((self.a, self.b))``."""
-    found = _body_of(method, 1)
-    if found is None or len(found[0]) != 1 or not isinstance(found[0][0], ast.Return):
+    hash_body = _body_of(method, 1)
+    if hash_body is None or len(hash_body[0]) != 1 or not isinstance(hash_body[0][0], ast.Return):
         return None
-    value, (this,) = found[0][0].value, found[1]
+    value, (this,) = hash_body[0][0].value, hash_body[1]
     if not isinstance(value, ast.Call) or value.keywords or len(value.args) != 1:
         return None
     is_hash = isinstance(value.func, ast.Name) and outer_value(method, value.func.id) is hash
@@ -201,10 +203,10 @@ def _attribute(node: ast.expr, of: str) -> str | None:
 
 def _compared_by(method: FunctionType) -> Fields | None:
     """Fields that have to be equal where ``__eq__`` gives something true."""
-    found = _body_of(method, 2)
-    if found is None:
+    comparison_body = _body_of(method, 2)
+    if comparison_body is None:
         return None
-    body, (this, other) = found
+    body, (this, other) = comparison_body
     *guards, last = body
     if not isinstance(last, ast.Return) or last.value is None:
         return None
@@ -232,7 +234,10 @@ def _equal_where_true(node: ast.expr, this: str, other: str) -> Fields:
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
         return tuple(name for part in node.values for name in _equal_where_true(part, this, other))
     if isinstance(node, ast.Compare) and [type(op) for op in node.ops] == [ast.Eq]:
-        left, right = _attributes(node.left, this), _attributes(node.comparators[0], other)
-        if left is not None and left == right:
-            return left
+        first_attributes, second_attributes = (
+            _attributes(node.left, this),
+            _attributes(node.comparators[0], other),
+        )
+        if first_attributes is not None and first_attributes == second_attributes:
+            return first_attributes
     return ()

@@ -20,16 +20,16 @@ def outer_value(function: FunctionType, name: str) -> object:
     free = function.__code__.co_freevars
     if name in free and function.__closure__ is not None:
         try:
-            found: object = function.__closure__[free.index(name)].cell_contents
+            value: object = function.__closure__[free.index(name)].cell_contents
         except ValueError:
             return Missing
-        return found
+        return value
     if name in function.__globals__:
-        found = function.__globals__[name]
-        return found
+        value = function.__globals__[name]
+        return value
     # A program may give its functions others than Python's.
-    known: dict[str, object] = cast(Any, function).__builtins__
-    return known.get(name, Missing)
+    builtin_values: dict[str, object] = cast(Any, function).__builtins__
+    return builtin_values.get(name, Missing)
 
 
 def attribute_of(value: object, name: str) -> object:

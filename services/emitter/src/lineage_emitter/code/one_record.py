@@ -73,14 +73,14 @@ class _Partition:
         at = next((n for n, part in enumerate(body) if self._uses_records(part)), None)
         if at is None:
             raise NotProvenError(self.node, "the records are not read in a loop")
-        before, loop, behind = body[:at], body[at], body[at + 1 :]
+        before, loop, after = body[:at], body[at], body[at + 1 :]
         uses = [name for part in body for name in ast.walk(part) if self._is_records(name)]
         if len(uses) != 1:
             raise NotProvenError(loop, f"{self.records} is used more than once")
         self._before(before)
         if isinstance(loop, ast.For):
             self._loop(loop)
-            self._behind(behind)
+            self._check_after_loop(after)
         elif isinstance(loop, ast.Return) and loop.value is not None and not _yields(body):
             self._lazy(loop.value)
         else:
@@ -157,7 +157,7 @@ class _Partition:
         self.checks.bind(loop.target, Kind.RECORD)
         self.checks.until_stable(loop.body)
 
-    def _behind(self, body: list[ast.stmt]) -> None:
+    def _check_after_loop(self, body: list[ast.stmt]) -> None:
         if _yields(body):
             raise NotProvenError(body[0], "outputs behind the last record are not looked into")
         if not _is_generator(self.function):
@@ -206,9 +206,9 @@ def _is_name(node: ast.expr) -> TypeGuard[ast.Name]:
 
 def _times_named(name: str, body: list[ast.stmt]) -> int:
     """How often some statements give a name a meaning."""
-    found = [part for statement in body for part in ast.walk(statement)]
-    stored = [part for part in found if _is_name_stored(part, name)]
-    caught = [part for part in found if isinstance(part, ast.ExceptHandler) and part.name == name]
+    parts = [part for statement in body for part in ast.walk(statement)]
+    stored = [part for part in parts if _is_name_stored(part, name)]
+    caught = [part for part in parts if isinstance(part, ast.ExceptHandler) and part.name == name]
     return len(stored) + len(caught)
 
 

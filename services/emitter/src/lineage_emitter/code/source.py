@@ -43,13 +43,13 @@ def syntax_of(function: FunctionType) -> FunctionNode | None:
         return None
     tree, codes = compiled
     same = [other for other in codes if other == code]
-    here = [node for node in _functions(tree) if _first_line(node) == code.co_firstlineno]
-    here = [node for node in here if _name(node) == code.co_name]
-    if len(here) > 1:
-        here = [node for node in here if _extent(node) == _extent_of_code(code)]
-    if len(here) != 1 or len(same) != 1 or any(map(_is_mangled, ast.walk(here[0]))):
+    candidates = [node for node in _functions(tree) if _first_line(node) == code.co_firstlineno]
+    candidates = [node for node in candidates if _name(node) == code.co_name]
+    if len(candidates) > 1:
+        candidates = [node for node in candidates if _extent(node) == _extent_of_code(code)]
+    if len(candidates) != 1 or len(same) != 1 or any(map(_is_mangled, ast.walk(candidates[0]))):
         return None
-    return here[0]
+    return candidates[0]
 
 
 @lru_cache(maxsize=64)

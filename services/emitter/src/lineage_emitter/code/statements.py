@@ -132,8 +132,11 @@ class Statements(Expressions):
         """A class of Python's own: a class of the program may answer what it likes."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node] if node is not None else []
         for part in parts:
-            found = self.value_outside(part)
-            if not (isinstance(found, type) and getattr(builtins, found.__name__, None) is found):
+            exception_class = self.value_outside(part)
+            if not (
+                isinstance(exception_class, type)
+                and getattr(builtins, exception_class.__name__, None) is exception_class
+            ):
                 raise NotProvenError(
                     part, f"{ast.unparse(part)} is not an exception of Python's own"
                 )
@@ -167,10 +170,10 @@ class Statements(Expressions):
                 raise NotProvenError(node, f"{alias.name} is not looked into")
             self._imported(node, alias.asname or alias.name, getattr(module, alias.name))
 
-    def _imported(self, node: ast.stmt, name: str, found: object) -> None:
+    def _imported(self, node: ast.stmt, name: str, module: object) -> None:
         if name in self.kinds:
             raise NotProvenError(node, f"{name} is assigned, too")
-        self.modules[name] = found
+        self.modules[name] = module
 
 
 def begin(

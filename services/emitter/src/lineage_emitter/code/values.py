@@ -221,7 +221,7 @@ def _is_scalar(value: Any) -> bool:
 
 def _parts_are_plain(value: object) -> bool:
     level: list[Any] = [value]
-    looked_at = 0
+    checked_parts = 0
     for _ in range(_DEPTH_MAX):
         below: list[Any] = []
         for part in level:
@@ -235,8 +235,8 @@ def _parts_are_plain(value: object) -> bool:
                 below += part.values()
             elif kind is Row:
                 below.append(getattr(part, "__fields__", None))
-            looked_at += len(part) + 1
-            if looked_at > PARTS_MAX:
+            checked_parts += len(part) + 1
+            if checked_parts > PARTS_MAX:
                 return False
         if not below:
             return True

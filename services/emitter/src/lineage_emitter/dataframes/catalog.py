@@ -43,13 +43,13 @@ def listed(frame: DataFrame) -> dict[str, FolderListing]:
         return {}
     if iceberg.reads(execution.analyzed()):
         execution = iceberg.execution(spark, execution.analyzed(), refreshed=True)
-    found: dict[str, FolderListing] = {}
+    listings: dict[str, FolderListing] = {}
     for leaf in leaves(execution.optimizedPlan()):
         if is_listed(leaf):
             table = _Table.of(spark, leaf)
-            if table.key not in found:
-                found[table.key] = table.files()
-    return found
+            if table.key not in listings:
+                listings[table.key] = table.files()
+    return listings
 
 
 def unchanged(before: Listed, after: Listed, written: Iterable[File]) -> dict[str, FolderListing]:
@@ -80,7 +80,7 @@ def is_listed(leaf: Any) -> bool:
     return where.endswith(".InMemoryFileIndex") and not partitions.isEmpty()
 
 
-def source(spark: SparkSession, leaf: Any, known: Listed) -> Source:
+def source(spark: SparkSession, leaf: Any, listed_tables: Listed) -> Source:
     """The source that a leaf reads; of a relation of files just its table, folder and files.
 
     Raises:
@@ -88,12 +88,12 @@ def source(spark: SparkSession, leaf: Any, known: Listed) -> Source:
         UnreadableError: Hive alone can read them.
     """
     table = _Table.of(spark, leaf)
-    files = known.get(table.key)
+    files = listed_tables.get(table.key)
     if files is None:
         raise UnknownFilesError(f"which files of {table.name} were read is not certain")
     table.check(files)
     metadata = table.metadata
-    found = Source(
+    table_source = Source(
         format=HIVE_TEXT,
         paths=(table.folder,),
         schema=str(metadata.dataSchema().json()),
@@ -105,8 +105,8 @@ def source(spark: SparkSession, leaf: Any, known: Listed) -> Source:
     )
     if leaf.getClass().getSimpleName() == "HiveTableRelation":
         table.check_form()
-        return replace(found, options=hive.options(spark, metadata))
-    return found
+        return replace(table_source, options=hive.options(spark, metadata))
+    return table_source
 
 
 def _fields(schema: Any) -> str:
@@ -127,7 +127,7 @@ class _Table:
             metadata, pruned = leaf.tableMeta(), leaf.prunedPartitions()
             if not pruned.isDefined():
                 return cls(spark, metadata, None)
-            read = tuple(one.folder for one in _partitions(pruned.get()))
+            read = tuple(partition.folder for partition in _partitions(pruned.get()))
             return cls(spark, metadata, read)
         metadata, location = leaf.catalogTable().get(), leaf.relation().location()
         if location.getClass().getName().endswith(".CatalogFileIndex"):
@@ -149,17 +149,17 @@ class _Table:
 
     def files(self) -> dict[str, Any]:
         """The files in its folders, as they are now."""
-        found: dict[str, Any] = {}
+        files: dict[str, Any] = {}
         for folder in self._folders():
-            found |= Folder(self.spark.sparkContext, folder).files()
-        return found
+            files |= Folder(self.spark.sparkContext, folder).files()
+        return files
 
     def _folders(self) -> tuple[str, ...]:
         if self.pruned is not None:
             return self.pruned
         if self.metadata.partitionColumnNames().isEmpty():
             return (self.folder,)
-        return tuple(one.folder for one in self._all())
+        return tuple(partition.folder for partition in self._all())
 
     def _all(self) -> list[_Partition]:
         catalog = self.spark._jsparkSession.sessionState().catalog()
@@ -173,14 +173,16 @@ class _Table:
         Raises:
             UnknownFilesError: one does not.
         """
-        root, told = self.folder, {self.folder: ""}
+        root, values_by_folder = self.folder, {self.folder: ""}
         if not self.metadata.partitionColumnNames().isEmpty():
-            told = {one.folder: one.values for one in self._all()}
+            values_by_folder = {partition.folder: partition.values for partition in self._all()}
         for path in files:
             folder, _, name = path.rpartition("/")
             steps = folder.removeprefix(root).split("/")[1:]
             values = ", ".join(map(unquote, steps))
-            if told.get(folder, "/").lower() != values.lower() or name.endswith("._COPYING_"):
+            if values_by_folder.get(folder, "/").lower() != values.lower() or name.endswith(
+                "._COPYING_"
+            ):
                 raise UnknownFilesError(f"{path} does not lie where tables have their files")
 
     def check_form(self) -> None:
@@ -192,8 +194,8 @@ class _Table:
         if self.metadata.partitionColumnNames().isEmpty():
             return
         form = hive.form_of(self.metadata.storage())
-        for one in self._all():
-            if one.form != form and (self.pruned is None or one.folder in self.pruned):
+        for partition in self._all():
+            if partition.form != form and (self.pruned is None or partition.folder in self.pruned):
                 raise UnknownFilesError(f"partitions of {self.name} are of several forms")
 
 

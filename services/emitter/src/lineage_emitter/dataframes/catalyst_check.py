@@ -16,18 +16,20 @@ _FIELDS_CLASS = "lineage.CatalystFields"
 
 def known_fields() -> dict[str, list[str]]:
     """By class, its fields in each version that was tested."""
-    known: dict[str, list[str]] = json.loads(
+    fields_by_class: dict[str, list[str]] = json.loads(
         files(__package__).joinpath("catalyst.json").read_text("utf-8")
     )
-    return known
+    return fields_by_class
 
 
 def changed_classes() -> list[str]:
     """The names of classes whose fields are none of those that are known. It needs a SparkContext."""
     compiled(WRITER_CLASS)
-    known = known_fields()
-    told = str(compiled(_FIELDS_CLASS).of("\n".join(known)))
-    found = dict(line.partition(" ")[::2] for line in told.splitlines())
+    expected_fields = known_fields()
+    output = str(compiled(_FIELDS_CLASS).of("\n".join(expected_fields)))
+    actual_fields = dict(line.partition(" ")[::2] for line in output.splitlines())
     return sorted(
-        name.rpartition(".")[2] for name, fields in found.items() if fields not in known[name]
+        name.rpartition(".")[2]
+        for name, fields in actual_fields.items()
+        if fields not in expected_fields[name]
     )

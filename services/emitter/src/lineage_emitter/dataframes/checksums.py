@@ -25,8 +25,8 @@ class Checksums:
     """Checksums of files of this machine, each taken once. For one thread."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int, int], str] = {}
-        self._left = BYTES_MAX
+        self._digests: dict[tuple[str, int, int], str] = {}
+        self._remaining_bytes = BYTES_MAX
 
     def of(self, file: File, format: str | None) -> str:
         """The checksum of a file; empty where it is not as it was noted, too large, elsewhere, or never written again."""
@@ -34,22 +34,25 @@ class Checksums:
         if rest == file.path or format in _WRITTEN_ONCE:
             return ""
         key = rest, file.size, file.mtime
-        if key not in self._known:
-            self._known[key] = self._taken(Path("/" + rest.lstrip("/")), file)
-        return self._known[key]
+        if key not in self._digests:
+            self._digests[key] = self._checksum(Path("/" + rest.lstrip("/")), file)
+        return self._digests[key]
 
-    def _taken(self, path: Path, file: File) -> str:
-        if file.size > min(FILE_BYTES_MAX, self._left):
+    def _checksum(self, path: Path, file: File) -> str:
+        if file.size > min(FILE_BYTES_MAX, self._remaining_bytes):
             return ""
-        self._left -= file.size
+        self._remaining_bytes -= file.size
         try:
             before = path.stat()
             digest = _sha256(path)
             after = path.stat()
         except OSError:
             return ""
-        noted = (before.st_size, before.st_mtime_ns // 1_000_000) == (file.size, file.mtime)
-        return f"sha256:{digest}" if noted and _mark(before) == _mark(after) else ""
+        is_recorded_state = (before.st_size, before.st_mtime_ns // 1_000_000) == (
+            file.size,
+            file.mtime,
+        )
+        return f"sha256:{digest}" if is_recorded_state and _mark(before) == _mark(after) else ""
 
 
 def _sha256(path: Path) -> str:

@@ -43,12 +43,12 @@ class Functions:
 
     def __init__(self, key: bytes | None, why: str = PLAIN) -> None:
         self.key = key
-        self.noted: list[Function] = []
+        self.collected: list[Function] = []
         self._why = why
         self._bytes = 0
 
     @classmethod
-    def asked_for(cls) -> Functions:
+    def for_active_capture(cls) -> Functions:
         """As the environment says."""
         try:
             return cls(read_key(os.environ))
@@ -79,7 +79,7 @@ class Functions:
         strange = sorted(name for name, mark in modules.items() if mark == UNREADABLE_MODULE)
         if strange:
             return f"{PLAIN} that imports {strange[0]}, whose sources can't be read"
-        made = Function(
+        function = Function(
             name=str(tree.fields["name"]),
             command=base64.b64encode(command).decode(),
             kind=int(tree.fields["evalType"]),
@@ -87,14 +87,14 @@ class Functions:
             python=f"{sys.version_info.major}.{sys.version_info.minor}",
             modules=modules,
         )
-        if '"udt"' in made.returns:
+        if '"udt"' in function.returns:
             return f"{PLAIN} that gives a type of the program's own"
-        if made not in self.noted:
-            self.noted.append(made)
+        if function not in self.collected:
+            self.collected.append(function)
             self._bytes += len(command)
-        return self.noted.index(made)
+        return self.collected.index(function)
 
 
 def _bytes(held: Any) -> bytes:
     """Bytes of a Scala sequence, in one call."""
-    return bytes(int(one) & 0xFF for one in held.mkString(",").split(",") if one)
+    return bytes(int(number) & 0xFF for number in held.mkString(",").split(",") if number)

@@ -77,7 +77,7 @@ def _read(query: DataFrame) -> iceberg.IcebergRead | None:
     return iceberg.read_now(query) if used else None
 
 
-def command_of(result: DataFrame, known: Target | None) -> tuple[Any, Target] | str | None:
+def command_of(result: DataFrame, write_target: Target | None) -> tuple[Any, Target] | str | None:
     """The rows that a command wrote, as a frame, and where to.
 
     ``known``: where it inserted (see `before`). None: it was a query, or a command that changes
@@ -90,13 +90,15 @@ def command_of(result: DataFrame, known: Target | None) -> tuple[Any, Target] | 
     name = command.getClass().getSimpleName()
     if not _CHANGES_ROWS.match(name):
         return None
-    target = _target(result.sparkSession, command, name, known)
+    target = _target(result.sparkSession, command, name, write_target)
     if target is None:
         return str(name)
     return frame_of(result.sparkSession, command.query()), target
 
 
-def _target(spark: SparkSession, command: Any, name: str, known: Target | None) -> Target | None:
+def _target(
+    spark: SparkSession, command: Any, name: str, write_target: Target | None
+) -> Target | None:
     if name in _TO_FOLDER:
         storage = command.storage()
         folder = Folder(spark.sparkContext, storage.locationUri().get().toString())
@@ -111,10 +113,10 @@ def _target(spark: SparkSession, command: Any, name: str, known: Target | None) 
             folder=folder,
         )
     if name in _CREATES:
-        if known is not None and known.snapshots is not None:
-            return known
+        if write_target is not None and write_target.snapshots is not None:
+            return write_target
         return located(spark, Target("table", ACTION, table=_table(command, name)), is_new=True)
-    return known
+    return write_target
 
 
 def _table(command: Any, name: str) -> str:
@@ -126,5 +128,9 @@ def _table(command: Any, name: str) -> str:
 
 
 def _options(storage: Any) -> dict[str, str]:
-    said = pairs_of(storage.properties())
-    return {name.lower(): value for name, value in said.items() if name.lower() in READABLE_OPTIONS}
+    properties = pairs_of(storage.properties())
+    return {
+        name.lower(): value
+        for name, value in properties.items()
+        if name.lower() in READABLE_OPTIONS
+    }

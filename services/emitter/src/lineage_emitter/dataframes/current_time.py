@@ -11,7 +11,7 @@ from lineage_emitter.dataframes.jvm import analysed_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MOMENT = re.compile(
+TIME_CALL = re.compile(
     r"\b(now|current_timestamp|current_date|current_time|curdate|localtimestamp|unix_timestamp)\("
 )
 """Functions that are the time at which Spark optimised the query."""
@@ -34,32 +34,34 @@ def current_time_columns(frame: DataFrame) -> frozenset[int]:
         ValueError: the current time stands elsewhere, where it may decide which rows there are.
     """
     text = analysed_text(frame)
-    if not MOMENT.search(text):
+    if not TIME_CALL.search(text):
         return frozenset()
     lists: list[list[str]] = []
     plan: Any = frame._jdf.queryExecution().analyzed()
     while plan.getClass().getSimpleName() == "Project":
         lists.append(plan.projectList().mkString(_SEPARATOR).split(_SEPARATOR))
         plan = plan.child()
-    made: set[int] = set()
+    time_columns: set[int] = set()
     for listed in reversed(lists):
         for expression in listed:
-            found = _LAST_NUMBER.search(expression)
+            output_number = _LAST_NUMBER.search(expression)
             read = {int(number) for number in _NUMBER.findall(expression)}
-            if found and (MOMENT.search(expression) or read & made):
-                made.add(int(found[1]))
-    seen = sum(len(MOMENT.findall(one)) for listed in lists for one in listed)
-    if seen != len(MOMENT.findall(text)):
+            if output_number and (TIME_CALL.search(expression) or read & time_columns):
+                time_columns.add(int(output_number[1]))
+    seen = sum(
+        len(TIME_CALL.findall(expression_text)) for listed in lists for expression_text in listed
+    )
+    if seen != len(TIME_CALL.findall(text)):
         raise ValueError("the time at which it ran decides on rows, and is not known afterwards")
-    return frozenset(made)
+    return frozenset(time_columns)
 
 
-def without(node: Node, unknown: frozenset[int], place: int) -> Project:
-    """A node above ``node`` (which stands at ``place``) where some columns are not known."""
+def without(node: Node, unknown: frozenset[int], input_node: int) -> Project:
+    """A projection of ``node`` (number ``input_node`` of the plan) in which some columns are unknown."""
     values: list[Expression] = [
-        OpaqueExpression("current_timestamp", "the time at which it ran", (), one.type)
-        if one.id in unknown
-        else Column(one.id)
-        for one in node.columns
+        OpaqueExpression("current_timestamp", "the time at which it ran", (), column.type)
+        if column.id in unknown
+        else Column(column.id)
+        for column in node.columns
     ]
-    return Project(node.columns, place, tuple(values))
+    return Project(node.columns, input_node, tuple(values))

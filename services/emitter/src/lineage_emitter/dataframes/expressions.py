@@ -30,7 +30,7 @@ from lineage_emitter.dataframes.functions import (
     GENERATORS,
     HIGHER_ORDER,
     LENIENT,
-    OF_ONE_ROW,
+    ONE_ROW_AGGREGATES,
     OPERATORS,
     ORDER_DEPENDENT,
     TRANSPARENT,
@@ -48,7 +48,7 @@ PLAIN_LITERALS = (
 """Types whose constants Spark prints so that they read back as the same value."""
 
 RANDOM = {"Rand", "Randn", "Uuid", "Shuffle", "RandStr", "Uniform"}
-BY_PLACE = {
+POSITIONAL_FUNCTIONS = {
     "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart",
     "InputFileBlockLength",
 }  # fmt: skip
@@ -72,7 +72,7 @@ class Expressions:
         self._types = types
         self._subplan = subplan
         self._functions = functions
-        self.one_a_group: set[int] = set()
+        self.one_row_group_columns: set[int] = set()
         """Columns of which a group has one value that is not NULL: the first is any of them."""
 
     def all(self, trees: list[Tree]) -> tuple[Expression, ...]:
@@ -87,8 +87,8 @@ class Expressions:
             return TRUE
         special = getattr(self, f"_{kind}", None)
         if special is not None:
-            made: Expression = special(tree)
-            return made
+            expression: Expression = special(tree)
+            return expression
         name = (
             LENIENT.get(kind)
             if _is_lenient(tree)
@@ -115,7 +115,7 @@ class Expressions:
         if not why:
             if tree.kind in RANDOM:
                 why = "random"
-            elif tree.kind in BY_PLACE:
+            elif tree.kind in POSITIONAL_FUNCTIONS:
                 why = "depends on how Spark cut the data into partitions"
             elif tree.kind == "PythonUDAF":
                 why = PLAIN
@@ -168,22 +168,28 @@ class Expressions:
         if not inner.startswith(PLAIN_LITERALS):
             return OpaqueExpression("literal", f"a constant of type {kind}", (), kind)
         listed = tuple(
-            Literal(None if one is None else str(one), inner) for one in tree.fields["elements"]
+            Literal(None if element is None else str(element), inner)
+            for element in tree.fields["elements"]
         )
         return Call("cast", (Call("array", listed),), type=kind)
 
     def _AtLeastNNonNulls(self, tree: Tree) -> Expression:
         """What ``dropna`` becomes: so many values are neither NULL nor NaN."""
-        least, there = int(tree.fields["n"]), list[Expression]()
+        least, present_terms = int(tree.fields["n"]), list[Expression]()
         for value, kind in zip(self.all(list(tree.children)), tree.fields["types"], strict=True):
-            known: Expression = Call("is not null", (value,))
+            is_present: Expression = Call("is not null", (value,))
             if kind in {"double", "float"}:
-                known = Call("and", (known, Call("not", (Call("isnan", (value,)),))))
-            there.append(known)
-        if least == len(there):
-            return Call("and", tuple(there))
-        one, none = Literal("1", "int"), Literal("0", "int")
-        counted = Call("+", tuple(Call("if", (known, one, none)) for known in there))
+                is_present = Call("and", (is_present, Call("not", (Call("isnan", (value,)),))))
+            present_terms.append(is_present)
+        if least == len(present_terms):
+            return Call("and", tuple(present_terms))
+        one_literal, zero_literal = Literal("1", "int"), Literal("0", "int")
+        counted = Call(
+            "+",
+            tuple(
+                Call("if", (is_present, one_literal, zero_literal)) for is_present in present_terms
+            ),
+        )
         return Call(">=", (counted, Literal(str(least), "int")))
 
     def _JsonToStructs(self, tree: Tree) -> Expression:
@@ -224,8 +230,8 @@ class Expressions:
         (of,) = self.all(list(tree.children))
         if tree.fields["legacySizeOfNull"]:
             return Call("size", (of,))
-        known = Call("is not null", (of,))
-        return Call("if", (known, Call("size", (of,)), Literal(None, "int")))
+        is_present = Call("is not null", (of,))
+        return Call("if", (is_present, Call("size", (of,)), Literal(None, "int")))
 
     def _by_pattern(self, tree: Tree) -> Expression:
         """Of times as texts. Java names a zone by its tables or its offset, even in one process."""
@@ -267,9 +273,9 @@ class Expressions:
         return Call("in", (value, *literals))
 
     def _GetStructField(self, tree: Tree) -> Expression:
-        place = Literal(str(tree.fields["ordinal"]), "int")
+        ordinal = Literal(str(tree.fields["ordinal"]), "int")
         name = tree.fields["name"]
-        return Call("field", (self.one(tree.children[0]), place), type=str(name))
+        return Call("field", (self.one(tree.children[0]), ordinal), type=str(name))
 
     def _ReplicateRows(self, tree: Tree) -> Expression:
         """A row as often as its first value says: what EXCEPT ALL and INTERSECT ALL become."""
@@ -287,14 +293,18 @@ class Expressions:
         where = self.one(tree.children[1]) if len(tree.children) > 1 else None
         if function.kind == "First" and where is not None and function.fields["ignoreNulls"]:
             of = self.one(function.children[0])
-            if isinstance(of, Column) and of.id in self.one_a_group:
+            if isinstance(of, Column) and of.id in self.one_row_group_columns:
                 return Call("max", (of,), where=where)
         if function.kind in ORDER_DEPENDENT:
-            made = self._opaque(function, "depends on the order of rows")
-            of_one_row = where is None and function.fields.get("ignoreNulls") is False
-            if function.kind in OF_ONE_ROW and of_one_row and isinstance(made, OpaqueExpression):
-                return replace(made, name=OF_ONE_ROW[function.kind])
-            return made
+            expression = self._opaque(function, "depends on the order of rows")
+            is_any_row = where is None and function.fields.get("ignoreNulls") is False
+            if (
+                function.kind in ONE_ROW_AGGREGATES
+                and is_any_row
+                and isinstance(expression, OpaqueExpression)
+            ):
+                return replace(expression, name=ONE_ROW_AGGREGATES[function.kind])
+            return expression
         name = (LENIENT if _is_lenient(function) else AGGREGATES).get(function.kind)
         if name is None:
             return self._opaque(function)
@@ -308,7 +318,7 @@ class Expressions:
         partitions, orders = len(window.fields["partitionSpec"]), len(window.fields["orderSpec"])
         partition = self.all(list(window.children[:partitions]))
         order = tuple(
-            self.sort_key(one) for one in window.children[partitions : partitions + orders]
+            self.sort_key(child) for child in window.children[partitions : partitions + orders]
         )
         called = self._windowed(function)
         frame = None
@@ -318,14 +328,14 @@ class Expressions:
 
     def _windowed(self, function: Tree) -> Call | OpaqueExpression:
         if function.kind == "AggregateExpression":
-            made = self.one(function)
-            if isinstance(made, Call | OpaqueExpression):
-                return made
+            expression = self.one(function)
+            if isinstance(expression, Call | OpaqueExpression):
+                return expression
         name = WINDOW_FUNCTIONS.get(function.kind)
         if name is None:
-            made = self._opaque(function)
-            assert isinstance(made, OpaqueExpression)
-            return made
+            expression = self._opaque(function)
+            assert isinstance(expression, OpaqueExpression)
+            return expression
         ranks = name.endswith("rank") or name in {"row_number", "cume_dist"}
         args = () if ranks else self.all(list(function.children))
         return Call(name, args, ignore_nulls=bool(function.fields.get("ignoreNulls")))
@@ -333,7 +343,7 @@ class Expressions:
     def _frame(self, tree: Tree) -> WindowFrame | None:
         if tree.kind != "SpecifiedWindowFrame":
             return None
-        lower, upper = (self._bound(one) for one in tree.children)
+        lower, upper = (self._bound(child) for child in tree.children)
         rows = "RowFrame" in str(tree.fields["frameType"])
         return WindowFrame("rows" if rows else "range", lower, upper)
 

@@ -104,7 +104,7 @@ ORDER_DEPENDENT = {
 }
 """Aggregates whose value depends on the order of rows, which no plan fixes."""
 
-OF_ONE_ROW = {"First": "first", "Last": "last"}
+ONE_ROW_AGGREGATES = {"First": "first", "Last": "last"}
 """Those of them that, NULL or not, give the value of one row, the same for all of an aggregate."""
 
 WINDOW_FUNCTIONS = {

@@ -35,24 +35,24 @@ def options(spark: SparkSession, metadata: Any) -> dict[str, str]:
         UnreadableError: they can't be split without Hive.
     """
     storage = metadata.storage()
-    serde, reader = (str(one().getOrElse(None)) for one in (storage.serde, storage.inputFormat))
+    serde, reader = (str(field().getOrElse(None)) for field in (storage.serde, storage.inputFormat))
     if serde != _SERDE or reader != _INPUT:
         raise UnreadableError(f"a table that {serde} reads")
     set_of_job = spark._jsparkSession.sessionState().newHadoopConf()
     others = [name for name in _OF_JOB if set_of_job.get(name) is not None]
     others += filter(_OF_READER.fullmatch, pairs_of(metadata.properties()))
-    said = pairs_of(storage.properties())
-    known = {*_SEPARATED, *_NESTED, "escape.delim", "serialization.null.format"}
-    others += sorted(said.keys() - known)
+    properties = pairs_of(storage.properties())
+    readable_properties = {*_SEPARATED, *_NESTED, "escape.delim", "serialization.null.format"}
+    others += sorted(properties.keys() - readable_properties)
     if others:
         raise UnreadableError(f"a text table that is read with {others[0]}")
-    found = {
-        "sep": _sign(said.get("field.delim", said.get("serialization.format", "1"))),
-        "nullValue": said.get("serialization.null.format", r"\N"),
+    csv_options = {
+        "sep": _sign(properties.get("field.delim", properties.get("serialization.format", "1"))),
+        "nullValue": properties.get("serialization.null.format", r"\N"),
     }
-    if "escape.delim" in said:
-        found["escape"] = _sign(said["escape.delim"])
-    return found
+    if "escape.delim" in properties:
+        csv_options["escape"] = _sign(properties["escape.delim"])
+    return csv_options
 
 
 def file_format(spark: SparkSession, metadata: Any) -> tuple[str, dict[str, str]]:
@@ -67,10 +67,10 @@ def file_format(spark: SparkSession, metadata: Any) -> tuple[str, dict[str, str]
         return "hive", {}
 
 
-def form(said: Iterable[str]) -> tuple[str, ...]:
+def form(lines: Iterable[str]) -> tuple[str, ...]:
     """What Spark's text about a storage says of how it is read."""
-    parts = [line.strip() for line in said if line.strip().startswith(_FORM)]
-    return tuple(sorted(sign for one in parts for sign in one.strip("[]").split(", ")))
+    parts = [line.strip() for line in lines if line.strip().startswith(_FORM)]
+    return tuple(sorted(sign for part in parts for sign in part.strip("[]").split(", ")))
 
 
 def form_of(storage: Any) -> tuple[str, ...]:
@@ -79,9 +79,9 @@ def form_of(storage: Any) -> tuple[str, ...]:
     return form(re.split(rf", (?={'|'.join(_FORM)}|OutputFormat: )", text))
 
 
-def _sign(said: str) -> str:
+def _sign(text: str) -> str:
     """The sign that a property names, as Hive reads it: by its number, or as the first letter."""
-    number = int(said) if re.fullmatch(r"[+-]?[0-9]{1,3}", said) else ord(said[:1] or "\0")
+    number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,3}", text) else ord(text[:1] or "\0")
     if not 0 < number < 128:
-        raise UnreadableError(f"a text table whose cells are separated or escaped by {said!r}")
+        raise UnreadableError(f"a text table whose cells are separated or escaped by {text!r}")
     return chr(number)

@@ -88,11 +88,11 @@ def install(sessions: ActiveSession) -> None:
     for name in WITHOUT_RECIPE:
         _wrap(frame, name, _named_only(f"DataFrame.{name}", sessions))
     for name in WRITES:
-        what = f"DataFrameWriter.{name}"
-        _wrap(DataFrameWriter, name, _recorded(what, _of_writer, sessions, writes=True))
+        method_name = f"DataFrameWriter.{name}"
+        _wrap(DataFrameWriter, name, _recorded(method_name, _of_writer, sessions, writes=True))
     for name in WRITES_V2:
-        what = f"DataFrameWriterV2.{name}"
-        _wrap(DataFrameWriterV2, name, _recorded(what, _of_writer, sessions, writes=True))
+        method_name = f"DataFrameWriterV2.{name}"
+        _wrap(DataFrameWriterV2, name, _recorded(method_name, _of_writer, sessions, writes=True))
     merge = merge_class()
     if merge is not None:
         _wrap(merge, "merge", _named_only("MergeIntoWriter.merge", sessions))
@@ -132,7 +132,7 @@ def _wrap(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
 
 
 def _recorded(
-    what: str, describe: Describe, sessions: ActiveSession, *, writes: bool = False
+    action_name: str, describe: Describe, sessions: ActiveSession, *, writes: bool = False
 ) -> Callable[[Any], Any]:
     def wrap(stock: Any) -> Any:
         @functools.wraps(stock)
@@ -142,7 +142,7 @@ def _recorded(
             if session is None:
                 with scope.suspended():
                     return stock(self, *arguments, **named)
-            with scope.operator(what) as running, session.frames.running_action(running):
+            with scope.operator(action_name) as running, session.frames.running_action(running):
                 called = _describe_call(
                     session, running, lambda: describe(stock, self, arguments, named)
                 )
@@ -150,7 +150,7 @@ def _recorded(
                     with session.recorded(writes=writes), scope.suspended():
                         result = stock(self, *arguments, **named)
                 except Exception as problem:
-                    session.jobs.record_failed_action(what, problem)
+                    session.jobs.record_failed_action(action_name, problem)
                     raise
                 finally:
                     session.jobs.record_lazy_jobs()
@@ -271,8 +271,8 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
         raise ValueError("its writer was made before capture began, and may have been told more")
     spark = writer._df.sparkSession
     if name == "jdbc":
-        place = f"{jdbc.address(bound['url'])}/{bound['table']}"
-        return writer._df, Target("table", action, table=place, format="jdbc")
+        table_address = f"{jdbc.address(bound['url'])}/{bound['table']}"
+        return writer._df, Target("table", action, table=table_address, format="jdbc")
     if name in WRITES_V2:
         return writer._df, to_table(spark, action, writer_calls.table, writer_calls)
     if bound.get("format"):
@@ -340,7 +340,7 @@ def _options(writer_calls: WriterCalls, **options: Any) -> None:
 # -- without a recipe ------------------------------------------------------------------------------
 
 
-def _named_only(what: str, sessions: ActiveSession) -> Callable[[Any], Any]:
+def _named_only(action_name: str, sessions: ActiveSession) -> Callable[[Any], Any]:
     def wrap(stock: Any) -> Any:
         @functools.wraps(stock)
         def method(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -349,7 +349,7 @@ def _named_only(what: str, sessions: ActiveSession) -> Callable[[Any], Any]:
             if session is None:
                 with scope.suspended():
                     return stock(self, *arguments, **named)
-            session.nodes.unknown(what, UNSUPPORTED_WORK, ())
+            session.nodes.unknown(action_name, UNSUPPORTED_WORK, ())
             try:
                 with session.recorded(), scope.suspended():
                     return stock(self, *arguments, **named)

@@ -206,7 +206,7 @@ def _helper(table: Any) -> Any:
     return compiled(_HELPER, table.getClass().getClassLoader())
 
 
-def source(spark: SparkSession, leaf: Any, known: IcebergRead) -> Source:
+def source(spark: SparkSession, leaf: Any, iceberg_read: IcebergRead) -> Source:
     """The source that a leaf reads, which is a table in a snapshot.
 
     Raises:
@@ -214,8 +214,8 @@ def source(spark: SparkSession, leaf: Any, known: IcebergRead) -> Source:
     """
     table = leaf.table()
     key, name = _key(table), str(table.table().toString())
-    state = known.states.get(key)
-    if state is None or key.table in known.unsettled:
+    state = iceberg_read.states.get(key)
+    if state is None or key.table in iceberg_read.unsettled:
         raise UnknownSnapshotError(
             f"{name} was written when the action ran: which snapshot was read is known where it is named "
             "(VERSION AS OF)"
@@ -242,7 +242,7 @@ def _options(state: TableState) -> dict[str, str]:
     return {"metadata": state.metadata, "latest": str(state.latest).lower()}
 
 
-def _files(spark: SparkSession, table: Any, which: str, snapshot: int) -> tuple[File, ...]:
+def _files(spark: SparkSession, table: Any, content: str, snapshot: int) -> tuple[File, ...]:
     """``files`` of a snapshot, or those that it ``added``.
 
     Raises:
@@ -252,7 +252,7 @@ def _files(spark: SparkSession, table: Any, which: str, snapshot: int) -> tuple[
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     number = jvm.java.lang.Long.valueOf(snapshot)
     try:
-        text = said(_helper(table), which, table.table(), number, conf)
+        text = said(_helper(table), content, table.table(), number, conf)
     except Py4JJavaError as problem:
         reason = str(problem.java_exception.toString()).partition("\n")[0]
         raise UnknownSnapshotError(f"files of {table.name()} can't be told: {reason}") from problem
@@ -281,7 +281,7 @@ class IcebergWrite:
 
     def __init__(self, spark: SparkSession, place: str) -> None:
         self._spark = spark
-        self._place = place
+        self._table_address = place
         table = self._current_table()
         self.before: int | None = None if table is None else _head(table)
         """The snapshot before the write, if any."""
@@ -302,13 +302,13 @@ class IcebergWrite:
 
     def record_return(self) -> None:
         """The write has returned."""
-        found = self._current_table()
-        if found is None:
+        table = self._current_table()
+        if table is None:
             return
-        self._written, self.table, head = found, str(found.id()), _head(found)
+        self._written, self.table, head = table, str(table.id()), _head(table)
         if head is None or head == self.before:
             return
-        snapshot = found.table().snapshot(head)
+        snapshot = table.table().snapshot(head)
         # Where a table is made anew in the place of another, its first snapshot has none before it.
         follows = snapshot.parentId() in (self.before, None)
         app = snapshot.summary().get("spark.app.id")
@@ -341,10 +341,16 @@ class IcebergWrite:
         """The table as its catalog has it; None where there is none."""
         session = self._spark._jsparkSession
         try:
-            if "/" in self._place:
-                plan = session.read().format(ICEBERG).load(self._place).queryExecution().analyzed()
+            if "/" in self._table_address:
+                plan = (
+                    session.read()
+                    .format(ICEBERG)
+                    .load(self._table_address)
+                    .queryExecution()
+                    .analyzed()
+                )
             else:
-                plan = session.table(self._place).queryExecution().analyzed()
+                plan = session.table(self._table_address).queryExecution().analyzed()
         except Exception:
             # It is not there, or of a kind that can't be read: then there is nothing to tell, either.
             return None

@@ -225,32 +225,40 @@ class FrameRows(TracedRows):
         Raises:
             TracingError: there are several sources (none), or none of that path.
         """
-        known = {source.name or "": source for source in self._sources()}
-        if path is None and len(known) == 1:
-            (path,) = known
-        if path not in known:
-            raise TracingError(f"rows of which source? There are {', '.join(known) or 'none'}")
+        sources_by_name = {source.name or "": source for source in self._sources()}
+        if path is None and len(sources_by_name) == 1:
+            (path,) = sources_by_name
+        if path not in sources_by_name:
+            raise TracingError(
+                f"rows of which source? There are {', '.join(sources_by_name) or 'none'}"
+            )
         with scope.suspended():
-            found = self._rows(known[path])
-        _traced_sessions.add(found.sparkSession)
-        return found
+            rows = self._rows(sources_by_name[path])
+        _traced_sessions.add(rows.sparkSession)
+        return rows
 
     def _rows(self, source: Source) -> DataFrame:
         from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN
         from lineage_dataframes.trace.rows import rows_at
 
-        place = self._recipe.sources.index(source)
-        wanted = {path: rows for (of, path), rows in self.found.rows.items() if of == place}
-        return rows_at(self._spark, self._recipe, source, wanted).drop(FILE_COLUMN, ROW_COLUMN)
+        source_number = self._recipe.sources.index(source)
+        ordinals_by_file = {
+            path: rows for (of, path), rows in self.found.rows.items() if of == source_number
+        }
+        return rows_at(self._spark, self._recipe, source, ordinals_by_file).drop(
+            FILE_COLUMN, ROW_COLUMN
+        )
 
     @property
     def _places(self) -> set[int | None]:
         """The places of the sources that have some of the rows in the recipe; None: the program itself has some."""
-        return {place for place, _ in self.found.rows}
+        return {source_number for source_number, _ in self.found.rows}
 
     def _sources(self) -> list[Source]:
-        places = sorted(place for place in self._places if place is not None)
-        return [self._recipe.sources[place] for place in places]
+        places = sorted(
+            source_number for source_number in self._places if source_number is not None
+        )
+        return [self._recipe.sources[source_number] for source_number in places]
 
     def __repr__(self) -> str:
         many = len(self._places)
@@ -266,13 +274,13 @@ class FrameRows(TracedRows):
         from lineage_dataframes.sources.row_texts import text_of_plan_row
         from lineage_dataframes.trace.rows import texts_at
 
-        for place in sorted(self._places, key=lambda item: -1 if item is None else item):
-            source = None if place is None else self._recipe.sources[place]
+        for source_number in sorted(self._places, key=lambda item: -1 if item is None else item):
+            source = None if source_number is None else self._recipe.sources[source_number]
             listed, count = list[tuple[str, str | None]](), 0
             for (of, path), ordinals in sorted(
                 self.found.rows.items(), key=lambda item: item[0][1]
             ):
-                if of != place:
+                if of != source_number:
                     continue
                 count += len(ordinals)
                 shown_ordinals = ordinals[: max(0, many - len(listed))]

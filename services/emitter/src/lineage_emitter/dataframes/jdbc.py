@@ -27,11 +27,11 @@ class UnnamedRowsError(Exception):
 
 def address(url: str) -> str:
     """A database's URL without user, password and parameters; just its kind where these can't be told apart."""
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         kind = _SCHEME.match(url)
         return kind[0] if kind else ""
-    return found[1] + found[2]
+    return match[1] + match[2]
 
 
 def source(spark: SparkSession, relation: Any) -> Source:
@@ -41,23 +41,27 @@ def source(spark: SparkSession, relation: Any) -> Source:
         UnnamedRowsError: which of its rows were read can't be said.
     """
     options = relation.jdbcOptions()
-    said = options.parameters()
+    parameters = options.parameters()
     chosen = any(part.whereClause() is not None for part in relation.parts())
-    if chosen and not said.contains("partitioncolumn"):
+    if chosen and not parameters.contains("partitioncolumn"):
         raise UnnamedRowsError("rows of a database that the program's own predicates choose")
-    if said.contains("sessioninitstatement"):
+    if parameters.contains("sessioninitstatement"):
         raise UnnamedRowsError("rows of a database after a statement of the program's own")
-    url, kind = str(options.url()), "query" if said.contains("query") else "dbtable"
-    table = str(said.apply(kind))
+    url, kind = str(options.url()), "query" if parameters.contains("query") else "dbtable"
+    table = str(parameters.apply(kind))
     jvm: Any = spark._jvm
     zone = str(jvm.java.util.TimeZone.getDefault().getID())
-    noted = {name: str(said.apply(key)) for key, name in _OPTIONS.items() if said.contains(key)}
+    split_options = {
+        name: str(parameters.apply(key))
+        for key, name in _OPTIONS.items()
+        if parameters.contains(key)
+    }
     return Source(
         JDBC,
         (),
         str(relation.schema().json()),
         options={
-            **noted,
+            **split_options,
             "url": address(url),
             kind: table,
             # Drivers give times in the time zone of the Java that they run in.
@@ -72,17 +76,17 @@ def _key(spark: SparkSession, options: Any, table: str) -> list[str]:
     """The columns of a table's primary key, in order; none where there is none, or it can't be asked for."""
     if not TABLE_NAME.fullmatch(table):
         return []
-    place = str(options.url()), table
-    if place not in _keys:
+    table_address = str(options.url()), table
+    if table_address not in _keys:
         try:
-            _keys[place] = _asked(spark, options, table)
+            _keys[table_address] = _read_primary_key(spark, options, table)
         except Exception:
             # Rows are named by all their columns then, which is no harm.
-            _keys[place] = []
-    return _keys[place]
+            _keys[table_address] = []
+    return _keys[table_address]
 
 
-def _asked(spark: SparkSession, options: Any, table: str) -> list[str]:
+def _read_primary_key(spark: SparkSession, options: Any, table: str) -> list[str]:
     jvm: Any = spark._jvm
     dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(options.url())
     connection = dialect.createConnectionFactory(options).apply(-1)
@@ -91,14 +95,14 @@ def _asked(spark: SparkSession, options: Any, table: str) -> list[str]:
         names = (columns.getCatalogName(1), columns.getSchemaName(1))
         about = connection.getMetaData()
         rows = about.getPrimaryKeys(*(name or None for name in names), columns.getTableName(1))
-        found: dict[str, dict[int, str]] = {}
+        key_columns: dict[str, dict[int, str]] = {}
         while rows.next():
-            owner = found.setdefault(str(rows.getString("TABLE_SCHEM")), {})
+            owner = key_columns.setdefault(str(rows.getString("TABLE_SCHEM")), {})
             owner[rows.getShort("KEY_SEQ")] = str(rows.getString("COLUMN_NAME"))
     finally:
         connection.close()
-    if len(found) != 1:
+    if len(key_columns) != 1:
         # None, or tables of one name in several schemas.
         return []
-    (key,) = found.values()
-    return [key[place] for place in sorted(key)]
+    (key,) = key_columns.values()
+    return [key[position] for position in sorted(key)]

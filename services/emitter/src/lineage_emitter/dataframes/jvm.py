@@ -82,12 +82,12 @@ def explicit_settings(spark: SparkSession) -> dict[str, str]:
 
 def pairs_of(properties: Any) -> dict[str, str]:
     """A map of Scala's."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     each = properties.iterator()
     while each.hasNext():
-        one = each.next()
-        found[str(one._1())] = str(one._2())
-    return found
+        pair = each.next()
+        pairs[str(pair._1())] = str(pair._2())
+    return pairs
 
 
 def default_setting(spark: SparkSession, name: str) -> str | None:

@@ -42,7 +42,7 @@ READ_OPTIONS = {
 UNTRACED_OPTIONS = {"singlevariantcolumn", "explodeembeddedarray", "ignoredpathsegmentregex"}
 """Options (in small letters) by which other rows or files are read, and traces do not read them so."""
 
-MADE = "source"
+SOURCE_KEY = "source"
 """In a relation of a plan's text: the source that it is."""
 
 _LOWER = {one.lower(): one for one in READ_OPTIONS}
@@ -125,7 +125,7 @@ class PlanLeaves:
         if tree.fields["catalogTable"] is not None:
             source = replace(source, table=tree.fields["catalogTable"])
         columns = self._named(tree)
-        if any(one.name == "_metadata" for one in columns):
+        if any(column.name == "_metadata" for column in columns):
             return None
         return self._scan(source, columns)
 
@@ -147,7 +147,7 @@ class PlanLeaves:
         except iceberg.UnknownSnapshotError as problem:
             return self._add(OpaqueNode(columns, "Iceberg table", str(problem), ()))
         names = {name for name, _ in source.columns()}
-        if any(one.name not in names for one in columns):
+        if any(column.name not in names for column in columns):
             why = "columns that tell where a row stands"
             return self._add(OpaqueNode(columns, "Iceberg table", why, ()))
         return self._scan(source, columns)
@@ -155,30 +155,30 @@ class PlanLeaves:
     def _scan(self, source: Source, columns: tuple[Attribute, ...]) -> int:
         if source not in self.sources:
             self.sources.append(source)
-        place = self.sources.index(source)
-        return self._add(Scan(columns, place, tuple(one.name for one in columns)))
+        source_number = self.sources.index(source)
+        return self._add(Scan(columns, source_number, tuple(column.name for column in columns)))
 
     def _source_of(self, tree: Tree) -> Source | None:
         """The source that a relation is, made once each: a plan may read a table many times."""
         relation = tree.relation
-        made: Source | Exception | None
-        if MADE not in relation:
+        source: Source | Exception | None
+        if SOURCE_KEY not in relation:
             try:
-                made = self._source(tree, relation)
+                source = self._source(tree, relation)
             except _UNKNOWN as problem:
-                made = problem
-            relation[MADE] = made
-        made = relation[MADE]
-        if isinstance(made, Exception):
-            raise made
-        return made
+                source = problem
+            relation[SOURCE_KEY] = source
+        source = relation[SOURCE_KEY]
+        if isinstance(source, Exception):
+            raise source
+        return source
 
     def _source(self, tree: Tree, relation: PlanRelation) -> Source | None:
         if relation["class"] == jdbc.RELATION:
             return jdbc.source(self._spark, tree.held.object(relation["kept"]))
         if self._with_delta and relation.get("location", "").startswith(delta.PACKAGE):
-            kept = tree.held.object(relation["kept"])
-            return delta.source(self._spark, kept, self._tables.versions)
+            java_table = tree.held.object(relation["kept"])
+            return delta.source(self._spark, java_table, self._tables.versions)
         return file_source(relation) if "format" in relation else None
 
     def _LocalRelation(self, tree: Tree) -> int | None:
@@ -190,7 +190,9 @@ class PlanLeaves:
         rows = [literals(row, types) for row in frame.collect()]
         if None in rows:
             return None
-        return self._values(tree, types, tuple(one for one in rows if one is not None))
+        return self._values(
+            tree, types, tuple(parsed_row for parsed_row in rows if parsed_row is not None)
+        )
 
     def _LogicalRDD(self, tree: Tree) -> int | None:
         """Rows of an RDD: those that the program itself has dealt out may be known, others may be kept in files."""
@@ -216,8 +218,8 @@ class PlanLeaves:
         self, tree: Tree, types: Sequence[str], rows: tuple[tuple[Literal, ...], ...]
     ) -> int:
         columns = tuple(
-            Attribute(one.id, one.name, kind)
-            for one, kind in zip(self._named(tree), types, strict=True)
+            Attribute(column.id, column.name, kind)
+            for column, kind in zip(self._named(tree), types, strict=True)
         )
         return self._add(Values(columns, rows))
 
@@ -235,7 +237,7 @@ class PlanLeaves:
         columns = self._named(tree)
         if len(inner) != len(columns):
             return None
-        return self._add(Project(columns, below, tuple(Column(one.id) for one in inner)))
+        return self._add(Project(columns, below, tuple(Column(column.id) for column in inner)))
 
 
 def file_source(relation: PlanRelation) -> Source:
@@ -245,11 +247,16 @@ def file_source(relation: PlanRelation) -> Source:
         paths=tuple(relation["paths"]),
         schema=relation["schema"],
         partitions=relation["partitions"],
-        options=_known(relation["options"]),
-        files=tuple(sorted((File(*one) for one in relation["files"]), key=lambda file: file.path)),
+        options=_readable_options(relation["options"]),
+        files=tuple(
+            sorted(
+                (File(*file_fields) for file_fields in relation["files"]),
+                key=lambda file: file.path,
+            )
+        ),
     )
 
 
-def _known(options: Mapping[str, str]) -> dict[str, str]:
+def _readable_options(options: Mapping[str, str]) -> dict[str, str]:
     """Those of a reader's options that change what is read."""
     return {_LOWER[key.lower()]: value for key, value in options.items() if key.lower() in _LOWER}

@@ -51,14 +51,14 @@ def hooked_create_dataframe(stock: Any) -> Any:
     """
 
     @functools.wraps(stock)
-    def method(self: Any, data: Any, schema: Any, *given: Any, **named: Any) -> Any:
+    def method(self: Any, data: Any, schema: Any, *arguments: Any, **named: Any) -> Any:
         if isinstance(data, RDD):
             rdd_rows.set_current_rows(None)
-            frame = stock(self, data, schema, *given, **named)
+            frame = stock(self, data, schema, *arguments, **named)
             rdd_rows.attach_current_rows(frame)
             return frame
         rows = data if isinstance(data, list) else list(data)
-        frame = stock(self, rows, schema, *given, **named)
+        frame = stock(self, rows, schema, *arguments, **named)
         # What can't be kept is an RDD's to recipes, and the verdict says so.
         with contextlib.suppress(Exception), scope.suspended():
             store_rows(frame, rows, schema)

@@ -46,13 +46,13 @@ def named_rows(frame: DataFrame) -> DataFrame:
         raise ValueError("no column of its rows is sure to have the same value in another run")
     fields = frame.schema.fields
     # By place: names of columns may repeat, or hold signs.
-    numbered = frame.toDF(*(f"c{place}" for place in range(len(fields))))
+    numbered = frame.toDF(*(f"c{position}" for position in range(len(fields))))
     terms = []
-    for place in places:
-        terms.append(F.col(f"c{place}"))
-        if fields[place].nullable:
+    for position in places:
+        terms.append(F.col(f"c{position}"))
+        if fields[position].nullable:
             # The hash passes over NULLs: (1, NULL) and (NULL, 1) would share one.
-            terms.append(F.col(f"c{place}").isNull())
+            terms.append(F.col(f"c{position}").isNull())
     named = numbered.select("*", F.xxhash64(*terms).alias(ROW_NAME))
     return named.toDF(*frame.columns, ROW_NAME)
 
@@ -67,8 +67,8 @@ def naming_columns(frame: DataFrame) -> list[int]:
 
     recipe = recipe_of(frame, Output(action=TO_RDD))
     kinds = [field.dataType for field in frame.schema.fields]
-    steady = deterministic_columns(frame.sparkSession, recipe)
-    return [place for place in steady if _is_hashed(kinds[place])]
+    deterministic = deterministic_columns(frame.sparkSession, recipe)
+    return [position for position in deterministic if _is_hashed(kinds[position])]
 
 
 def _is_hashed(kind: T.DataType) -> bool:

@@ -74,17 +74,17 @@ class PlanNodes:
             return self.add_tree(tree.children[0])
         rule = getattr(self, f"_{tree.kind}", None)
         if rule is None:
-            place = self.leaf(tree) if not tree.children else None
-            return self._opaque(tree) if place is None else place
+            node_number = self.leaf(tree) if not tree.children else None
+            return self._opaque(tree) if node_number is None else node_number
         return self.add(rule(tree))
 
     def attribute(self, tree: Tree) -> Attribute:
         """The column that an attribute or alias names."""
-        place = tree.fields["exprId"]
-        return Attribute(place, str(tree.fields["name"]), self._types.get(place, ""))
+        column_id = tree.fields["exprId"]
+        return Attribute(column_id, str(tree.fields["name"]), self._types.get(column_id, ""))
 
-    def _columns(self, place: int) -> tuple[Attribute, ...]:
-        return self.plan[place].columns
+    def _columns(self, node_number: int) -> tuple[Attribute, ...]:
+        return self.plan[node_number].columns
 
     def _expressions(self, tree: Tree) -> Expressions:
         def subplan(expression: Tree) -> int:
@@ -118,35 +118,35 @@ class PlanNodes:
         return Filter(self._columns(below), below, self._expressions(tree).one(condition))
 
     def _Join(self, tree: Tree) -> Node:
-        left, right = (self.add_tree(child) for child in tree.children)
+        left_node, right_node = (self.add_tree(child) for child in tree.children)
         kind = tree.fields["joinType"]
         name = kind if isinstance(kind, str) else kind["class"]
         condition_tree = tree.tree("condition")
         condition = None if condition_tree is None else self._expressions(tree).one(condition_tree)
-        shared = {column.id for column in self._columns(left)} & {
-            column.id for column in self._columns(right)
+        shared = {column.id for column in self._columns(left_node)} & {
+            column.id for column in self._columns(right_node)
         }
         if name not in JOINS or shared:
             why = "a join of this kind" if name not in JOINS else "both sides hold the same column"
-            return OpaqueNode((), name, why, (left, right))
+            return OpaqueNode((), name, why, (left_node, right_node))
         how = JOINS[name]
-        columns = self._columns(left)
+        columns = self._columns(left_node)
         if how == "exists":
             exists_id = kind["exists"]["exprId"]
             columns = (*columns, Attribute(exists_id, "exists", "boolean"))
         elif how not in {"semi", "anti"}:
-            columns = (*columns, *self._columns(right))
-        return Join(columns, left, right, how, condition)
+            columns = (*columns, *self._columns(right_node))
+        return Join(columns, left_node, right_node, how, condition)
 
     def _Aggregate(self, tree: Tree) -> Node:
         below = self.add_tree(tree.children[0])
         expressions = self._expressions(tree)
-        expressions.one_a_group = self._one_a_group(tree)
+        expressions.one_row_group_columns = self._one_row_group_columns(tree)
         keys = expressions.all(tree.trees("groupingExpressions"))
         listed = tree.trees("aggregateExpressions")
         return Aggregate(self._named(listed), below, keys, expressions.all(listed))
 
-    def _one_a_group(self, tree: Tree) -> set[int]:
+    def _one_row_group_columns(self, tree: Tree) -> set[int]:
         """Columns with one value a group.
 
         Several distinct aggregates become two, one above the other; the upper takes the results of the
@@ -212,8 +212,8 @@ class PlanNodes:
         columns = (
             *(
                 column
-                for place, column in enumerate(self._columns(below))
-                if place not in dropped and column.id not in generated_ids
+                for position, column in enumerate(self._columns(below))
+                if position not in dropped and column.id not in generated_ids
             ),
             *generated,
         )

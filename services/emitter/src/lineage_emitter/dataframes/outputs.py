@@ -92,20 +92,22 @@ class Target:
         if self.log is not None:
             written = self.log.written()
             return ((), None) if written is None else (written[1], str(written[0]))
-        found = added_files(self.before, self.folder.files())
+        files = added_files(self.before, self.folder.files())
         return tuple(
-            File(path=path, size=facts.size, mtime=facts.mtime_ms) for path, facts in found.items()
+            File(path=path, size=facts.size, mtime=facts.mtime_ms) for path, facts in files.items()
         ), None
 
 
 def to_driver(
-    action: str, method: Callable[..., Any], frame: Any, given: Any, named: Any
+    action: str, method: Callable[..., Any], frame: Any, arguments_given: Any, named: Any
 ) -> Target:
     """An action that gives rows, or a figure about them, to the program."""
     name = action.rpartition(".")[2]
     limit = None
     if name in {"take", "tail", "head", "first", "show", "isEmpty"}:
-        arguments = list(inspect.signature(method).bind(frame, *given, **named).arguments.values())
+        arguments = list(
+            inspect.signature(method).bind(frame, *arguments_given, **named).arguments.values()
+        )
         limit = arguments[1] if arguments[1:] else None
         if type(limit) is not int:
             limit = _FIRST_ROWS.get(name)
@@ -161,7 +163,7 @@ def with_columns(target: Target, columns: Sequence[str]) -> Target:
     ``insertInto`` goes by the order of columns, ``saveAsTable`` by their names; so do formats of files.
     """
     by_name = target.action.endswith("saveAsTable") and target.format != HIVE_TEXT
-    same = [one.lower() for one in columns] == [one.lower() for one in target.columns]
+    same = [column.lower() for column in columns] == [column.lower() for column in target.columns]
     if same or by_name or not target.columns:
         return target
     if target.snapshots is not None:
@@ -186,19 +188,19 @@ def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Tar
         name = state.sqlParser().parseTableIdentifier(own)
         if not state.catalog().tableExists(name):
             return target
-        known = state.catalog().getTableMetadata(name)
-        folder = Folder(spark.sparkContext, known.location().toString())
+        metadata = state.catalog().getTableMetadata(name)
+        folder = Folder(spark.sparkContext, metadata.location().toString())
     except Exception:
         # A table of another catalog, say: it may have no files at all.
         return target
-    provider = known.provider()
+    provider = metadata.provider()
     named = target.format or (provider.get() if provider.isDefined() else None)
     if named == "hive":
-        named, options = hive.file_format(spark, known)
+        named, options = hive.file_format(spark, metadata)
         target = replace(target, options={**target.options, **options})
     return replace(
         target,
-        columns=tuple(known.schema().fieldNames()),
+        columns=tuple(metadata.schema().fieldNames()),
         path=folder.path,
         folder=folder,
         **_before(spark, folder, named, is_new=is_new),

@@ -87,7 +87,7 @@ def read_plan(plan: Any) -> tuple[Tree, dict[int, Any]]:
     """A plan (Spark's object) as a tree, and the types (Spark's JSON) of the columns that it names, by number."""
     plan_text = compiled(WRITER_CLASS).of(plan)
     text = json.loads(zlib.decompress(_packed(plan_text)))
-    types = {int(place): kind for place, kind in text["types"].items()}
+    types = {int(position): kind for position, kind in text["types"].items()}
     return _tree(text["plan"], PlanObjects(plan_text, text["relations"])), types
 
 
@@ -100,19 +100,19 @@ def _packed(plan_text: Any) -> bytes:
             return bytes(packed)
 
 
-def said(by: Any, method: str, *given: Any) -> str:
+def said(by: Any, method: str, *arguments: Any) -> str:
     """The text that a method of a Spark object gives; a long one is quick (see above) once the writer is compiled.
 
     The program itself may wait for it, and shall not wait for a compiler.
     """
     gateway: Any = _context()._gateway
     if _compiled.get(WRITER_CLASS, _NONE)[0] is not gateway:
-        return str(getattr(by, method)(*given))
-    array = gateway.new_array(gateway.jvm.java.lang.Object, len(given))
-    for place, one in enumerate(given):
-        array[place] = one
-    made = compiled(WRITER_CLASS).said(by, method, array)
-    return zlib.decompress(_packed(made)).decode("utf-8", "replace")
+        return str(getattr(by, method)(*arguments))
+    array = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
+    for position, argument in enumerate(arguments):
+        array[position] = argument
+    packed_text = compiled(WRITER_CLASS).said(by, method, array)
+    return zlib.decompress(_packed(packed_text)).decode("utf-8", "replace")
 
 
 def _context() -> Any:

@@ -126,37 +126,37 @@ def _recipe_of_plan(
     """The recipe of the rows of an optimised plan (Spark's object), of which some columns are not known."""
     types: dict[int, str] = {}
     columns = json.loads(plan.schema().json())["fields"]
-    functions = Functions.asked_for()
+    functions = Functions.for_active_capture()
     nodes = PlanNodes(types, functions)
 
     def beneath(inner: Any) -> tuple[int, tuple[Attribute, ...]]:
-        tree, found = read_plan(inner)
-        types.update((number, ddl(kind)) for number, kind in found.items())
-        place = nodes.add_tree(tree)
-        return place, nodes.plan[place].columns
+        tree, inner_types = read_plan(inner)
+        types.update((number, ddl(kind)) for number, kind in inner_types.items())
+        node_number = nodes.add_tree(tree)
+        return node_number, nodes.plan[node_number].columns
 
     def named(tree: Tree, *fields: str) -> tuple[Attribute, ...]:
-        listed = [one for field in fields or ("output",) for one in tree.trees(field)]
-        return tuple(nodes.attribute(one) for one in listed)
+        listed = [attribute for field in fields or ("output",) for attribute in tree.trees(field)]
+        return tuple(nodes.attribute(attribute) for attribute in listed)
 
     leaves = PlanLeaves(
         spark, nodes.add, named, beneath, tables, with_delta=delta.is_used(explicit)
     )
     nodes.leaf = leaves.add_leaf
     beneath(plan)
-    for place, node in enumerate(nodes.plan):
+    for node_number, node in enumerate(nodes.plan):
         of_rdd = isinstance(node, Scan) and leaves.sources[node.source] in leaves.of_rdds
-        if of_rdd and read_partially(nodes.plan, place, output):
-            nodes.plan[place] = OpaqueNode(node.columns, "RDD", rdd_rows.NOT_READ, ())
+        if of_rdd and read_partially(nodes.plan, node_number, output):
+            nodes.plan[node_number] = OpaqueNode(node.columns, "RDD", rdd_rows.NOT_READ, ())
     last = nodes.plan[-1]
     typed = tuple(
-        Attribute(one.id, one.name, ddl(field["type"]))
-        for one, field in zip(last.columns, columns, strict=True)
+        Attribute(attribute.id, attribute.name, ddl(field["type"]))
+        for attribute, field in zip(last.columns, columns, strict=True)
     )
     nodes.plan[-1] = replace(last, columns=typed)
     if unknown:
         nodes.add(without(nodes.plan[-1], unknown, len(nodes.plan) - 1))
-    names = (*SETTINGS, *(PYTHON_SETTINGS if functions.noted else ()))
+    names = (*SETTINGS, *(PYTHON_SETTINGS if functions.collected else ()))
     recipe = Recipe(
         spark=spark.version,
         settings=_settings(spark, explicit, names),
@@ -164,11 +164,11 @@ def _recipe_of_plan(
         plan=tuple(pruned(nodes.plan)),
         output=output,
         site=site,
-        functions=tuple(functions.noted),
+        functions=tuple(functions.collected),
     )
     return (
         recipe
-        if functions.key is None or not functions.noted
+        if functions.key is None or not functions.collected
         else sign_recipe(recipe, functions.key)
     )
 
@@ -177,8 +177,8 @@ def _settings(
     spark: SparkSession, explicit: Mapping[str, str], names: Iterable[str]
 ) -> dict[str, str]:
     """The settings' values, the defaults of this Spark where none is set."""
-    known = {name: explicit.get(name) or _default(spark, name) for name in names}
-    return {name: value for name, value in known.items() if value is not None}
+    values = {name: explicit.get(name) or _default(spark, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 _defaults: dict[str, str | None] = {}

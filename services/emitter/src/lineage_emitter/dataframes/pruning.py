@@ -35,8 +35,8 @@ def pruned(plan: Sequence[Node]) -> list[Node]:
     """The plan with fewer columns; the last node's, and those of subqueries, stay."""
     read_columns = _read_columns(plan)
     nodes: list[Node] = []
-    for place, node in enumerate(plan):
-        nodes.append(_with_columns(node, read_columns[place], nodes))
+    for node_number, node in enumerate(plan):
+        nodes.append(_with_columns(node, read_columns[node_number], nodes))
     return nodes
 
 
@@ -44,20 +44,24 @@ def _read_columns(plan: Sequence[Node]) -> list[set[int]]:
     """For each node the columns that nodes above read."""
     read_columns: list[set[int]] = [set() for _ in plan]
 
-    def whole(place: int) -> None:
-        read_columns[place] |= _ids(plan[place].columns)
+    def whole(node_number: int) -> None:
+        read_columns[node_number] |= _ids(plan[node_number].columns)
 
     whole(len(plan) - 1)
-    for place in reversed(range(len(plan))):
-        node = plan[place]
-        read = [one for each in expressions_of(node) for one in subexpressions_of(each)]
-        columns = {one.id for one in read if isinstance(one, Column)}
-        for one in read:
-            if isinstance(one, Subquery):
-                whole(one.node)
+    for node_number in reversed(range(len(plan))):
+        node = plan[node_number]
+        read = [
+            expression for each in expressions_of(node) for expression in subexpressions_of(each)
+        ]
+        columns = {expression.id for expression in read if isinstance(expression, Column)}
+        for expression in read:
+            if isinstance(expression, Subquery):
+                whole(expression.node)
         for below in input_nodes_of(node):
             if isinstance(node, PASSING_NODES):
-                read_columns[below] |= (columns | read_columns[place]) & _ids(plan[below].columns)
+                read_columns[below] |= (columns | read_columns[node_number]) & _ids(
+                    plan[below].columns
+                )
             elif expressions_of(node):
                 read_columns[below] |= columns
             else:

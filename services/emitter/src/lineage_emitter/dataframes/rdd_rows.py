@@ -148,7 +148,7 @@ def row_storage_of(session: Session, name: str, struct: StructType, partitions: 
         RowsNotStoredError: they are not.
     """
     settings = session.settings
-    folder = settings.kept_folder()
+    folder = settings.row_folder()
     if not settings.rows_mb:
         raise RowsNotStoredError("settings say so (rows_mb)")
     if settings.redact:

@@ -152,11 +152,11 @@ class RecipeRecorder:
                 self._session.nodes.unknown(running.name, reason, ())
 
     def _run(self) -> None:
-        linked_at, behind = 0.0, False
+        linked_at, is_behind = 0.0, False
         while True:
-            action = self._next(LINK_EVERY_S if behind else None)
+            action = self._next(LINK_EVERY_S if is_behind else None)
             if action is not None:
-                behind = True
+                is_behind = True
                 with self._working, scope.resumed(action.operator), scope.suspended():
                     began = time.perf_counter()
                     self._record_guarded(action)
@@ -169,13 +169,13 @@ class RecipeRecorder:
                 if self._stopped:
                     return
                 is_idle = not self._waiting
-            if behind and is_idle:
+            if is_behind and is_idle:
                 # Each is out of this process at once; the disk and the store see some together.
                 durably = time.monotonic() - linked_at >= LINK_EVERY_S
                 with contextlib.suppress(CaptureFailedError):
                     self._session.commits.push(durably=durably)
                 if durably:
-                    linked_at, behind = time.monotonic(), False
+                    linked_at, is_behind = time.monotonic(), False
 
     def _next(self, timeout_s: float | None) -> ReturnedAction | None:
         """The action that is to be noted next, which goes on waiting until it is; None: time is up, or all is over."""
@@ -189,7 +189,7 @@ class RecipeRecorder:
             self._session.problems.guard("note a DataFrame", lambda: self._record(action))
 
     def _record(self, action: ReturnedAction) -> None:
-        what = action.operator.name
+        action_name = action.operator.name
         try:
             recipe = action.recipe(action.operator.call_site)
             text = recipe.to_json()
@@ -198,7 +198,7 @@ class RecipeRecorder:
                 raise ValueError(f"its recipe has {size:,} bytes")
         except Exception as problem:
             self._session.nodes.unknown(
-                what, f"its plan could not be noted: {in_words(problem)}", ()
+                action_name, f"its plan could not be noted: {in_words(problem)}", ()
             )
             return
         with self._changed:
@@ -209,25 +209,25 @@ class RecipeRecorder:
 
     def _send(self, action: ReturnedAction, recipe: Recipe, text: str) -> None:
         session, output = self._session, recipe.output
-        what = action.operator.name
+        action_name = action.operator.name
         parents = [self._source(action.node, source) for source in recipe.reads()]
         words, blind = _opaque(recipe)
         node = session.nodes.register_as(
             action.node,
-            what,
+            action_name,
             "unknown" if blind else "frame",
-            what,
+            action_name,
             parents,
             exact=not words,
             reason=words,
             path=output.path or output.table,
-            alias="write" if output.kind != "driver" else what.rpartition(".")[2],
+            alias="write" if output.kind != "driver" else action_name.rpartition(".")[2],
         )
         session.api.recipe(node.name, text)
         if output.files:
             session.api.send(_output_files(session.app, node.name, output, self._checksums))
         if blind:
-            session.nodes.unknown(what, words)
+            session.nodes.unknown(action_name, words)
 
     def _source(self, reader: str, source: Source) -> Node:
         """The node of a source: one for all outputs that read the same, as it was."""

@@ -15,7 +15,9 @@ def ddl(raw: Any) -> str:
         return _NAMES.get(raw, raw)
     kind = raw["type"]
     if kind == "struct":
-        fields = ", ".join(f"{quoted(one['name'])}: {ddl(one['type'])}" for one in raw["fields"])
+        fields = ", ".join(
+            f"{quoted(field['name'])}: {ddl(field['type'])}" for field in raw["fields"]
+        )
         return f"struct<{fields}>"
     if kind == "array":
         return f"array<{ddl(raw['elementType'])}>"

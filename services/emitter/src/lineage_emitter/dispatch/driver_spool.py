@@ -81,11 +81,11 @@ class DriverSpool:
         with self._lock:
             if self._file is not None:
                 # Before it is flushed: who links may remove the spool as soon as the end is in it.
-                self._check_there(self._file)
+                self._check_still_exists(self._file)
                 self._file.flush()
                 os.fsync(self._file.fileno())
 
-    def _check_there(self, file: IO[str]) -> None:
+    def _check_still_exists(self, file: IO[str]) -> None:
         """What is written to a file that was removed goes nowhere, and no write says so."""
         if os.fstat(file.fileno()).st_nlink == 0:
             raise FileNotFoundError(f"the spool {self.folder} was removed while the program ran")

@@ -164,11 +164,11 @@ class TaskKafka(BlockPacker):
             self._refused.append(record_batch)
             self._is_away = self._is_away or not is_too_large(error)
 
-    def _wait(self, done: Callable[[], bool]) -> bool:
+    def _wait(self, is_done: Callable[[], bool]) -> bool:
         """Until ``done``; False when Kafka is away: then all that waited is in the file."""
         outbox = self._outbox
         assert outbox is not None
-        if outbox.wait(lambda: done() or self._is_away) and not self._is_away:
+        if outbox.wait(lambda: is_done() or self._is_away) and not self._is_away:
             return True
         if self._is_away and not outbox.is_closed:
             outbox.give_up(self.spooled_reason)

@@ -32,7 +32,7 @@ class BackgroundLinker:
         self._wake = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
-        if settings.links_here:
+        if settings.links_in_driver:
             # Now: when the program's main thread has ended, none can be started any more.
             self._thread = threading.Thread(target=self._run, name="lineage-linker", daemon=True)
             self._thread.start()
@@ -51,12 +51,12 @@ class BackgroundLinker:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        if self._settings.links_here:
+        if self._settings.links_in_driver:
             self._pass()
 
     def publish(self) -> None:
         """Publish the application to OpenLineage, where settings ask for it; it never raises."""
-        if not (self._settings.links_here and self._settings.tells_openlineage):
+        if not (self._settings.links_in_driver and self._settings.tells_openlineage):
             return
         app = self._folder.name
         try:

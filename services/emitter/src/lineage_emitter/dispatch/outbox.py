@@ -187,19 +187,19 @@ class Outbox:
         if producer is not None:
             producer.poll(0)
 
-    def wait(self, done: Callable[[], bool]) -> bool:
+    def wait(self, is_done: Callable[[], bool]) -> bool:
         """Send until ``done`` says so; False when that takes too long: then the outbox is closed."""
         deadline = time.monotonic() + self._target.timeout_s
         self.poll()
-        while not done():
+        while not is_done():
             producer = self._producer
             if producer is None:
                 return False
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
                 self.give_up(self._timeout_reason())
                 return False
-            producer.flush(min(POLL_S, left_s))
+            producer.flush(min(POLL_S, remaining_s))
         return True
 
     def reason_of(self, error: KafkaError) -> str:

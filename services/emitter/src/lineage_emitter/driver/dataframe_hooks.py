@@ -70,7 +70,7 @@ def hook_streams(capture_session: Callable[[SparkContext], Session | None]) -> N
     StreamingContext.start = start  # type: ignore[method-assign]
 
 
-def _hooked(stock: Any, what: str, active_session: Callable[[], Session | None]) -> Any:
+def _hooked(stock: Any, method_name: str, active_session: Callable[[], Session | None]) -> Any:
     @functools.wraps(stock)
     def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
         # Whatever such a method calls in turn is suspended, so this is the outermost one: the
@@ -80,13 +80,13 @@ def _hooked(stock: Any, what: str, active_session: Callable[[], Session | None])
             with scope.suspended():
                 return stock(self, *arguments, **keywords)
         all_arguments = (*arguments, *keywords.values())
-        if what.endswith("createDataFrame") and nodes_of(session, all_arguments):
+        if method_name.endswith("createDataFrame") and nodes_of(session, all_arguments):
             return stock(self, *arguments, **keywords)
-        streams = what.startswith("DataStreamWriter")
+        streams = method_name.startswith("DataStreamWriter")
         if streams:
-            session.nodes.unknown(what, "this version does not capture streams", ())
+            session.nodes.unknown(method_name, "this version does not capture streams", ())
         elif any(isinstance(argument, RDD) for argument in all_arguments):
-            session.nodes.unknown(what, ROWS_NOT_STORED, nodes_of(session, all_arguments))
+            session.nodes.unknown(method_name, ROWS_NOT_STORED, nodes_of(session, all_arguments))
         try:
             with session.recorded(writes=streams, lasting=True), scope.suspended():
                 return stock(self, *arguments, **keywords)

@@ -139,7 +139,7 @@ def _record_items(
             pass
         driver_sink.finish(ranges, [number for _, number in numbered])
 
-    session.jobs.record_given(record)
+    session.jobs.record_or_defer(record)
 
 
 def _decide_on_driver(

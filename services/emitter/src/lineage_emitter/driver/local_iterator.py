@@ -24,9 +24,9 @@ NAME = "toLocalIterator"
 
 def iterate(rdd: CapturedRDD, prefetch: bool) -> Iterator[Any]:
     """PySpark's own iterator over the RDD's own streams."""
-    taken = TakenRecords(rdd if carries_addresses(rdd) else with_addresses(rdd))
-    streams: RDD[Any] = RDD(taken.rdd._jrdd, rdd.ctx, taken)
-    return taken.records(streams.toLocalIterator(prefetch))
+    taken_records = TakenRecords(rdd if carries_addresses(rdd) else with_addresses(rdd))
+    streams: RDD[Any] = RDD(taken_records.rdd._jrdd, rdd.ctx, taken_records)
+    return taken_records.records(streams.toLocalIterator(prefetch))
 
 
 class TakenRecords(Serializer):
@@ -39,7 +39,7 @@ class TakenRecords(Serializer):
         self._sink = rdd.session.nodes.register("sink", NAME, [rdd.node], alias=NAME)
         self._driver_sink = DriverSink(rdd.session, self._sink)
         self._call_site = scope.call_site()
-        rdd.session.jobs.open_ends.append(self.record_taken)
+        rdd.session.jobs.open_ends.append(self.record_taken_items)
 
     def load_stream(self, stream: Any) -> Iterable[Any]:
         """The next partition's records; those of the partitions before have all been taken."""
@@ -61,21 +61,23 @@ class TakenRecords(Serializer):
                     self.count += 1
                     yield record
         except GeneratorExit:
-            self.record_taken()
+            self.record_taken_items()
             raise
         except Exception as problem:
             session.jobs.record_action_failure(NAME, self._sink, problem)
             raise
-        self.record_taken()
+        self.record_taken_items()
         session.commits.drain()
 
-    def record_taken(self) -> None:
+    def record_taken_items(self) -> None:
         """Record the items that were taken; once, and not after the end of the session."""
         session = self.rdd.session
-        if self.record_taken in session.jobs.open_ends:
-            session.jobs.open_ends.remove(self.record_taken)
+        if self.record_taken_items in session.jobs.open_ends:
+            session.jobs.open_ends.remove(self.record_taken_items)
             ranges = self._ranges()
-            session.jobs.record_given(lambda: self._driver_sink.finish(ranges, range(self.count)))
+            session.jobs.record_or_defer(
+                lambda: self._driver_sink.finish(ranges, range(self.count))
+            )
             session.jobs.record_job_later(NAME, self._sink, self._call_site)
 
     def _ranges(self) -> AddressRanges:

@@ -51,29 +51,31 @@ def install(session_of: Callable[[SparkContext], Session | None]) -> None:
 def name_of_ended(ended: Session, name: str) -> None:
     """Name what a method of an RDD gives that was captured by a session that has ended, where another captures all."""
     session = open_session_of(ended.sc) if ended.closed and name in ACTIONS else None
-    if session is not None and session.is_whole:
+    if session is not None and session.is_fully_captured:
         session.nodes.unknown(f"RDD.{name}", REASON, ())
 
 
 def name_of_job(session: Session) -> None:
     """Name a job that the program runs by itself over an RDD that is not captured."""
-    if session.is_whole:
+    if session.is_fully_captured:
         session.nodes.unknown("SparkContext.runJob", REASON, ())
 
 
 def _named(
-    stock: Callable[..., Any], what: str, session_of: Callable[[SparkContext], Session | None]
+    stock: Callable[..., Any],
+    method_name: str,
+    session_of: Callable[[SparkContext], Session | None],
 ) -> Callable[..., Any]:
     @functools.wraps(stock)
-    def method(self: RDD[Any], *given: Any, **named: Any) -> Any:
+    def method(self: RDD[Any], *arguments: Any, **named: Any) -> Any:
         # Within an operator it is one of capture's own, or a part of what has been named.
         is_ours = hasattr(self, "session") or scope.is_suspended() or scope.outermost() is not None
         session = None if is_ours else session_of(self.ctx)
         if session is None:
-            return stock(self, *given, **named)
-        with scope.operator(what):
-            session.nodes.unknown(what, REASON, ())
+            return stock(self, *arguments, **named)
+        with scope.operator(method_name):
+            session.nodes.unknown(method_name, REASON, ())
             with session.recorded():
-                return stock(self, *given, **named)
+                return stock(self, *arguments, **named)
 
     return method

@@ -36,7 +36,7 @@ def _recorded_save(
     @functools.wraps(stock)
     def method(self: RDD[Any], *arguments: Any, **keywords: Any) -> Any:
         session = capture_session(self.ctx)
-        if session is None or session.is_whole:
+        if session is None or session.is_fully_captured:
             return stock(self, *arguments, **keywords)
         with session.recorded():
             return stock(self, *arguments, **keywords)

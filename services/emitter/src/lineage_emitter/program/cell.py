@@ -59,11 +59,11 @@ class CellLineage:
     def _repr_html_(self) -> str:
         rows = [
             (
-                code(one.what),
-                code(one.how),
-                note("superset", one.reason, "doubtful") if one.reason else "",
+                code(output.what),
+                code(output.how),
+                note("superset", output.reason, "doubtful") if output.reason else "",
             )
-            for one in self.outputs
+            for output in self.outputs
         ]
         head = ("captured", "to trace a row", "")
         return block(
@@ -80,7 +80,7 @@ class CellLineage:
         return mime_bundle(self._repr_html_(), str(self))
 
 
-def known_nodes(session: Session, timeout_s: float = LINKED_S) -> frozenset[str]:
+def captured_nodes(session: Session, timeout_s: float = LINKED_S) -> frozenset[str]:
     """The nodes that a program has made so far.
 
     Raises:
@@ -92,7 +92,7 @@ def known_nodes(session: Session, timeout_s: float = LINKED_S) -> frozenset[str]
 
 
 def cell_lineage(
-    session: Session, known: Collection[str], url: str = "", timeout_s: float = LINKED_S
+    session: Session, earlier_nodes: Collection[str], url: str = "", timeout_s: float = LINKED_S
 ) -> CellLineage:
     """What the program has added to nodes that were known before.
 
@@ -104,7 +104,7 @@ def cell_lineage(
         new = [
             node
             for node in view.nodes.values()
-            if node.node not in known and not view.is_numbering(node.node)
+            if node.node not in earlier_nodes and not view.is_numbering(node.node)
         ]
         sources = dict.fromkeys(
             node.path or view.text(node.node) for node in new if node.kind in SOURCES
@@ -122,5 +122,7 @@ def _output(view: LineageView, node: NodeRecord) -> CellOutput:
         how = f"%lineage back {node.path}/part-00000:LINE"
     else:
         how = f"%lineage back {label}#PARTITION#ITEM"
-    what = f"{name} to {node.path}" if node.path else f"{name} ({label})" if label != name else name
-    return CellOutput(what, how, "" if node.exact else node.reason)
+    description = (
+        f"{name} to {node.path}" if node.path else f"{name} ({label})" if label != name else name
+    )
+    return CellOutput(description, how, "" if node.exact else node.reason)

@@ -19,7 +19,7 @@ from lineage_query.showing import mime_bundle
 WIDTH, HEIGHT = 200, 44
 """A box, in pixels."""
 GAP_X, GAP_Y, MARGIN = 44, 18, 8
-LETTERS = 30
+LABEL_CHARS_MAX = 30
 """Letters that fit a line of a box."""
 FILLS = {
     "source": "#4caf50",
@@ -91,7 +91,7 @@ class ProgramGraph:
         for link in self.links:
             above[link.dest].append(link.src)
         return "\n".join(
-            f"{'*' if node in self.marked else ' '} {node}: {_what(fold)}"
+            f"{'*' if node in self.marked else ' '} {node}: {_node_label(fold)}"
             + (f" <- {', '.join(above[node])}" if above[node] else "")
             for fold, node in ((fold, fold.first.node) for fold in self.folds)
         )
@@ -117,8 +117,8 @@ def _places(nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]) -> dict[st
     return places
 
 
-def _corner(place: tuple[int, int]) -> tuple[int, int]:
-    return MARGIN + place[0] * (WIDTH + GAP_X), MARGIN + place[1] * (HEIGHT + GAP_Y)
+def _corner(grid_position: tuple[int, int]) -> tuple[int, int]:
+    return MARGIN + grid_position[0] * (WIDTH + GAP_X), MARGIN + grid_position[1] * (HEIGHT + GAP_Y)
 
 
 def _edge(source: tuple[int, int], target: tuple[int, int]) -> str:
@@ -131,10 +131,10 @@ def _edge(source: tuple[int, int], target: tuple[int, int]) -> str:
     return f'<path d="{path}{arrow}" fill="none" stroke="#888888"/>'
 
 
-def _box(fold: Fold, label: str, place: tuple[int, int], *, marked: bool) -> str:
-    x, y = _corner(place)
-    node, what = fold.total, _what(fold)
-    first = label if label == what else f"{label}: {what}"
+def _box(fold: Fold, label: str, grid_position: tuple[int, int], *, marked: bool) -> str:
+    x, y = _corner(grid_position)
+    node, node_label = fold.total, _node_label(fold)
+    first = label if label == node_label else f"{label}: {node_label}"
     second = node.path or node.call_site
     edge = 'stroke="currentColor" stroke-width="3"' if marked else 'stroke="#888888"'
     lines = [first, node.path or "", node.call_site, "" if node.exact else node.reason]
@@ -148,7 +148,7 @@ def _box(fold: Fold, label: str, place: tuple[int, int], *, marked: bool) -> str
     )
 
 
-def _what(fold: Fold) -> str:
+def _node_label(fold: Fold) -> str:
     node = fold.first
     name = node.name or node.op
     name = f"{name} x{len(fold.nodes)}" if fold.nodes[1:] else name
@@ -156,4 +156,4 @@ def _what(fold: Fold) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LETTERS else f"{text[: LETTERS - 1]}…"
+    return text if len(text) <= LABEL_CHARS_MAX else f"{text[: LABEL_CHARS_MAX - 1]}…"

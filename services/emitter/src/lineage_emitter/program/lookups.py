@@ -138,7 +138,7 @@ class LineageView:
 
     # -- rows --------------------------------------------------------------------------------
 
-    def resolve(self, place: str) -> dict[str, Region]:
+    def resolve(self, location_text: str) -> dict[str, Region]:
         """The items that a place in a file or an address names.
 
         Of a file that the program wrote and read they are those that it wrote.
@@ -148,12 +148,12 @@ class LineageView:
             AddressError: there is no such address.
             RowsError: rows must be counted in a file that can't be read.
         """
-        if looks_like_address(place):
-            named = self.names.find(place, self.graph)
+        if looks_like_address(location_text):
+            named = self.names.find(location_text, self.graph)
             for space, region in named.items():
                 self.locations.check(space, region, self.names.space(space))
             return named
-        parsed = parse_location(place)
+        parsed = parse_location(location_text)
         location = replace(parsed, path=canonical(parsed.path))
         for kind in ("sink", "source"):
             items: dict[str, Region] = {}
@@ -162,7 +162,7 @@ class LineageView:
                     items |= self.locations.items_at(node, location)
             if items:
                 return items
-        raise LocationError(f"{place}: this program has read or written no such row")
+        raise LocationError(f"{location_text}: this program has read or written no such row")
 
 
 def by_node(items: Items) -> dict[str, dict[str, Region]]:

@@ -70,7 +70,7 @@ class Navigator:
         Raises:
             TraceError: the node does not lie that way.
         """
-        return self._whole_way(BACK, items, until)
+        return self._walk_to_end(BACK, items, until)
 
     # -- forth -------------------------------------------------------------------------------
 
@@ -100,12 +100,12 @@ class Navigator:
         self._refuse_sinks(items)
         for node, spaces in by_node(items).items():
             if self._is_repeatable(node, spaces):
-                part = self._whole_way(FORTH, spaces, until)
+                part = self._walk_to_end(FORTH, spaces, until)
             else:
                 part = NavigationStep()
                 self._around(node, spaces, part, step=False, until=until)
-            for reached_node, items_there in part.items.items():
-                moved.add(reached_node, items_there)
+            for reached_node, node_items in part.items.items():
+                moved.add(reached_node, node_items)
             moved.reasons |= part.reasons
         return moved
 
@@ -118,7 +118,7 @@ class Navigator:
         moved.reasons |= dict.fromkeys(result.reasons)
         return result
 
-    def _whole_way(self, direction: Direction, items: Items, until: str | None) -> NavigationStep:
+    def _walk_to_end(self, direction: Direction, items: Items, until: str | None) -> NavigationStep:
         moved = NavigationStep()
         result = self._trace(direction, items, moved, until=until or "ends")
         for node, node_items in result.found.items():

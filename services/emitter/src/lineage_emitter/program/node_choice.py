@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lineage_emitter.program.lookups import LineageView
     from lineage_emitter.session.session import Session
 
-Which: TypeAlias = "RDD[Any] | str"
+NodeChoice: TypeAlias = "RDD[Any] | str"
 """An RDD of the program, or the id, the alias or the operator of a node."""
 
 
@@ -23,7 +23,7 @@ def choose_step(
     session: Session,
     starts: Iterable[str],
     reached: Collection[str],
-    which: Which | None,
+    which: NodeChoice | None,
     *,
     back: bool,
 ) -> str | None:
@@ -44,9 +44,9 @@ def choose_step(
         return None
     matching = _matching_nodes(view, session, which) & _nodes_on_way(view, starts, back=back)
     exact = _numbering_nodes(which, nodes) or [node for node in nodes if node in matching]
-    behind = [n for n in nodes if matching & view.topology.reachable_from(n, upstream=back)]
+    leading_there = [n for n in nodes if matching & view.topology.reachable_from(n, upstream=back)]
     before = [n for n in nodes if matching & view.topology.reachable_from(n, upstream=not back)]
-    chosen = exact or behind or before
+    chosen = exact or leading_there or before
     if not chosen:
         texts = "; ".join(view.text(node) for node in nodes)
         raise TracingError(f"{_describe(which)} does not lie that way; these do: {texts}")
@@ -54,7 +54,7 @@ def choose_step(
 
 
 def node_on_way(
-    view: LineageView, session: Session, starts: Iterable[str], which: Which, *, back: bool
+    view: LineageView, session: Session, starts: Iterable[str], which: NodeChoice, *, back: bool
 ) -> str:
     """The node with items, on the way from ``starts``, that is meant.
 
@@ -84,7 +84,7 @@ def node_on_way(
 
 
 def choose_node(
-    view: LineageView, session: Session, nodes: Collection[str], which: Which | None
+    view: LineageView, session: Session, nodes: Collection[str], which: NodeChoice | None
 ) -> str:
     """Of some nodes the one that is meant, or the only one.
 
@@ -115,13 +115,13 @@ def _nodes_on_way(view: LineageView, starts: Iterable[str], *, back: bool) -> se
     return nodes
 
 
-def _single_node(view: LineageView, nodes: list[str], what: str) -> str | None:
+def _single_node(view: LineageView, nodes: list[str], choice: str) -> str | None:
     if len(nodes) > 1:
-        raise ChoiceError(what, [view.text(node) for node in nodes])
+        raise ChoiceError(choice, [view.text(node) for node in nodes])
     return nodes[0] if nodes else None
 
 
-def _matching_nodes(view: LineageView, session: Session, which: Which) -> set[str]:
+def _matching_nodes(view: LineageView, session: Session, which: NodeChoice) -> set[str]:
     """The nodes that are meant, for an RDD also those of its numbered records."""
     if not isinstance(which, RDD):
         return view.called(which)
@@ -136,11 +136,11 @@ def _matching_nodes(view: LineageView, session: Session, which: Which) -> set[st
     return {name} if numbered is None else {name, numbered.sink.name}
 
 
-def _numbering_nodes(which: Which, nodes: Collection[str]) -> list[str]:
+def _numbering_nodes(which: NodeChoice, nodes: Collection[str]) -> list[str]:
     """The node, among some, whose items are the numbered records of an RDD: these can be shown."""
     numbered = getattr(which, "numbered", None)
     return [] if numbered is None else [node for node in nodes if node == numbered.sink.name]
 
 
-def _describe(which: Which) -> str:
+def _describe(which: NodeChoice) -> str:
     return "the RDD" if isinstance(which, RDD) else repr(which)

@@ -20,12 +20,12 @@ def progress_bar(doing: str, *, clock: Callable[[], float] = time.monotonic) -> 
     with ExitStack() as stack:
         bar: Show | None = None
 
-        def show(done: int, total: int) -> None:
+        def show(finished: int, total: int) -> None:
             nonlocal bar
             if bar is None and clock() - began >= SHOWN_AFTER_S:
                 bar = _bar(stack, doing)
             if bar is not None:
-                bar(done, total)
+                bar(finished, total)
 
         yield show
 
@@ -36,8 +36,8 @@ def _bar(stack: ExitStack, doing: str) -> Show:
 
     console = Console(stderr=True)
     if not (console.is_terminal or console.is_jupyter):
-        return lambda done, total: None
+        return lambda finished, total: None
     columns = (TextColumn(doing), BarColumn(), TimeRemainingColumn())
     bar = stack.enter_context(Progress(*columns, console=console, transient=True))
     task = bar.add_task("", total=None)
-    return lambda done, total: bar.update(task, completed=done, total=total or None)
+    return lambda finished, total: bar.update(task, completed=finished, total=total or None)

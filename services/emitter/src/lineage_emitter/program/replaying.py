@@ -14,7 +14,7 @@ from lineage_emitter.errors import TracingError
 from lineage_emitter.program.recipes import SourceRecipe, rebuild
 from lineage_emitter.worker.record_selection import OrdinalsBySplit, RecordsAtOrdinals
 
-Rows = Mapping[str, OrdinalsBySplit]
+OrdinalsBySource = Mapping[str, OrdinalsBySplit]
 """Rows by source node."""
 
 
@@ -31,7 +31,7 @@ def select_rows(source: SourceRecipe, ordinals: OrdinalsBySplit) -> RDD[Any]:
         return source.plain.mapPartitionsWithIndex(RecordsAtOrdinals(ordinals), True)
 
 
-def replay_plain(goal: RDD[Any], rows: Rows) -> RDD[Any]:
+def replay_plain(goal: RDD[Any], rows: OrdinalsBySource) -> RDD[Any]:
     """``goal`` as plain PySpark makes it when the sources in ``rows`` hold just those rows.
 
     Other sources give all of their rows.
@@ -49,7 +49,7 @@ def replay_plain(goal: RDD[Any], rows: Rows) -> RDD[Any]:
         return rebuild(goal, cut)
 
 
-def replay_captured(goal: RDD[Any], rows: Rows) -> RDD[Any]:
+def replay_captured(goal: RDD[Any], rows: OrdinalsBySource) -> RDD[Any]:
     """As :func:`replay_plain`, captured: its rows trace to those of the very sources.
 
     Raises:
@@ -87,7 +87,9 @@ def _refuse_unrepeatable(source: SourceRecipe) -> None:
         )
 
 
-def exclude_rows(rows: Rows, excluded: Rows) -> dict[str, dict[int, Region]]:
+def exclude_rows(
+    rows: OrdinalsBySource, excluded: OrdinalsBySource
+) -> dict[str, dict[int, Region]]:
     """The rows without the excluded ones."""
     return {
         node: {

@@ -34,11 +34,11 @@ def ordered_spaces(view: LineageView, items: Items) -> list[tuple[str, Region]]:
     """Spaces and their items in the order in which they are shown: by node, then partition."""
     nodes = {node: index for index, node in enumerate(view.nodes)}
 
-    def place(space: str) -> tuple[int, int, int, str]:
+    def sort_key(space: str) -> tuple[int, int, int, str]:
         parsed = parse_space(space)
         return nodes.get(parsed.name, -1), parsed.partition, parsed.incarnation or 0, space
 
-    return [(space, items[space]) for space in sorted(items, key=place)]
+    return [(space, items[space]) for space in sorted(items, key=sort_key)]
 
 
 def ordinals_of(chosen: SupportsIndex | Iterable[int]) -> list[int]:

@@ -12,15 +12,19 @@ from lineage_emitter import scope
 from lineage_emitter.dataframes.in_program import FrameRows
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.lookups import Items, LineageView, named_records
-from lineage_emitter.program.node_choice import Which, choose_node
+from lineage_emitter.program.node_choice import NodeChoice, choose_node
 from lineage_store.recipes import read_recipe
 
 if TYPE_CHECKING:
     from lineage_emitter.session.session import Session
 
 
-def rows_behind(
-    view: LineageView, session: Session, items: Items, which: Which | None, reasons: Iterable[str]
+def source_rows_of(
+    view: LineageView,
+    session: Session,
+    items: Items,
+    which: NodeChoice | None,
+    reasons: Iterable[str],
 ) -> FrameRows:
     """The rows of sources that the rows of one DataFrame among the items were made from.
 

@@ -27,11 +27,11 @@ from lineage_emitter.program.lookups import (
     open_view,
 )
 from lineage_emitter.program.navigation import NavigationStep, Navigator
-from lineage_emitter.program.node_choice import Which, choose_node, choose_step, node_on_way
+from lineage_emitter.program.node_choice import NodeChoice, choose_node, choose_step, node_on_way
 from lineage_emitter.program.numbering import SourceRows, number_records
 from lineage_emitter.program.recipes import SourceRecipe, recipe_of, upstream_rdds
 from lineage_emitter.program.replaying import (
-    Rows,
+    OrdinalsBySource,
     exclude_rows,
     replay_captured,
     replay_plain,
@@ -146,7 +146,7 @@ class TracedItems(Shown):
 
     # -- moves -------------------------------------------------------------------------------
 
-    def goBack(self, which: Which | None = None) -> TracedItems:
+    def goBack(self, which: NodeChoice | None = None) -> TracedItems:
         """One step back, to the nearest node with items of its own.
 
         ``which``, where there are several: the RDD, the id or alias of the node, or its operator;
@@ -155,12 +155,12 @@ class TracedItems(Shown):
         with self._view() as view:
             return self._step(view, Navigator(view).back(self._items), which, back=True)
 
-    def goNext(self, which: Which | None = None) -> TracedItems:
+    def goNext(self, which: NodeChoice | None = None) -> TracedItems:
         """One step forward; ``which`` as for :meth:`goBack`."""
         with self._view() as view:
             return self._step(view, Navigator(view).forth(self._items), which, back=False)
 
-    def goBackAll(self, which: Which | None = None) -> TracedItems:
+    def goBackAll(self, which: NodeChoice | None = None) -> TracedItems:
         """All the way to the rows of every source, or to the items of one node on the way."""
         with self._view() as view:
             until = None if which is None else self._node_on_way(view, which, back=True)
@@ -170,7 +170,7 @@ class TracedItems(Shown):
             is_source = view.topology.is_source(until)
             return self._items_after(view, moved, frozenset({until}) if is_source else None)
 
-    def goNextAll(self, which: Which | None = None) -> TracedItems:
+    def goNextAll(self, which: NodeChoice | None = None) -> TracedItems:
         """All the way to the items of every sink, or to the items of one node on the way."""
         with self._view() as view:
             until = None if which is None else self._node_on_way(view, which, back=False)
@@ -180,7 +180,7 @@ class TracedItems(Shown):
                 moved.items = real
             return self._items_after(view, moved)
 
-    def at(self, which: Which) -> TracedItems:
+    def at(self, which: NodeChoice) -> TracedItems:
         """The items of one of the nodes."""
         with self._view() as view:
             node = choose_node(view, self._session, self._nodes, which)
@@ -230,7 +230,7 @@ class TracedItems(Shown):
             marked = {view.rdd_node(node) for node in self._nodes}
             return ProgramGraph.of(tuple(view.nodes.values()), view.links, marked)
 
-    def rows(self, which: Which | None = None) -> RDD[Any]:
+    def rows(self, which: NodeChoice | None = None) -> RDD[Any]:
         """The source rows behind the items: a plain RDD of the very records, in their partitions.
 
         ``which`` names the source where there are several.
@@ -248,19 +248,19 @@ class TracedItems(Shown):
             RecordReader(view, self._session).refuse_changed(node, ordinals)
             return select_rows(source, ordinals)
 
-    def frame_rows(self, which: Which | None = None) -> FrameRows:
+    def frame_rows(self, which: NodeChoice | None = None) -> FrameRows:
         """The source rows behind the items that came by way of a DataFrame (``df.rdd``), by a query.
 
         ``which`` names the RDD of the DataFrame's rows where there are several. Raises, besides what
         all questions do, ``RefusedError`` where the plan allows no sound trace, and
         ``ChangedSourceError`` where a source is not what it was.
         """
-        from lineage_emitter.program.source_rows import rows_behind
+        from lineage_emitter.program.source_rows import source_rows_of
 
         self._session.frames.wait_until_recorded()
         records = self.goBackAll()
         with self._view() as view:
-            return rows_behind(view, self._session, records._items, which, records.reasons)
+            return source_rows_of(view, self._session, records._items, which, records.reasons)
 
     # -- replay ------------------------------------------------------------------------------
 
@@ -290,9 +290,9 @@ class TracedItems(Shown):
             excluded = chosen.goBackAll()
         with self._view() as view:
             goal = self._goal(view, until)
-            rows_by_source = rows._by_source(view)
+            rows_by_source = rows._rows_by_source(view)
             if excluded is not None:
-                rows_by_source = exclude_rows(rows_by_source, excluded._by_source(view))
+                rows_by_source = exclude_rows(rows_by_source, excluded._rows_by_source(view))
             return (
                 replay_captured(goal, rows_by_source)
                 if capture
@@ -372,7 +372,7 @@ class TracedItems(Shown):
             above |= view.topology.reachable_from(node, upstream=True)
         return frozenset(node for node in above if view.topology.is_source(node))
 
-    def _by_source(self, view: LineageView) -> Rows:
+    def _rows_by_source(self, view: LineageView) -> OrdinalsBySource:
         items_by_node = by_node(self._items)
         rows = {node: by_split(items_by_node.get(node, {})) for node in self._sources(view)}
         for node, ordinals in rows.items():
@@ -394,11 +394,11 @@ class TracedItems(Shown):
             raise TracingError(f"{until!r} names {len(rdds)} RDDs on the way: give the RDD itself")
         return rdds[0]
 
-    def _node_on_way(self, view: LineageView, which: Which, *, back: bool) -> str:
+    def _node_on_way(self, view: LineageView, which: NodeChoice, *, back: bool) -> str:
         return node_on_way(view, self._session, self._nodes, which, back=back)
 
     def _step(
-        self, view: LineageView, moved: NavigationStep, which: Which | None, *, back: bool
+        self, view: LineageView, moved: NavigationStep, which: NodeChoice | None, *, back: bool
     ) -> TracedItems:
         node = choose_step(view, self._session, self._nodes, moved.items, which, back=back)
         moved.items = {} if node is None else {node: moved.items[node]}
@@ -452,7 +452,7 @@ def lineage_at(session: Session, places: Iterable[str], timeout_s: float) -> Tra
         LocationError, AddressError, RowsError: a place names none, or can't be looked at.
     """
     with open_view(session, timeout_s) as view:
-        items = merge_items(view.resolve(place) for place in places)
+        items = merge_items(view.resolve(location) for location in places)
         return TracedItems(session, items, origin=None, timeout_s=timeout_s, gaps=view.gaps())
 
 

@@ -62,9 +62,9 @@ class FlowIdIndex:
         if self._file is None:
             self._open()
         assert self._file is not None
-        left = memoryview(run.tobytes())
-        while left:
-            left = left[os.write(self._file, left) :]
+        unwritten = memoryview(run.tobytes())
+        while unwritten:
+            unwritten = unwritten[os.write(self._file, unwritten) :]
         self._runs.append(len(ids))
         self._count += len(ids)
         self._mark(ids)
@@ -74,18 +74,18 @@ class FlowIdIndex:
         if not self._count:
             return np.zeros(0, np.int64), np.zeros(0, np.uint64)
         maybe = np.flatnonzero(self._may_hold(ids))
-        wanted = ids[maybe]
+        candidates = ids[maybe]
         rows, contents = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
-        for at, known in self._known() if len(wanted) else ():
-            place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-            hit = np.flatnonzero(known[place] == wanted)
+        for at, run_ids in self._id_runs() if len(candidates) else ():
+            positions = np.minimum(np.searchsorted(run_ids, candidates), len(run_ids) - 1)
+            hit = np.flatnonzero(run_ids[positions] == candidates)
             if len(hit):
-                content = self._read(at + known.nbytes, len(known))
+                content = self._read(at + run_ids.nbytes, len(run_ids))
                 rows.append(maybe[hit])
-                contents.append(content[place[hit]])
+                contents.append(content[positions[hit]])
         return np.concatenate(rows), np.concatenate(contents)
 
-    def _known(self) -> Iterator[tuple[int, U64]]:
+    def _id_runs(self) -> Iterator[tuple[int, U64]]:
         """Each run's ids, and where they lie."""
         at = 0
         for count in self._runs:
@@ -112,13 +112,13 @@ class FlowIdIndex:
 
     def _mark(self, ids: U64) -> None:
         size = len(self._filter)
-        wanted = max(self._count * _BITS_PER_ID // 8, FILTER_BYTES_MIN)
-        if size < min(wanted, FILTER_BYTES_MAX):
-            while size < min(wanted, FILTER_BYTES_MAX):
+        filter_bytes = max(self._count * _BITS_PER_ID // 8, FILTER_BYTES_MIN)
+        if size < min(filter_bytes, FILTER_BYTES_MAX):
+            while size < min(filter_bytes, FILTER_BYTES_MAX):
                 size = max(size * 4, FILTER_BYTES_MIN)
             self._filter = np.zeros(size, np.uint8)
-            for _, known in self._known():
-                self._set(known)
+            for _, run_ids in self._id_runs():
+                self._set(run_ids)
         else:
             self._set(ids)
 

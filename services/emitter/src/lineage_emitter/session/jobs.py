@@ -97,7 +97,7 @@ class Jobs:
                 "note a failed action", lambda: self._after_failure(sink, culprits)
             )
 
-    def record_given(self, action: Callable[[], None]) -> None:
+    def record_or_defer(self, action: Callable[[], None]) -> None:
         """Record which records an action gave, before its job is recorded."""
         self._problems.guard("note what an action gave", action)
 

@@ -88,7 +88,7 @@ class Details:
             granularity = rule.granularity or granularity
             if rule.of == "values":
                 texts_of = chosen or texts_of
-            elif _is_whole_operator(rule, fields, name):
+            elif _is_complete_operator(rule, fields, name):
                 limit = chosen or limit
                 if rule.capture is not None:
                     limit = None if rule.capture else CaptureLimit(nothing=True)
@@ -103,7 +103,7 @@ def _matches(rule: CaptureRule, fields: dict[str, Any], name: str) -> bool:
     return any(fnmatchcase(candidate, rule.node) for candidate in names if candidate)
 
 
-def _is_whole_operator(rule: CaptureRule, fields: dict[str, Any], name: str) -> bool:
+def _is_complete_operator(rule: CaptureRule, fields: dict[str, Any], name: str) -> bool:
     """Whether records are the operator's own: a composed one's parts have other records."""
     part = f"{name}/{fields['op']}"
     return fields["op"] == name or ("/" in rule.node and fnmatchcase(part, rule.node))

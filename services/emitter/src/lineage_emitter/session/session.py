@@ -84,7 +84,7 @@ class Session:
         self._closed = False
         self.records: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """What gives the records of a node again, by node, while the program holds its RDD."""
-        self.is_whole = False
+        self.is_fully_captured = False
         """Whether all that the SparkContext does is to be captured, not just what a LineageContext makes."""
         self.frames = RecipeRecorder(self)
         self.api = LineageApi(
@@ -140,8 +140,8 @@ class Session:
     def _record_writes(self) -> None:
         """Name the writes of Spark that no action recorded."""
         if self._writes is not None:
-            for what in self._writes.close():
-                self.api.unknown(what, NOT_RECORDED)
+            for writer in self._writes.close():
+                self.api.unknown(writer, NOT_RECORDED)
 
     # -- end ---------------------------------------------------------------------------------
 

@@ -192,9 +192,9 @@ def _listener(sc: SparkContext) -> Any:
     gateway: Any = sc._gateway
     if _constructor[0] is not gateway:
         _constructor = gateway, _loaded(gateway)
-    given = gateway.new_array(gateway.jvm.java.lang.Object, 1)
-    given[0] = PROPERTY
-    return _constructor[1].newInstance(given)
+    arguments = gateway.new_array(gateway.jvm.java.lang.Object, 1)
+    arguments[0] = PROPERTY
+    return _constructor[1].newInstance(arguments)
 
 
 def _loaded(gateway: Any) -> Any:

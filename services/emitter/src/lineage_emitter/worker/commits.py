@@ -80,8 +80,8 @@ class HeldMarkers:
                 if event.limit is None:
                     return markers
                 rows = {marker["partition"]: marker["rows"] for marker in markers}
-                keep = row_limits(rows, event.partitions, event.limit)
-                return [marker | {"keep": keep.get(marker["partition"])} for marker in markers]
+                limits = row_limits(rows, event.partitions, event.limit)
+                return [marker | {"keep": limits.get(marker["partition"])} for marker in markers]
             case _:
                 held = self._held.get(event["node"])
                 if held is None:

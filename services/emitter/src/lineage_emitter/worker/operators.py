@@ -697,7 +697,7 @@ class JoinSides:
     ) -> Iterator[Any]:
         # The segment's own numbering may be a later function's when the first record is asked for.
         cell, ordinal = numbering.cell, 0
-        left_in, left_out = left.buffer.append, left.outs.append
+        append_left_in, append_left_out = left.buffer.append, left.outs.append
         right_in, right_out = right.buffer.append, right.outs.append
         for key, tagged in groups:
             lefts: list[tuple[Any, int | None]] = []
@@ -711,8 +711,8 @@ class JoinSides:
             for left_value, left_position in lefts:
                 for right_value, right_position in rights:
                     if left_position is not None:
-                        left_in(left_position)
-                        left_out(ordinal)
+                        append_left_in(left_position)
+                        append_left_out(ordinal)
                     if right_position is not None:
                         right_in(right_position)
                         right_out(ordinal)

@@ -136,13 +136,13 @@ class DenseRecorder:
         """Rows of which rules exclude some: those have no inputs, and the reason says why."""
         self._emit_identity()
         outs = _arange(out, len(ordinals))
-        left_out = ordinals == EXCLUDED
-        self._emit_left_out(outs[left_out])
-        captured, outs = ordinals[~left_out], outs[~left_out]
+        is_excluded = ordinals == EXCLUDED
+        self._emit_excluded(outs[is_excluded])
+        captured, outs = ordinals[~is_excluded], outs[~is_excluded]
         for space, rows, positions in self.numbering.resolve(captured):
             self._emit_rows(space, positions, None, outs[rows])
 
-    def _emit_left_out(self, outs: U64) -> None:
+    def _emit_excluded(self, outs: U64) -> None:
         _, first, last = runs_of(outs, np.array([len(outs)], dtype=np.int64))
         self._emit(
             FlowBlock(
