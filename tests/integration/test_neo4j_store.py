@@ -29,11 +29,20 @@ from lineage_core.linking.joining import join_entry_of
 from lineage_core.linking.linker import Linker, MemoryState, TaskId
 from lineage_store.dump import dump_application
 from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.neo4j import counting, file_uses, graph, rows, schema, statements, vitals
+from lineage_store.neo4j import (
+    counting,
+    file_uses,
+    graph,
+    rows,
+    schema,
+    sealed_spaces,
+    server_statistics,
+    statements,
+)
 from lineage_store.neo4j import store as store_module
 from lineage_store.neo4j.connection import Address, Connection, read_address
-from lineage_store.neo4j.loading import Loading
 from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.neo4j.writing import Neo4jWriter
 from lineage_store.paths import Spellings
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store
@@ -56,7 +65,7 @@ def store(neo4j: Neo4jUnderTest) -> Iterator[Neo4jStore]:
 def give(store: Neo4jStore, events: list[Event]) -> None:
     """Load events in one transaction."""
 
-    def work(loading: Loading) -> None:
+    def work(loading: Neo4jWriter) -> None:
         for event in events:
             match event:
                 case StoredBlock():
@@ -66,7 +75,7 @@ def give(store: Neo4jStore, events: list[Event]) -> None:
                 case _:
                     loading.message(event)
 
-    store.load(work)
+    store.in_transaction(work)
 
 
 def stored(case: Case) -> list[StoredBlock]:
@@ -282,11 +291,11 @@ def test_deleting_in_many_transactions_leaves_nothing(
 
 
 def test_vitals_count_what_is_there(store: Neo4jStore) -> None:
-    before = store.vitals()
+    before = store.server_statistics()
     nodes = [Register(app=APP, node=node, kind="operator", op="map") for node in "01"]
     link = Link(app=APP, src="0", dest="1")
     give(store, [Begin(app=APP, name="job", started_at=1.0), *nodes, link])
-    after = store.vitals()
+    after = store.server_statistics()
     assert (set(before.nodes.values()), before.relationships) == ({0}, 0)
     assert (after.nodes["Application"], after.nodes["LineageNode"]) == (1, 2)
     assert after.relationships == 1
@@ -295,7 +304,7 @@ def test_vitals_count_what_is_there(store: Neo4jStore) -> None:
 
 
 def test_vitals_cost_the_same_in_a_large_store(neo4j: Neo4jUnderTest) -> None:
-    queries = [*vitals._NODES.values(), vitals._RELATIONSHIPS]
+    queries = [*server_statistics._NODES.values(), server_statistics._RELATIONSHIPS]
     with neo4j.driver() as driver, driver.session(default_access_mode="READ") as session:
         for query in queries:
             plan = session.run(f"EXPLAIN {query}").consume().plan
@@ -308,7 +317,7 @@ def test_an_offset_moves_from_where_it_stands(store: Neo4jStore, neo4j: Neo4jUnd
         assert writer.offset("writers", "edge", 3) is None
 
         def move(first: int, following: int, partition: int = 3, *, new: bool = False) -> bool:
-            return writer.load(
+            return writer.in_transaction(
                 lambda loading: loading.offsets(
                     "writers", "edge", partition, first, following, new=new
                 )
@@ -330,14 +339,14 @@ def test_a_transaction_that_is_given_up_moves_no_offset(store: Neo4jStore) -> No
     class FencedError(Exception):
         pass
 
-    def work(loading: Loading) -> None:
+    def work(loading: Neo4jWriter) -> None:
         assert loading.offsets("given-up", "edge", 0, 5, 6, new=True)
         loading.message(Begin(app=APP, name="job", started_at=1.0))
         loading.flush()
         raise FencedError
 
     with pytest.raises(FencedError):
-        store.load(work)
+        store.in_transaction(work)
     assert store.offset("given-up", "edge", 0) is None
     assert store.applications() == []
 
@@ -351,14 +360,14 @@ def test_one_of_two_writers_moves_an_offset(store: Neo4jStore) -> None:
             ready.wait(30)
             for first in range(10):
 
-                def work(loading: Loading, first: int = first) -> bool:
+                def work(loading: Neo4jWriter, first: int = first) -> bool:
                     done = loading.offsets("race", "edge", 0, first, first + 1, new=True)
                     if done:
                         app = f"{first}-{number}"
                         loading.message(Begin(app=app, name="job", started_at=1.0))
                     return done
 
-                if other.load(work):
+                if other.in_transaction(work):
                     moved.append(first)
 
     run_together([lambda number=number: write(number) for number in range(4)])  # type: ignore[misc]
@@ -455,7 +464,7 @@ def test_every_query_uses_an_index_also_in_an_empty_database(neo4j: Neo4jUnderTe
     Neo4jStore(address_of(neo4j)).close()
     queries = {
         f"{module.__name__}.{name}[{at}]": text
-        for module in (statements, graph, counting, store_module)
+        for module in (statements, graph, counting, sealed_spaces, store_module)
         for name, value in vars(module).items()
         if isinstance(value, (str, tuple))
         for at, text in enumerate([value] if isinstance(value, str) else value)

@@ -177,23 +177,23 @@ def test_writers_tell_of_each_application_once(
         second = Publisher(settings, lambda: again, Metrics())
         backend.statuses = [400]
         first.look()
-        assert store.told_runs().untold() == ["app-1"]
+        assert store.published_runs().unpublished() == ["app-1"]
         # A claim that nobody finishes keeps others away, for a while.
-        assert store.told_runs().claim("app-1", time.time())
+        assert store.published_runs().claim("app-1", time.time())
         second.look()
-        assert not again.told_runs().claim("app-1", time.time())
-        assert again.told_runs().claim("app-1", time.time() + CLAIM_S + 1)
-        again.told_runs().release("app-1")
+        assert not again.published_runs().claim("app-1", time.time())
+        assert again.published_runs().claim("app-1", time.time() + CLAIM_S + 1)
+        again.published_runs().release("app-1")
         backend.requests.clear()
         third = Publisher(settings, lambda: again, Metrics())
         third.start()
-        wait_until(lambda: not store.told_runs().untold(), "app-1 is told of")
+        wait_until(lambda: not store.published_runs().unpublished(), "app-1 is told of")
         third.stop(60)
         assert bodies(backend) == [json.loads(line) for line in lines_of(events)]
         # An end that came late is told of, too; what was told so is not.
-        store.told_runs().told("app-1", "abandoned")
-        assert store.told_runs().untold() == ["app-1"]
-        store.told_runs().told("app-1", "ok")
+        store.published_runs().told("app-1", "abandoned")
+        assert store.published_runs().unpublished() == ["app-1"]
+        store.published_runs().told("app-1", "ok")
         # Its thread has closed it; the other one has nothing left to tell.
         first.look()
         assert len(bodies(backend)) == 2

@@ -305,7 +305,7 @@ def test_any_lineage_reads_as_its_traces(
 
 def make_visible(store: Neo4jStore, app_id: str, blocks: list[BlockId]) -> None:
     """As if their tasks were committed."""
-    store.load(lambda loading: loading.links(Links(app_id, visible=blocks)))
+    store.in_transaction(lambda writer: writer.links(Links(app_id, visible=blocks)))
 
 
 @pytest.mark.parametrize("detailed", [False, True])

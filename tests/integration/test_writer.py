@@ -150,7 +150,7 @@ def test_writers_that_are_killed_lose_and_repeat_nothing(
     assert_same(store, logs, tmp_path)
     assert sum(stored.offsets()) == len(records)
     # Who was killed with a claim in hand is waited for until that runs out.
-    wait_until(lambda: not store.told_runs().untold(), "all are told of", 300)
+    wait_until(lambda: not store.published_runs().unpublished(), "all are told of", 300)
     told: dict[str, list[str]] = {}
     for line in events.read_text().splitlines():
         event = json.loads(line)

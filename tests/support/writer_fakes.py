@@ -14,9 +14,9 @@ from lineage_core.codec.edge_message import Links, StoredBlock
 from lineage_core.contract.dead_letter import DeadRecord
 from lineage_core.contract.message import Message
 from lineage_core.contract.verdict import StoreCounts
-from lineage_store.neo4j.vitals import Vitals
+from lineage_store.neo4j.server_statistics import ServerStatistics
 from lineage_writer.errors import OffsetGoneError
-from lineage_writer.loading import Loading
+from lineage_writer.loading import TransactionWriter
 from lineage_writer.records import Content, Partition, Record
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class FakeStore:
         self.read_errors: Iterator[Exception] = iter(())
         self.after_commit: Callable[[], None] = lambda: None
 
-    def load(self, work: Callable[[Loading], T], /) -> T:
+    def in_transaction(self, work: Callable[[TransactionWriter], T], /) -> T:
         loading = FakeLoading(self.offsets)
         result = work(loading)
         self.refuse(loading.contents)
@@ -97,8 +97,8 @@ class FakeStore:
     def prepare(self) -> None:
         self.prepared += 1
 
-    def vitals(self) -> Vitals:
-        return Vitals({}, 0, 0, 0, 0)
+    def server_statistics(self) -> ServerStatistics:
+        return ServerStatistics({}, 0, 0, 0, 0)
 
     def close(self) -> None:
         pass

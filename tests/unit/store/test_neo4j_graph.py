@@ -8,7 +8,7 @@ import pytest
 
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.sealing import Seal, seal_of
-from lineage_store.neo4j import graph as graph_module
+from lineage_store.neo4j import sealed_spaces
 from lineage_store.neo4j.graph import Neo4jGraph
 from lineage_store.neo4j.keys import key
 
@@ -38,7 +38,7 @@ class Sealed:
 
 def test_seals_are_compared_some_at_a_time() -> None:
     connection = Sealed()
-    spaces = [f"2@{part}" for part in range(2 * graph_module.SPACES_AT_ONCE + 1)]
+    spaces = [f"2@{part}" for part in range(2 * sealed_spaces.SPACES_AT_ONCE + 1)]
     graph = Neo4jGraph(connection, APP)  # type: ignore[arg-type]
     assert graph.sealed(spaces) == spaces[1:]
-    assert connection.asked == [graph_module.SPACES_AT_ONCE] * 2 + [1]
+    assert connection.asked == [sealed_spaces.SPACES_AT_ONCE] * 2 + [1]

@@ -18,7 +18,8 @@ from lineage_core.contract.message import Begin, Recipe, Split, Splits
 from lineage_core.errors import RecordBatchError
 from lineage_store.errors import StoreError
 from lineage_store.paths import Spellings
-from lineage_store.sqlite import migrations
+from lineage_store.sqlite import schema
+from lineage_store.sqlite.connection import connect
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.spool_builder import (
@@ -145,16 +146,16 @@ def test_an_older_file_is_brought_up_to_date(
     with SqliteStore(path) as store:
         store.write(APP, [begin(APP)])
     step = ("ALTER TABLE application ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue'",)
-    monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, step))
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, step))
     with SqliteStore(path) as store:
         assert store.applications()[0].app == APP
         assert store._db.execute("SELECT colour FROM application").fetchone() == ("blue",)
-        assert migrations.version_of(store._db) == len(migrations.STEPS)
+        assert schema.version_of(store._db) == len(schema.STEPS)
 
 
 def _open_new(path: Path) -> str:
     try:
-        migrations.connect(path).close()
+        connect(path).close()
     except StoreError as error:
         return str(error)
     return ""
@@ -170,7 +171,7 @@ def test_several_processes_open_a_new_file_at_the_same_moment(tmp_path: Path) ->
 def test_a_file_from_before_recipes_takes_them(tmp_path: Path) -> None:
     path = tmp_path / "lineage.db"
     connection = sqlite3.connect(path)
-    for statement in migrations.STEPS[0]:
+    for statement in schema.STEPS[0]:
         connection.execute(statement)
     connection.execute("PRAGMA user_version = 1")
     connection.execute("INSERT INTO application (app) VALUES (?)", (APP,))
@@ -256,11 +257,11 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
     SqliteStore(path).close()
     step = ("CREATE TABLE half (a)", "not SQL at all")
     with monkeypatch.context() as patch:
-        patch.setattr(migrations, "STEPS", (*migrations.STEPS, step))
+        patch.setattr(schema, "STEPS", (*schema.STEPS, step))
         with pytest.raises(StoreError, match="can't be used"):
             SqliteStore(path)
     with SqliteStore(path) as store:
-        assert migrations.version_of(store._db) == len(migrations.STEPS)
+        assert schema.version_of(store._db) == len(schema.STEPS)
         tables = store._db.execute("SELECT name FROM sqlite_schema").fetchall()
         assert ("half",) not in tables
 

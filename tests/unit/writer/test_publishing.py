@@ -36,10 +36,10 @@ class Remembering(SqliteStore):
     def __enter__(self) -> Self:
         return self
 
-    def told_runs(self) -> Remembering:
+    def published_runs(self) -> Remembering:
         return self
 
-    def untold(self) -> list[str]:
+    def unpublished(self) -> list[str]:
         if self.away:
             raise StoreUnavailableError("away")
         found = [one.app for one in self.applications() if one.status != "running"]

@@ -46,9 +46,7 @@ class MessageList(list[Message]):
     source: Sequence[Message]
 
 
-def map_messages(
-    change: Callable[[Message], Message], messages: Sequence[Message]
-) -> MessageList:
+def map_messages(change: Callable[[Message], Message], messages: Sequence[Message]) -> MessageList:
     """Changed messages, which are counted as those that were read."""
     changed = MessageList(change(message) for message in messages)
     changed.source = messages
@@ -77,9 +75,7 @@ def read_messages(
     return messages
 
 
-def parse_bodies(
-    bodies: Iterable[str | bytes], messages: MessageList | None = None
-) -> MessageList:
+def parse_bodies(bodies: Iterable[str | bytes], messages: MessageList | None = None) -> MessageList:
     """Stored messages, as far as the question that asks for them has time; appended to ``messages`` where given.
 
     Raises:

@@ -246,11 +246,11 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _measure_store(self) -> None:
         """What the store holds; nothing depends on it."""
         try:
-            vitals = await asyncio.wait_for(self._store.vitals(), ANSWER_S)
+            server_statistics = await asyncio.wait_for(self._store.server_statistics(), ANSWER_S)
         except (StoreError, TimeoutError, OSError) as error:
             self._log.debug("store_not_measured", reason=dead_letter_reason(error))
         else:
-            self._metrics.store(vitals)
+            self._metrics.store(server_statistics)
 
     async def _commit(self) -> None:
         """Tell Kafka's tools how far we are; nothing depends on it."""

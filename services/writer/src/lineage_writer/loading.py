@@ -10,14 +10,14 @@ from lineage_core.codec.edge_message import Links, StoredBlock
 from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_core.contract.message import DeadLetter, Message
 from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, StoreCounts, judge
-from lineage_store.neo4j.vitals import Vitals
+from lineage_store.neo4j.server_statistics import ServerStatistics
 from lineage_writer.errors import FencedError
 from lineage_writer.records import Batch, Partition
 
 T = TypeVar("T")
 
 
-class Loading(Protocol):
+class TransactionWriter(Protocol):
     """What one open transaction stores. Everything may be repeated, in any order."""
 
     def offsets(
@@ -41,7 +41,7 @@ class Loading(Protocol):
 class Store(Protocol):
     """A graph store that keeps Kafka's offsets; used by several threads."""
 
-    def load(self, work: Callable[[Loading], T], /) -> T:
+    def in_transaction(self, work: Callable[[TransactionWriter], T], /) -> T:
         """Run ``work`` in one transaction; an exception of its own gives that up.
 
         Raises:
@@ -64,7 +64,7 @@ class Store(Protocol):
     def prepare(self) -> None:
         """Have constraints and indexes: of a database that was emptied they are gone."""
 
-    def vitals(self) -> Vitals:
+    def server_statistics(self) -> ServerStatistics:
         """How the server is."""
 
     def close(self) -> None:
@@ -80,21 +80,21 @@ def store_batch(store: Store, group: str, partition: Partition, batch: Batch) ->
         Exception: what the store or the driver raised: see :mod:`lineage_writer.refusals`.
     """
 
-    def work(loading: Loading) -> None:
-        if not loading.offsets(group, *partition, batch.first, batch.next, new=batch.new):
+    def work(writer: TransactionWriter) -> None:
+        if not writer.offsets(group, *partition, batch.first, batch.next, new=batch.new):
             raise FencedError(f"{partition.topic}/{partition.partition} is not at {batch.first}")
         for entry in batch.entries:
             match entry.content:
                 case None:
                     pass
                 case StoredBlock():
-                    loading.block(entry.content)
+                    writer.block(entry.content)
                 case Links():
-                    loading.links(entry.content)
+                    writer.links(entry.content)
                 case message:
-                    loading.message(message)
+                    writer.message(message)
 
-    store.load(work)
+    store.in_transaction(work)
 
 
 def note_lost(store: Store, partition: Partition, first: int, kept_from: int) -> None:
@@ -115,4 +115,4 @@ def note_lost(store: Store, partition: Partition, first: int, kept_from: int) ->
 
 
 def _note(store: Store, message: Message) -> None:
-    store.load(lambda loading: loading.message(message))
+    store.in_transaction(lambda loading: loading.message(message))

@@ -9,7 +9,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from lineage_core.codec.edge_message import Links, StoredBlock
 from lineage_service.metrics import new_registry
-from lineage_store.neo4j.vitals import Vitals
+from lineage_store.neo4j.server_statistics import ServerStatistics
 from lineage_writer.records import Batch, Partition
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -107,14 +107,14 @@ class Metrics:
         self.lag_messages.labels(partition.partition).set(messages)
         self.lag_seconds.labels(partition.partition).set(seconds)
 
-    def store(self, vitals: Vitals) -> None:
+    def store(self, server_statistics: ServerStatistics) -> None:
         """What Neo4j says of itself."""
-        for label, nodes in vitals.nodes.items():
+        for label, nodes in server_statistics.nodes.items():
             self.store_nodes.labels(label).set(nodes)
-        self.store_relationships.set(vitals.relationships)
-        self.store_transactions.set(vitals.transactions)
-        self.store_heap_bytes.set(vitals.heap_bytes)
-        self.store_heap_bytes_max.set(vitals.heap_bytes_max)
+        self.store_relationships.set(server_statistics.relationships)
+        self.store_transactions.set(server_statistics.transactions)
+        self.store_heap_bytes.set(server_statistics.heap_bytes)
+        self.store_heap_bytes_max.set(server_statistics.heap_bytes_max)
 
     def forget(self, partition: Partition) -> None:
         """The partition is another writer's."""

@@ -33,7 +33,7 @@ LONGEST_S = 120.0
 class PublishedRuns(Protocol):
     """See :class:`lineage_store.neo4j.published_runs.PublishedRuns`."""
 
-    def untold(self) -> list[str]: ...
+    def unpublished(self) -> list[str]: ...
     def claim(self, app: str, now: float) -> bool: ...
     def release(self, app: str) -> None: ...
     def told(self, app: str, status: str) -> None: ...
@@ -42,7 +42,7 @@ class PublishedRuns(Protocol):
 class PublishingStore(GraphStore, Protocol):
     """A store that remembers which applications were told of."""
 
-    def told_runs(self) -> PublishedRuns:
+    def published_runs(self) -> PublishedRuns:
         """What it remembers."""
 
 
@@ -110,7 +110,7 @@ class Publisher:
         try:
             if self._store is None:
                 self._store = self._open_store()
-            waiting = self._store.told_runs().untold()
+            waiting = self._store.published_runs().unpublished()
             self._metrics.openlineage_waiting.set(len(waiting))
             self._tries = {app: self._tries.get(app, _Try()) for app in waiting}
             for app in waiting:
@@ -123,7 +123,7 @@ class Publisher:
             self._backend.later(self._clock())
 
     def _tell(self, store: PublishingStore, app: str) -> None:
-        runs = store.told_runs()
+        runs = store.published_runs()
         self._tries[app].later(self._clock())
         if not runs.claim(app, self._clock()):
             return

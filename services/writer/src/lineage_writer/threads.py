@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from lineage_store.neo4j.vitals import Vitals
+from lineage_store.neo4j.server_statistics import ServerStatistics
 from lineage_writer.loading import Store, note_lost, store_batch
 from lineage_writer.records import Batch, Partition
 
@@ -52,13 +52,13 @@ class ThreadedStore:
         """
         await self._call(self._reads, self._store.prepare)
 
-    async def vitals(self) -> Vitals:
+    async def server_statistics(self) -> ServerStatistics:
         """How the server is.
 
         Raises:
             StoreError: the store can't be read.
         """
-        return await self._call(self._reads, self._store.vitals)
+        return await self._call(self._reads, self._store.server_statistics)
 
     async def close(self, limit_s: float) -> bool:
         """Release the store; False: a thread still waits for it."""

@@ -20,21 +20,18 @@ from lineage_core.contract.graph import (
     SplitRecord,
 )
 from lineage_core.contract.message import Message
-from lineage_core.contract.sealing import Seal, seal_of
+from lineage_core.contract.sealing import Seal
 from lineage_store import records
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.counting import HALF, silent_s
-from lineage_store.neo4j.keys import app_key, block_of, key, prefix
-from lineage_store.parts import in_parts
+from lineage_store.neo4j.keys import block_of, key, prefix
+from lineage_store.neo4j.sealed_spaces import count_unsealed, sealed_spaces, seals_of
 from lineage_store.recipes import read_messages, recipe_in
 from lineage_store.recomputing import NAMED
 from lineage_store.signed import BIAS
 
 REFS_AT_ONCE = 5_000
 """Blocks that a listing of all reads at a time."""
-SPACES_AT_ONCE = 64
-"""Spaces whose blocks are compared with their seals at a time."""
-
 _REF: Final[LiteralString] = (
     "b.id, b.in_space, b.in_low, b.in_high, b.rows, b.associations, b.exact, b.reason, b.task, "
     "b.unmatched"
@@ -89,37 +86,6 @@ UNWIND $ids AS id
 MATCH (p:FlowBlock {id: id})-[f:FLOW]->(c:FlowBlock)
 WHERE c.visible AND c.stub IS NULL
 RETURN p.id, c.id, f.pairs, f.data
-"""
-
-_SEALS: Final[LiteralString] = """
-MATCH (s:FlowSpace)
-USING INDEX s:FlowSpace(id)
-WHERE s.id STARTS WITH $prefix AND s.seal IS NOT NULL
-RETURN s.space, s.seal ORDER BY s.space
-"""
-
-_SEALED: Final[LiteralString] = """
-UNWIND $spaces AS one
-MATCH (f:FlowSpace {id: one})
-WHERE f.seal IS NOT NULL
-RETURN f.space, f.seal, COLLECT {
-    MATCH (s:FlowSection)
-    USING INDEX s:FlowSection(app, space, low)
-    WHERE s.app = $app AND s.space = f.space AND s.low IS NOT NULL
-    MATCH (p:FlowBlock {id: s.block})
-    WHERE p.visible
-    RETURN p.id
-}, COLLECT {
-    MATCH (c:FlowBlock)
-    USING INDEX c:FlowBlock(app, in_space, in_low)
-    WHERE c.app = $app AND c.in_space = f.space AND c.in_low IS NOT NULL AND c.visible
-    RETURN c.id
-}
-"""
-
-_EPOCHS: Final[LiteralString] = """
-MATCH (a:Application {id: $id})
-RETURN size(coalesce(a.epochs, []))
 """
 
 _SPACES: Final[LiteralString] = """
@@ -294,29 +260,14 @@ class Neo4jGraph:
         return self._edges(_EDGES_FROM, producers)
 
     def seals(self) -> Sequence[Seal]:
-        rows = self._connection.read(_SEALS, prefix=prefix(self._app))
-        return [Seal.from_text(*row) for row in rows]
+        return seals_of(self._connection, self._app)
 
     def sealed(self, spaces: Iterable[str]) -> Collection[str]:
-        space_keys = [key(self._app, space) for space in spaces]
-        return [one for part in in_parts(space_keys, SPACES_AT_ONCE) for one in self._sealed(part)]
-
-    def _sealed(self, keys: Sequence[str]) -> Iterator[str]:
-        for space, text, *sides in self._connection.read(_SEALED, app=self._app, spaces=keys):
-            producers, consumers = (map(block_of, side) for side in sides)
-            if seal_of(space, producers, consumers) == Seal.from_text(space, text):
-                yield space
+        return list(sealed_spaces(self._connection, self._app, spaces))
 
     def unsealed(self) -> int:
-        """How many spaces have a seal that does not hold, where several states of linking made them.
-
-        While one state made all links, what is not sealed is on its way.
-        """
-        ((epochs,),) = self._connection.read(_EPOCHS, id=app_key(self._app))
-        if epochs < 2:
-            return 0
-        spaces = [seal.space for seal in self.seals()]
-        return len(spaces) - len(self.sealed(spaces))
+        """As :func:`lineage_store.neo4j.sealed_spaces.count_unsealed`."""
+        return count_unsealed(self._connection, self._app)
 
     def _edges(self, query: LiteralString, blocks: Iterable[BlockId]) -> list[EdgeBatch]:
         ids = [key(self._app, block_id) for block_id in dict.fromkeys(blocks)]

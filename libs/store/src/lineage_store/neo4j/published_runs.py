@@ -54,7 +54,7 @@ class PublishedRuns:
         self._connection = connection
         self._clock = clock
 
-    def untold(self) -> list[str]:
+    def unpublished(self) -> list[str]:
         """Applications that ended, or fell silent, and were not told of so; the oldest first.
 
         How long one is silent is by the store's clock alone.

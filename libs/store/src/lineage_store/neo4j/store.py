@@ -21,12 +21,12 @@ from lineage_store.neo4j.counting import HALF, count_store
 from lineage_store.neo4j.file_uses import applications_knowing
 from lineage_store.neo4j.graph import Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
-from lineage_store.neo4j.loading import Loading
 from lineage_store.neo4j.published_runs import PublishedRuns
 from lineage_store.neo4j.record_view import REMOVE, RecordView
 from lineage_store.neo4j.rows import offset_key
 from lineage_store.neo4j.schema import migrate
-from lineage_store.neo4j.vitals import Vitals, read_vitals
+from lineage_store.neo4j.server_statistics import ServerStatistics, read_server_statistics
+from lineage_store.neo4j.writing import Neo4jWriter
 from lineage_store.paths import Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import names_in
@@ -134,11 +134,11 @@ class Neo4jStore:
         """
         migrate(self._connection)
 
-    def load(self, work: Callable[[Loading], T]) -> T:
-        """Run ``work`` in a transaction and store what it gave to the :class:`Loading`.
+    def in_transaction(self, work: Callable[[Neo4jWriter], T]) -> T:
+        """Run ``work`` in a transaction and store what it gave to the :class:`Neo4jWriter`.
 
         After a transient error (a deadlock, a server that restarts) ``work`` is called again with
-        another ``Loading``. An exception of its own gives the transaction up.
+        another ``Neo4jWriter``. An exception of its own gives the transaction up.
 
         Raises:
             StoreUnavailableError: the store does not answer or can't be written for now.
@@ -146,9 +146,9 @@ class Neo4jStore:
         """
 
         def transaction(managed: neo4j.ManagedTransaction) -> T:
-            loading = Loading(managed, self._clock())
-            result = work(loading)
-            loading.flush()
+            writer = Neo4jWriter(managed, self._clock())
+            result = work(writer)
+            writer.flush()
             return result
 
         return self._connection.write(transaction)
@@ -160,9 +160,9 @@ class Neo4jStore:
         )
         return int(rows[0][0]) if rows else None
 
-    def vitals(self) -> Vitals:
+    def server_statistics(self) -> ServerStatistics:
         """How the server is, in a few small questions."""
-        return read_vitals(self._connection)
+        return read_server_statistics(self._connection)
 
     def write(
         self,
@@ -193,16 +193,16 @@ class Neo4jStore:
         ends = {end for edge in links.edges for end in (edge.producer, edge.consumer)}
         unknown = sorted(ends - {stored_one.block_id for stored_one in stored})
 
-        def work(loading: Loading) -> None:
-            loading.application(app)
+        def work(writer: Neo4jWriter) -> None:
+            writer.application(app)
             for message in all_messages:
-                loading.message(message)
+                writer.message(message)
             for stored_one in stored:
-                loading.block(stored_one)
-            loading.links(links)
+                writer.block(stored_one)
+            writer.links(links)
 
         self._check_known(app, unknown)
-        self.load(work)
+        self.in_transaction(work)
 
     def _check_known(self, app: str, blocks: Sequence[BlockId]) -> None:
         if not blocks:
@@ -265,7 +265,7 @@ class Neo4jStore:
         self.graph(app)
         return RecordView(self._connection, app)
 
-    def told_runs(self) -> PublishedRuns:
+    def published_runs(self) -> PublishedRuns:
         """Which applications OpenLineage was told of."""
         return PublishedRuns(self._connection, self._clock)
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from lineage_core.contract.verdict import StoreCounts
 from lineage_store.rooting import is_root
-
-Query = Callable[..., list[Any]]
-"""All rows of a statement with its values."""
+from lineage_store.sqlite.connection import Query
 
 
 def count_store(query: Query, app_id: int, now: float) -> StoreCounts:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
 
 from lineage_core.codec.columns import unpack_block
 from lineage_core.codec.packing import unpack_edge
@@ -27,12 +24,12 @@ from lineage_core.contract.sealing import Seal
 from lineage_core.contract.verdict import StoreCounts
 from lineage_core.tracing.budget import current_budget
 from lineage_store import records
-from lineage_store.errors import StoreError
 from lineage_store.recipes import MessageList, read_messages, recipe_in
 from lineage_store.recomputing import NAMED
 from lineage_store.signed import BIAS
+from lineage_store.sqlite.connection import Query
 from lineage_store.sqlite.counting import count_store, silent_s
-from lineage_store.sqlite.sealed_spaces import is_intact
+from lineage_store.sqlite.sealed_spaces import sealed_spaces, seals_of
 
 _REF_COLUMNS = (
     "block.id, block.node, block.partition, block.attempt, block.seq, space.text, "
@@ -46,13 +43,11 @@ class SqliteGraph:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
-        lock: AbstractContextManager[object],
+        query: Query,
         app_id: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._db = connection
-        self._lock = lock
+        self._query = query
         self._app_id = app_id
         self._clock = clock
         self._row_ids: dict[BlockId, int] = {}
@@ -63,16 +58,18 @@ class SqliteGraph:
         values = self._app_id, *kinds
         query = f"SELECT body FROM message WHERE app = ?{where} ORDER BY id"
         return read_messages(
-            lambda: (body for (body,) in self._all(query, *values)),
+            lambda: (body for (body,) in self._query(query, *values)),
             lambda: self._body_bytes(where, values),
         )
 
     def _body_bytes(self, where: str, values: Sequence[object]) -> int:
-        query = f"SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM message WHERE app = ?{where}"
-        return int(self._all(query, *values)[0][0])
+        query = (
+            f"SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM message WHERE app = ?{where}"
+        )
+        return int(self._query(query, *values)[0][0])
 
     def nodes(self) -> Sequence[NodeRecord]:
-        rows = self._all(
+        rows = self._query(
             "SELECT node, count(*), sum(count), sum(associations >> 32), "
             "sum(associations & 4294967295) FROM block WHERE app = ? GROUP BY node",
             self._app_id,
@@ -87,10 +84,10 @@ class SqliteGraph:
         )
 
     def _silent_s(self) -> float:
-        return silent_s(self._all, self._app_id, self._clock())
+        return silent_s(self._query, self._app_id, self._clock())
 
     def _committed(self) -> Mapping[str, records.CommitCounts]:
-        rows = self._all(
+        rows = self._query(
             "SELECT node, count(*), sum(digest <> ?) FROM task WHERE app = ? AND committed "
             "GROUP BY node",
             NAMED,
@@ -108,7 +105,7 @@ class SqliteGraph:
         return records.file_records(self.messages(*records.FILES), node, self._newlines(node))
 
     def recipe(self, node: str) -> str | None:
-        rows = self._all(
+        rows = self._query(
             "SELECT body FROM recipe JOIN message ON message.id = recipe.message "
             "WHERE recipe.app = ? AND recipe.node = ?",
             self._app_id,
@@ -149,7 +146,7 @@ class SqliteGraph:
 
     def spaces_of(self, node: str) -> Sequence[str]:
         # '$' follows '#': a range of the index over (app, text).
-        rows = self._all(
+        rows = self._query(
             "SELECT text FROM space WHERE app = ? AND text >= ? AND text < ? "
             "AND EXISTS (SELECT 1 FROM section WHERE section.space = space.id)",
             self._app_id,
@@ -168,7 +165,7 @@ class SqliteGraph:
     def load(self, blocks: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
         found = {}
         for block_id in dict.fromkeys(blocks):
-            rows = self._all(
+            rows = self._query(
                 "SELECT data, application.app, block.exact, block.reason FROM block_columns "
                 "JOIN block ON block.id = block_columns.block "
                 "JOIN application ON application.id = block.app WHERE block_columns.block = ?",
@@ -194,33 +191,18 @@ class SqliteGraph:
         ]
 
     def seals(self) -> Sequence[Seal]:
-        rows = self._all(
-            "SELECT text, seal FROM space WHERE app = ? AND seal <> '' ORDER BY text", self._app_id
-        )
-        return [Seal.from_text(*row) for row in rows]
+        return seals_of(self._query, self._app_id)
 
     def sealed(self, spaces: Iterable[str]) -> Collection[str]:
-        sealed_spaces = []
-        for space in spaces:
-            rows = self._all(
-                "SELECT id, seal FROM space WHERE app = ? AND text = ? AND seal <> ''",
-                self._app_id,
-                space,
-            )
-            sealed_spaces += [
-                space
-                for row_id, text in rows
-                if is_intact(self._all, row_id, Seal.from_text(space, text))
-            ]
-        return sealed_spaces
+        return list(sealed_spaces(self._query, self._app_id, spaces))
 
     def counts(self) -> StoreCounts:
         """What the verdict needs to know of the store."""
-        return count_store(self._all, self._app_id, self._clock())
+        return count_store(self._query, self._app_id, self._clock())
 
     def _edges(self, block_id: BlockId, side: str) -> Iterator[EdgeBatch]:
         other_side = "producer" if side == "consumer" else "consumer"
-        rows = self._all(
+        rows = self._query(
             "SELECT pairs, data, block.node, block.partition, block.attempt, block.seq "
             f"FROM edge JOIN block ON block.id = edge.{other_side} WHERE edge.{side} = ?",
             self._row_id(block_id),
@@ -236,7 +218,7 @@ class SqliteGraph:
 
     def _refs(self, where: str, *values: object) -> list[BlockRef]:
         block_refs = []
-        rows = self._all(f"SELECT {_REF_COLUMNS} FROM {where}", *values)
+        rows = self._query(f"SELECT {_REF_COLUMNS} FROM {where}", *values)
         for row_id, node, partition, attempt, seq, *columns in rows:
             block_id = BlockId(node, partition, attempt, seq)
             self._row_ids[block_id] = row_id
@@ -262,7 +244,7 @@ class SqliteGraph:
     def _row_id(self, block_id: BlockId) -> int | None:
         row_id = self._row_ids.get(block_id)
         if row_id is None:
-            rows = self._all(
+            rows = self._query(
                 "SELECT id FROM block WHERE app = ? AND node = ? AND partition = ? "
                 "AND attempt = ? AND seq = ?",
                 self._app_id,
@@ -277,7 +259,7 @@ class SqliteGraph:
 
     def _reads(self, node: str) -> dict[str, records.SplitRead]:
         """What committed tasks read of the splits of a node, by space."""
-        rows = self._all(
+        rows = self._query(
             "SELECT DISTINCT json_extract(one.value, '$.space') AS read_space, "
             "json_extract(one.value, '$.rows'), json_extract(one.value, '$.exhausted'), "
             "coalesce(json_extract(one.value, '$.sums'), '') "
@@ -297,7 +279,7 @@ class SqliteGraph:
         if room is not None:
             where = " AND type = 'commit' AND json_extract(body, '$.node') = ?"
             room.hold(held, self._body_bytes(where, (self._app_id, node)))
-        rows = self._all(
+        rows = self._query(
             "SELECT json_extract(body, '$.partition'), json_extract(one.value, '$[0]'), "
             "json_extract(one.value, '$[1]') FROM message, json_each(body, '$.newlines') AS one "
             "WHERE app = ? AND message.type = 'commit' AND json_extract(body, '$.node') = ?",
@@ -308,12 +290,3 @@ class SqliteGraph:
         for partition, row, newlines in rows:
             found.setdefault(partition, {})[row] = newlines
         return {partition: tuple(sorted(by_row.items())) for partition, by_row in found.items()}
-
-    def _all(self, query: str, *values: object) -> list[Any]:
-        current_budget().check()
-        try:
-            with self._lock:
-                return self._db.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            current_budget().check()
-            raise StoreError(f"can't read the lineage store: {error}") from error

@@ -17,7 +17,7 @@ from lineage_core.linking.joining import JoinEntry, Side, join_entry_of
 from lineage_core.linking.linker import Members, TaskId
 from lineage_store.signed import BIAS
 from lineage_store.sqlite.sealed_spaces import is_read, members_of
-from lineage_store.sqlite.writing import Writer
+from lineage_store.sqlite.writing import SqliteWriter
 
 _PRODUCER, _CONSUMER = 0, 1
 
@@ -35,7 +35,7 @@ class SqliteLinkState:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, writer: Writer, is_source: Callable[[str], bool]
+        self, connection: sqlite3.Connection, writer: SqliteWriter, is_source: Callable[[str], bool]
     ) -> None:
         self._db = connection
         self._writer = writer

@@ -15,7 +15,7 @@ from lineage_core.contract.message import Commit, End, Message, Register, parse_
 from lineage_core.linking.linker import Linker, LinkResult, TaskId
 from lineage_store.spool.reader import DRIVER_FILE, Damage, Line
 from lineage_store.sqlite.link_state import SqliteLinkState
-from lineage_store.sqlite.writing import TaskRow, Writer
+from lineage_store.sqlite.writing import SqliteWriter, TaskRow
 
 if TYPE_CHECKING:
     from lineage_store.sqlite.ingest import IngestReport
@@ -43,7 +43,7 @@ class Loader:
         self._db = connection
         self._app = app
         self._report = report
-        self._writer = Writer(connection, app, heard_at)
+        self._writer = SqliteWriter(connection, app, heard_at)
         self._rows = {row.file: row for row in self._writer.tasks() if row.file}
         self._claims_read: dict[str, tuple[int, frozenset[str]]] = {}
         self._file: _OpenFile | None = None

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.sealing import Seal, seal_of
 from lineage_core.linking.linker import Members
+from lineage_store.sqlite.connection import Query
 
 _ID = "block.node, block.partition, block.attempt, block.seq"
 _PRODUCERS = (
     f"SELECT {_ID} FROM section JOIN block ON block.id = section.block WHERE section.space = ?"
 )
 _CONSUMERS = f"SELECT {_ID} FROM block WHERE in_space = ? AND in_low IS NOT NULL"
-
-
-Query = Callable[..., list[Any]]
-"""All rows of a statement with its values."""
 
 
 def members_of(query: Query, space_row: int) -> Members:
@@ -34,6 +30,19 @@ def is_read(query: Query, space_row: int) -> bool:
     return bool(query(f"{_CONSUMERS} LIMIT 1", space_row))
 
 
-def is_intact(query: Query, space_row: int, seal: Seal) -> bool:
-    """Whether a space holds just the blocks that its seal is of."""
-    return seal_of(seal.space, *members_of(query, space_row)) == seal
+def seals_of(query: Query, app_id: int) -> list[Seal]:
+    """All seals of an application, whether they still hold or not, in order of their spaces."""
+    rows = query("SELECT text, seal FROM space WHERE app = ? AND seal <> '' ORDER BY text", app_id)
+    return [Seal.from_text(*row) for row in rows]
+
+
+def sealed_spaces(query: Query, app_id: int, spaces: Iterable[str]) -> Iterator[str]:
+    """Those of some spaces that hold just the blocks that their seals are of."""
+    for space in spaces:
+        rows = query(
+            "SELECT id, seal FROM space WHERE app = ? AND text = ? AND seal <> ''", app_id, space
+        )
+        for space_row, text in rows:
+            seal = Seal.from_text(space, text)
+            if seal_of(space, *members_of(query, space_row)) == seal:
+                yield space

@@ -19,13 +19,13 @@ from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
-from lineage_store.file_keys import knowing, names_of
 from lineage_store.paths import Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import names_in
+from lineage_store.sqlite.connection import connect
+from lineage_store.sqlite.file_uses import applications_knowing
 from lineage_store.sqlite.graph import SqliteGraph
-from lineage_store.sqlite.migrations import connect
-from lineage_store.sqlite.writing import Writer
+from lineage_store.sqlite.writing import SqliteWriter
 
 _VACUUM_PAGES = 2_000
 """Pages given back at a time (8 MB): readers are never kept waiting for long."""
@@ -74,7 +74,7 @@ class SqliteStore:
         seals: Iterable[Seal] = (),
     ) -> None:
         with self.transaction() as connection:
-            writer = Writer(connection, app, self._clock())
+            writer = SqliteWriter(connection, app, self._clock())
             touched: set[TaskId] = set()
             for message in messages:
                 writer.message(message)
@@ -126,18 +126,7 @@ class SqliteStore:
         return [app for (app,) in rows]
 
     def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
-        names = list(names_of(path, spellings).values())
-        rows = self._query(
-            "SELECT application.app, application.started_at, noted_folder.path FROM file_use "
-            "JOIN application ON application.id = file_use.app "
-            "JOIN noted_folder ON noted_folder.id = file_use.folder "
-            f"WHERE file_use.name IN ({', '.join('?' * len(names))}) "
-            "UNION SELECT application.app, application.started_at, '' FROM message "
-            "JOIN application ON application.id = message.app WHERE keyed IS NULL "
-            "AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')",
-            *names,
-        )
-        return knowing(rows, path, spellings)
+        return applications_knowing(self._query, path, spellings)
 
     def names(self) -> Mapping[str, frozenset[str]]:
         return names_in(
@@ -154,7 +143,7 @@ class SqliteStore:
         rows = self._query("SELECT id FROM application WHERE app = ?", app)
         if not rows:
             raise KeyError(f"there is no application {app} in {self.path}")
-        return SqliteGraph(self._db, self._lock, rows[0][0], self._clock)
+        return SqliteGraph(self._query, rows[0][0], self._clock)
 
     def counts(self, app: str) -> StoreCounts:
         return self.graph(app).counts()

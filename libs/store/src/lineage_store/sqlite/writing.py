@@ -21,7 +21,7 @@ from lineage_core.contract.message import (
 )
 from lineage_core.contract.sealing import Seal
 from lineage_core.linking.linker import TaskId
-from lineage_store.file_keys import FILE_MESSAGES, keys_in
+from lineage_store.file_keys import FILE_MESSAGES
 from lineage_store.recipes import packed_body
 from lineage_store.recomputing import (
     NAMED,
@@ -32,6 +32,7 @@ from lineage_store.recomputing import (
     merges_by_key,
 )
 from lineage_store.signed import BIAS, INTEGER_MAX
+from lineage_store.sqlite.file_uses import store_file_uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class TaskRow:
     done: bool
 
 
-class Writer:
+class SqliteWriter:
     """Writes one application's lineage over a connection; the caller holds a transaction."""
 
     def __init__(self, connection: sqlite3.Connection, app: str, heard_at: float) -> None:
@@ -97,15 +98,7 @@ class Writer:
             ),
         )
         if message.type in FILE_MESSAGES and inserted.rowcount:
-            keys = keys_in(message)
-            self._db.executemany(
-                "INSERT OR IGNORE INTO noted_folder (path) VALUES (?)",
-                {(key.folder,) for key in keys},
-            )
-            self._db.executemany(
-                "INSERT OR IGNORE INTO file_use SELECT ?, id, ? FROM noted_folder WHERE path = ?",
-                [(key.name, self.app_id, key.folder) for key in sorted(keys)],
-            )
+            store_file_uses(self._db, self.app_id, message)
         if isinstance(message, Recipe) and inserted.rowcount:
             self._db.execute(
                 "INSERT OR REPLACE INTO recipe VALUES (?, ?, ?)",

@@ -1,4 +1,4 @@
-"""Schema of the SQLite store, one step a version, and how a database file is opened.
+"""Tables and indexes of the SQLite store, one step a version.
 
 ``PRAGMA user_version`` holds the version. A file of a newer version is refused, never guessed at.
 
@@ -10,26 +10,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from lineage_core.contract.message import parse_message
-from lineage_core.environment.private_files import (
-    PRIVATE_NAME,
-    ensure_private_file,
-    ensure_private_folder,
-    restrict_mode,
-)
 from lineage_store.errors import StoreError
 from lineage_store.file_keys import keys_in
-
-BUSY_TIMEOUT_S = 60.0
-"""How long one process waits for another's transaction; those are bounded to some megabytes."""
-BUSY_PAUSE_S = 0.01
-PAGE_BYTES = 4096
-WAL_LEFT_BYTES = 0
-"""What a checkpoint may leave of the write-ahead log: nothing (it counts as lineage on disk)."""
 
 _VERSION_1 = (
     """
@@ -211,66 +197,6 @@ STEPS: tuple[Sequence[str], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION
 """``STEPS[n]`` makes version n + 1 of version n."""
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open a database, make it or bring it up to date.
-
-    Transactions are explicit (``BEGIN IMMEDIATE``), durable when they return, and readers in other
-    processes never wait. The connection may pass between threads, one at a time.
-
-    Raises:
-        StoreError: the file can't be opened, is no lineage store, or is of a newer version.
-    """
-    try:
-        if path.parent.name == PRIVATE_NAME or not path.parent.exists():
-            ensure_private_folder(path.parent)
-        ensure_private_file(path)
-        connection = sqlite3.connect(
-            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
-        )
-    except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"can't open the lineage store {path}: {error}") from error
-    try:
-        _check(connection, path)  # before anything in a file that may be someone else's is changed
-        # SQLite gives what it makes beside a database the mode of the database.
-        for suffix in ("", "-wal", "-shm"):
-            restrict_mode(path.with_name(path.name + suffix))
-        _set_up(connection)
-        migrate(connection, path)
-    except sqlite3.Error as error:
-        connection.close()
-        raise StoreError(f"{path} can't be used as a lineage store: {error}") from error
-    except StoreError:
-        connection.close()
-        raise
-    return connection
-
-
-def _set_up(connection: sqlite3.Connection) -> None:
-    # These two only take effect before the first table is made; later, the second writes to the file for nothing.
-    if version_of(connection) == 0:
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    _log_ahead(connection)
-    # A block file is deleted once its blocks are in here: they must survive a power cut by then.
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute(f"PRAGMA journal_size_limit = {WAL_LEFT_BYTES}")
-    connection.execute("PRAGMA temp_store = FILE")
-
-
-def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Have a write-ahead log; SQLite does not wait where others open the new file at the same moment."""
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(BUSY_PAUSE_S)
-        else:
-            return
-
-
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Take every step that the database still lacks, all or nothing.
 
@@ -285,7 +211,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     )
     connection.execute("BEGIN EXCLUSIVE")
     try:
-        _check(connection, path)  # another process may have been quicker
+        check_version(connection, path)  # another process may have been quicker
         for step in STEPS[version_of(connection) :]:
             for statement in step:
                 connection.execute(statement)
@@ -296,7 +222,12 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a database that this program can't use.
+
+    Raises:
+        StoreError: the database is of a newer version, or not a lineage store.
+    """
     # One statement sees one state: another process may make the store at this moment.
     version, tables = connection.execute(
         "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"

@@ -27,7 +27,7 @@ RETURN heap.used, heap.max
 
 
 @dataclass(frozen=True, slots=True)
-class Vitals:
+class ServerStatistics:
     """What is in a Neo4j, and how busy it is.
 
     ``nodes``: by label. ``transactions``: open ones, the asking one left out. ``heap_bytes`` and
@@ -41,7 +41,7 @@ class Vitals:
     heap_bytes_max: int
 
 
-def read_vitals(connection: Connection) -> Vitals:
+def read_server_statistics(connection: Connection) -> ServerStatistics:
     """Ask.
 
     Raises:
@@ -50,7 +50,7 @@ def read_vitals(connection: Connection) -> Vitals:
     nodes = {label: _number(connection, query) for label, query in _NODES.items()}
     relationships = _number(connection, _RELATIONSHIPS)
     transactions = _number(connection, _TRANSACTIONS) - 1
-    return Vitals(nodes, relationships, max(transactions, 0), *_heap(connection))
+    return ServerStatistics(nodes, relationships, max(transactions, 0), *_heap(connection))
 
 
 def _number(connection: Connection, query: LiteralString) -> int:

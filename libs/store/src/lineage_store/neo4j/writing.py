@@ -44,7 +44,7 @@ from lineage_store.recomputing import NAMED, RECOMPUTED, UNCOMMITTED, digest_of
 from lineage_store.signed import BIAS, INTEGER_MAX
 
 
-class Loading:
+class Neo4jWriter:
     """What one open transaction stores; nothing is sent before :meth:`flush`, but for offsets.
 
     Not for several threads. An object serves one transaction: when that is tried again, make
