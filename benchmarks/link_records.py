@@ -40,7 +40,7 @@ from lineage_core.contract.block_header import header_of
 from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_core.contract.message import Commit, dump_message, parse_message
 from lineage_kafka.topics import Topics
-from lineage_linker.batch import Batch
+from lineage_linker.batch import LinkBatch
 from lineage_linker.records import Incoming, Layout
 from lineage_linker.redis_state import Lifetimes, RedisState
 from lineage_linker.side_cache import SideCache
@@ -142,7 +142,9 @@ def linked(redis: Redis, values: list[bytes]) -> dict[str, Any]:
     for start in range(0, len(values), BATCH):
         part = values[start : start + BATCH]
         cpu_began, began = time.process_time(), time.perf_counter()
-        batch = Batch(LAYOUT, lambda app: RedisState(redis, app, cache, Lifetimes()), time.time())
+        batch = LinkBatch(
+            LAYOUT, lambda app: RedisState(redis, app, cache, Lifetimes()), time.time()
+        )
         for at, value in enumerate(part):
             batch.handle(
                 Incoming(TopicPartitionOffset("flow", 0, start + at), APP.encode(), value, 1.0)

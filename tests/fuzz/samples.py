@@ -44,7 +44,7 @@ from lineage_core.contract.region import Region
 from lineage_core.contract.sealing import seal_of
 from lineage_core.linking.joining import join_entry_of
 from lineage_core.linking.linker import TaskId
-from lineage_linker.sides import Waiting, pack_side, pack_waiting
+from lineage_linker.sides import WaitingEntry, pack_side, pack_waiting
 from lineage_store.spool.reader import DRIVER_FILE
 from tests.fuzz.recipes import RECIPES
 from tests.support.stored_lineage import spool_run
@@ -162,8 +162,8 @@ def waiting() -> tuple[bytes, ...]:
     """Join entries that wait for a commit."""
     marks = [mark for mark, _ in sides()]
     return (
-        pack_waiting(Waiting("4@3", marks[0], {"2#0": marks[1], "2#1": marks[2]})),
-        pack_waiting(Waiting("1#0", None, {})),
+        pack_waiting(WaitingEntry("4@3", marks[0], {"2#0": marks[1], "2#1": marks[2]})),
+        pack_waiting(WaitingEntry("1#0", None, {})),
     )
 
 

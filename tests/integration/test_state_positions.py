@@ -49,7 +49,7 @@ def test_a_partition_goes_to_another_worker_before_kafka_has_the_last_acks(
         assert old.check().epoch == new.check().epoch == epoch
         # The old worker's last batch is over: what it moves is done, too.
         assert handle(old, records(150, 155, 1))
-        assert new.check().behind == 0
+        assert new.check().records_to_reread == 0
 
 
 def test_nothing_is_linked_over_a_redis_that_evicts(redis_server: RedisUnderTest) -> None:
@@ -76,7 +76,7 @@ def test_the_first_start_of_workers_one_by_one_has_one_epoch(redis_server: Redis
         assert second.locate(2, {other: 70}) == {other: 0}
         assert second.check().epoch == epoch
         # Read again all the same: of what that version linked there are no seals.
-        assert second.check().behind == 70
+        assert second.check().records_to_reread == 70
         # From here on a loss is one.
         client.hset("lm:positions:group", f"{other[0]}/1", 10)
         assert first.locate(3, {FLOW: 0, other: 80}) == {FLOW: 0, other: 10}
@@ -100,6 +100,6 @@ def test_what_the_state_lost_is_read_again_under_an_epoch_of_its_own(
         again = StatePositions(client, "group")
         assert again.locate(2, {FLOW: 150}) == {FLOW: 50}
         assert again.check().epoch != epoch
-        assert again.check().behind == 100
+        assert again.check().records_to_reread == 100
         assert handle(again, records(50, 150, 2))
-        assert again.check().behind == 0
+        assert again.check().records_to_reread == 0

@@ -13,7 +13,7 @@ from redis.exceptions import ConnectionError
 
 from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_kafka.topics import flow_partition
-from lineage_linker.batch import Batch
+from lineage_linker.batch import LinkBatch
 from lineage_linker.records import Incoming
 from lineage_linker.redis_state import RedisState
 from lineage_linker.side_cache import SideCache
@@ -80,7 +80,7 @@ def test_batches_given_up_lose_nothing(redis_server: RedisUnderTest, seed: int) 
 
     def attempt(worker: int, records: list[Incoming]) -> None:
         state = RedisState(client, job.app, caches[worker])
-        batch = Batch(LAYOUT, lambda _: state, 5.0)
+        batch = LinkBatch(LAYOUT, lambda _: state, 5.0)
         for record in sorted(records, key=lambda one: one.place.topic != LAYOUT.topics.node):
             batch.handle(record)
         batch.recount_unmatched()

@@ -134,7 +134,7 @@ def expected(case: Case, events: list[Event]) -> Seen:
     seen = Seen()
     state = MemoryAppState()
     for task in case.commits:
-        state.promise(task, (0, None, True))  # type: ignore[arg-type]
+        state.set_commit_summary(task, (0, None, True))  # type: ignore[arg-type]
     seen.links(links_of(state, events))
     for block, count in seen.unmatched.items():
         assert count == brute_unmatched(brute_visible(case))[block]
@@ -177,7 +177,7 @@ def test_two_workers_killed_at_will_link_the_same(
             links = links_of(state, [events[at] for at in batch], linker)
             worker.pause()
             seen.links(links)
-            state.show()
+            state.make_visible()
             seals = linker.seal()
             worker.pause()
             seen.links(Links("app", seals=seals))
@@ -221,7 +221,7 @@ def test_nothing_is_done_twice_where_nobody_is_killed(
         for at in [*order, *order]:
             state = RedisState(client, app, SideCache(1 << 20))
             links = links_of(state, [events[at]])
-            state.show()
+            state.make_visible()
             assert not set(links.visible) & seen.visible
             assert not {(one.producer, one.consumer) for one in links.edges} & set(seen.edges)
             seen.links(links)
@@ -255,7 +255,7 @@ def test_a_count_that_was_not_sent_is_counted_again(redis_server: RedisUnderTest
             state = RedisState(client, app, SideCache(0))
             links = links_of(state, [(task, entry), task])
             if finished:
-                state.show()
+                state.make_visible()
                 state.finish()
             return links
 
@@ -290,7 +290,7 @@ def test_what_lost_its_columns_is_in_no_seal(redis_server: RedisUnderTest) -> No
             linker = Linker(state)
             task = task_of(entry.block_id)
             links_of(state, [(task, entry), task], linker)
-            state.show()
+            state.make_visible()
             seals = linker.seal()
             state.finish()
             return seals
@@ -315,7 +315,7 @@ def test_a_full_redis_deletes_nothing_that_waits(redis_server: RedisUnderTest) -
 
         waits = state()
         assert links_of(waits, [(task, block)]).visible == []
-        waits.show()
+        waits.make_visible()
         waits.finish()
         refused = state()
         assert links_of(refused, [task]).visible == [block.block_id]
@@ -323,12 +323,12 @@ def test_a_full_redis_deletes_nothing_that_waits(redis_server: RedisUnderTest) -
         client.config_set("maxmemory", "1mb")
         try:
             with pytest.raises(OutOfMemoryError):
-                refused.show()
+                refused.make_visible()
         finally:
             client.config_set("maxmemory", before)
         again = state()
         assert links_of(again, [task]).visible == [block.block_id]
-        again.show()
+        again.make_visible()
         again.finish()
         assert all(client.ttl(key) > 0 for key in client.keys(f"*{app}*"))
         assert links_of(state(), [task]).visible == []

@@ -20,7 +20,7 @@ from lineage_core.linking.joining import join_entry_of
 from lineage_core.linking.linker import Linker, LinkResult, MemoryState, TaskId
 from lineage_core.tracing import block_lookup
 from lineage_core.tracing.tracer import Direction, trace
-from lineage_linker.app_state import Promise
+from lineage_linker.app_state import CommitSummary
 from tests.property.test_linking_property import Case, brute_pairs, cases, pairs_of
 from tests.support.linker_job import keyed
 from tests.support.linker_memory import MemoryAppState
@@ -127,13 +127,13 @@ class Workers:
         linker, linked = Linker(view), []
         for at in tasks:
             task, block = self._case.blocks[at]
-            view.promise(task, Promise(1, None, True))
+            view.set_commit_summary(task, CommitSummary(1, None, True))
             linked += [linker.receive(task, join_entry_of(block)), linker.commit(task)]
         linker.recount_unmatched()
         if sent:
             for found in linked:
                 self.stored.take(found)
-            view.show()
+            view.make_visible()
             self.stored.take(LinkResult(), linker.seal())
         check(self._case, self.stored)
 
@@ -176,14 +176,14 @@ def test_what_was_not_sealed_is_sealed_when_it_comes_again() -> None:
         view = state.of_batch()
         linker = Linker(view)
         for task, block in case.blocks:
-            view.promise(task, Promise(1, None, True))
+            view.set_commit_summary(task, CommitSummary(1, None, True))
             stored.take(linker.receive(task, join_entry_of(block)))
             stored.take(linker.commit(task))
-        view.show()
+        view.make_visible()
         view = state.of_batch()
         again = Linker(view)
         task, block = case.blocks[0]
-        view.promise(task, Promise(1, None, True))
+        view.set_commit_summary(task, CommitSummary(1, None, True))
         found = again.receive(task, join_entry_of(block)) if part == "block" else again.commit(task)
         assert found == LinkResult()
         stored.take(found, again.seal())

@@ -15,8 +15,8 @@ from lineage_core.contract.sealing import Seal
 from lineage_core.linking.joining import JoinEntry
 from lineage_core.linking.linker import Members, MemoryState, TaskId
 from lineage_kafka.topics import Topics
-from lineage_linker.app_state import Promise, Use
-from lineage_linker.batch import Batch
+from lineage_linker.app_state import BlockTreatment, CommitSummary
+from lineage_linker.batch import LinkBatch
 from lineage_linker.records import Incoming, Layout, Outgoing
 
 TOPICS = Topics("t-")
@@ -31,10 +31,10 @@ class MemoryAppState(MemoryState):
         self._visible: set[BlockId] = set()
         self._matched: set[BlockId] = set()
         self._shown: set[BlockId] = set()
-        self.uses: dict[str, Use] = {}
+        self.uses: dict[str, BlockTreatment] = {}
         self.totals: Totals | None = None
-        self._promises: dict[TaskId, Promise] = {}
-        self._promised: dict[TaskId, Promise] = {}
+        self._promises: dict[TaskId, CommitSummary] = {}
+        self._promised: dict[TaskId, CommitSummary] = {}
         self._held: dict[TaskId, dict[BlockId, bytes]] = {}
         self._counted: dict[BlockId, int] = {}
 
@@ -56,20 +56,20 @@ class MemoryAppState(MemoryState):
             whole = blocks is not None and self._visible.issuperset({*blocks[0], *blocks[1]})
             yield blocks if whole else None
 
-    def use_of(self, node: str) -> Use | None:
+    def treatment_of(self, node: str) -> BlockTreatment | None:
         return self.uses.get(node)
 
-    def register(self, node: str, use: Use) -> None:
+    def register(self, node: str, use: BlockTreatment) -> None:
         self.uses[node] = use
 
-    def promise(self, task: TaskId, promise: Promise) -> None:
-        self._promises[task] = promise
+    def set_commit_summary(self, task: TaskId, summary: CommitSummary) -> None:
+        self._promises[task] = summary
 
     def commit(self, task: TaskId) -> None:
         super().commit(task)
         self._promised[task] = self._promises.pop(task)
 
-    def promised(self, task: TaskId) -> Promise | None:
+    def commit_summary(self, task: TaskId) -> CommitSummary | None:
         return self._promised.get(task)
 
     def hold(self, task: TaskId, block: BlockId, frame: bytes) -> None:
@@ -90,7 +90,7 @@ class MemoryAppState(MemoryState):
     def counts(self) -> Sequence[tuple[BlockId, int]]:
         return list(self._counted.items())
 
-    def show(self) -> None:
+    def make_visible(self) -> None:
         self._matched |= {block for block, count in self._counted.items() if count == 0}
         self._matched |= self._shown - self._counted.keys()
         self._visible |= self._shown
@@ -183,7 +183,7 @@ class MemoryLinker:
         (seen,) = self.received.apps.values()
         return seen
 
-    def batch(self, values: Iterable[bytes | None]) -> Batch:
+    def batch(self, values: Iterable[bytes | None]) -> LinkBatch:
         """One batch, finished."""
         batch = self.handled(values)
         batch.send_links("")
@@ -193,9 +193,9 @@ class MemoryLinker:
         batch.finish()
         return batch
 
-    def handled(self, values: Iterable[bytes | None]) -> Batch:
+    def handled(self, values: Iterable[bytes | None]) -> LinkBatch:
         """A batch of which nothing is sent yet."""
-        batch = Batch(LAYOUT, self._state_of, 5.0)
+        batch = LinkBatch(LAYOUT, self._state_of, 5.0)
         for offset, value in enumerate(values):
             batch.handle(incoming(value, offset))
         batch.recount_unmatched()

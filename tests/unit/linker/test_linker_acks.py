@@ -13,8 +13,8 @@ from faust.types import TP
 
 from lineage_core.contract.dead_letter import TopicPartitionOffset, read_dead_record
 from lineage_linker.acks import Acks
-from lineage_linker.app import cuts
-from lineage_linker.errors import BrokerUnavailableError, RefusedError, StateUnavailableError
+from lineage_linker.app import batch_ends
+from lineage_linker.errors import BrokerUnavailableError, RecordRefusedError, StateUnavailableError
 from lineage_linker.health import Health
 from lineage_linker.lag import Lag
 from lineage_linker.metrics import Metrics
@@ -37,9 +37,9 @@ from tests.support.linker_memory import (
 
 pytestmark = pytest.mark.unit
 
-OLD = RedisRun("a", (7, 0, 15), keeps=True)
-NEW = RedisRun("a", (7, 4, 1), keeps=True)
-FORGETFUL = RedisRun("a", (7, 0, 15), keeps=False)
+OLD = RedisRun("a", (7, 0, 15), is_persistent=True)
+NEW = RedisRun("a", (7, 4, 1), is_persistent=True)
+FORGETFUL = RedisRun("a", (7, 0, 15), is_persistent=False)
 
 
 class Redis:
@@ -67,7 +67,7 @@ class Redis:
         """The state must have these from now on."""
 
     def restart(self) -> None:
-        self.current = RedisRun(self.current.run_id + "'", self.current.version, keeps=True)
+        self.current = RedisRun(self.current.run_id + "'", self.current.version, is_persistent=True)
 
     def acks(self, unsafe_bytes: int = 1 << 20) -> Acks[int]:
         return Acks(
@@ -236,7 +236,7 @@ class Access:
     def run(self) -> RedisRun:
         return self.current
 
-    def to_disk(self) -> None:
+    def flush_to_disk(self) -> None:
         self.to_disk_calls += 1
 
     def guarded(self, work: Callable[[], Any]) -> Any:
@@ -259,7 +259,7 @@ class Sender:
     async def send(self, record: Outgoing) -> Awaitable[object]:
         self.on_send()
         answer = self.answers.pop(0) if self.answers else None
-        if isinstance(answer, RefusedError):
+        if isinstance(answer, RecordRefusedError):
             raise answer
 
         async def acknowledged() -> None:
@@ -357,7 +357,7 @@ def test_a_batch_is_done_again_when_redis_was_restarted_meanwhile() -> None:
     processor = MemoryProcessor(access, sender)
 
     def restart() -> None:
-        access.current = RedisRun("b", (7, 0, 15), keeps=True)
+        access.current = RedisRun("b", (7, 0, 15), is_persistent=True)
         # What it was told by now is forgotten.
         processor.states = {}
         sender.on_send = lambda: None
@@ -372,7 +372,7 @@ def test_a_batch_is_done_again_when_redis_was_restarted_meanwhile() -> None:
 
 @pytest.mark.usefixtures("no_pauses")
 def test_what_kafka_refuses_does_not_stall_the_rest() -> None:
-    sender = Sender(*[None] * 7, RefusedError("too large"))
+    sender = Sender(*[None] * 7, RecordRefusedError("too large"))
     processor = MemoryProcessor(Access(), sender)
     asyncio.run(processor.process(job_records()))
     letters = [one for one in sender.sent if one.topic == TOPICS.dead_letter]
@@ -400,9 +400,9 @@ def test_what_is_no_servers_fault_ends_the_batch() -> None:
 
 def test_batches_are_bounded_in_bytes() -> None:
     settings = LinkerSettings(linker_batch_bytes=10)
-    assert cuts([], settings) == []
-    assert cuts([3, 3, 3], settings) == [3]
-    assert cuts([3, 3, 5, 30, 1, 9, 1], settings) == [2, 3, 4, 6, 7]
+    assert batch_ends([], settings) == []
+    assert batch_ends([3, 3, 3], settings) == [3]
+    assert batch_ends([3, 3, 5, 30, 1, 9, 1], settings) == [2, 3, 4, 6, 7]
 
 
 def test_lag_in_records_and_seconds() -> None:
@@ -412,7 +412,7 @@ def test_lag_in_records_and_seconds() -> None:
     lag.measure(["flow", "node"], bounds)
     assert value_of(metrics, "lineage_linker_lag_messages") == 8 + 2
     assert value_of(metrics, "lineage_linker_lag_seconds") == 0
-    lag.handled([Incoming(TopicPartitionOffset("flow", 0, 5), None, b"", 1090.0)])
+    lag.record_handled([Incoming(TopicPartitionOffset("flow", 0, 5), None, b"", 1090.0)])
     lag.measure(["flow"], bounds)
     assert metrics.registry.get_sample_value(
         "lineage_linker_lag_messages", {"topic": "flow"}
@@ -420,6 +420,6 @@ def test_lag_in_records_and_seconds() -> None:
     assert metrics.registry.get_sample_value(
         "lineage_linker_lag_seconds", {"topic": "flow"}
     ) == pytest.approx(10.0)
-    lag.handled([Incoming(TopicPartitionOffset("flow", 0, 9), None, b"", 1099.0)])
+    lag.record_handled([Incoming(TopicPartitionOffset("flow", 0, 9), None, b"", 1099.0)])
     lag.measure(["flow"], {("flow", 0): (2, 10)})
     assert value_of(metrics, "lineage_linker_lag_seconds") == 0

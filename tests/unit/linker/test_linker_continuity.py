@@ -17,7 +17,7 @@ FLOW = ("flow", 0)
 
 
 @dataclass
-class Positions:
+class KafkaPositions:
     """A Kafka whose partition 0 of `flow` holds records at ``offsets``."""
 
     offsets: list[int]
@@ -46,32 +46,32 @@ def follows(continuity: Continuity, *offsets: int, generation: int = 1) -> list[
 
 
 def test_records_in_order_are_handled() -> None:
-    positions = Positions(list(range(5, 20)))
+    positions = KafkaPositions(list(range(5, 20)))
     assert follows(Continuity(positions, 10), 5, 6, 7, 8) == [True] * 4
     positions.committed[FLOW] = 7
     assert follows(Continuity(positions, 10), 7, 8) == [True] * 2
 
 
 def test_what_comes_again_is_handled_again() -> None:
-    continuity = Continuity(Positions(list(range(10))), 10)
+    continuity = Continuity(KafkaPositions(list(range(10))), 10)
     assert follows(continuity, 0, 1, 2, 1, 2, 3) == [True] * 6
 
 
 @pytest.mark.parametrize("offsets", [(6,), (5, 6, 8)])
 def test_a_skipped_record_is_noticed(offsets: tuple[int, ...]) -> None:
-    continuity = Continuity(Positions(list(range(5, 20))), 10)
+    continuity = Continuity(KafkaPositions(list(range(5, 20))), 10)
     with pytest.raises(ReadingError, match="skipped the records"):
         follows(continuity, *offsets)
 
 
 def test_what_kafka_does_not_have_is_not_missed() -> None:
     """Retention removed it, or the offset belongs to a marker of a transaction."""
-    positions = Positions([7, 8, 10], committed={FLOW: 3})
+    positions = KafkaPositions([7, 8, 10], committed={FLOW: 3})
     assert follows(Continuity(positions, 10), 7, 8, 10) == [True] * 3
 
 
 def test_a_new_assignment_begins_where_it_is_committed() -> None:
-    positions = Positions(list(range(20)))
+    positions = KafkaPositions(list(range(20)))
     continuity = Continuity(positions, 10)
     assert follows(continuity, 0, 1, 2) == [True] * 3
     positions.current, positions.committed[FLOW] = 2, 2
@@ -84,7 +84,7 @@ def test_a_new_assignment_begins_where_it_is_committed() -> None:
 
 def test_a_partition_that_is_not_read_is_noticed() -> None:
     now = 0.0
-    continuity = Continuity(Positions(list(range(20))), 10, clock=lambda: now)
+    continuity = Continuity(KafkaPositions(list(range(20))), 10, clock=lambda: now)
     bounds = {FLOW: (0, 20), ("flow", 1): (4, 4)}
     continuity.watch(bounds)
     now = 9.0
@@ -99,7 +99,7 @@ def test_a_partition_that_is_not_read_is_noticed() -> None:
 
 def test_a_log_that_has_become_shorter_is_noticed() -> None:
     now = 0.0
-    continuity = Continuity(Positions(list(range(20))), 10, clock=lambda: now)
+    continuity = Continuity(KafkaPositions(list(range(20))), 10, clock=lambda: now)
     follows(continuity, *range(20))
     continuity.watch({FLOW: (20, 18)})  # asked before the last two were read
     now = 11.0
@@ -115,7 +115,7 @@ def test_a_log_that_has_become_shorter_is_noticed() -> None:
 
 def test_what_another_worker_has_done_meanwhile_is_not_unread() -> None:
     times = iter([0.0, 11.0, 22.0])
-    continuity = Continuity(Positions(list(range(20))), 10, clock=lambda: next(times))
+    continuity = Continuity(KafkaPositions(list(range(20))), 10, clock=lambda: next(times))
     follows(continuity, 0, 1, 2)
     for _ in range(3):
         continuity.watch({FLOW: (20, 20)})
@@ -123,7 +123,7 @@ def test_what_another_worker_has_done_meanwhile_is_not_unread() -> None:
 
 def test_time_in_which_nothing_could_be_read_does_not_count() -> None:
     now = 0.0
-    continuity = Continuity(Positions(list(range(20))), 10, clock=lambda: now)
+    continuity = Continuity(KafkaPositions(list(range(20))), 10, clock=lambda: now)
     bounds = {FLOW: (0, 20)}
     continuity.watch(bounds)
     with continuity.working():

@@ -31,8 +31,8 @@ from lineage_core.linking.linker import TaskId
 from lineage_kafka.topics import app_partition, flow_partition
 from lineage_linker import batch as batch_module
 from lineage_linker import events
-from lineage_linker.app_state import Use, use_of
-from lineage_linker.batch import Batch
+from lineage_linker.app_state import BlockTreatment, treatment_of
+from lineage_linker.batch import LinkBatch
 from lineage_linker.events import BlockRecord, Prepared
 from lineage_linker.records import VALUE_BYTES_MAX, Incoming
 from lineage_store.sqlite.ingest import ingest
@@ -191,13 +191,13 @@ def test_a_block_of_which_nothing_counts_still_arrives() -> None:
 
 
 def test_uses_of_nodes() -> None:
-    def used(kind: str, op: str) -> Use:
-        return use_of(Register(app=APP, node="1", kind=kind, op=op))
+    def used(kind: str, op: str) -> BlockTreatment:
+        return treatment_of(Register(app=APP, node="1", kind=kind, op=op))
 
-    assert used("source", "take") is Use.SOURCE
-    assert used("sink", "take") is Use.TRIMMED
-    assert used("sink", "collect") is Use.WHOLE
-    assert used("operator", "take") is Use.WHOLE
+    assert used("source", "take") is BlockTreatment.SOURCE
+    assert used("sink", "take") is BlockTreatment.TRIMMED
+    assert used("sink", "collect") is BlockTreatment.ORDINARY
+    assert used("operator", "take") is BlockTreatment.ORDINARY
 
 
 # -- records that can't be used --------------------------------------------------------------
@@ -319,11 +319,11 @@ def test_a_block_too_large_when_packed_is_a_dead_letter(monkeypatch: pytest.Monk
 
 
 def test_what_kafka_refuses_is_a_dead_letter() -> None:
-    batch = Batch(LAYOUT, lambda _: MemoryAppState(), 5.0)
+    batch = LinkBatch(LAYOUT, lambda _: MemoryAppState(), 5.0)
     record = incoming(good_frame(), 12)
     batch.handle(record)
     sent = list(batch.outgoing)
-    letter, message = batch.refused(record)
+    letter, message = batch.dead_letters_of_refused(record)
     assert batch.outgoing == sent
     dead = read_dead_record(letter.headers, letter.value)
     assert (dead.place, dead.cut, letter.value) == (record.place, True, b"")
@@ -372,7 +372,7 @@ def test_a_wide_shuffle_is_few_records(
     edges = 0
     batch_size = 256
     for start in range(0, len(frames), batch_size):
-        batch = Batch(LAYOUT, lambda _: state, 5.0)
+        batch = LinkBatch(LAYOUT, lambda _: state, 5.0)
         for at in range(start, min(start + batch_size, len(frames))):
             batch.handle(Incoming(TopicPartitionOffset(TOPICS.flow, 0, at), b"", str(at).encode()))
         batch.recount_unmatched()

@@ -12,11 +12,11 @@ from pydantic import SecretStr
 from redis.exceptions import ConnectionError, OutOfMemoryError, ResponseError
 
 from lineage_kafka.settings import KafkaSettings
-from lineage_linker.app import credentials, unavailable_or_refused
+from lineage_linker.app import credentials, sending_error
 from lineage_linker.errors import (
     BrokerUnavailableError,
     LinkerSettingsError,
-    RefusedError,
+    RecordRefusedError,
     StateUnavailableError,
 )
 from lineage_linker.metrics import Metrics
@@ -142,5 +142,5 @@ def test_what_passes_and_what_does_not(error: Exception, passes: bool) -> None:
 def test_what_kafka_means() -> None:
     wrapped = FaustError("while sending")
     wrapped.__cause__ = MessageSizeTooLargeError("9 MB")
-    assert isinstance(unavailable_or_refused(wrapped), RefusedError)
-    assert isinstance(unavailable_or_refused(KafkaConnectionError("x")), BrokerUnavailableError)
+    assert isinstance(sending_error(wrapped), RecordRefusedError)
+    assert isinstance(sending_error(KafkaConnectionError("x")), BrokerUnavailableError)

@@ -15,7 +15,7 @@ from lineage_linker.keys import keys_of, parse_block, parse_task, task_name
 from lineage_linker.side_cache import OVERHEAD, SideCache
 from lineage_linker.sides import (
     INLINE_MAX,
-    Waiting,
+    WaitingEntry,
     pack_side,
     pack_waiting,
     read_mark,
@@ -53,7 +53,7 @@ def test_any_side_and_marks_and_back(block: object) -> None:
         assert same(read(*pack_side(side)), side)
     marks = {space: pack_side(side)[0] for space, side in entry.outputs.items()}
     for inputs in (None, None if entry.inputs is None else pack_side(entry.inputs)[0]):
-        waiting = Waiting(entry.in_space, inputs, marks)
+        waiting = WaitingEntry(entry.in_space, inputs, marks)
         found = unpack_waiting(pack_waiting(waiting))
         assert found == waiting
         assert list(found.outputs) == list(entry.outputs)
@@ -128,5 +128,5 @@ def test_the_cache_keeps_what_was_used_last() -> None:
 def test_an_entry_of_many_spaces_is_short() -> None:
     point = Side(*(np.empty(0, np.uint64),) * 2, np.empty(0, np.uint32), 5, 5, 0, distinct=True)
     mark, _ = pack_side(point)
-    waiting = Waiting("1#0", None, {f"2@{n}": mark for n in range(1_000)})
+    waiting = WaitingEntry("1#0", None, {f"2@{n}": mark for n in range(1_000)})
     assert len(pack_waiting(waiting)) < 40_000

@@ -10,7 +10,7 @@ import sys
 import structlog
 
 from lineage_core.errors import LineageError
-from lineage_linker.service import Outcome, Service
+from lineage_linker.service import Service, ServiceOutcome
 from lineage_linker.settings import LinkerSettings, read_settings
 from lineage_service.logs import set_up_logs
 from lineage_service.memory import keep_freed_memory
@@ -19,14 +19,14 @@ EXIT_BROKEN = 1
 EXIT_SETTINGS = 2
 LIBRARIES = ("aiohttp", "aiokafka", "asyncio", "faust", "mode")
 """Whose logs are ours, too."""
-KEPT_BYTES = 64 << 20
+RETAINED_BYTES = 64 << 20
 """Free memory that is not given back: columns of the next block go there."""
 
 
 def main() -> int:
     """Run until a signal; the exit code."""
     set_up_logs("info", LIBRARIES)
-    keep_freed_memory(KEPT_BYTES)
+    keep_freed_memory(RETAINED_BYTES)
     try:
         settings = read_settings()
         set_up_logs(settings.log_level, LIBRARIES)
@@ -36,14 +36,14 @@ def main() -> int:
         structlog.get_logger().error("linker_failed", reason=str(error))
         return EXIT_SETTINGS
     logging.shutdown()
-    if outcome is Outcome.AWAY:
+    if outcome is ServiceOutcome.AWAY:
         # A fresh process of the same id: what is left of the old Faust app is no base to go on from.
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     # A thread may still wait for Redis: what it does is not acked, and done again by the next.
-    os._exit(0 if outcome is Outcome.STOPPED else EXIT_BROKEN)
+    os._exit(0 if outcome is ServiceOutcome.STOPPED else EXIT_BROKEN)
 
 
-async def _serve(settings: LinkerSettings) -> Outcome:
+async def _serve(settings: LinkerSettings) -> ServiceOutcome:
     # The service is made where its loop runs.
     return await Service(settings).run()
 

@@ -35,13 +35,13 @@ class Processing(Protocol):
 
 
 @dataclass(slots=True)
-class _Done(Generic[E]):
-    """A batch that is done, by a process of Redis, at a time of the clock."""
+class _FinishedBatch(Generic[E]):
+    """A batch whose results are in Kafka and in Redis, but which is not acked yet."""
 
     events: Sequence[E]
     records: Sequence[Incoming]
     run: RedisRun
-    at: float
+    finished_at: float
 
     @property
     def size(self) -> int:
@@ -51,9 +51,9 @@ class _Done(Generic[E]):
 class Acks(Generic[E]):
     """Does batches of events and acks them.
 
-    ``unsafe_s``: for so long a Redis that can't be asked may forget what it was told; should
+    ``unsafe_s``: for so long a Redis that can't be asked may lose its last writes; should
     another process of it answer by then, what was done meanwhile is done again. ``unsafe_bytes``:
-    records that wait for that; beyond, no further batch is begun.
+    records that wait for that; beyond, no further batch starts.
     """
 
     def __init__(
@@ -70,40 +70,45 @@ class Acks(Generic[E]):
         self._unsafe_s = unsafe_s
         self._unsafe_bytes = unsafe_bytes
         self._clock = clock
-        self._done: deque[_Done[E]] = deque()
-        self._one_at_a_time = asyncio.Lock()
+        self._finished_batches: deque[_FinishedBatch[E]] = deque()
+        self._lock = asyncio.Lock()
 
     async def batch(self, events: Sequence[E], records: Sequence[Incoming]) -> None:
         """Do a batch; its acks follow, perhaps later (:meth:`release`)."""
-        async with self._one_at_a_time:
+        async with self._lock:
             run = await self._processing.process(records)
-            self._done.append(_Done(events, records, run, self._clock()))
+            self._finished_batches.append(_FinishedBatch(events, records, run, self._clock()))
             await self._release()
-        while sum(batch_done.size for batch_done in self._done) > self._unsafe_bytes:
+        while (
+            sum(finished_batch.size for finished_batch in self._finished_batches)
+            > self._unsafe_bytes
+        ):
             await asyncio.sleep(self._unsafe_s / 10)
             await self.release()
 
     async def release(self) -> None:
-        """Ack what is safe by now; to be called every now and then."""
-        async with self._one_at_a_time:
+        """Ack what is safe by now; call it regularly."""
+        async with self._lock:
             await self._release()
 
     async def _release(self) -> None:
-        if not self._done or not self._is_due(self._done[0]):
+        if not self._finished_batches or not self._is_due(self._finished_batches[0]):
             return
         run = await self._processing.run()
-        if any(batch_done.run.run_id != run.run_id for batch_done in self._done):
-            log.warning("redis_was_restarted", batches_done_again=len(self._done))
+        if any(
+            finished_batch.run.run_id != run.run_id for finished_batch in self._finished_batches
+        ):
+            log.warning("redis_was_restarted", batches_done_again=len(self._finished_batches))
             await self._processing.rewind()
-            for batch_done in self._done:
-                batch_done.run = await self._processing.process(batch_done.records)
-                batch_done.at = self._clock()
-        while self._done and self._is_due(self._done[0]):
-            oldest = self._done.popleft()
+            for finished_batch in self._finished_batches:
+                finished_batch.run = await self._processing.process(finished_batch.records)
+                finished_batch.finished_at = self._clock()
+        while self._finished_batches and self._is_due(self._finished_batches[0]):
+            oldest = self._finished_batches.popleft()
             for event in oldest.events:
                 self._ack(event)
             await self._processing.acked(oldest.records)
 
-    def _is_due(self, batch_done: _Done[E]) -> bool:
-        safe = batch_done.run.answers_for_disk or not batch_done.run.keeps
-        return safe or self._clock() - batch_done.at >= self._unsafe_s
+    def _is_due(self, finished_batch: _FinishedBatch[E]) -> bool:
+        safe = finished_batch.run.answers_for_disk or not finished_batch.run.is_persistent
+        return safe or self._clock() - finished_batch.finished_at >= self._unsafe_s

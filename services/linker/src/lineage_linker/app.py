@@ -27,7 +27,7 @@ from lineage_kafka.settings import METADATA_MS
 from lineage_kafka.topics import RECORD_BYTES_MAX
 from lineage_linker.acks import Acks
 from lineage_linker.continuity import Continuity, Partition
-from lineage_linker.errors import BrokerUnavailableError, RefusedError
+from lineage_linker.errors import BrokerUnavailableError, RecordRefusedError
 from lineage_linker.lag import Lag
 from lineage_linker.records import Incoming, Layout, Outgoing
 from lineage_linker.settings import LinkerSettings
@@ -85,8 +85,8 @@ def make_app(settings: LinkerSettings, folder: str) -> faust.App:
     return app
 
 
-def begin_where(app: faust.App, locate: Locate) -> None:
-    """Have the app begin each assignment of partitions where ``locate`` says."""
+def set_start_locator(app: faust.App, locate: Locate) -> None:
+    """Start each assignment of partitions at the offsets that ``locate`` returns."""
     transport: Any = app.transport
     transport.locate = locate
 
@@ -176,28 +176,30 @@ def add_agent(
         )
         async for events in batches:
             begin = 0
-            for stop in cuts([len(event.message.value or b"") for event in events], settings):
+            for stop in batch_ends([len(event.message.value or b"") for event in events], settings):
                 with continuity.working():
                     part = [event for event in events[begin:stop] if await is_next(event)]
                     records = [incoming(event) for event in part]
                     if part:
                         await acks.batch(part, records)
-                lag.handled(records)
+                lag.record_handled(records)
                 begin = stop
 
     async def is_next(event: EventT[Any]) -> bool:
-        return await continuity.follows(event.message.generation_id or 0, place_of(event))
+        return await continuity.follows(
+            event.message.generation_id or 0, topic_partition_offset(event)
+        )
 
 
-def cuts(sizes: Sequence[int], settings: LinkerSettings) -> list[int]:
-    """Where batches end, so that each is at most as large as it may be, or a single record."""
+def batch_ends(sizes: Sequence[int], settings: LinkerSettings) -> list[int]:
+    """Indexes at which batches end: each is within the limit of bytes, or a single record."""
     stops: list[int] = []
     size = 0
-    for index, one in enumerate(sizes):
-        if size and size + one > settings.linker_batch_bytes:
+    for index, record_bytes in enumerate(sizes):
+        if size and size + record_bytes > settings.linker_batch_bytes:
             stops.append(index)
             size = 0
-        size += one
+        size += record_bytes
     return [*stops, len(sizes)] if sizes else []
 
 
@@ -205,7 +207,7 @@ def incoming(event: EventT[Any]) -> Incoming:
     """An event as a record."""
     message = event.message
     return Incoming(
-        place_of(event),
+        topic_partition_offset(event),
         message.key,
         message.value,
         max(message.timestamp or 0.0, 0.0),
@@ -213,14 +215,14 @@ def incoming(event: EventT[Any]) -> Incoming:
     )
 
 
-def place_of(event: EventT[Any]) -> TopicPartitionOffset:
-    """Where a record is."""
+def topic_partition_offset(event: EventT[Any]) -> TopicPartitionOffset:
+    """Topic, partition and offset of a record."""
     message = event.message
     return TopicPartitionOffset(message.topic, message.partition, message.offset)
 
 
 def log_assignments(app: faust.App) -> None:
-    """Say which partitions come and go."""
+    """Log which partitions are assigned and revoked."""
 
     async def assigned(_: object, /, *args: Any, **__: Any) -> None:
         log.info("partitions_assigned", partitions=sorted(args[0]))
@@ -234,7 +236,7 @@ def log_assignments(app: faust.App) -> None:
 
 
 class FaustPositions:
-    """Implements :class:`lineage_linker.continuity.Positions` by a Faust app's consumer."""
+    """Implements :class:`lineage_linker.continuity.KafkaPositions` by a Faust app's consumer."""
 
     def __init__(self, app: faust.App, settings: LinkerSettings) -> None:
         self._app = app
@@ -259,7 +261,7 @@ class FaustPositions:
         """Of each partition that is ours: where we have to begin, and the offset behind its last record.
 
         Raises:
-            KafkaError: Kafka can't be asked.
+            KafkaError: Kafka does not answer.
             FaustError: there is no consumer yet.
         """
         consumer: Any = self._app.consumer
@@ -274,33 +276,37 @@ class FaustPositions:
         }
 
     async def start(self, partition: Partition) -> int:
-        place = TP(*partition)
-        return (await self._starts([place]))[place]
+        topic_partition = TP(*partition)
+        return (await self._starts([topic_partition]))[topic_partition]
 
-    async def _starts(self, places: Sequence[TP]) -> dict[TP, int]:
+    async def _starts(self, topic_partitions: Sequence[TP]) -> dict[TP, int]:
         consumer: Any = self._app.consumer
-        committed = {partition: consumer._committed_offset.get(partition) for partition in places}
+        committed = {
+            partition: consumer._committed_offset.get(partition) for partition in topic_partitions
+        }
         unknown = [partition for partition, offset in committed.items() if offset is None]
         first = await consumer.earliest_offsets(*unknown) if unknown else {}
         return committed | dict(first)
 
     async def first_at(self, partition: Partition, offset: int) -> int | None:
         # A reader of its own: the app's stands elsewhere.
-        place = TopicPartition(*partition)
+        topic_partition = TopicPartition(*partition)
         reader = AIOKafkaConsumer(
             **self._settings.aiokafka_config(),
             client_id="lineage-linker-gap",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
         )
-        reader.assign([place])
+        reader.assign([topic_partition])
         try:
             await reader.start()
-            reader.seek(place, offset)
-            records = await reader.getmany(place, timeout_ms=int(ANSWER_S * 1000), max_records=1)
+            reader.seek(topic_partition, offset)
+            records = await reader.getmany(
+                topic_partition, timeout_ms=int(ANSWER_S * 1000), max_records=1
+            )
         finally:
             await reader.stop()
-        return records[place][0].offset if records.get(place) else None
+        return records[topic_partition][0].offset if records.get(topic_partition) else None
 
 
 class FaustSender:
@@ -323,7 +329,7 @@ class FaustSender:
 
     async def send(self, record: Outgoing) -> Awaitable[object]:
         try:
-            sent = await self._topics[record.topic].send(
+            acknowledgement = await self._topics[record.topic].send(
                 key=record.key,
                 value=record.value,
                 partition=record.partition,
@@ -332,14 +338,14 @@ class FaustSender:
                 force=True,
             )
         except (KafkaError, FaustError) as error:
-            raise unavailable_or_refused(error) from error
-        return self._acknowledged(sent)
+            raise sending_error(error) from error
+        return self._acknowledged(acknowledgement)
 
-    async def _acknowledged(self, sent: Awaitable[object]) -> None:
+    async def _acknowledged(self, acknowledgement: Awaitable[object]) -> None:
         try:
-            await sent
+            await acknowledgement
         except (KafkaError, FaustError) as error:
-            raise unavailable_or_refused(error) from error
+            raise sending_error(error) from error
 
     async def _partitions(self, topic: str) -> int:
         producer: Any = await self._app.maybe_start_producer()
@@ -357,9 +363,9 @@ class FaustSender:
         return len(partitions)
 
 
-def unavailable_or_refused(error: Exception) -> BrokerUnavailableError | RefusedError:
+def sending_error(error: Exception) -> BrokerUnavailableError | RecordRefusedError:
     """What a failure to send means; Faust wraps Kafka's errors."""
     cause = error.__cause__ if isinstance(error.__cause__, KafkaError) else error
     if isinstance(cause, MessageSizeTooLargeError):
-        return RefusedError(str(cause))
+        return RecordRefusedError(str(cause))
     return BrokerUnavailableError(kafka_problem(cause))

@@ -14,61 +14,61 @@ TRIMMING_OPS = frozenset({"take", "first"})
 """Sinks that may read more rows than they give out: their commits say how many count."""
 
 
-class Use(Enum):
-    """What a registered node means for its blocks."""
+class BlockTreatment(Enum):
+    """How the linker treats the blocks of a registered node."""
 
     SOURCE = "s"
     """Nobody produces what is read from it: such inputs are not linked."""
     TRIMMED = "t"
     """A sink whose blocks wait for the commit, which may cut them."""
-    WHOLE = "w"
+    ORDINARY = "w"
     """Nothing special."""
 
 
-def use_of(message: Register) -> Use:
-    """What a registration means for the node's blocks."""
+def treatment_of(message: Register) -> BlockTreatment:
+    """How the blocks of a newly registered node are treated."""
     if message.kind == "source":
-        return Use.SOURCE
+        return BlockTreatment.SOURCE
     trimmed = message.kind == "sink" and message.op in TRIMMING_OPS
-    return Use.TRIMMED if trimmed else Use.WHOLE
+    return BlockTreatment.TRIMMED if trimmed else BlockTreatment.ORDINARY
 
 
-class Promise(NamedTuple):
+class CommitSummary(NamedTuple):
     """What a commit says of its task's blocks.
 
-    ``blocks``: how many there are. ``keep``: rows of the sink's partition that count; None: all.
-    ``whole``: nothing was lost before it was sent.
+    ``blocks``: how many there are. ``row_limit``: rows of the sink's partition that count; None: all.
+    ``is_undamaged``: nothing was lost before it was sent.
     """
 
     blocks: int
-    keep: int | None
-    whole: bool
+    row_limit: int | None
+    is_undamaged: bool
 
 
-def promise_of(commit: Commit) -> Promise:
-    """What a commit promises."""
-    return Promise(commit.blocks, commit.keep, not commit.undelivered and not commit.failed)
+def commit_summary_of(commit: Commit) -> CommitSummary:
+    """The part of a commit that the linker needs later."""
+    return CommitSummary(commit.blocks, commit.keep, not commit.undelivered and not commit.failed)
 
 
 class AppState(LinkState, Protocol):
     """The state of one application during one batch of events.
 
     Writes are done when a method returns, except for visibility, counts and what waits: those
-    change in :meth:`show` and :meth:`finish`, when what they stand for has been sent. A batch that is given
+    change in :meth:`make_visible` and :meth:`finish`, when what they stand for has been sent. A batch that is given
     up before may be done again by another object, from its beginning.
     """
 
-    def use_of(self, node: str) -> Use | None:
-        """What a node was registered as; None when it was not (yet)."""
+    def treatment_of(self, node: str) -> BlockTreatment | None:
+        """How a node's blocks are treated; None while the node is not registered."""
 
-    def register(self, node: str, use: Use) -> None:
-        """Remember what a node was registered as."""
+    def register(self, node: str, treatment: BlockTreatment) -> None:
+        """Store how a node's blocks are treated."""
 
-    def promise(self, task: TaskId, promise: Promise) -> None:
-        """What the next :meth:`commit` of the task says; it is remembered with it."""
+    def set_commit_summary(self, task: TaskId, summary: CommitSummary) -> None:
+        """Set what the next :meth:`commit` of the task stores with it."""
 
-    def promised(self, task: TaskId) -> Promise | None:
-        """What the task's commit said; None before it."""
+    def commit_summary(self, task: TaskId) -> CommitSummary | None:
+        """The summary of the task's commit; None before it."""
 
     def hold(self, task: TaskId, block: BlockId, frame: bytes) -> None:
         """Keep a block as it came until its task's commit says how much of it counts."""
@@ -77,12 +77,12 @@ class AppState(LinkState, Protocol):
         """Frames that are held for a task; some may have become visible since."""
 
     def end(self, totals: Totals) -> None:
-        """Remember what the application has delivered in all."""
+        """Store the totals that the application announced at its end."""
 
     def counts(self) -> Sequence[tuple[BlockId, int]]:
         """Unmatched positions of blocks that were counted in this batch."""
 
-    def show(self) -> None:
+    def make_visible(self) -> None:
         """All that the batch linked is safe: its blocks are visible. They still wait."""
 
     def finish(self) -> bool:

@@ -17,7 +17,7 @@ from lineage_core.contract.sealing import Seal
 from lineage_core.contract.trimming import RowLimit
 from lineage_core.linking.linker import Linker, LinkResult, TaskId
 from lineage_kafka.topics import app_partition, flow_partition
-from lineage_linker.app_state import AppState, Use, promise_of, use_of
+from lineage_linker.app_state import AppState, BlockTreatment, commit_summary_of, treatment_of
 from lineage_linker.errors import UnusableRecordError
 from lineage_linker.events import (
     BlockRecord,
@@ -60,10 +60,10 @@ class _App:
     seals: list[Seal] = field(default_factory=list)
 
 
-class Batch:
+class LinkBatch:
     """Handles records one by one; :attr:`outgoing` is what they brought about.
 
-    ``now``: unix seconds, noted in dead letters.
+    ``now``: unix seconds, which dead letters carry.
     """
 
     def __init__(self, layout: Layout, state_of: Callable[[str], AppState], now: float) -> None:
@@ -97,7 +97,7 @@ class Batch:
             app.linker.recount_unmatched()
 
     def send_links(self, epoch: str) -> None:
-        """Say what was linked, all of it by the state of ``epoch``."""
+        """Add the records that carry the links, all of them made by the state of ``epoch``."""
         for name, app in self._apps.items():
             links = Links(name, app.visible, app.state.counts(), app.edges, epoch=epoch)
             frames = pack_links(links)
@@ -110,12 +110,12 @@ class Batch:
     def seal(self) -> None:
         """All links are sent and safe: their blocks are visible, and what is whole by them is sealed."""
         for app in self._apps.values():
-            app.state.show()
+            app.state.make_visible()
         for app in self._apps.values():
             app.seals += app.linker.seal()
 
     def send_seals(self, epoch: str) -> list[Outgoing]:
-        """Say what is sealed; the records are in :attr:`outgoing`, too."""
+        """Add the records that carry the seals to :attr:`outgoing`, and return them."""
         sent = len(self.outgoing)
         for name, app in self._apps.items():
             packed_links = (
@@ -136,16 +136,21 @@ class Batch:
     def _block(self, record: Incoming, frame: BlockRecord) -> None:
         app = self._app(frame.header.app, record)
         task = frame.task
-        if frame.may_be_trimmed and app.state.use_of(task.node) in (None, Use.TRIMMED):
+        if frame.may_be_trimmed and app.state.treatment_of(task.node) in (
+            None,
+            BlockTreatment.TRIMMED,
+        ):
             # Read now, so that what can't be read is a dead letter of its own record.
             prepare_block(frame, self._is_source(app))
             if not app.state.is_visible(frame.block_id):
                 app.state.hold(task, frame.block_id, frame.raw)
             # Held first: a commit that comes between the two finds it.
-            promise = app.state.promised(task)
-            if promise is None:
+            summary = app.state.commit_summary(task)
+            if summary is None:
                 return
-            prepared = prepare_block(frame, self._is_source(app), _kept(task, promise.keep))
+            prepared = prepare_block(
+                frame, self._is_source(app), _row_limit(task, summary.row_limit)
+            )
         else:
             prepared = prepare_block(frame, self._is_source(app))
         self._link(app, frame, prepared, record)
@@ -185,7 +190,7 @@ class Batch:
         self._send(message.app, record.value, partition, record.timestamp, record)
         match message:
             case Register():
-                self._app(message.app, record).state.register(message.node, use_of(message))
+                self._app(message.app, record).state.register(message.node, treatment_of(message))
             case Commit():
                 self._commit(record, message)
             case End():
@@ -196,25 +201,25 @@ class Batch:
     def _commit(self, record: Incoming, commit: Commit) -> None:
         app = self._app(commit.app, record)
         task = TaskId(commit.node, commit.partition, commit.attempt)
-        app.state.promise(task, promise_of(commit))
+        app.state.set_commit_summary(task, commit_summary_of(commit))
         self._linked(app, app.linker.commit(task))
         for raw in app.state.held_of(task):
             frame = read_block_record(raw)
             if frame.block_id not in app.sent:
-                row_limit = _kept(task, commit.keep)
+                row_limit = _row_limit(task, commit.keep)
                 prepared = prepare_block(frame, self._is_source(app), row_limit)
                 self._link(app, frame, prepared, record)
 
     # -- dead letters ------------------------------------------------------------------------
 
-    def refused(self, record: Incoming) -> list[Outgoing]:
+    def dead_letters_of_refused(self, record: Incoming) -> list[Outgoing]:
         """The dead letter of a record whose form Kafka refuses as too large."""
         sent = len(self.outgoing)
         reason = "too large for its topic: see max.message.bytes"
         self._dead_letter(record, UnusableRecordError(reason), cut=True)
-        letters = self.outgoing[sent:]
+        records = self.outgoing[sent:]
         del self.outgoing[sent:]
-        return letters
+        return records
 
     def _dead_letter(
         self, record: Incoming, error: UnusableRecordError, *, cut: bool = False
@@ -261,7 +266,7 @@ class Batch:
 
     @staticmethod
     def _is_source(app: _App) -> Callable[[str], bool]:
-        return lambda node: app.state.use_of(node) is Use.SOURCE
+        return lambda node: app.state.treatment_of(node) is BlockTreatment.SOURCE
 
     def _send(
         self,
@@ -280,5 +285,5 @@ class Batch:
         )
 
 
-def _kept(task: TaskId, keep: int | None) -> RowLimit | None:
+def _row_limit(task: TaskId, keep: int | None) -> RowLimit | None:
     return None if keep is None else RowLimit(f"{task.node}#{task.partition}", keep)

@@ -25,7 +25,7 @@ Partition = tuple[str, int]
 log = structlog.get_logger(__name__)
 
 
-class Positions(Protocol):
+class KafkaPositions(Protocol):
     """What Kafka, and the membership of the consumer group, know of partitions."""
 
     def generation(self) -> int:
@@ -48,7 +48,7 @@ class Continuity:
     """
 
     def __init__(
-        self, positions: Positions, stall_s: float, clock: Callable[[], float] = time.monotonic
+        self, positions: KafkaPositions, stall_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._positions = positions
         self._stall_s = stall_s
@@ -65,7 +65,7 @@ class Continuity:
 
         Raises:
             ReadingError: records before it were skipped.
-            KafkaError: Kafka can't be asked.
+            KafkaError: Kafka does not answer.
         """
         current = self._positions.generation()
         if generation != current:
@@ -103,10 +103,10 @@ class Continuity:
             self._at_work = False
 
     def watch(self, bounds: Mapping[Partition, tuple[int, int]]) -> None:
-        """Look whether records lie unread; to be called every now and then.
+        """Check whether records lie unread; call it regularly.
 
         ``bounds``: of the worker's partitions, where it had to begin and the offset behind the last
-        record, as Kafka says now; empty where it can't be asked.
+        record, as Kafka says now; empty where Kafka does not answer.
 
         Raises:
             ReadingError: some have for too long, or a log has lost records.

@@ -20,7 +20,7 @@ class UnusableRecordError(LineageError):
     """A record that can't be used; the message is the reason that its dead letter names."""
 
 
-class RefusedError(LineageError):
+class RecordRefusedError(LineageError):
     """Kafka refuses a record as too large, and would refuse it again."""
 
 

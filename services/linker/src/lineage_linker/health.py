@@ -26,20 +26,20 @@ class Health:
         self._metrics = metrics
         self.problems: dict[str, str] = {KAFKA: "not connected yet"}
 
-    def well(self, *servers: str) -> None:
-        """Servers did what they were asked."""
+    def mark_available(self, *servers: str) -> None:
+        """Record that servers answer."""
         for server in servers:
             if self.problems.pop(server, None) is not None:
                 log.info("server_is_back", server=server)
 
-    def failed(self, server: str, problem: Exception) -> None:
-        """A server did not."""
+    def mark_failed(self, server: str, problem: Exception) -> None:
+        """Record why a server does not answer."""
         if self.problems.get(server) != str(problem):
             log.warning("server_is_away", server=server, problem=str(problem))
         self.problems[server] = str(problem)
         self._metrics.retry(server)
 
-    async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def retry_until_available(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until it works: with pauses that grow, for as long as it takes.
 
         Raises:
@@ -50,7 +50,7 @@ class Health:
             try:
                 return await attempt()
             except UnavailableError as problem:
-                self.failed(server_of(problem), problem)
+                self.mark_failed(server_of(problem), problem)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 

@@ -18,8 +18,8 @@ class Lag:
         self._next: dict[tuple[str, int], int] = {}
         self._emitted: dict[str, float] = {}
 
-    def handled(self, records: Sequence[Incoming]) -> None:
-        """Records are done."""
+    def record_handled(self, records: Sequence[Incoming]) -> None:
+        """Record which records are done."""
         for record in records:
             place = record.place
             self._next[place.topic, place.partition] = place.offset + 1
@@ -30,7 +30,7 @@ class Lag:
         topics: Iterable[str],
         bounds: Mapping[tuple[str, int], tuple[int, int]],
     ) -> None:
-        """Show it.
+        """Update the metrics.
 
         ``bounds``: of the worker's partitions, where it had to begin, and the offset behind the last
         record.
@@ -39,9 +39,9 @@ class Lag:
             del self._next[stale]
         for topic in topics:
             lag = 0
-            for place, (start, end) in bounds.items():
-                if place[0] == topic:
-                    lag += max(0, end - self._next.get(place, start))
+            for partition, (start, end) in bounds.items():
+                if partition[0] == topic:
+                    lag += max(0, end - self._next.get(partition, start))
             emitted = self._emitted.get(topic, 0.0)
             age = max(0.0, self._clock() - emitted) if lag and emitted else 0.0
             self._metrics.lag(topic, lag, age)

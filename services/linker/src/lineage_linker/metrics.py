@@ -18,7 +18,7 @@ _RECORDS = (1, 4, 16, 64, 256, 1024, 4096)
 class Metrics:
     """The linker's metrics in a registry of their own.
 
-    ``topics``: those that it reads. What has not happened yet is told as 0, so that a rate is known
+    ``topics``: those that it reads. What has not happened yet is exported as 0, so that a rate is known
     from the first time on.
     """
 
@@ -65,7 +65,7 @@ class Metrics:
         self.state_bytes_max = self._gauge(
             "state_bytes_max", "Memory that Redis may use (maxmemory); 0: no limit."
         )
-        self.state_behind = self._gauge(
+        self.records_to_reread = self._gauge(
             "state_behind_messages",
             "Records of this worker's partitions that were handled once and are read again, since "
             "Redis lost its state or came back with an older one.",
@@ -81,7 +81,7 @@ class Metrics:
             self._retries.labels(server)
 
     def batch(self, counts: Counts, by_topic: dict[str, int], seconds: float) -> None:
-        """A batch is done."""
+        """Record a batch that is done."""
         for topic, records in by_topic.items():
             self._messages.labels(topic).inc(records)
         self._flows.inc(counts.flows)
@@ -94,16 +94,16 @@ class Metrics:
         self.batch_seconds.observe(seconds)
 
     def sent(self, records: int, size: int) -> None:
-        """Records were acknowledged."""
+        """Record records that Kafka acknowledged."""
         self._sent.inc(records)
         self._sent_bytes.inc(size)
 
     def retry(self, server: str) -> None:
-        """An attempt failed."""
+        """Record an attempt that failed."""
         self._retries.labels(server).inc()
 
     def lag(self, topic: str, messages: int, seconds: float) -> None:
-        """How far behind this worker is."""
+        """Record how far this worker is behind the end of a topic."""
         self._lag_messages.labels(topic).set(messages)
         self._lag_seconds.labels(topic).set(seconds)
 

@@ -1,7 +1,7 @@
 """One batch from beginning to end: handled, sent, acknowledged, sealed, finished, on disk.
 
-Whatever server is away, the batch waits for it. Nothing of it is given up: when Redis has forgotten
-what it was told meanwhile, the batch is done again, which makes the same of it.
+Whatever server is away, the batch waits for it. Nothing of it is given up: when Redis has lost
+writes meanwhile, the batch is done again, which makes the same of it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from lineage_linker.batch import Batch
-from lineage_linker.errors import BrokerUnavailableError, RefusedError
+from lineage_linker.batch import LinkBatch
+from lineage_linker.errors import BrokerUnavailableError, RecordRefusedError
 from lineage_linker.health import KAFKA, REDIS, Health
 from lineage_linker.metrics import Metrics
 from lineage_linker.records import Incoming, Layout, Outgoing
@@ -77,22 +77,22 @@ class Processor:
     async def process(self, records: Sequence[Incoming]) -> RedisRun:
         """Do a batch; when this returns, all that it brought about is in Kafka and in Redis.
 
-        The process of Redis that was told is returned. If it can be asked, it has it on its disk.
+        Returns the process of Redis that holds the results, on its disk if it can confirm that.
 
         Raises:
             StateLostError: Redis has lost what was acked before; nothing is said of what it linked since.
         """
         begin = time.perf_counter()
         while True:
-            layout = await self._health.patiently(self._sender.layout)
-            run, batch = await self._patiently(partial(self._handle, layout, records))
+            layout = await self._health.retry_until_available(self._sender.layout)
+            run, batch = await self._run_until_available(partial(self._handle, layout, records))
             await self._send(batch)
-            await self._send_all(batch, await self._patiently(partial(self._seal, batch)))
-            moved = await self._patiently(partial(self._finish, batch, records))
-            if await self._patiently(partial(self._is_kept, run)):
+            await self._send_all(batch, await self._run_until_available(partial(self._seal, batch)))
+            moved = await self._run_until_available(partial(self._finish, batch, records))
+            if await self._run_until_available(partial(self._has_survived, run)):
                 self._positions.confirm(moved)
                 break
-        self._health.well(REDIS, KAFKA)
+        self._health.mark_available(REDIS, KAFKA)
         by_topic = Tally(record.place.topic for record in records)
         self._metrics.batch(batch.counts, by_topic, time.perf_counter() - begin)
         self._metrics.cache_bytes.set(self._cache.nbytes)
@@ -107,7 +107,7 @@ class Processor:
     ) -> Mapping[Partition, int]:
         """Where the state stands in the partitions of a new assignment."""
         work = partial(self._positions.locate, generation, committed)
-        return await self._patiently(partial(self._access.guarded, work))
+        return await self._run_until_available(partial(self._access.guarded, work))
 
     async def rewind(self) -> None:
         """Another process of Redis answers: what it does not have is done again.
@@ -115,63 +115,65 @@ class Processor:
         Raises:
             StateLostError: it has not what was acked.
         """
-        await self._patiently(partial(self._access.guarded, self._positions.rewind))
+        await self._run_until_available(partial(self._access.guarded, self._positions.rewind))
 
     async def check(self) -> None:
-        """Look whether the state is still there.
+        """Check that the state is still there.
 
         Raises:
             StateLostError: it is not.
-            StateUnavailableError: Redis can't be asked now.
+            StateUnavailableError: Redis does not answer now.
         """
-        state = await self.ask(partial(self._access.guarded, self._positions.check))
-        self._metrics.state_behind.set(state.behind)
+        status = await self.run_in_redis_thread(
+            partial(self._access.guarded, self._positions.check)
+        )
+        self._metrics.records_to_reread.set(status.records_to_reread)
 
     async def acked(self, records: Sequence[Incoming]) -> None:
-        """Kafka is told that records are done."""
-        await self.ask(partial(self._positions.acked, records))
+        """Record that records are acked."""
+        await self.run_in_redis_thread(partial(self._positions.acked, records))
 
     async def run(self) -> RedisRun:
         """Which process of Redis answers."""
-        return await self._patiently(self._access.run)
+        return await self._run_until_available(self._access.run)
 
-    async def ask(self, work: Callable[[], T]) -> T:
-        """Have something done in the thread that uses Redis."""
+    async def run_in_redis_thread(self, work: Callable[[], T]) -> T:
+        """Run work in the thread that uses Redis."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
         """No more batches; one that is under way is not waited for."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _patiently(self, work: Callable[[], T]) -> T:
-        return await self._health.patiently(lambda: self.ask(work))
+    async def _run_until_available(self, work: Callable[[], T]) -> T:
+        return await self._health.retry_until_available(lambda: self.run_in_redis_thread(work))
 
-    def _handle(self, layout: Layout, records: Sequence[Incoming]) -> tuple[RedisRun, Batch]:
+    def _handle(self, layout: Layout, records: Sequence[Incoming]) -> tuple[RedisRun, LinkBatch]:
         run = self._access.run()
-        batch = Batch(layout, self._state_of, self._clock())
+        batch = LinkBatch(layout, self._state_of, self._clock())
 
         def work() -> None:
             # What is said of nodes first: a block of one that is not registered yet has to be held.
             for record in sorted(records, key=lambda one: one.place.topic != layout.topics.node):
                 batch.handle(record)
             batch.recount_unmatched()
-            # After all that was asked of the state, before anything is said of it.
+            # After all reads of the state, before anything is published from it.
             batch.send_links(self._positions.check().epoch)
 
         self._access.guarded(work)
         return run, batch
 
-    def _seal(self, batch: Batch) -> list[Outgoing]:
+    def _seal(self, batch: LinkBatch) -> list[Outgoing]:
         """What says which spaces are sealed."""
 
         def work() -> list[Outgoing]:
             batch.seal()
-            # After all that was asked of the state, before anything is said of it.
+            # After all reads of the state, before anything is published from it.
             return batch.send_seals(self._positions.check().epoch)
 
         return self._access.guarded(work)
 
-    def _finish(self, batch: Batch, records: Sequence[Incoming]) -> dict[Partition, int]:
+    def _finish(self, batch: LinkBatch, records: Sequence[Incoming]) -> dict[Partition, int]:
         def work() -> dict[Partition, int]:
             batch.finish()
             # Last: where the state stands, all before it is written.
@@ -182,19 +184,19 @@ class Processor:
     def _state_of(self, app: str) -> RedisState:
         return RedisState(self._access.redis, app, self._cache, self._lifetimes)
 
-    def _is_kept(self, run: RedisRun) -> bool:
-        """Whether the process that was told all of it is still there."""
+    def _has_survived(self, run: RedisRun) -> bool:
+        """Whether the process of Redis that took all writes still runs."""
         if run.answers_for_disk:
-            self._access.to_disk()
+            self._access.flush_to_disk()
         return self._access.run().run_id == run.run_id
 
-    async def _send(self, batch: Batch) -> None:
+    async def _send(self, batch: LinkBatch) -> None:
         first = [record for record in batch.outgoing if not record.after]
         await self._send_all(batch, first)
         # What calls blocks visible: their edges have arrived.
         await self._send_all(batch, [record for record in batch.outgoing if record.after])
 
-    async def _send_all(self, batch: Batch, records: Sequence[Outgoing]) -> None:
+    async def _send_all(self, batch: LinkBatch, records: Sequence[Outgoing]) -> None:
         unsent = list(records)
 
         async def attempt() -> None:
@@ -203,13 +205,15 @@ class Processor:
             if problem is not None:
                 raise problem
 
-        await self._health.patiently(attempt)
+        await self._health.retry_until_available(attempt)
 
     async def _send_some(
-        self, batch: Batch, records: Sequence[Outgoing]
+        self, batch: LinkBatch, records: Sequence[Outgoing]
     ) -> tuple[list[Outgoing], BrokerUnavailableError | None]:
         """Send records; those that have to be sent (again), and why."""
-        answers = await _answers([await _begun(self._sender.send(record)) for record in records])
+        answers = await _answers(
+            [await _start_sending(self._sender.send(record)) for record in records]
+        )
         unsent: list[Outgoing] = []
         problem: BrokerUnavailableError | None = None
         for record, answer in zip(records, answers, strict=True):
@@ -217,8 +221,8 @@ class Processor:
                 case BrokerUnavailableError():
                     unsent.append(record)
                     problem = answer
-                case RefusedError() if record.source is not None:
-                    unsent += batch.refused(record.source)
+                case RecordRefusedError() if record.source is not None:
+                    unsent += batch.dead_letters_of_refused(record.source)
                 case BaseException():
                     raise answer
                 case _:
@@ -228,14 +232,14 @@ class Processor:
         return unsent, problem
 
 
-async def _begun(sending: Awaitable[Awaitable[object]]) -> Awaitable[object] | Exception:
+async def _start_sending(sending: Awaitable[Awaitable[object]]) -> Awaitable[object] | Exception:
     try:
         return await sending
-    except (BrokerUnavailableError, RefusedError) as error:
+    except (BrokerUnavailableError, RecordRefusedError) as error:
         return error
 
 
 async def _answers(sends: Sequence[Awaitable[object] | Exception]) -> list[object]:
-    waiting = [one for one in sends if not isinstance(one, Exception)]
+    waiting = [sending for sending in sends if not isinstance(sending, Exception)]
     answers = iter(await asyncio.gather(*waiting, return_exceptions=True))
-    return [one if isinstance(one, Exception) else next(answers) for one in sends]
+    return [sending if isinstance(sending, Exception) else next(answers) for sending in sends]

@@ -28,11 +28,11 @@ from lineage_service.redis_settings import eviction_problem, redis_problem
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
-_AWAY = (
+_UNAVAILABLE_ERRORS = (
     *(ConnectionError, TimeoutError, OutOfMemoryError, ReadOnlyError),
     *(AuthenticationError, NoPermissionError),
 )
-_PASSING = re.compile(
+_TRANSIENT_REPLIES = re.compile(
     r"(?i)\b(OOM|MISCONF|LOADING|BUSY|READONLY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS|NOAUTH"
     r"|WRONGPASS|NOPERM)\b"
 )
@@ -46,14 +46,14 @@ def unavailable_or_broken() -> Iterator[None]:
     """Errors of Redis that pass, as :class:`StateUnavailableError`; others as they are."""
     try:
         yield
-    except _AWAY as error:
+    except _UNAVAILABLE_ERRORS as error:
         raise _unavailable(f"{type(error).__name__}: {error}") from error
     except ResponseError as error:
-        if _PASSING.search(str(error)):
+        if _TRANSIENT_REPLIES.search(str(error)):
             raise _unavailable(str(error)) from error
         raise
     except RedisError as error:
-        if _PASSING.search(str(error)):
+        if _TRANSIENT_REPLIES.search(str(error)):
             raise _unavailable(str(error)) from error
         raise
 
@@ -64,21 +64,21 @@ def _unavailable(text: str) -> StateUnavailableError:
 
 @dataclass(frozen=True, slots=True)
 class RedisRun:
-    """One process of Redis: another one may have forgotten what this one was told last."""
+    """One process of Redis: another one may lack the last writes of this one."""
 
     run_id: str
     version: tuple[int, ...]
-    keeps: bool
-    """Whether it has a file of what it was told."""
+    is_persistent: bool
+    """Whether it writes its data to a file (appendonly)."""
 
     @property
     def answers_for_disk(self) -> bool:
-        """Whether it can be asked if its writes are on disk (WAITAOF)."""
-        return self.keeps and self.version >= (7, 2)
+        """Whether it can confirm that its writes are on disk (WAITAOF)."""
+        return self.is_persistent and self.version >= (7, 2)
 
 
 class RedisAccess:
-    """What is asked of Redis itself; for one thread at a time.
+    """Commands to the server itself; for one thread at a time.
 
     Raises:
         StateUnavailableError: from every method: it is away for now.
@@ -111,13 +111,13 @@ class RedisAccess:
         )
         if run.run_id != self._logged_run_id:
             self._logged_run_id = run.run_id
-            log.info("redis", version=server["redis_version"], append_only=run.keeps)
-            if not run.keeps:
+            log.info("redis", version=server["redis_version"], append_only=run.is_persistent)
+            if not run.is_persistent:
                 log.warning("redis_keeps_nothing", advice="set appendonly yes: its state is lost")
         return run
 
-    def to_disk(self) -> None:
-        """Return when all that Redis was told so far is on its disk."""
+    def flush_to_disk(self) -> None:
+        """Return when all writes so far are on the disk of Redis."""
         with unavailable_or_broken(), self.redis.pipeline(transaction=False) as pipe:
             # WAITAOF is about writes of its own connection: this one comes after all others.
             pipe.set(_FENCE, 1, ex=_FENCE_S)

@@ -22,10 +22,17 @@ from lineage_core.contract.block import BlockId
 from lineage_core.contract.message import Totals
 from lineage_core.linking.joining import JoinEntry, Side, may_be_root
 from lineage_core.linking.linker import Members, TaskId, claimable
-from lineage_linker.app_state import Promise, Use
+from lineage_linker.app_state import BlockTreatment, CommitSummary
 from lineage_linker.keys import Keys, keys_of, parse_block, parse_task, task_name
 from lineage_linker.side_cache import SideCache
-from lineage_linker.sides import Mark, Waiting, pack_side, pack_waiting, read_mark, unpack_waiting
+from lineage_linker.sides import (
+    Mark,
+    WaitingEntry,
+    pack_side,
+    pack_waiting,
+    read_mark,
+    unpack_waiting,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +40,7 @@ IN, OUT = "in", "out"
 PART = 500
 """Blocks in one command: a long one would hold up every other client."""
 SPACES = 50
-"""Spaces whose blocks are looked for in one command: each may have thousands."""
+"""Spaces whose blocks are read in one command: each may have thousands."""
 RUNS_AHEAD = 4 << 20
 """Runs that are read at once: 80 MiB of columns."""
 
@@ -77,7 +84,7 @@ end
 return 0
 """
 
-Place: TypeAlias = tuple[str, str]
+SideKey: TypeAlias = tuple[str, str]
 """Role and space."""
 Marks: TypeAlias = dict[BlockId, Mark]
 _Names: TypeAlias = tuple[Sequence[bytes], Sequence[bytes]]
@@ -93,17 +100,17 @@ class Lifetimes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waited:
-    """A block that came, now or before this batch."""
+class _ArrivedBlock:
+    """A block that arrived, in this batch or before it."""
 
     task: TaskId
-    marks: Waiting
+    marks: WaitingEntry
     entry: JoinEntry
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """What must be tidied up once a block is visible for good."""
+class _VisibleBlock:
+    """A block that this batch makes visible, and where its waiting entries are to be removed."""
 
     task: TaskId
     claimable: tuple[str, ...]
@@ -125,58 +132,63 @@ class RedisState:
         self._cache = cache
         self._lifetimes = lifetimes or Lifetimes()
         self._touched: set[str] = set()
-        self._nodes: dict[str, Use] = {}
-        self._promises: dict[TaskId, Promise] = {}
-        self._committed: dict[TaskId, Promise | None] = {}
+        self._nodes: dict[str, BlockTreatment] = {}
+        self._commit_summaries: dict[TaskId, CommitSummary] = {}
+        self._committed: dict[TaskId, CommitSummary | None] = {}
         self._claimed: dict[str, bool] = {}
         self._matched: dict[BlockId, bool] = {}
-        self._waited: dict[BlockId, _Waited] = {}
+        self._arrived: dict[BlockId, _ArrivedBlock] = {}
         self._not_visible: set[BlockId] = set()
-        self._shown: dict[BlockId, _Shown] = {}
+        self._made_visible: dict[BlockId, _VisibleBlock] = {}
         self._counts: dict[BlockId, int] = {}
-        # Answers that came with the last write; each is good for the one question that follows.
+        # Replies that came with the last write; each is valid for the one read that follows.
         self._waiting: dict[TaskId, dict[bytes, bytes]] = {}
         self._held: dict[TaskId, dict[bytes, bytes]] = {}
         self._into: dict[str, dict[bytes, bytes]] = {}
-        self._ahead: dict[Place, Marks] = {}
+        self._prefetched_marks: dict[SideKey, Marks] = {}
 
     # -- nodes, tasks, what is held ----------------------------------------------------------
 
-    def use_of(self, node: str) -> Use | None:
-        # Asked again for one that is not known: another process may just register it.
+    def treatment_of(self, node: str) -> BlockTreatment | None:
+        # Read again for a node that is not known: another process may just register it.
         if node not in self._nodes:
-            uses = self._hgetall(self._keys.nodes)
-            self._nodes = {name.decode(): Use(use.decode()) for name, use in uses.items()}
+            treatments = self._hgetall(self._keys.nodes)
+            self._nodes = {
+                name.decode(): BlockTreatment(treatment.decode())
+                for name, treatment in treatments.items()
+            }
         return self._nodes.get(node)
 
-    def register(self, node: str, use: Use) -> None:
-        if self.use_of(node) is not use:
+    def register(self, node: str, treatment: BlockTreatment) -> None:
+        if self.treatment_of(node) is not treatment:
             with self._pipeline() as pipe:
-                pipe.hset(self._keys.nodes, node, use.value)
+                pipe.hset(self._keys.nodes, node, treatment.value)
                 self._touch(pipe, self._keys.nodes)
                 pipe.execute()
-            self._nodes[node] = use
-        if use is Use.SOURCE:
+            self._nodes[node] = treatment
+        if treatment is BlockTreatment.SOURCE:
             # Blocks that came before this was known were counted as if somebody could produce
             # for them; also when they did so in a batch that was given up.
             for block, space in self._hgetall(self._keys.roots).items():
                 if parse_space(space.decode()).name == node:
                     self.set_unmatched(parse_block(block), 0)
 
-    def promise(self, task: TaskId, promise: Promise) -> None:
-        self._promises[task] = promise
+    def set_commit_summary(self, task: TaskId, summary: CommitSummary) -> None:
+        self._commit_summaries[task] = summary
 
-    def promised(self, task: TaskId) -> Promise | None:
+    def commit_summary(self, task: TaskId) -> CommitSummary | None:
         if task not in self._committed:
-            self._committed[task] = _promise(self._hget(self._keys.tasks, task_name(task)))
+            self._committed[task] = _parse_commit_summary(
+                self._hget(self._keys.tasks, task_name(task))
+            )
         return self._committed.pop(task)
 
     def is_committed(self, task: TaskId) -> bool:
-        return self.promised(task) is not None
+        return self.commit_summary(task) is not None
 
     def commit(self, task: TaskId) -> None:
-        promise = self._promises.pop(task, Promise(0, None, True))
-        text = json.dumps(list(promise), separators=(",", ":"))
+        summary = self._commit_summaries.pop(task, CommitSummary(0, None, True))
+        text = json.dumps(list(summary), separators=(",", ":"))
         with self._pipeline() as pipe:
             pipe.hset(self._keys.tasks, task_name(task), text)
             self._touch(pipe, self._keys.tasks)
@@ -190,8 +202,8 @@ class RedisState:
             pipe.hset(key, str(block), frame)
             self._touch(pipe, key)
             pipe.hget(self._keys.tasks, task_name(task))
-            *_, promise = pipe.execute()
-        self._committed[task] = _promise(promise)
+            *_, summary = pipe.execute()
+        self._committed[task] = _parse_commit_summary(summary)
 
     def held_of(self, task: TaskId) -> Sequence[bytes]:
         held = self._held.pop(task, None)
@@ -230,13 +242,13 @@ class RedisState:
         with self._pipeline() as pipe:
             inputs = None
             if entry.inputs is not None:
-                place = IN, entry.in_space
-                inputs = self._put_columns(pipe, place, entry.block_id, entry.inputs)
+                side_key = IN, entry.in_space
+                inputs = self._put_columns(pipe, side_key, entry.block_id, entry.inputs)
             outputs = {
                 space: self._put_columns(pipe, (OUT, space), entry.block_id, side)
                 for space, side in entry.outputs.items()
             }
-            waiting = Waiting(entry.in_space, inputs, outputs)
+            waiting = WaitingEntry(entry.in_space, inputs, outputs)
             pipe.hset(self._keys.waiting(task), block, pack_waiting(waiting))
             self._touch(pipe, self._keys.waiting(task))
             for space in spaces:
@@ -247,9 +259,9 @@ class RedisState:
                 pipe.sismember(self._keys.claims, space)
             replies = pipe.execute()
         claims = replies[len(replies) - len(spaces) :]
-        self._committed[task] = _promise(replies[-1 - len(spaces)])
+        self._committed[task] = _parse_commit_summary(replies[-1 - len(spaces)])
         self._claimed.update(zip(spaces, map(bool, claims), strict=True))
-        self._waited[entry.block_id] = _Waited(task, waiting, entry)
+        self._arrived[entry.block_id] = _ArrivedBlock(task, waiting, entry)
 
     def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
         waiting = self._waiting.pop(task, None)
@@ -263,7 +275,7 @@ class RedisState:
             waiting = self._hgetall(self._keys.waiting_into(space))
         tasks: dict[bytes, list[bytes]] = {}
         for block, name in waiting.items():
-            if parse_block(block) not in self._shown:
+            if parse_block(block) not in self._made_visible:
                 tasks.setdefault(name, []).append(block)
         entries: list[JoinEntry] = []
         for name, blocks in tasks.items():
@@ -278,21 +290,21 @@ class RedisState:
         """Entries of blocks that wait; not of those whose columns have expired meanwhile."""
         for name, packed in values.items():
             block = parse_block(name)
-            if block not in self._waited:
+            if block not in self._arrived:
                 waiting = unpack_waiting(packed)
                 entry = self._entry(block, waiting)
                 if entry is None:
                     continue
-                self._waited[block] = _Waited(task, waiting, entry)
-            yield self._waited[block].entry
+                self._arrived[block] = _ArrivedBlock(task, waiting, entry)
+            yield self._arrived[block].entry
 
-    def _entry(self, block: BlockId, waiting: Waiting) -> JoinEntry | None:
-        places = [(OUT, space) for space in waiting.outputs]
+    def _entry(self, block: BlockId, waiting: WaitingEntry) -> JoinEntry | None:
+        side_keys = [(OUT, space) for space in waiting.outputs]
         marks = list(waiting.outputs.values())
         if waiting.inputs is not None:
-            places.append((IN, waiting.in_space))
+            side_keys.append((IN, waiting.in_space))
             marks.append(waiting.inputs)
-        sides = self._sides_of(block, places, list(map(read_mark, marks)))
+        sides = self._sides_of(block, side_keys, list(map(read_mark, marks)))
         if None in sides:
             return None
         complete_sides = cast("list[Side]", sides)
@@ -301,18 +313,18 @@ class RedisState:
         return JoinEntry(block, waiting.in_space, inputs, outputs)
 
     def _sides_of(
-        self, block: BlockId, places: Sequence[Place], marks: Sequence[Mark]
+        self, block: BlockId, side_keys: Sequence[SideKey], marks: Sequence[Mark]
     ) -> list[Side | None]:
         """A block's sides in several spaces; None where the columns are not there."""
         sides = [
-            mark.side or self._cache.get(self._app, *place, block)
-            for place, mark in zip(places, marks, strict=True)
+            mark.side or self._cache.get(self._app, *side_key, block)
+            for side_key, mark in zip(side_keys, marks, strict=True)
         ]
         missing_indexes = [at for at, side in enumerate(sides) if side is None]
         if missing_indexes:
             with self._pipeline() as pipe:
                 for at in missing_indexes:
-                    pipe.hget(self._keys.columns(*places[at]), str(block))
+                    pipe.hget(self._keys.columns(*side_keys[at]), str(block))
                 columns = pipe.execute()
             for at, column in zip(missing_indexes, columns, strict=True):
                 sides[at] = None if column is None else marks[at].with_columns(column)
@@ -322,9 +334,9 @@ class RedisState:
 
     def is_visible(self, block: BlockId) -> bool:
         # Shown in this batch: should it be given up, so is this object.
-        if block in self._shown:
+        if block in self._made_visible:
             return True
-        # Asked once a batch: a block that another process finishes meanwhile is done again.
+        # Read once a batch: a block that another process finishes meanwhile is done again.
         if block not in self._not_visible:
             if self._redis.sismember(self._keys.visible, str(block)):
                 return True
@@ -332,13 +344,13 @@ class RedisState:
         return False
 
     def add(self, entry: JoinEntry) -> None:
-        waited, block = self._waited[entry.block_id], str(entry.block_id)
-        reads: list[Place] = [(IN, space) for space in entry.outputs]
+        arrived, block = self._arrived[entry.block_id], str(entry.block_id)
+        reads: list[SideKey] = [(IN, space) for space in entry.outputs]
         with self._pipeline() as pipe:
-            for space, mark in waited.marks.outputs.items():
+            for space, mark in arrived.marks.outputs.items():
                 self._put_mark(pipe, (OUT, space), block, mark)
-            if waited.marks.inputs is not None:
-                self._put_mark(pipe, (IN, entry.in_space), block, waited.marks.inputs)
+            if arrived.marks.inputs is not None:
+                self._put_mark(pipe, (IN, entry.in_space), block, arrived.marks.inputs)
                 reads.append((OUT, entry.in_space))
             root = entry.inputs is not None and may_be_root(entry.in_space)
             if root:
@@ -350,17 +362,17 @@ class RedisState:
                 pipe.hget(self._keys.nodes, parse_space(entry.in_space).name)
             replies = pipe.execute()
         registered = replies.pop() if root else None
-        if entry.inputs is None or registered == Use.SOURCE.value.encode():
-            # Said outright: should the block come again when nobody remembers the source any more,
+        if entry.inputs is None or registered == BlockTreatment.SOURCE.value.encode():
+            # Stored explicitly: should the block come again when nobody remembers the source any more,
             # it would be counted, and of several counts the smallest is true.
             self.set_unmatched(entry.block_id, 0)
         mark_replies = replies[len(replies) - len(reads) :]
-        self._ahead = {
-            place: _marks(reply) for place, reply in zip(reads, mark_replies, strict=True)
+        self._prefetched_marks = {
+            side_key: _marks(reply) for side_key, reply in zip(reads, mark_replies, strict=True)
         }
-        self._look_ahead(entry)
-        self._shown[entry.block_id] = _Shown(
-            waited.task,
+        self._prefetch(entry)
+        self._made_visible[entry.block_id] = _VisibleBlock(
+            arrived.task,
             tuple(filter(claimable, entry.outputs)),
         )
 
@@ -374,8 +386,8 @@ class RedisState:
         for part in _parts(list(spaces), SPACES):
             marks = [self._keys.marks(role, space) for space in part for role in (OUT, IN)]
             keys = [self._keys.visible, *marks]
-            found = cast("list[_Names | None]", self._redis.eval(_MEMBERS, len(keys), *keys))
-            for names in found:
+            replies = cast("list[_Names | None]", self._redis.eval(_MEMBERS, len(keys), *keys))
+            for names in replies:
                 yield None if names is None else _members(*names)
 
     def unmatched(self, block: BlockId) -> int:
@@ -392,98 +404,98 @@ class RedisState:
     def counts(self) -> Sequence[tuple[BlockId, int]]:
         return list(self._counts.items())
 
-    def _put_columns(self, pipe: Pipeline, place: Place, block: BlockId, side: Side) -> bytes:
+    def _put_columns(self, pipe: Pipeline, side_key: SideKey, block: BlockId, side: Side) -> bytes:
         """Write what does not fit a side's mark, which is returned: whoever sees that finds these."""
         mark, columns = pack_side(side)
         if columns:
-            pipe.hset(self._keys.columns(*place), str(block), columns)
-            self._touch(pipe, self._keys.columns(*place))
-            self._cache.put(self._app, *place, block, side)
+            pipe.hset(self._keys.columns(*side_key), str(block), columns)
+            self._touch(pipe, self._keys.columns(*side_key))
+            self._cache.put(self._app, *side_key, block, side)
         return mark
 
-    def _put_mark(self, pipe: Pipeline, place: Place, block: str, mark: bytes) -> None:
-        pipe.hset(self._keys.marks(*place), block, mark)
-        self._touch(pipe, self._keys.marks(*place))
+    def _put_mark(self, pipe: Pipeline, side_key: SideKey, block: str, mark: bytes) -> None:
+        pipe.hset(self._keys.marks(*side_key), block, mark)
+        self._touch(pipe, self._keys.marks(*side_key))
 
-    def _look_ahead(self, entry: JoinEntry) -> None:
-        """Read columns and counts that the join is about to ask for, in one go."""
-        places_and_blocks: list[tuple[Place, BlockId]] = []
+    def _prefetch(self, entry: JoinEntry) -> None:
+        """Read columns and counts that the join is about to need, in one round trip."""
+        missing_sides: list[tuple[SideKey, BlockId]] = []
         consumers: list[BlockId] = []
         runs = 0
-        for place, marks in self._ahead.items():
-            role, space = place
+        for side_key, marks in self._prefetched_marks.items():
+            role, space = side_key
             own_side = entry.inputs if role == OUT else entry.outputs[space]
             assert own_side is not None
-            for block, mark in _within(marks, own_side.low, own_side.high):
+            for block, mark in _overlapping(marks, own_side.low, own_side.high):
                 if role == IN and not self._matched.get(block, False):
                     consumers.append(block)
                 if not mark.is_all and self._cache.get(self._app, role, space, block) is None:
                     runs += mark.runs
                     if runs <= RUNS_AHEAD:
-                        places_and_blocks.append((place, block))
-        if len(places_and_blocks) + len(consumers) <= 1:
+                        missing_sides.append((side_key, block))
+        if len(missing_sides) + len(consumers) <= 1:
             return
         with self._pipeline() as pipe:
-            for (role, space), block in places_and_blocks:
+            for (role, space), block in missing_sides:
                 pipe.hget(self._keys.columns(role, space), str(block))
             for block in consumers:
                 pipe.sismember(self._keys.matched, str(block))
             replies = pipe.execute()
-        for (place, block), columns in zip(places_and_blocks, replies, strict=False):
+        for (side_key, block), columns in zip(missing_sides, replies, strict=False):
             if columns is not None:
-                side = self._ahead[place][block].with_columns(columns)
-                self._cache.put(self._app, *place, block, side)
-        for block, matched in zip(consumers, replies[len(places_and_blocks) :], strict=True):
+                side = self._prefetched_marks[side_key][block].with_columns(columns)
+                self._cache.put(self._app, *side_key, block, side)
+        for block, matched in zip(consumers, replies[len(missing_sides) :], strict=True):
             self._matched[block] = bool(matched)
 
-    def _sides(self, place: Place, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
-        marks = self._ahead.pop(place, None)
+    def _sides(self, side_key: SideKey, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
+        marks = self._prefetched_marks.pop(side_key, None)
         if marks is None:
-            marks = _marks(self._hgetall(self._keys.marks(*place)))
+            marks = _marks(self._hgetall(self._keys.marks(*side_key)))
         part: list[tuple[BlockId, Mark]] = []
         runs = 0
-        for block, mark in _within(marks, first, last):
+        for block, mark in _overlapping(marks, first, last):
             part.append((block, mark))
             runs += mark.runs
             if runs >= RUNS_AHEAD:
-                yield from self._with_columns(place, part)
+                yield from self._with_columns(side_key, part)
                 part, runs = [], 0
-        yield from self._with_columns(place, part)
+        yield from self._with_columns(side_key, part)
 
     def _with_columns(
-        self, place: Place, marks: Sequence[tuple[BlockId, Mark]]
+        self, side_key: SideKey, marks: Sequence[tuple[BlockId, Mark]]
     ) -> Iterator[tuple[BlockId, Side]]:
         sides: dict[BlockId, Side] = {}
         without_columns: list[tuple[BlockId, Mark]] = []
         for block, mark in marks:
-            side = mark.side or self._cache.get(self._app, *place, block)
+            side = mark.side or self._cache.get(self._app, *side_key, block)
             if side is None:
                 without_columns.append((block, mark))
             else:
                 sides[block] = side
         if without_columns:
             names = [str(block) for block, _ in without_columns]
-            columns = self._hmget(self._keys.columns(*place), names)
+            columns = self._hmget(self._keys.columns(*side_key), names)
             for (block, mark), column in zip(without_columns, columns, strict=True):
                 # None: its writer was stopped between the two. It adds the block again, and reads
                 # this side then.
                 if column is None:
-                    self._drop_mark(place, block)
+                    self._drop_mark(side_key, block)
                 else:
                     sides[block] = mark.with_columns(column)
-                    self._cache.put(self._app, *place, block, sides[block])
+                    self._cache.put(self._app, *side_key, block, sides[block])
         for block, _ in marks:
             if block in sides:
                 yield block, sides[block]
 
-    def _drop_mark(self, place: Place, block: BlockId) -> None:
-        keys = self._keys.visible, self._keys.columns(*place), self._keys.marks(*place)
+    def _drop_mark(self, side_key: SideKey, block: BlockId) -> None:
+        keys = self._keys.visible, self._keys.columns(*side_key), self._keys.marks(*side_key)
         if self._redis.eval(_DROP, len(keys), *keys, str(block)):
-            log.error("columns_lost", app=self._app, block=str(block), space=place[1])
+            log.error("columns_lost", app=self._app, block=str(block), space=side_key[1])
 
     # -- the end of a batch ------------------------------------------------------------------
 
-    def show(self) -> None:
+    def make_visible(self) -> None:
         # What is known of a block first, that it is visible second, what waits for that last (`finish`):
         # cut at any point, it is either done again or done.
         self._touched.clear()  # where it is done again, the keys may not have been there before
@@ -491,9 +503,9 @@ class RedisState:
             for part in _parts(self._matched_now()):
                 pipe.sadd(self._keys.matched, *map(str, part))
                 self._touch(pipe, self._keys.matched)
-            for shown in _parts(list(self._shown.items())):
+            for shown in _parts(list(self._made_visible.items())):
                 words = chain.from_iterable(
-                    (str(block), task_name(waited.task)) for block, waited in shown
+                    (str(block), task_name(arrived.task)) for block, arrived in shown
                 )
                 pipe.eval(_FINISH, 2, self._keys.visible, self._keys.finished, *words)
                 self._touch(pipe, self._keys.visible)
@@ -502,27 +514,27 @@ class RedisState:
 
     def finish(self) -> bool:
         with self._pipeline() as pipe:
-            for key, names in self._done_waiting().items():
+            for key, names in self._waiting_fields().items():
                 for part in _parts(names):
                     pipe.hdel(key, *part)
             pipe.get(self._keys.end)
             *_, end = pipe.execute()
         if end is None or not self._is_complete(Totals.model_validate_json(end)):
             return False
-        self._give_up()
+        self._expire_soon()
         return True
 
     def _matched_now(self) -> list[BlockId]:
         """Blocks of which nothing is unmatched, as far as this batch has seen."""
         matched = [block for block, count in self._counts.items() if count == 0]
         # Nor of those that nothing was counted of: opaque strings, any of which may be a root.
-        return matched + [block for block in self._shown if block not in self._counts]
+        return matched + [block for block in self._made_visible if block not in self._counts]
 
-    def _done_waiting(self) -> dict[str, list[str]]:
+    def _waiting_fields(self) -> dict[str, list[str]]:
         fields_by_key: dict[str, list[str]] = {}
-        for block, waited in self._shown.items():
-            keys = [self._keys.waiting(waited.task), self._keys.held(waited.task)]
-            for key in (*keys, *map(self._keys.waiting_into, waited.claimable)):
+        for block, arrived in self._made_visible.items():
+            keys = [self._keys.waiting(arrived.task), self._keys.held(arrived.task)]
+            for key in (*keys, *map(self._keys.waiting_into, arrived.claimable)):
                 fields_by_key.setdefault(key, []).append(str(block))
         return fields_by_key
 
@@ -538,18 +550,18 @@ class RedisState:
             pipe.hgetall(self._keys.finished)
             pipe.sdiff([self._keys.visible, self._keys.matched])
             pipe.hkeys(self._keys.roots)
-            promises, finished, unmatched, roots = pipe.execute()
+            summaries, finished, unmatched, roots = pipe.execute()
         if set(unmatched) - set(roots):
             return False
-        for task, text in promises.items():
-            promise = _promise(text)
-            if promise is None or not promise.whole:
+        for task, text in summaries.items():
+            summary = _parse_commit_summary(text)
+            if summary is None or not summary.is_undamaged:
                 return False
-            if int(finished.get(task, 0)) < promise.blocks:
+            if int(finished.get(task, 0)) < summary.blocks:
                 return False
         return True
 
-    def _give_up(self) -> None:
+    def _expire_soon(self) -> None:
         names = cast("set[bytes]", self._redis.smembers(self._keys.names))
         with self._pipeline() as pipe:
             for key in (*self._keys.fixed(), *(name.decode() for name in names)):
@@ -583,15 +595,15 @@ class RedisState:
         return values
 
 
-def _promise(text: bytes | None) -> Promise | None:
-    return None if text is None else Promise(*json.loads(text))
+def _parse_commit_summary(text: bytes | None) -> CommitSummary | None:
+    return None if text is None else CommitSummary(*json.loads(text))
 
 
 def _marks(values: Mapping[bytes, bytes]) -> Marks:
     return {parse_block(block): read_mark(packed) for block, packed in values.items()}
 
 
-def _within(marks: Marks, first: int, last: int) -> Iterable[tuple[BlockId, Mark]]:
+def _overlapping(marks: Marks, first: int, last: int) -> Iterable[tuple[BlockId, Mark]]:
     return [item for item in marks.items() if item[1].low <= last and item[1].high >= first]
 
 

@@ -26,9 +26,9 @@ from lineage_linker.app import (
     FaustPositions,
     FaustSender,
     add_agent,
-    begin_where,
     log_assignments,
     make_app,
+    set_start_locator,
 )
 from lineage_linker.continuity import Continuity
 from lineage_linker.errors import (
@@ -57,11 +57,11 @@ MEASURE_EVERY_S = 2.0
 log = structlog.get_logger(__name__)
 
 
-class Outcome(Enum):
+class ServiceOutcome(Enum):
     """How a run of the service ended."""
 
     STOPPED = "stopped"
-    """As it was asked to."""
+    """By a signal."""
     AWAY = "away"
     """Kafka was away for longer than Faust bears, or Faust lost its way: begin anew."""
     BROKEN = "broken"
@@ -80,7 +80,7 @@ class Service:
         self._app: faust.App | None = None
         self._lag = Lag(self._metrics)
 
-    async def run(self) -> Outcome:
+    async def run(self) -> ServiceOutcome:
         """Serve until SIGTERM or SIGINT, or until it can't go on.
 
         Raises:
@@ -96,15 +96,17 @@ class Service:
         port = await probes.start(self._settings.linker_http_host, self._settings.linker_http_port)
         log.info("linker_started", http_port=port, group=self._settings.linker_group)
         try:
-            if not await self._until_stopped(self._health.patiently(self._kafka_answers)):
-                return Outcome.STOPPED
+            if not await self._until_stopped(
+                self._health.retry_until_available(self._kafka_answers)
+            ):
+                return ServiceOutcome.STOPPED
             with tempfile.TemporaryDirectory(prefix="lineage-linker-") as folder:
                 return await self._link(folder)
         finally:
             await probes.stop()
             log.info("linker_stopped")
 
-    async def _link(self, folder: str) -> Outcome:
+    async def _link(self, folder: str) -> ServiceOutcome:
         redis = self._settings.redis_client()
         app = self._app = make_app(self._settings, folder)
         processor = Processor(
@@ -116,7 +118,7 @@ class Service:
             Lifetimes(self._settings.linker_retention_s, self._settings.linker_complete_s),
             StatePositions(redis, self._settings.linker_group),
         )
-        begin_where(app, processor.locate)
+        set_start_locator(app, processor.locate)
         acks: Acks[EventT[Any]] = Acks(
             processor,
             lambda event: event.ack(),
@@ -148,7 +150,7 @@ class Service:
             processor.close()
         crashed = crashed or app.crash_reason
         if self._stop.is_set():
-            return Outcome.STOPPED
+            return ServiceOutcome.STOPPED
         # Cancelled: the agent, by a thread of the consumer that crashed and had no time to say why.
         away = crashed is None or isinstance(
             crashed,
@@ -156,12 +158,12 @@ class Service:
         )
         reason = repr(crashed) if crashed is None else kafka_problem(crashed)
         log.error("linker_crashed", exc_info=None if away else crashed, reason=reason)
-        return Outcome.AWAY if away else Outcome.BROKEN
+        return ServiceOutcome.AWAY if away else ServiceOutcome.BROKEN
 
     async def _serve(self, app: faust.App, chores: list[asyncio.Task[None]]) -> None:
         """Until the app crashes, or a chore fails."""
         await app.start()
-        self._health.well(KAFKA)
+        self._health.mark_available(KAFKA)
         waiting = asyncio.create_task(app.wait_until_stopped())
         finished, _ = await asyncio.wait([waiting, *chores], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -177,7 +179,7 @@ class Service:
             log.warning("stop_failed", reason=repr(error))
 
     async def _until_stopped(self, work: Awaitable[object]) -> bool:
-        """Do work until it ends (True), or the service is told to stop."""
+        """Do work until it ends (True), or the service is to stop."""
         working = asyncio.ensure_future(work)
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -241,7 +243,7 @@ class Service:
     # -- readiness ---------------------------------------------------------------------------
 
     async def _problems(self) -> dict[str, str]:
-        """What is wrong right now: what work found, and what a question finds."""
+        """What is wrong right now: what the work met, and what a probe meets."""
         problems = dict(self._health.problems)
         for server, answer in ((REDIS, self._redis_answers()), (KAFKA, self._kafka_answers())):
             try:

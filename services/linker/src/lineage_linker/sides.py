@@ -139,7 +139,7 @@ def read_mark(packed: bytes) -> Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingEntry:
     """A join entry without its columns: spaces and marks.
 
     ``inputs``: None where the entry has none. ``outputs``: by space.
@@ -150,7 +150,7 @@ class Waiting:
     outputs: Mapping[str, bytes]
 
 
-def pack_waiting(entry: Waiting) -> bytes:
+def pack_waiting(entry: WaitingEntry) -> bytes:
     """The marks of a block that waits."""
     marks = [*([] if entry.inputs is None else [entry.inputs]), *entry.outputs.values()]
     head = {
@@ -163,7 +163,7 @@ def pack_waiting(entry: Waiting) -> bytes:
     return b"".join((_ENTRY.pack(len(text)), text, *marks))
 
 
-def unpack_waiting(packed: bytes) -> Waiting:
+def unpack_waiting(packed: bytes) -> WaitingEntry:
     """What :func:`pack_waiting` packed.
 
     Raises:
@@ -176,13 +176,13 @@ def unpack_waiting(packed: bytes) -> Waiting:
     at = _ENTRY.size + size
     head = _read_head(decompress(packed[_ENTRY.size : at], HEAD_MAX))
     if at + sum(head.sizes) != len(packed) or len(head.sizes) != len(head.out) + head.inputs:
-        raise BlockError("marks of other lengths than noted", where="waiting")
+        raise BlockError("marks of other lengths than its head says", where="waiting")
     marks: list[bytes] = []
     for mark_size in head.sizes:
         marks.append(packed[at : at + mark_size])
         at += mark_size
     inputs = marks.pop(0) if head.inputs else None
-    return Waiting(head.in_space, inputs, dict(zip(head.out, marks, strict=True)))
+    return WaitingEntry(head.in_space, inputs, dict(zip(head.out, marks, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

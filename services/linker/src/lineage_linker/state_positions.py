@@ -1,7 +1,7 @@
 """Up to where the state in Redis holds what the topics say: kept in the state itself.
 
-Redis may lose what it was told (FLUSHALL, a lost volume) or come back as it was before (a fail-over to a
-replica that lagged, an old dump). Kafka's committed offsets know nothing of that. So the state says itself
+Redis may lose its data (FLUSHALL, a lost volume) or come back as it was before (a fail-over to a
+replica that lagged, an old dump). Kafka's committed offsets know nothing of that. So the state itself says
 up to which offset of each partition it is: that moves after all that it stands for is written, and a state
 that is lost or older stands at an older place, or at none. There the linker reads on (docs/adr/0006).
 """
@@ -22,7 +22,7 @@ from lineage_linker.keys import PREFIX
 from lineage_linker.records import Incoming
 
 EPOCH = "epoch"
-_BEHIND = "behind:"
+_COMMITTED_PREFIX = "behind:"
 """Before a partition: the committed offset that its position was found to be behind."""
 
 # Moves positions (name, least, from, to, ...) and says which have moved. Where one is missing or below what
@@ -52,22 +52,22 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How the state is. ``behind``: records of this worker that were acked once and are read again."""
+class StateStatus:
+    """How the state is. ``records_to_reread``: records of this worker that were acked once and are read again."""
 
     epoch: str
-    behind: int
+    records_to_reread: int
 
 
 @dataclass(slots=True)
-class _Known:
+class _PartitionOffsets:
     """What this worker knows of a partition of its own.
 
-    ``acked``: what the state must have, or it was lost. ``done``: where it stands after all batches.
+    ``acked``: what the state must have, or it was lost. ``reached``: where it stands after all batches.
     """
 
     acked: int
-    done: int
+    reached: int
 
 
 class StatePositions:
@@ -81,7 +81,7 @@ class StatePositions:
         self._redis = redis
         self._key = f"{PREFIX}positions:{group}"
         self._generation = -1
-        self._known: dict[Partition, _Known] = {}
+        self._offsets: dict[Partition, _PartitionOffsets] = {}
 
     def locate(
         self, generation: int, committed: Mapping[Partition, int | None]
@@ -97,14 +97,16 @@ class StatePositions:
         changed: dict[str, str | int] = {}
         for partition, acked in committed.items():
             name = _name(partition)
-            stands = int(stored.get(name, 0))
-            starts[partition] = min(stands, acked or 0)
+            stored_offset = int(stored.get(name, 0))
+            starts[partition] = min(stored_offset, acked or 0)
             if not acked or name not in stored:
                 changed[name] = starts[partition]
-            if stands < (acked or 0):
-                log.error("state_is_behind", partition=partition, state=stands, committed=acked)
-                if stored.get(_BEHIND + name) != str(acked):
-                    changed[_BEHIND + name] = str(acked)
+            if stored_offset < (acked or 0):
+                log.error(
+                    "state_is_behind", partition=partition, state=stored_offset, committed=acked
+                )
+                if stored.get(_COMMITTED_PREFIX + name) != str(acked):
+                    changed[_COMMITTED_PREFIX + name] = str(acked)
                     # Of links that were made before, this state knows nothing: they say so by the epoch. A
                     # partition without a position was read by a version that kept none, and nothing is lost.
                     if name in stored:
@@ -114,23 +116,25 @@ class StatePositions:
         if changed:
             self._redis.hset(self._key, items=list(chain.from_iterable(changed.items())))
         self._generation = generation
-        self._known = {partition: _Known(start, start) for partition, start in starts.items()}
+        self._offsets = {
+            partition: _PartitionOffsets(start, start) for partition, start in starts.items()
+        }
         return starts
 
-    def check(self) -> Standing:
+    def check(self) -> StateStatus:
         """The state has all that this worker acked.
 
         Raises:
             StateLostError: it has not.
         """
         stored, lost_records = self._stored(), 0
-        for partition, position in self._known.items():
+        for partition, position in self._offsets.items():
             name = _name(partition)
-            stands = int(stored.get(name, -1))
-            if stands < position.acked:
+            stored_offset = int(stored.get(name, -1))
+            if stored_offset < position.acked:
                 raise _lost(name, position.acked)
-            lost_records += max(0, int(stored.get(_BEHIND + name, 0)) - stands)
-        return Standing(stored.get(EPOCH, ""), lost_records)
+            lost_records += max(0, int(stored.get(_COMMITTED_PREFIX + name, 0)) - stored_offset)
+        return StateStatus(stored.get(EPOCH, ""), lost_records)
 
     def advance(self, records: Iterable[Incoming]) -> dict[Partition, int]:
         """The state has all that a batch brought about: where it stands now, for :meth:`confirm`.
@@ -144,8 +148,8 @@ class StatePositions:
         ends = self._ends(records)
         words: list[str | int] = []
         for partition, end in ends.items():
-            known = self._known[partition]
-            words += [_name(partition), known.acked, known.done, end]
+            offsets = self._offsets[partition]
+            words += [_name(partition), offsets.acked, offsets.reached, end]
         if not words:
             return {}
         answer = cast("list[bytes]", self._redis.eval(_ADVANCE, 1, self._key, *words))
@@ -157,8 +161,8 @@ class StatePositions:
     def confirm(self, moved: Mapping[Partition, int]) -> None:
         """What :meth:`advance` gave was not lost meanwhile."""
         for partition, end in moved.items():
-            if partition in self._known:
-                self._known[partition].done = max(end, self._known[partition].done)
+            if partition in self._offsets:
+                self._offsets[partition].reached = max(end, self._offsets[partition].reached)
 
     def rewind(self) -> None:
         """Another process of Redis answers: what is not acked, and it does not have, is done again.
@@ -168,14 +172,14 @@ class StatePositions:
         """
         self.check()
         stored = self._stored()
-        for partition, position in self._known.items():
-            position.done = min(position.done, int(stored.get(_name(partition), -1)))
+        for partition, position in self._offsets.items():
+            position.reached = min(position.reached, int(stored.get(_name(partition), -1)))
 
     def acked(self, records: Iterable[Incoming]) -> None:
-        """Kafka is told that records are done: from now on the state must have them."""
+        """Record that records are acked: from now on the state must have them."""
         for partition, end in self._ends(records).items():
-            known = self._known[partition]
-            known.acked = max(known.acked, end)
+            offsets = self._offsets[partition]
+            offsets.acked = max(offsets.acked, end)
 
     def _ends(self, records: Iterable[Incoming]) -> dict[Partition, int]:
         """Offsets behind the last records, of partitions of the current assignment."""
@@ -183,7 +187,7 @@ class StatePositions:
         for record in records:
             place = record.place
             partition = place.topic, place.partition
-            if record.generation == self._generation and partition in self._known:
+            if record.generation == self._generation and partition in self._offsets:
                 ends[partition] = max(ends.get(partition, 0), place.offset + 1)
         return ends
 
@@ -194,7 +198,7 @@ class StatePositions:
 
 def _lost(name: str, acked: object) -> StateLostError:
     return StateLostError(
-        f"Redis lost what it was told of {name} up to offset {acked}, or is as it was before: what it "
+        f"Redis lost the state of {name} up to offset {acked}, or is as it was before: what it "
         "lacks is read again"
     )
 

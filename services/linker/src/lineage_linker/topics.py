@@ -71,7 +71,7 @@ async def make_topics(settings: KafkaSettings, topics: Mapping[str, int], copies
     return created
 
 
-async def make_patiently(
+async def make_topics_when_available(
     settings: KafkaSettings, topics: Mapping[str, int], copies: int, wait_s: float
 ) -> list[str]:
     """The same, and wait for Kafka as long as that may take.
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = read_topic_settings()
         partitions = settings.topics.partitions(options.partitions)
         created = asyncio.run(
-            make_patiently(settings, partitions, options.replication, options.wait)
+            make_topics_when_available(settings, partitions, options.replication, options.wait)
         )
     except LineageError as error:
         log.error("topics_failed", reason=str(error))
