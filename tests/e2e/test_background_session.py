@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from lineage import background_process as process
 from lineage.access import StoredAccess
-from lineage.background_process import Server, StartedSpark, _gone
+from lineage.background_process import BackgroundServer, StartedSpark, _gone
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import RowError
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS
@@ -49,7 +49,7 @@ def test_queries_end_where_whoever_asked_is_gone(spark_context: SparkContext) ->
             return SparkSession(spark_context)
 
     here, there = socket.socketpair()
-    with here, Server("sqlite:///none", 60, Here())._watched(_gone(there)) as spark:
+    with here, BackgroundServer("sqlite:///none", 60, Here())._watched(_gone(there)) as spark:
         here.close()
         with pytest.raises(SPARK_ERRORS, match="cancelled"):
             spark.range(10**15).selectExpr("sum(id % 7)").collect()
@@ -86,7 +86,7 @@ def test_what_a_session_warms_up_by_ends_where_it_is_asked(
     question = TraceQuery(Direction.BACKWARD, ("out#0",))
     monkeypatch.setattr(process, "likely", lambda _: iter([question]))
     SqliteStore(tmp_path / "lineage.db").close()
-    server = Server(f"sqlite:///{tmp_path / 'lineage.db'}", 0, Here())
+    server = BackgroundServer(f"sqlite:///{tmp_path / 'lineage.db'}", 0, Here())
     server.warm_up()
     assert begun.wait(60)
     assert not ended.is_set()

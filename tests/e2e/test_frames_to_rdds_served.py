@@ -23,7 +23,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import NotComputedError
 from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
-from lineage_query.exports import Exported, Options
+from lineage_query.exports import Exported, ExportOptions
 from lineage_query.trace_query import TraceQuery
 from tests.support.api_server import readers, serving
 from tests.support.job_runs import STORE
@@ -215,7 +215,7 @@ def exported(
     file = folder / "exported"
     question = TraceQuery(Direction.BACKWARD, (place,))
     with open_access(url) as access:
-        told = access.export(question, name, lambda: file.open("wb"), Options(way))
+        told = access.export(question, name, lambda: file.open("wb"), ExportOptions(way))
     return told, file.read_bytes()
 
 

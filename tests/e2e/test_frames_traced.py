@@ -28,7 +28,7 @@ from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
 from lineage_dataframes.trace.allowed import check_recipe_allowed
 from lineage_query.answers import Answer, Group
 from lineage_query.conditions import ConditionError
-from lineage_query.exports import ExportError, Options
+from lineage_query.exports import ExportError, ExportOptions
 from lineage_query.finding import NotFoundError
 from lineage_query.recipe_rows import RecipePlace, RecipeRowError
 from lineage_query.rows.reader import RowReader
@@ -193,7 +193,7 @@ def test_by_condition(ran: Path, access: StoredAccess) -> None:
 def test_exported(name: str, ran: Path, access: StoredAccess, tmp_path: Path) -> None:
     question = TraceQuery(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",))
     file = tmp_path / "rows"
-    told = access.export(question, name, lambda: file.open("wb"), Options(in_between=True))
+    told = access.export(question, name, lambda: file.open("wb"), ExportOptions(in_between=True))
     if name == "csv":
         with file.open(newline="") as stream:
             rows: list[Any] = list(csv.DictReader(stream))
@@ -217,7 +217,7 @@ def test_exports_of_derivations_are_refused(
 ) -> None:
     question = TraceQuery(Direction.BACKWARD, (f"{ran / 'out'}#city=Oslo",))
     with pytest.raises(ExportError, match="give one of csv, arrow, parquet"):
-        access.export(question, "prov", lambda: (tmp_path / "rows").open("wb"), Options())
+        access.export(question, "prov", lambda: (tmp_path / "rows").open("wb"), ExportOptions())
 
 
 def test_by_values(ran: Path, access: StoredAccess) -> None:
@@ -360,10 +360,10 @@ def test_by_condition_over_http(ran: Path, access: StoredAccess, served: httpx.C
     with ServedAccess(str(served.base_url)) as over_http:
         assert over_http.ask(question) == access.ask(question)
         table = io.BytesIO()
-        told = over_http.export(question, "csv", lambda: nullcontext(table), Options())
+        told = over_http.export(question, "csv", lambda: nullcontext(table), ExportOptions())
         assert told.found == 3
         local = io.BytesIO()
-        assert access.export(question, "csv", lambda: nullcontext(local), Options()) == told
+        assert access.export(question, "csv", lambda: nullcontext(local), ExportOptions()) == told
         assert table.getvalue() == local.getvalue()
         for where, why in (
             ("java_method('java.lang.System', 'exit', 1) = 1", "is not taken here"),

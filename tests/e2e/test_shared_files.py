@@ -18,7 +18,7 @@ from lineage.access import StoredAccess
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import RefusedError, RowError
 from lineage_query.answers import Answer
-from lineage_query.exports import ExportError, Options
+from lineage_query.exports import ExportError, ExportOptions
 from lineage_query.trace_query import TraceQuery
 from lineage_store.copying import copy_application
 from tests.support.api_server import serving
@@ -244,13 +244,13 @@ def test_a_table_has_the_rows_of_all_applications(
     written = folder / "table.csv"
     with written.open("wb") as stream:
         question = back(folder, "daily#city=Oslo")
-        told = access.export(question, "csv", lambda: stream, Options())
+        told = access.export(question, "csv", lambda: stream, ExportOptions())
     rows = written.read_text().splitlines()
     assert (told.found, told.exact, told.complete, len(rows)) == (2, True, True, 3)
     assert rows[0].endswith(",app")
     assert {row.rpartition(",")[2] for row in rows[1:]} == set(appended.values())
     with (folder / "none").open("wb") as stream, pytest.raises(ExportError, match="--app"):
-        access.export(forward(folder, "box/in.csv:2"), "prov", lambda: stream, Options())
+        access.export(forward(folder, "box/in.csv:2"), "prov", lambda: stream, ExportOptions())
 
 
 def test_the_same_from_neo4j_and_over_http(

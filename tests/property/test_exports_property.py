@@ -18,7 +18,7 @@ from prov.model import ProvDerivation, ProvDocument, ProvGeneration, ProvUsage
 
 from lineage_core.tracing.tracer import Direction, Tracer, trace
 from lineage_query import answers
-from lineage_query.exports import ExportTooLargeError, Options, export
+from lineage_query.exports import ExportOptions, ExportTooLargeError, export
 from lineage_query.names import Names
 from lineage_query.record_flows import TooManyFlowsError, flows_of_trace
 from lineage_query.record_trace import RecordTrace
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.property
 
 Edge = tuple[str, str]
 """Addresses: what was used, what was made."""
-ALL = Options(in_between=True, items_max=10**6)
+ALL = ExportOptions(in_between=True, items_max=10**6)
 
 
 def traced_over(
@@ -73,7 +73,7 @@ def traced_over(
     return traced, items(start_regions), edges
 
 
-def written(traced: RecordTrace, name: str, options: Options = ALL) -> bytes:
+def written(traced: RecordTrace, name: str, options: ExportOptions = ALL) -> bytes:
     stream = io.BytesIO()
     warnings = export(traced, name, stream, options)
     assert "a warning" in warnings
@@ -98,7 +98,9 @@ def test_tables_hold_each_item_once(
     roles = {"found": found, "start": start_regions - found, "way": met - found - start_regions}
     for role, expected in roles.items():
         assert {row["address"] for row in rows if row["role"] == role} == addresses(expected)
-    short = csv.DictReader(io.StringIO(written(traced, "csv", Options()).decode(), newline=""))
+    short = csv.DictReader(
+        io.StringIO(written(traced, "csv", ExportOptions()).decode(), newline="")
+    )
     assert [row for row in rows if row["role"] == "found"] == list(short)
     columns = [
         {key: text or None for key, text in row.items()} | {"exact": row["exact"] == "true"}
@@ -228,10 +230,10 @@ def test_what_is_too_large_is_refused_and_nothing_is_written(
     if count > 1:
         stream = io.BytesIO()
         with pytest.raises(ExportTooLargeError, match=rf"{count:,} items take part, .* --to NODE"):
-            export(traced, "prov", stream, Options(items_max=count - 1))
+            export(traced, "prov", stream, ExportOptions(items_max=count - 1))
         assert stream.getvalue() == b""
         drawn = networkx.read_graphml(
-            io.BytesIO(written(traced, "graphml", Options(items_max=count - 1)))
+            io.BytesIO(written(traced, "graphml", ExportOptions(items_max=count - 1)))
         )
         assert {told["kind"] for _, told in drawn.nodes(data=True)} == {"node"}
         assert drawn.graph["itemsLeftOut"] >= count

@@ -43,7 +43,7 @@ from lineage.background.wire import (
     encoded,
     receive,
 )
-from lineage.background_process import Server, StartedSpark, listening
+from lineage.background_process import BackgroundServer, StartedSpark, listening
 from lineage.main import app
 from lineage_core.environment.private_files import ForeignOwnerError
 from lineage_core.tracing.trace_result import Direction, TraceError
@@ -229,7 +229,7 @@ class NoSpark(StartedSpark):
 def serving(url: str, reply: Callable[[Asked], Message], idle_s: float) -> Iterator[list[str]]:
     """A session that replies so; the reason of its end, once it has ended."""
 
-    class Replying(Server):
+    class Replying(BackgroundServer):
         def _reply(self, connection: socket.socket, asked: Asked) -> Message:
             return reply(asked)
 

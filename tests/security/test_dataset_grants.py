@@ -47,7 +47,7 @@ from lineage_query_api.trace_ids import pack
 from lineage_query_api.visibility import (
     HIDDEN,
     WITHHELD,
-    Shown,
+    DatasetVisibility,
     Visibility,
     VisibleApplication,
     build_visible_application,
@@ -489,8 +489,8 @@ def test_what_is_granted_is_of_all_names_of_an_application() -> None:
         DatasetGrant(frozenset({"shop b"}), frozenset({"/b/*"}), frozenset()),
     )
     given = DatasetRules(grants, frozenset(), ())
-    assert Visibility.of(given, {"mine"}).shown(["/hr/a"]) == Shown()
-    assert Visibility.of(given, {"shop a"}).shown(["/shop/a"]) == Shown()
+    assert Visibility.of(given, {"mine"}).shown(["/hr/a"]) == DatasetVisibility()
+    assert Visibility.of(given, {"shop a"}).shown(["/shop/a"]) == DatasetVisibility()
     assert Visibility.of(given, {"shop b"}).shown(["/b/a"]) == WITHHELD
     for names in ({"shop a"}, {"shop a", "mine"}, {"shop b", "shop a"}, set[str](), {"other"}):
         assert Visibility.of(given, names).shown(["/b/a"]) == HIDDEN
@@ -648,7 +648,7 @@ def test_a_table_is_hidden_in_whatever_catalog_and_however_it_is_quoted(table: s
 @pytest.mark.parametrize("rule", ["s3://lake/hr/*", "s3a://lake/hr", "[sS]3*e/hr/*"])
 def test_a_dataset_is_hidden_by_whichever_scheme_leads_to_it(of: str, rule: str) -> None:
     assert rules(hidden=frozenset({rule})).shown([f"{of}/a.csv"]) == HIDDEN
-    assert rules(hidden=frozenset({rule})).shown([f"{of}q/a.csv"]) == Shown()
+    assert rules(hidden=frozenset({rule})).shown([f"{of}q/a.csv"]) == DatasetVisibility()
 
 
 def test_a_table_of_the_sessions_catalog_is_granted_by_its_name() -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lineage_openlineage.naming import Naming
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.comparing import Difference, Suspects
-    from lineage_query.exports import Exported, Options
+    from lineage_query.exports import Exported, ExportOptions
     from lineage_query.record_views import ViewSelection, ViewSummary
 
 Output: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
@@ -86,7 +86,9 @@ class Access(Protocol):
     def delete(self, app: str) -> None:
         """Remove all lineage of an application."""
 
-    def export(self, question: TraceQuery, name: str, output: Output, options: Options) -> Exported:
+    def export(
+        self, question: TraceQuery, name: str, output: Output, options: ExportOptions
+    ) -> Exported:
         """Write a trace as a file of a format; ``output`` is opened once there is one to write."""
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
@@ -195,7 +197,9 @@ class StoredAccess:
         self.store.delete(app)
         remove_spool(self._url, app)
 
-    def export(self, question: TraceQuery, name: str, output: Output, options: Options) -> Exported:
+    def export(
+        self, question: TraceQuery, name: str, output: Output, options: ExportOptions
+    ) -> Exported:
         from lineage_query.exports import exported, format_of
 
         derivations = format_of(name).table is None

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage.access import StoredAccess
 from lineage.background.sessions import (
-    Session,
+    BackgroundSession,
     locked,
     peer_uid,
     record_of,
@@ -146,7 +146,7 @@ class StartedSpark:
             starting.remove_folder(confined)
 
 
-class Server:
+class BackgroundServer:
     """Answers the questions of this user over one store."""
 
     def __init__(self, url: str, idle_s: float, spark: StartedSpark) -> None:
@@ -337,13 +337,13 @@ def run(name: str, url: str, idle_s: float, *, warm: bool = False) -> int:
             say("another session has this name")
             return 1
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        description = Session(name, os.getpid(), url, began, idle_s)
+        description = BackgroundSession(name, os.getpid(), url, began, idle_s)
         record.write_text(json.dumps(asdict(description)), encoding="utf-8")
         say(f"session {name} of {url} began, process {os.getpid()}")
         with tempfile.TemporaryDirectory(prefix="lineage-session-") as folder:
             with listening(name) as listener:
                 spark = StartedSpark(Path(folder))
-                server = Server(url, idle_s, spark)
+                server = BackgroundServer(url, idle_s, spark)
                 if warm:
                     server.warm_up()
                 try:

@@ -16,7 +16,7 @@ from typing import IO
 from lineage.options import naming_what_is_left, opened, print_json
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.exports import FORMATS, ExportError, Format, Options, format_for, format_of
+from lineage_query.exports import FORMATS, ExportError, ExportOptions, Format, format_for, format_of
 from lineage_query.trace_query import TraceQuery
 
 DIRECTIONS = {
@@ -29,7 +29,7 @@ STDOUT = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExportRequest:
     """What ``lineage export`` was told. ``output``: a path, or ``-`` for stdout."""
 
     places: Sequence[str]
@@ -68,7 +68,9 @@ def direction_of(text: str) -> Direction:
     return DIRECTIONS[text]
 
 
-def export_trace(url: str, request: Wanted, options: Options, *, as_json: bool) -> None:
+def export_trace(
+    url: str, request: ExportRequest, options: ExportOptions, *, as_json: bool
+) -> None:
     """Trace and write; warnings go to stderr."""
     chosen = _format(request)
     if as_json and request.output == STDOUT:
@@ -85,7 +87,7 @@ def export_trace(url: str, request: Wanted, options: Options, *, as_json: bool) 
         print_json(summary.to_json() | {"file": request.output})
 
 
-def _format(request: Wanted) -> Format:
+def _format(request: ExportRequest) -> Format:
     chosen = format_of(request.format) if request.format else _format_for(request.output)
     if chosen.binary and request.output == STDOUT and sys.stdout.isatty():
         raise ExportError(f"{chosen.name} is nothing for a terminal: name a file by -o FILE")

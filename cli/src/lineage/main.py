@@ -445,13 +445,13 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
 
     csv, arrow and parquet hold any number of items; prov and graphml say what was made from what.
     """
-    from lineage.exporting import Wanted, export_trace
-    from lineage_query.exports import Options
+    from lineage.exporting import ExportRequest, export_trace
+    from lineage_query.exports import ExportOptions
 
-    request = Wanted(places, direction, file_format, output, application, step, to, where)
-    options = Options(in_between=way, texts=texts)
+    request = ExportRequest(places, direction, file_format, output, application, step, to, where)
+    options = ExportOptions(in_between=way, texts=texts)
     if limit is not None:
-        options = Options(in_between=way, texts=texts, items_max=limit)
+        options = ExportOptions(in_between=way, texts=texts, items_max=limit)
     with in_time(timeout):
         export_trace(chosen_store(context, store), request, options, as_json=as_json)
 

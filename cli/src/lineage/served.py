@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lineage_openlineage.naming import Naming
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.comparing import Difference, Suspects
-    from lineage_query.exports import Exported, Options
+    from lineage_query.exports import Exported, ExportOptions
     from lineage_query.record_views import ViewSelection, ViewSummary
 
 TIMEOUT_S = 60.0
@@ -143,7 +143,9 @@ class ServedAccess:
     def delete(self, app: str) -> None:
         self._send("DELETE", f"/v1/applications/{_part(app)}")
 
-    def export(self, question: TraceQuery, name: str, output: Output, options: Options) -> Exported:
+    def export(
+        self, question: TraceQuery, name: str, output: Output, options: ExportOptions
+    ) -> Exported:
         from lineage_query.exports import Exported
 
         places = [_seen_from_anywhere(place) for place in question.places]

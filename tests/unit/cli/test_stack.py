@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from lineage.stack import assembly, downloads, programs, running, state, supervisor
-from lineage.stack.errors import DownloadError, FolderError, MissingProgramError, StackError
+from lineage.stack.errors import DownloadError, MissingProgramError, StackError, StackFolderError
 from lineage.stack.server import NotReady, Server, silent
 from lineage.stack.services import KINDS
-from lineage.stack.state import Options, StackState
+from lineage.stack.state import StackOptions, StackState
 from lineage_kafka.topics import Topics
 
 PORTS = {use: 20_000 + number for number, use in enumerate(assembly.PORT_USES)}
@@ -48,15 +48,15 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", '{"version": 2}', '{"ports": {"kafka": "x"}}'])
 def test_state_that_is_none_is_refused_by_name(text: str, tmp_path: Path) -> None:
     (tmp_path / "stack.json").write_text(text)
-    with pytest.raises(FolderError, match=r"stack\.json is not the state of a stack"):
+    with pytest.raises(StackFolderError, match=r"stack\.json is not the state of a stack"):
         state.load(tmp_path)
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
-    with pytest.raises(FolderError, match="--dir"):
+    with pytest.raises(StackFolderError, match="--dir"):
         running.up(tmp_path, [], {}, silent)
-    with pytest.raises(FolderError, match="lineage stack up"):
+    with pytest.raises(StackFolderError, match="lineage stack up"):
         running.down(tmp_path, [], purge=True, say=silent)
     assert [file.name for file in tmp_path.iterdir()] == ["precious"]
 
@@ -101,7 +101,7 @@ def test_options_that_can_not_be_are_refused(
 
 
 def test_partitions_of_topics_that_exist_stay(tmp_path: Path) -> None:
-    state.save(tmp_path, StackState(ports=PORTS, options=Options(partitions=2)))
+    state.save(tmp_path, StackState(ports=PORTS, options=StackOptions(partitions=2)))
     with pytest.raises(StackError, match=r"have 2 partitions.*--purge"):
         running.up(tmp_path, [], {"partitions": 3}, silent)
 
@@ -160,7 +160,7 @@ def test_a_stack_of_an_earlier_version_has_what_it_had(tmp_path: Path) -> None:
 
 
 def test_kafka_gets_the_topics_of_the_pipeline(tmp_path: Path) -> None:
-    options = Options(partitions=7)
+    options = StackOptions(partitions=7)
     (kafka,) = assembly.servers_of(tmp_path, StackState(ports=PORTS, options=options), ["kafka"])
     topics = Topics()
     assert getattr(kafka, "topics") == {  # noqa: B009 - a Server has no topics, this one has

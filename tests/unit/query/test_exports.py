@@ -37,7 +37,7 @@ from lineage_query.engine import QueryEngine
 from lineage_query.exports import (
     FORMATS,
     ExportError,
-    Options,
+    ExportOptions,
     arrow_file,
     derived,
     export,
@@ -96,7 +96,7 @@ def traced(*places: str, forward: bool = False, **more: Any) -> RecordTrace:
 
 def written(found: RecordTrace, name: str, **options: Any) -> bytes:
     stream = io.BytesIO()
-    export(found, name, stream, Options(**options))
+    export(found, name, stream, ExportOptions(**options))
     return stream.getvalue()
 
 
@@ -373,7 +373,7 @@ def test_what_lies_beyond_dataframes_is_written_of_nodes_that_had_some_before(he
         trace = Trace(query, records, recomputed)
         assert not trace.missing
         stream = io.BytesIO()
-        told = exported(trace, "csv", stream, Options())
+        told = exported(trace, "csv", stream, ExportOptions())
         locations = [row["location"] for row in rows(stream.getvalue())]
         assert len(locations) == told.found == sum(one.count for one in recomputed.groups)
         assert (more.location in locations) == (recomputed is went_on)

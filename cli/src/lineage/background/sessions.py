@@ -59,7 +59,7 @@ _PEER = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BackgroundSession:
     """A session that runs. ``name``: for whom it is."""
 
     name: str
@@ -166,7 +166,7 @@ def locked(file: Path) -> Iterator[bool]:
         yield True
 
 
-def running() -> list[Session]:
+def running() -> list[BackgroundSession]:
     """The sessions of this user on this machine that run.
 
     Raises:
@@ -197,7 +197,7 @@ def peer_uid(connection: socket.socket) -> int:
     return int(_PEER.unpack(peer)[1])
 
 
-def _running(file: Path) -> Session | None:
+def _running(file: Path) -> BackgroundSession | None:
     try:
         with file.open("rb") as record:
             status = os.fstat(record.fileno())
@@ -206,7 +206,7 @@ def _running(file: Path) -> Session | None:
             try:
                 fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                return Session(**json.load(record))
+                return BackgroundSession(**json.load(record))
     except (OSError, ValueError, TypeError):
         return None
     return None

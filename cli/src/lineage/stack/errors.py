@@ -28,5 +28,5 @@ class StartError(StackError):
     """A process did not get ready."""
 
 
-class FolderError(StackError):
+class StackFolderError(StackError):
     """The folder of the stack is unusable, or holds what is not the stack's."""

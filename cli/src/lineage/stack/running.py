@@ -19,10 +19,10 @@ from lineage.stack.assembly import (
     servers_of,
     spool_folder,
 )
-from lineage.stack.errors import FolderError, StackError
+from lineage.stack.errors import StackError, StackFolderError
 from lineage.stack.ports import free_ports, is_free
 from lineage.stack.server import Say, Server
-from lineage.stack.state import Options, StackState
+from lineage.stack.state import StackOptions, StackState
 from lineage_core.environment.private_files import ensure_private_folder
 
 
@@ -32,7 +32,7 @@ def up(folder: Path, names: Sequence[str], options: Mapping[str, Any], say: Say)
     Args:
         folder: the stack's own; made when it is missing.
         names: servers to start, with what they need; none: all.
-        options: fields of `Options` to change.
+        options: fields of `StackOptions` to change.
         say: told of progress.
 
     Returns:
@@ -97,7 +97,7 @@ def required_state(folder: Path) -> StackState:
     """
     state = states.load(folder)
     if state is None:
-        raise FolderError(f"there is no stack in {folder}: `lineage stack up` starts one")
+        raise StackFolderError(f"there is no stack in {folder}: `lineage stack up` starts one")
     return state
 
 
@@ -119,7 +119,7 @@ def chosen(state: StackState, names: Iterable[str]) -> frozenset[str]:
 
 def _make(folder: Path) -> None:
     if folder.exists() and states.is_foreign(folder):
-        raise FolderError(f"{folder} holds something else than a stack; name another by --dir")
+        raise StackFolderError(f"{folder} holds something else than a stack; name another by --dir")
     # What is stored may be personal data: nobody else may look.
     ensure_private_folder(folder, ours=True)
 
@@ -127,7 +127,7 @@ def _make(folder: Path) -> None:
 def _with_options(state: StackState, options: Mapping[str, Any]) -> StackState:
     given = {name: value for name, value in options.items() if value is not None}
     try:
-        checked = Options.model_validate({**state.options.model_dump(), **given})
+        checked = StackOptions.model_validate({**state.options.model_dump(), **given})
     except ValidationError as error:
         wrong = "; ".join(
             f"{one['loc'][0]} {one['input']!r}: {one['msg']}" for one in error.errors()

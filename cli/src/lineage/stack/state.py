@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lineage.stack.errors import FolderError
+from lineage.stack.errors import StackFolderError
 from lineage.stack.server import Say
 
 LOCK_POLL_S = 0.2
@@ -20,7 +20,7 @@ LOCK_LIMIT_S = 600
 SIZE = r"^[1-9][0-9]*[kmgKMG]$"
 
 
-class Options(BaseModel):
+class StackOptions(BaseModel):
     """Bounds that a person may choose."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,7 +43,7 @@ class StackState(BaseModel):
     version: Literal[1] = 1
     servers: frozenset[str] = frozenset()
     ports: dict[str, int] = Field(default_factory=dict)
-    options: Options = Field(default_factory=Options)
+    options: StackOptions = Field(default_factory=StackOptions)
 
 
 def load(folder: Path) -> StackState | None:
@@ -58,7 +58,7 @@ def load(folder: Path) -> StackState | None:
     except FileNotFoundError:
         return None
     except (ValidationError, ValueError) as error:
-        raise FolderError(f"{file} is not the state of a stack: {error}") from None
+        raise StackFolderError(f"{file} is not the state of a stack: {error}") from None
 
 
 def save(folder: Path, state: StackState) -> None:
@@ -95,7 +95,7 @@ def locked(folder: Path, say: Say) -> Iterator[None]:
                 say("another lineage stack command is at work here: waiting for it")
                 told = True
             if time.monotonic() >= deadline:
-                raise FolderError(f"another lineage stack command holds {folder}")
+                raise StackFolderError(f"another lineage stack command holds {folder}")
             time.sleep(LOCK_POLL_S)
         yield
 

@@ -39,7 +39,7 @@ class FileNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class JobLinks:
     """Where a trace goes on from a file of one node. ``refused``: applications whose version is another, with both."""
 
     nodes: tuple[FileNode, ...] = ()
@@ -55,9 +55,9 @@ class FileLinks:
         self._spellings = Spellings()
         self._ids = store.application_ids()
         self._files: dict[str, dict[str, FileVersions]] = {}
-        self._links: dict[tuple[FileNode, str, bool], Links] = {}
+        self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
 
-    def of(self, origin: FileNode, path: str, *, is_end: bool) -> Links:
+    def of(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
         """The nodes that wrote (backward) or read (forward) a file in the version that a node had of it.
 
         Args:
@@ -70,7 +70,7 @@ class FileLinks:
             self._links[key] = self._find(origin, path, is_end=is_end)
         return self._links[key]
 
-    def _find(self, origin: FileNode, path: str, *, is_end: bool) -> Links:
+    def _find(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
         spelled = self._spellings.of(path)
         own: Sequence[FileVersion] = ()
         others: dict[FileNode, Sequence[FileVersion]] = {}
@@ -86,7 +86,7 @@ class FileLinks:
                 elif file_node != origin:
                     others[file_node] = tuple(versions)
         if not others or not (own or is_end):
-            return Links()
+            return JobLinks()
         return self._compare(origin.app, path, own, others)
 
     def _compare(
@@ -95,7 +95,7 @@ class FileLinks:
         path: str,
         own: Sequence[FileVersion],
         others: dict[FileNode, Sequence[FileVersion]],
-    ) -> Links:
+    ) -> JobLinks:
         verb, other_verb = ("read", "wrote") if self._is_backward else ("wrote", "read")
         if len(own) != 1:
             known = "is not known" if not own else "of several these rows are of is not known"
@@ -128,7 +128,7 @@ class FileLinks:
             )
             for node in different
         )
-        return Links(tuple(node for node in same if node not in unsure), (*links.refused, *more))
+        return JobLinks(tuple(node for node in same if node not in unsure), (*links.refused, *more))
 
     def _files_of(self, app: str) -> dict[str, FileVersions]:
         if app not in self._files:
@@ -136,8 +136,8 @@ class FileLinks:
         return self._files[app]
 
 
-def _refused(nodes: Iterable[FileNode], reason: str) -> Links:
-    return Links(
+def _refused(nodes: Iterable[FileNode], reason: str) -> JobLinks:
+    return JobLinks(
         refused=tuple(NotQueried(app, reason) for app in {node.app: None for node in nodes})
     )
 
@@ -258,7 +258,9 @@ def _go_on(
     refused: dict[NotQueried, None] = {}
     for item in group.items:
         place = _place_of(item)
-        found = Links() if place is None else links.of(origin, place.path, is_end=ends is not None)
+        found = (
+            JobLinks() if place is None else links.of(origin, place.path, is_end=ends is not None)
+        )
         refused.update(dict.fromkeys(found.refused))
         for node in found.nodes:
             assert place is not None

@@ -17,7 +17,7 @@ from lineage_query.opaque import opaque_texts
 from lineage_query.rows.bound_rows import Rows
 from lineage_query.rows.file_status import Binding, FileStatus, has_changed, worst
 from lineage_query.rows.locations import Locations
-from lineage_query.showing import ItemGroup, Showing, Shown
+from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
 from lineage_query.values import item_values
 from lineage_store.paths import shown_path
 
@@ -177,7 +177,7 @@ class NotQueried:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Answer(Shown):
+class Answer(NotebookDisplay):
     """A traced question.
 
     ``changed``: a file of it is not any more as the application left it. ``complete``: the lineage of all

@@ -25,7 +25,7 @@ class TooManyInputsError(LineageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedTrace:
     """One of two traces. ``requested_places``: its places as typed; ``count``: items found; ``start``: those asked for."""
 
     requested_places: tuple[str, ...]
@@ -38,7 +38,7 @@ class Side:
         return {"from": list(self.requested_places), "count": self.count, "start": start}
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Side:
+    def from_json(cls, document: Mapping[str, Any]) -> ComparedTrace:
         """Read what :meth:`to_json` gave.
 
         Raises:
@@ -88,8 +88,8 @@ class Difference:
 
     app: str
     direction: Direction
-    left: Side
-    right: Side
+    left: ComparedTrace
+    right: ComparedTrace
     exact: bool
     reasons: tuple[str, ...]
     complete: bool
@@ -122,8 +122,8 @@ class Difference:
         return cls(
             document["app"],
             Direction(document["direction"]),
-            Side.from_json(document["left"]),
-            Side.from_json(document["right"]),
+            ComparedTrace.from_json(document["left"]),
+            ComparedTrace.from_json(document["right"]),
             document["exact"],
             tuple(document["reasons"]),
             document["complete"],
@@ -248,9 +248,9 @@ def compare(left: RecordTrace, right: RecordTrace, limit: int | None, *, texts: 
     def group(node: str, spaces: dict[str, Region]) -> Group:
         return composer.group(NodeItems(node, spaces), limit, texts=texts)
 
-    def side(trace: RecordTrace) -> Side:
+    def side(trace: RecordTrace) -> ComparedTrace:
         start = tuple(composer.group(items, limit, texts=texts) for items in trace.starts())
-        return Side(trace.requested_places, trace.result.count, start)
+        return ComparedTrace(trace.requested_places, trace.result.count, start)
 
     groups: list[NodeDifference] = []
     node_ids = [record.node for record in left.node_records()]

@@ -77,7 +77,7 @@ def html_of(showing: Showing) -> str:
     return block(parts)
 
 
-class Shown(ABC):
+class NotebookDisplay(ABC):
     """What shows itself in notebooks as a table, and in those without HTML as text."""
 
     __slots__ = ()

@@ -16,7 +16,7 @@ from lineage_query_api.visibility import (
     BY_NAME,
     CORRUPT,
     CORRUPT_NAME,
-    Shown,
+    DatasetVisibility,
     VisibleApplication,
     is_named,
 )
@@ -90,7 +90,7 @@ def _masked_group(
     shown = visible_app.of_node(group.node)
     unread = found and kind != "frame-source"
     if unread:
-        shown = Shown(masked=visible_app.masked) & Shown(
+        shown = DatasetVisibility(masked=visible_app.masked) & DatasetVisibility(
             rows=all(one.rows for one in visible_app.nodes.values())
         )
     if not shown.rows:

@@ -54,7 +54,7 @@ BY_NAME = frozenset({"parquet", "orc", "json", "delta", "iceberg"})
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DatasetVisibility:
     """What is shown of a dataset: whether it is known, whether its rows are, and which columns of these are masked."""
 
     known: bool = True
@@ -66,13 +66,13 @@ class Shown:
         """Whether nothing of it is hidden."""
         return self.known and self.rows and not self.masked
 
-    def __and__(self, other: Shown) -> Shown:
+    def __and__(self, other: DatasetVisibility) -> DatasetVisibility:
         masked = tuple(dict.fromkeys((*self.masked, *other.masked)))
-        return Shown(self.known and other.known, self.rows and other.rows, masked)
+        return DatasetVisibility(self.known and other.known, self.rows and other.rows, masked)
 
 
-HIDDEN = Shown(known=False, rows=False)
-WITHHELD = Shown(rows=False)
+HIDDEN = DatasetVisibility(known=False, rows=False)
+WITHHELD = DatasetVisibility(rows=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Visibility:
 
     def shown(
         self, names: Iterable[str], links: Spellings | None = None, among: Iterable[str] = ()
-    ) -> Shown:
+    ) -> DatasetVisibility:
         """What is shown of a dataset.
 
         Args:
@@ -129,7 +129,7 @@ class Visibility:
         if any(_has_folder_of(name, masked) for name in spelled):
             # The path tells a value.
             return HIDDEN
-        return Shown(rows=self._are_in(own, self.read), masked=masked)
+        return DatasetVisibility(rows=self._are_in(own, self.read), masked=masked)
 
     @staticmethod
     def _are_in(own: Sequence[frozenset[str]], patterns: Sequence[frozenset[str]]) -> bool:
@@ -170,14 +170,14 @@ class VisibleApplication:
     """
 
     visibility: Visibility
-    nodes: dict[str, Shown]
-    files: dict[str, Shown]
+    nodes: dict[str, DatasetVisibility]
+    files: dict[str, DatasetVisibility]
     sources: dict[str, tuple[Source, ...]]
     kinds: dict[str, str]
     unclear: bool
     final: bool
     of_databases: bool
-    others: tuple[Shown, ...] = field(default=())
+    others: tuple[DatasetVisibility, ...] = field(default=())
     """Of datasets that no node has."""
 
     @property
@@ -220,13 +220,13 @@ class VisibleApplication:
         """Whether the nodes' ids are numbers: names that a program gives may tell of what is hidden."""
         return all(_PLAIN_ID.fullmatch(node) for node in self.kinds)
 
-    def of_node(self, node: str) -> Shown:
+    def of_node(self, node: str) -> DatasetVisibility:
         """What is shown of a node; of one that is not known nothing."""
         if node in self.nodes:
             return self.nodes[node]
-        return Shown() if node in self.kinds else HIDDEN
+        return DatasetVisibility() if node in self.kinds else HIDDEN
 
-    def of_file(self, path: str) -> Shown:
+    def of_file(self, path: str) -> DatasetVisibility:
         """What is shown of a file, by its canonical path."""
         shown = self.files.get(path)
         if shown is None:
@@ -235,7 +235,7 @@ class VisibleApplication:
             return HIDDEN if self.hides or not shown.known else WITHHELD
         return shown
 
-    def _all(self) -> Iterable[Shown]:
+    def _all(self) -> Iterable[DatasetVisibility]:
         return (*self.nodes.values(), *self.files.values(), *self.others)
 
 
@@ -291,8 +291,8 @@ def build_visible_application(
         if not own.is_empty:
             datasets[node] = [*recipe_datasets, own]
     links = Spellings()
-    by_path: dict[str, Shown] = {}
-    nodes: dict[str, Shown] = {}
+    by_path: dict[str, DatasetVisibility] = {}
+    nodes: dict[str, DatasetVisibility] = {}
     for node, node_datasets in datasets.items():
         nodes[node] = _all_of([listed.shown(visibility, links) for listed in node_datasets])
         for path in (path for listed in node_datasets for path in listed.files):
@@ -370,7 +370,7 @@ class _Dataset:
     def is_empty(self) -> bool:
         return not (self.names or self.parts or self.files)
 
-    def shown(self, visibility: Visibility, links: Spellings) -> Shown:
+    def shown(self, visibility: Visibility, links: Spellings) -> DatasetVisibility:
         """What is shown of it as a whole: each file is granted by its own name, or by one of all of it."""
         each = tuple(dict.fromkeys(self.files)) or self.parts
         if not each:
@@ -378,7 +378,7 @@ class _Dataset:
         return _all_of([visibility.shown((name, *self.names), links, self.parts) for name in each])
 
 
-def _all_of(shown: Sequence[Shown]) -> Shown:
+def _all_of(shown: Sequence[DatasetVisibility]) -> DatasetVisibility:
     combined = shown[0]
     for part in shown[1:]:
         combined &= part

@@ -48,7 +48,7 @@ from lineage_query.verdicts import with_reasons
 from lineage_query_api.errors import hidden_parts_error
 from lineage_query_api.granted_store import GrantedStore, ReadOnlyStore
 from lineage_query_api.masking import MASK, masked_row
-from lineage_query_api.visibility import Shown, VisibleApplication
+from lineage_query_api.visibility import DatasetVisibility, VisibleApplication
 from lineage_store.paths import Bytes, FileState, RowsError, Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import MessageList, map_messages
@@ -392,12 +392,12 @@ class VisibleReader(RowReader):
         self._require_known(path)
         return self._reader.rows_in_split(path, start, length)
 
-    def _of(self, path: str) -> Shown:
+    def _of(self, path: str) -> DatasetVisibility:
         if path.startswith(HIDDEN_SCHEME):
-            return Shown(known=False, rows=False)
+            return DatasetVisibility(known=False, rows=False)
         return self._visible_app.of_file(path)
 
-    def _require_known(self, path: str) -> Shown:
+    def _require_known(self, path: str) -> DatasetVisibility:
         """What is shown of a file.
 
         Raises:
@@ -409,7 +409,7 @@ class VisibleReader(RowReader):
         return shown
 
     @staticmethod
-    def _masked(shown: Shown, texts: Sequence[str | None]) -> list[str | None]:
+    def _masked(shown: DatasetVisibility, texts: Sequence[str | None]) -> list[str | None]:
         """Lines: where columns stand in one is not known."""
         if not shown.rows:
             return [None] * len(texts)

@@ -165,7 +165,7 @@ def join_sides(
     return _join_runs(producer, consumer, outputs, inputs.one_run_per_row())
 
 
-class Coverage:
+class ProducedPositions:
     """Which positions of a consumer's inputs are put out by some producer.
 
     Where every row has one position and no two the same, the rows in the edges tell; elsewhere the

@@ -17,7 +17,7 @@ from lineage_core.contract.address import OPAQUE_SPACE, SpaceKind, parse_space
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.sealing import Seal, is_sealed, seal_of
-from lineage_core.linking.joining import Coverage, JoinEntry, Side, join_sides
+from lineage_core.linking.joining import JoinEntry, ProducedPositions, Side, join_sides
 
 
 class TaskId(NamedTuple):
@@ -137,7 +137,7 @@ class Linker:
     def recount_unmatched(self) -> None:
         """Count again what is unmatched of the blocks that producers came for since the last call."""
         for block_id, (space, inputs) in self._to_recount.items():
-            coverage = Coverage(inputs)
+            coverage = ProducedPositions(inputs)
             for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
                 coverage.add_producer(producer, outputs)
             self._state.set_unmatched(block_id, coverage.unmatched())
@@ -199,7 +199,7 @@ class Linker:
     def _edges_into(self, consumer: BlockId, space: str, inputs: Side) -> Iterator[EdgeBatch]:
         """Edges to a block that was just added, counting what no producer matches."""
         edges: list[EdgeBatch] = []
-        coverage = Coverage(inputs)
+        coverage = ProducedPositions(inputs)
         for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
             # A block that reads its own outputs has met itself as a producer.
             if producer == consumer:

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from lineage_query.exports.errors import ExportError, ExportTooLargeError
 from lineage_query.exports.exported import Exported, exported
-from lineage_query.exports.options import Options
+from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.registry import FORMATS, Format, export, format_for, format_of
 
 __all__ = [
     "FORMATS",
     "ExportError",
+    "ExportOptions",
     "ExportTooLargeError",
     "Exported",
     "Format",
-    "Options",
     "export",
     "exported",
     "format_for",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from lineage_query.exports.tables import Batch, encodable_text
+from lineage_query.exports.tables import TableBatch, encodable_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +16,7 @@ GROUP_BYTES = 8 << 20
 """Bytes of Arrow columns after which a row group is written all the same: rows may be long."""
 
 
-def write_arrow(batches: Iterable[Batch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
+def write_arrow(batches: Iterable[TableBatch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
     """Write the items of a trace as an Arrow IPC stream; its schema's metadata tells ``about`` the trace."""
     import pyarrow as pa
 
@@ -28,7 +28,9 @@ def write_arrow(batches: Iterable[Batch], facts: Mapping[str, str], stream: IO[b
             writer.write_batch(_columns(batch, schema))
 
 
-def write_parquet(batches: Iterable[Batch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
+def write_parquet(
+    batches: Iterable[TableBatch], facts: Mapping[str, str], stream: IO[bytes]
+) -> None:
     """Write the items of a trace as a Parquet file (zstd); its metadata tells ``about`` the trace."""
     import pyarrow.parquet as pq
 
@@ -61,7 +63,7 @@ def _schema(facts: Mapping[str, str]) -> pa.Schema:
     )
 
 
-def _columns(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
+def _columns(batch: TableBatch, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     rows = len(batch.items)
@@ -95,7 +97,7 @@ def _texts(texts: list[str | None]) -> pa.Array[Any]:
         return pa.array([None if t is None else encodable_text(t) for t in texts], pa.string())
 
 
-def _row_groups(batches: Iterable[Batch], schema: pa.Schema) -> Iterator[pa.Table]:
+def _row_groups(batches: Iterable[TableBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     """Batches together until they are worth a row group."""
     import pyarrow as pa
 

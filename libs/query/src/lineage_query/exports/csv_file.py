@@ -11,10 +11,10 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import IO
 
-from lineage_query.exports.tables import COLUMNS, Batch, encodable_text, yes
+from lineage_query.exports.tables import COLUMNS, TableBatch, encodable_text, yes
 
 
-def write_csv(batches: Iterable[Batch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
+def write_csv(batches: Iterable[TableBatch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
     """Write the items of a trace; see :data:`lineage_query.exports.tables.COLUMNS`. CSV has no place for facts."""
     del facts
     stream.write(_lines([COLUMNS]))

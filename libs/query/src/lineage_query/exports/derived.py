@@ -9,7 +9,7 @@ from lineage_core.tracing.derivations import derivations_among
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Composer, Item
 from lineage_query.exports.errors import ExportTooLargeError
-from lineage_query.exports.options import Options
+from lineage_query.exports.options import ExportOptions
 from lineage_query.record_trace import FOUND, IN_BETWEEN, START, RecordTrace
 
 STEPS_MAX = 5_000_000
@@ -47,7 +47,9 @@ class Derived:
     derivations: tuple[Derivation, ...]
 
 
-def derived(traced: RecordTrace, composer: Composer, options: Options, format_name: str) -> Derived:
+def derived(
+    traced: RecordTrace, composer: Composer, options: ExportOptions, format_name: str
+) -> Derived:
     """Items and derivations of a trace. ``what``: the format, for errors.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 from lineage_query.answers import Answer, NotQueried
 from lineage_query.exports.errors import ExportError
-from lineage_query.exports.options import Options
+from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.registry import FORMATS, export, format_of
 from lineage_query.exports.tables import batches_of, batches_through, facts_of
 from lineage_query.record_trace import RecordTrace
@@ -72,7 +72,7 @@ class Exported:
         )
 
 
-def exported(trace: Trace, name: str, stream: IO[bytes], options: Options) -> Exported:
+def exported(trace: Trace, name: str, stream: IO[bytes], options: ExportOptions) -> Exported:
     """Write a trace and say what was written.
 
     A table lists records and rows of DataFrames, all that are known. Other formats have derivations, and so just records.
@@ -98,7 +98,7 @@ def exported(trace: Trace, name: str, stream: IO[bytes], options: Options) -> Ex
 
 
 def _exported_records(
-    records: RecordTrace, name: str, stream: IO[bytes], options: Options
+    records: RecordTrace, name: str, stream: IO[bytes], options: ExportOptions
 ) -> Exported:
     warnings = (*export(records, name, stream, options), *records.stops())
     return Exported(

@@ -15,14 +15,16 @@ from lineage_core.environment.extras import needed
 from lineage_query.answers import Composer
 from lineage_query.exports.derived import Derived, Place, derived
 from lineage_query.exports.errors import ExportError, ExportTooLargeError
-from lineage_query.exports.options import Options
+from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.tables import encodable_text, facts, yes
 from lineage_query.record_trace import RecordTrace
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write_graphml(traced: RecordTrace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+def write_graphml(
+    traced: RecordTrace, stream: IO[bytes], options: ExportOptions
+) -> Mapping[str, None]:
     """Write a trace as GraphML.
 
     Raises:
@@ -48,7 +50,7 @@ def write_graphml(traced: RecordTrace, stream: IO[bytes], options: Options) -> M
 
 
 def _items(
-    traced: RecordTrace, composer: Composer, options: Options
+    traced: RecordTrace, composer: Composer, options: ExportOptions
 ) -> Derived | ExportTooLargeError:
     try:
         return derived(traced, composer, options, "GraphML")

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import IO
 
 from lineage_core.tracing.folding import fold_by_call
-from lineage_query.exports.options import Options
+from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.tables import encodable_text
 from lineage_query.flowchart import mermaid_text
 from lineage_query.record_trace import RecordTrace
 
 
-def write_mermaid(traced: RecordTrace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+def write_mermaid(
+    traced: RecordTrace, stream: IO[bytes], options: ExportOptions
+) -> Mapping[str, None]:
     """Write the nodes that a trace passed; what says nothing of items are nodes that keep none."""
     nodes, links = traced.nodes()
     folds = fold_by_call(nodes)

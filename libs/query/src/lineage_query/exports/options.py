@@ -10,7 +10,7 @@ PAIRS_PER_ITEM = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ExportOptions:
     """``in_between``: tables also list what was asked for and the items in between, not just what was found.
 
     ``texts``: with what rows look like. ``items_max``: items that PROV and GraphML take, with

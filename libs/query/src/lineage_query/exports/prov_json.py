@@ -16,7 +16,7 @@ from lineage_core.contract.graph import NodeRecord
 from lineage_core.environment.extras import needed
 from lineage_query.exports.derived import Derived, Part, Place, derived, end_to_end
 from lineage_query.exports.errors import ExportError
-from lineage_query.exports.options import Options
+from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.tables import encodable_text, facts
 from lineage_query.record_trace import RecordTrace
 
@@ -24,7 +24,9 @@ VOCABULARY = "urn:lineage-master:prov#"
 """Namespace of our own attributes: exact, reason, role, operator, application ..."""
 
 
-def write_prov(traced: RecordTrace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+def write_prov(
+    traced: RecordTrace, stream: IO[bytes], options: ExportOptions
+) -> Mapping[str, None]:
     """Write a trace as PROV-JSON.
 
     Raises:

@@ -12,19 +12,19 @@ from lineage_query.exports.csv_file import write_csv
 from lineage_query.exports.errors import ExportError
 from lineage_query.exports.graphml import write_graphml
 from lineage_query.exports.mermaid_file import write_mermaid
-from lineage_query.exports.options import Options
+from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.prov_json import write_prov
-from lineage_query.exports.tables import Batch, batches, facts
+from lineage_query.exports.tables import TableBatch, batches, facts
 from lineage_query.record_trace import RecordTrace
 
-Writer = Callable[[RecordTrace, IO[bytes], Options], Mapping[str, None]]
+Writer = Callable[[RecordTrace, IO[bytes], ExportOptions], Mapping[str, None]]
 """Writes a trace and gives what is to be warned of."""
-Table = Callable[[Iterable[Batch], Mapping[str, str], IO[bytes]], None]
+Table = Callable[[Iterable[TableBatch], Mapping[str, str], IO[bytes]], None]
 """Writes items, with facts about their trace."""
 
 
 def _items(table: Table) -> Writer:
-    def write(traced: RecordTrace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+    def write(traced: RecordTrace, stream: IO[bytes], options: ExportOptions) -> Mapping[str, None]:
         composer = traced.composer()
         table(batches(traced, composer, options), facts(traced), stream)
         return composer.warnings
@@ -121,7 +121,7 @@ def format_for(path: str) -> Format | None:
 
 
 def export(
-    traced: RecordTrace, name: str, stream: IO[bytes], options: Options | None = None
+    traced: RecordTrace, name: str, stream: IO[bytes], options: ExportOptions | None = None
 ) -> tuple[str, ...]:
     """Write a trace to a stream of bytes, which need not be seekable and stays open.
 
@@ -132,4 +132,4 @@ def export(
         ExportTooLargeError: more items than the format takes; nothing was written.
         OSError: the stream takes no more.
     """
-    return tuple(format_of(name).write(traced, stream, options or Options()))
+    return tuple(format_of(name).write(traced, stream, options or ExportOptions()))

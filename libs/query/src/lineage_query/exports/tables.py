@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lineage_core.contract.region import Region
 from lineage_query.answers import Answer, Composer, Item
-from lineage_query.exports.options import Options
+from lineage_query.exports.options import ExportOptions
 from lineage_query.record_trace import FOUND, IN_BETWEEN, START, RecordTrace
 
 COLUMNS = ("role", "node", "name", "address", "location", "text", "exact", "binding", "app")
@@ -20,7 +20,7 @@ now: it is what stands there now, maybe another row's. Empty where the text was 
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class TableBatch:
     """Items of one node that are the same to the trace."""
 
     role: str
@@ -32,8 +32,8 @@ class Batch:
 
 
 def batches(
-    traced: RecordTrace, composer: Composer, options: Options, through: Collection[str] = ()
-) -> Iterator[Batch]:
+    traced: RecordTrace, composer: Composer, options: ExportOptions, through: Collection[str] = ()
+) -> Iterator[TableBatch]:
     """All rows of a table, some thousands at a time, by node in order of creation.
 
     ``through``: nodes whose names of DataFrames' rows are left out: the trace goes on.
@@ -49,10 +49,10 @@ def batches(
         operation = "" if record is None else record.name or record.op
         for space, positions, items in composer.batches(node_items, texts=options.texts):
             exact = exact_items.get(space, Region()).contains(positions).tolist()
-            yield Batch(role, label, operation, exact, items, traced.app)
+            yield TableBatch(role, label, operation, exact, items, traced.app)
 
 
-def batches_of(answer: Answer, options: Options) -> Iterator[Batch]:
+def batches_of(answer: Answer, options: ExportOptions) -> Iterator[TableBatch]:
     """All rows of a table of an answer that lists all of its items."""
     shown = answer if options.texts else answer.without_texts()
     roles = [(FOUND, shown.groups), *([(START, shown.start)] if options.in_between else [])]
@@ -61,12 +61,12 @@ def batches_of(answer: Answer, options: Options) -> Iterator[Batch]:
             items = list(group.items)
             exact = [answer.exact] * len(items)
             app = group.app or answer.app
-            yield Batch(role, group.label, group.what, exact, items, app)
+            yield TableBatch(role, group.label, group.what, exact, items, app)
 
 
 def batches_through(
-    traced: RecordTrace, answer: Answer, composer: Composer, options: Options
-) -> Iterator[Batch]:
+    traced: RecordTrace, answer: Answer, composer: Composer, options: ExportOptions
+) -> Iterator[TableBatch]:
     """All rows of a table of a trace of records, and of the answer in which it goes on through DataFrames."""
     found_nodes, outgrown = set(traced.result.found), traced.outgrown_by(answer)
     ends = {group.node for group in answer.groups}

@@ -17,9 +17,9 @@ from lineage_core.contract.block import U64
 from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
 from lineage_query.rows.typed_values import (
+    ColumnValue,
     Held,
     UnsureError,
-    Wanted,
     array_of,
     arrow_type,
     places_where,
@@ -81,7 +81,7 @@ def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> 
     raise UnsureError
 
 
-def rows_with(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
+def rows_with(file: IO[bytes], terms: Mapping[str, ColumnValue]) -> U64:
     """Rows (from 0, ascending) whose columns have given values.
 
     Raises:
@@ -184,7 +184,7 @@ def _batches(
         begin = stop
 
 
-def _in_column(term: Wanted, column: Any) -> Held:
+def _in_column(term: ColumnValue, column: Any) -> Held:
     """Which of a column's values are it, where the column may name them by a dictionary."""
     if not isinstance(column, pa.DictionaryArray):
         return term.in_arrow(column)

@@ -52,7 +52,7 @@ class UnsureError(Exception):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ColumnValue:
     """A value that a column is to have: ``kind`` as Spark SQL writes its type, ``value`` in Python; None is NULL."""
 
     kind: str
@@ -176,7 +176,7 @@ def array_of(values: Sequence[Any], kind: str) -> pa.Array[Any]:
         raise UnsureError from problem
 
 
-def wanted(text: str | None, kind: str, settings: Mapping[str, str]) -> Wanted:
+def wanted(text: str | None, kind: str, settings: Mapping[str, str]) -> ColumnValue:
     """A value that somebody typed, or NULL, of a column.
 
     Args:
@@ -191,16 +191,16 @@ def wanted(text: str | None, kind: str, settings: Mapping[str, str]) -> Wanted:
     if kind != "timestamp":
         arrow_type(kind)
     if text is None:
-        return Wanted(kind, None)
+        return ColumnValue(kind, None)
     if kind == "timestamp":
-        return Wanted(kind, _instant(text, settings.get(TIME_ZONE, "")))
+        return ColumnValue(kind, _instant(text, settings.get(TIME_ZONE, "")))
     value = text if kind == "string" else _read(text, kind)
     if isinstance(value, float) and not np.isfinite(value):
         raise UnsureError
     # Files of old writers have days of another calendar.
     if isinstance(value, datetime.date) and value.year < FIRST_YEAR:
         raise UnsureError
-    return Wanted(kind, value)
+    return ColumnValue(kind, value)
 
 
 def _read(text: str, kind: str) -> Any:

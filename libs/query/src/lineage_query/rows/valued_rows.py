@@ -19,7 +19,7 @@ import pyarrow as pa
 from lineage_core.contract.block import U64
 from lineage_core.recipe.document import TEXT_FORMATS, File, Output, Source
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
-from lineage_query.rows.typed_values import UnsureError, Wanted, wanted
+from lineage_query.rows.typed_values import ColumnValue, UnsureError, wanted
 from lineage_store.paths import Bytes, RowsError, canonical, plain_path, split_scheme
 
 TEXT_BYTES_MAX = 64 << 20
@@ -135,9 +135,9 @@ def _check_options(files: Files) -> None:
         raise UnsureError
 
 
-def _terms(files: Files, values: Sequence[tuple[str, str | None]]) -> dict[str, Wanted]:
+def _terms(files: Files, values: Sequence[tuple[str, str | None]]) -> dict[str, ColumnValue]:
     """What columns are to have, by their names."""
-    terms: dict[str, Wanted] = {}
+    terms: dict[str, ColumnValue] = {}
     for name, text in values:
         matching = [column for column in files.columns if column[0].lower() == name.lower()]
         # A column that is named twice, or in two ways, is for the query to tell.
@@ -148,7 +148,7 @@ def _terms(files: Files, values: Sequence[tuple[str, str | None]]) -> dict[str, 
     return terms
 
 
-def _in_file(reader: RowReader, files: Files, file: File, terms: Mapping[str, Wanted]) -> U64:
+def _in_file(reader: RowReader, files: Files, file: File, terms: Mapping[str, ColumnValue]) -> U64:
     path, folders = plain_path(file.path), _folders(files, file)
     within = {name: term for name, term in terms.items() if name not in folders}
     for name in terms.keys() & folders.keys():
@@ -181,7 +181,7 @@ def _folders(files: Files, file: File) -> dict[str, str]:
     return values
 
 
-def _has_folder(text: str, term: Wanted) -> bool:
+def _has_folder(text: str, term: ColumnValue) -> bool:
     """Whether a folder's name gives a column its value."""
     text = unquote(text, errors="strict")
     # NULL and the empty text have one folder.
@@ -193,7 +193,7 @@ def _has_folder(text: str, term: Wanted) -> bool:
 
 
 def _in_lines(
-    files: Files, opened: Bytes, columns: Sequence[str], terms: Mapping[str, Wanted]
+    files: Files, opened: Bytes, columns: Sequence[str], terms: Mapping[str, ColumnValue]
 ) -> U64:
     parts, bytes_left = [], TEXT_BYTES_MAX + 1
     for block in opened.blocks():
@@ -222,7 +222,7 @@ def _in_csv(
     content: bytes,
     lines: Sequence[bytes],
     columns: Sequence[str],
-    terms: Mapping[str, Wanted],
+    terms: Mapping[str, ColumnValue],
 ) -> list[bool]:
     options = {name.lower(): value for name, value in files.options.items()}
     separator = options.get("sep", options.get("delimiter", ",")).encode()
@@ -263,7 +263,7 @@ def _in_csv(
     return matches
 
 
-def _in_object(line: bytes, terms: Mapping[str, Wanted]) -> bool:
+def _in_object(line: bytes, terms: Mapping[str, ColumnValue]) -> bool:
     record = json.loads(
         line.decode(),
         parse_float=Decimal,

@@ -12,7 +12,7 @@ from lineage_emitter import scope
 from lineage_emitter.dataframes.checksums import Checksums
 from lineage_emitter.dataframes.plans import recipe_of
 from lineage_emitter.errors import TracingError
-from lineage_query.showing import ItemGroup, Showing, Shown
+from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,7 +145,7 @@ class FrameLineage:
         return current.recipe, current.reasons
 
 
-class TracedRows(Shown):
+class TracedRows(NotebookDisplay):
     """What a trace in a program found, and what is said of it."""
 
     found: ForwardRows | Witnesses

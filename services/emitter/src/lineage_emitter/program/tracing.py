@@ -44,7 +44,7 @@ from lineage_emitter.program.selecting import (
     ordered_spaces,
     ordinals_of,
 )
-from lineage_query.showing import ItemGroup, Showing, Shown
+from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
 
 if TYPE_CHECKING:
     from lineage_emitter.dataframes.in_program import FrameRows
@@ -78,7 +78,7 @@ class TracedNode:
     call_site: str
 
 
-class TracedItems(Shown):
+class TracedItems(NotebookDisplay):
     """Items of a program's lineage, mostly of one node; after ``goBackAll`` of every source.
 
     Moves give new ones and leave this as it is. ``reasons`` says why the items are a superset

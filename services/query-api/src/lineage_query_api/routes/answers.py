@@ -14,7 +14,7 @@ from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.comparing import records_to_compare
 from lineage_query.conditions import parse_condition
-from lineage_query.exports import Options, format_of
+from lineage_query.exports import ExportOptions, format_of
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.record_trace import RecordTrace
 from lineage_query.trace_query import TraceQuery
@@ -59,7 +59,7 @@ def answer_as_file(body: models.ExportRequest, scope: CallerScope) -> StreamingR
             "leave out --limit, or export from the store itself",
         )
     store, caller = scope.within(body.app)
-    options = Options(
+    options = ExportOptions(
         in_between=body.way, texts=body.texts and caller.rows, items_max=body.items_max
     )
     derivations = format_of(body.format).table is None

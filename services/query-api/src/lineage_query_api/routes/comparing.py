@@ -5,8 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from lineage_query.answers import Group
-from lineage_query.comparing import Difference, Suspects, TooManyInputsError, compare, rank_inputs
-from lineage_query.comparing import Side as ComparedSide
+from lineage_query.comparing import (
+    ComparedTrace,
+    Difference,
+    Suspects,
+    TooManyInputsError,
+    compare,
+    rank_inputs,
+)
 from lineage_query.record_trace import RecordTrace
 from lineage_query_api import serializers
 from lineage_query_api.dependencies import AppName, Caller, Store
@@ -113,7 +119,7 @@ def rank_traces(store: Lineages, traces: list[RecordTrace], limit: int, *, texts
         raise too_costly_error(str(error), "give fewer outputs") from error
 
 
-def _side(cached: CachedTrace, compared: ComparedSide) -> Side:
+def _side(cached: CachedTrace, compared: ComparedTrace) -> Side:
     start = [serializers.group(group) for group in compared.start]
     return Side(trace=cached.id, count=compared.count, start=start)
 

@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from lineage_query.exports import (
     FORMATS,
     Exported,
-    Options,
+    ExportOptions,
     exported,
     format_of,
 )
@@ -53,7 +53,7 @@ def export_trace(
     """A trace as CSV, Arrow, Parquet, PROV-JSON, GraphML or Mermaid."""
     cached = trace_of_id(store, trace, caller)
     chosen = format_of(format_name)
-    options = Options(in_between=way, texts=caller.rows)
+    options = ExportOptions(in_between=way, texts=caller.rows)
     file, _ = write_export(store, cached.traced, format_name, options)
     name = f"lineage-{cached.opened.app}.{chosen.extension}"
     headers = {"Content-Disposition": f'attachment; filename="{_safe(name)}"'}
@@ -61,7 +61,7 @@ def export_trace(
 
 
 def write_export(
-    store: Lineages, traced: Trace, format_name: str, options: Options
+    store: Lineages, traced: Trace, format_name: str, options: ExportOptions
 ) -> tuple[IO[bytes], Exported]:
     """A file of a trace, and what was written; it is whole: an error is still an error then.
 
