@@ -5,6 +5,7 @@ Everything heavy is imported inside the commands that need it.
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -105,6 +106,10 @@ AsNowOption = Annotated[
     ),
 ]
 
+OBJECTS_COLLECTED = 50_000
+"""New objects until Python looks for cycles among them. By default it does so hundreds of times while modules load, which is
+a tenth of the time of a short command."""
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -124,6 +129,7 @@ def main(
     ] = False,
 ) -> None:
     """Record-level lineage of PySpark jobs."""
+    gc.set_threshold(OBJECTS_COLLECTED)
     context.obj = {"store": store}
 
 

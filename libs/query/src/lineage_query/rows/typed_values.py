@@ -16,7 +16,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lineage_core.contract.block import U64
 
@@ -64,6 +63,9 @@ class ColumnValue:
         Raises:
             UnsureError: the column is of another type than Spark gives to it.
         """
+        # It makes a function in Python of each of Arrow's, and most questions name no values.
+        import pyarrow.compute as pc
+
         if self.kind != "timestamp" and held.type != arrow_type(self.kind):
             raise UnsureError
         same: Any
