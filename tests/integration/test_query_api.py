@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,10 @@ from tests.support.api_server import serving, word_count_served
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.integration
+
+
+OF_EACH_ANSWER = {"date", "x-request-id"}
+"""Headers whose text is another each time."""
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +134,7 @@ def test_items_of_a_node_come_page_by_page(client: httpx.Client, folder: Path) -
     second = got(client.get("/v1/applications/app-1/nodes/0/items", params={"partition": 1}))
     assert [item["address"] for item in second["items"]] == [f"read#1#{at}" for at in range(4)]
     got(client.get("/v1/applications/app-1/nodes/read/items", params={"cursor": "9.9"}), 422)
-    got(client.get("/v1/applications/app-1/nodes/nothing/items"), 422)
+    got(client.get("/v1/applications/app-1/nodes/nothing/items"), 404)
 
 
 def test_rows_are_searched_by_their_text(client: httpx.Client) -> None:
@@ -354,6 +359,63 @@ def test_a_trace_that_costs_too_much_says_how_to_narrow_it(tmp_path: Path) -> No
         assert "narrow it" in problem["hint"]
         step = backward("write#0#0", steps=1)
         assert got(client.post("/v1/applications/app-1/traces", json=step))["count"] == 1
+
+
+@pytest.mark.parametrize("node", ["nothing", "99", "*"])
+def test_a_node_that_does_not_exist_is_not_found(client: httpx.Client, node: str) -> None:
+    address = "/v1/applications/app-1/nodes"
+    for listed in ("items", "columns"):
+        assert node in got(client.get(f"{address}/{node}/{listed}"), 404)["detail"]
+    trace = got(client.post("/v1/applications/app-1/traces", json=backward("write#0#0")))["trace"]
+    got(client.get(f"/v1/traces/{trace}/nodes/{node}/items"), 404)
+
+
+def test_a_parameter_that_an_address_has_not_is_refused_by_name(client: httpx.Client) -> None:
+    problem = got(client.get("/v1/applications", params={"serach": "flights"}), 422)
+    assert "serach" in problem["detail"]
+    assert problem["hint"] == "it takes complete, cursor, limit, search, status"
+    assert got(client.get("/v1/sign-in?a=1"), 422)["hint"] == "it takes none"
+    refused = client.post("/v1/applications/app-1/traces?limit=1", json=backward("write#0#0"))
+    assert "limit" in got(refused, 422)["detail"]
+    trace = got(client.post("/v1/applications/app-1/traces", json=backward("write#0#0")))["trace"]
+    assert client.get(f"/v1/traces/{trace}/export?format=csv").status_code == 200
+
+
+def test_head_is_answered_as_get_without_the_body(client: httpx.Client) -> None:
+    def differing(headers: httpx.Headers) -> dict[str, str]:
+        return {name: text for name, text in headers.items() if name not in OF_EACH_ANSWER}
+
+    trace = got(client.post("/v1/applications/app-1/traces", json=backward("write#0#0")))["trace"]
+    for address in (
+        "/v1/me",
+        "/v1/applications",
+        "/v1/applications/app-1/graph",
+        "/v1/applications/nothing",
+        f"/v1/traces/{trace}/items.ndjson",
+        f"/v1/traces/{trace}/export?format=csv",
+        "/v1/nothing",
+        "/openapi.json",
+        "/healthz",
+    ):
+        full, head = client.get(address), client.head(address)
+        assert full.content, address
+        assert head.content == b"", address
+        assert head.status_code == full.status_code, address
+        assert differing(head.headers) == differing(full.headers), address
+    told = 'lineage_api_requests_total{method="HEAD",route="/v1/applications/{app}/graph",status="200"}'
+    assert told in client.get("/metrics").text
+
+
+def test_a_probe_behind_a_question_on_one_connection_has_no_part_in_its_budget(
+    client: httpx.Client,
+) -> None:
+    question = "GET /v1/applications/app-1/graph HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    probe = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    at = (client.base_url.host, client.base_url.port)
+    with socket.create_connection(at, timeout=30) as connection, connection.makefile("rb") as read:
+        connection.sendall((question + probe).encode())
+        answers = read.read()
+    assert answers.count(b"HTTP/1.1 200") == 2, answers
 
 
 def test_probes_metrics_and_unknown_addresses(client: httpx.Client) -> None:

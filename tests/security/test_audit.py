@@ -136,6 +136,22 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
     assert not any(token in json.dumps(found) for token in server._tokens.values())
 
 
+def test_who_asks_for_headers_alone_needs_the_same_rights_and_is_recorded(tmp_path: Path) -> None:
+    with served(tmp_path, str(tmp_path / "audit")) as server:
+        assert server.status("nobody", "HEAD", "/v1/applications") == 401
+        assert server.status("ron", "HEAD", f"{APPLICATION}/dump") == 403
+        assert server.status("ann", "HEAD", f"{APPLICATION}/dump") == 200
+    told = [
+        (record["method"], record["caller"] and record["caller"]["name"], record["status"])
+        for record in records(tmp_path / "audit")
+    ]
+    assert told == [
+        ("HEAD", None, 401),
+        ("HEAD", "ron", 403),
+        ("HEAD", "ann", 200),
+    ]
+
+
 def test_who_chooses_a_name_of_somebody_else_is_recorded_by_subject(tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     keys = SimpleNamespace(get_signing_key_from_jwt=lambda _: SimpleNamespace(key=key.public_key()))

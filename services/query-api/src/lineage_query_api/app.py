@@ -23,6 +23,7 @@ from lineage_query_api.budgets import Budgeted
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.connections import Bounds
 from lineage_query_api.grants import Grants
+from lineage_query_api.head_requests import HeadRequests
 from lineage_query_api.hosts import KnownHosts
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import OidcClient, SignIn
@@ -154,6 +155,7 @@ def create_app(
         app.add_middleware(OwnPage)
     hosts = settings.api_hosts or (LOCAL_HOSTS if settings.on_loopback else ("*",))
     app.add_middleware(KnownHosts, hosts=hosts)
+    app.add_middleware(HeadRequests)
     if audit is not None:
         app.add_middleware(Auditor, audit=audit, registry=registry)
     app.add_middleware(

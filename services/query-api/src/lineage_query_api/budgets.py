@@ -32,7 +32,9 @@ class Budgeted:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
-            await self._app(scope, receive, send)
+            # A request that was sent behind another on its connection starts in the context of that one.
+            with use_budget(Budget()):
+                await self._app(scope, receive, send)
             return
         with use_budget(self._new()) as budget:
             await self._answer(budget, scope, receive, send)

@@ -13,8 +13,30 @@ from lineage_query_api.auth import Gate, Principal
 from lineage_query_api.errors import ProblemError, rows_refused_error
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import NO_NUL
+from lineage_query_api.openapi_document import DescribedApi
 from lineage_query_api.scopes import Scope, Scopes
 from lineage_query_api.trace_ids import unpack
+
+UNKNOWN_NAMED = 5
+"""Parameters that a refusal names."""
+
+
+def refuse_unknown_parameters(request: Request) -> None:
+    """Refuse a query with a parameter that the route has not: who misspells one would take the answer for another.
+
+    Raises:
+        ProblemError: 422; it names the parameters, and those that the route has.
+    """
+    app: DescribedApi = request.app
+    known = app.query_parameters[request.method, request.scope["route"].path]
+    unknown = sorted({name for name in request.query_params if name not in known})
+    if unknown:
+        named = ", ".join(f"{name!r:.60}" for name in unknown[:UNKNOWN_NAMED])
+        raise ProblemError(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"this address takes no parameter {named}",
+            hint=f"it takes {', '.join(sorted(known))}" if known else "it takes none",
+        )
 
 
 def _scope(request: Request) -> Scope:
@@ -22,6 +44,7 @@ def _scope(request: Request) -> Scope:
     scopes: Scopes = request.app.state.scopes
     caller = gate.authenticate(request.headers.get("authorization"))
     request.state.caller = caller
+    refuse_unknown_parameters(request)
     return scopes.of(caller, f"{request.method} {request.scope['route'].path}")
 
 

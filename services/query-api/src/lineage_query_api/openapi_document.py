@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from fastapi import FastAPI
@@ -32,3 +33,16 @@ class DescribedApi(FastAPI):
             for operation in document["paths"][path].values():
                 operation["security"] = []
         return document
+
+    @cached_property
+    def query_parameters(self) -> dict[tuple[str, str], frozenset[str]]:
+        """Names of the parameters that a query may have, by method and path of a route, as the document has them."""
+        return {
+            (method.upper(), path): frozenset(
+                parameter["name"]
+                for parameter in operation.get("parameters", ())
+                if parameter["in"] == "query"
+            )
+            for path, operations in self.openapi()["paths"].items()
+            for method, operation in operations.items()
+        }

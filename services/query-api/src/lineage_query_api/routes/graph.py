@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from lineage_core.errors import AddressError
+from lineage_query.listing import Listing
 from lineage_query.rows.file_status import has_changed
+from lineage_query.snapshot import ApplicationSnapshot
 from lineage_query_api import serializers
 from lineage_query_api.dependencies import (
     AppName,
@@ -17,9 +21,35 @@ from lineage_query_api.dependencies import (
     Store,
     check_rows,
 )
+from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import GraphModel, ItemPage, OutputColumns, SearchText
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["graph"])
+
+
+def node_of(opened: ApplicationSnapshot, name: str, listing: Listing) -> str:
+    """The id of a node that an address names, and that is there.
+
+    Raises:
+        ProblemError: 404, there is no such node.
+    """
+    node = node_named(opened, name)
+    # Items that belong to no node of the program have one name together, whether there are any or not.
+    if opened.record(node) is None and not listing.has_items(node):
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"no node is called {name!r}")
+    return node
+
+
+def node_named(opened: ApplicationSnapshot, name: str) -> str:
+    """The id of the node that an address names.
+
+    Raises:
+        ProblemError: 404, no node goes by that name.
+    """
+    try:
+        return opened.names.node(name)
+    except AddressError as error:
+        raise ProblemError(HTTPStatus.NOT_FOUND, str(error)) from error
 
 
 @router.get("/graph")
@@ -39,7 +69,8 @@ def list_columns(app: AppName, node: NodeName, store: Store, _: Caller) -> Outpu
     """What rows of a DataFrame's output or source may be asked for by: its columns."""
     opened = store.open(app)
     traced = bool(store.settings.spark_master)
-    return serializers.output_columns(opened, opened.names.node(node), traced=traced)
+    node_id = node_of(opened, node, store.listing(opened))
+    return serializers.output_columns(opened, node_id, traced=traced)
 
 
 @router.get("/nodes/{node}/items")
@@ -60,8 +91,8 @@ def list_items(
     if search:
         check_rows(caller)
     opened = store.open(app)
-    node_id = opened.names.node(node)
     listing = store.listing(opened)
+    node_id = node_of(opened, node, listing)
     with store.turn():
         all_items = listing.items(node_id, partition)
         page = listing.page(all_items, limit, cursor=cursor, contains=search, texts=caller.rows)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 
 from lineage_core.release import __version__
-from lineage_query_api.dependencies import CallerScope
+from lineage_query_api.dependencies import CallerScope, refuse_unknown_parameters
 from lineage_query_api.models import Me, SignIn
 
 router = APIRouter(prefix="/v1", tags=["caller"])
@@ -26,7 +26,7 @@ def me(request: Request, scope: CallerScope) -> Me:
     )
 
 
-@router.get("/sign-in")
+@router.get("/sign-in", dependencies=[Depends(refuse_unknown_parameters)])
 async def sign_in(request: Request) -> SignIn:
     """How the page signs people in. It asks for no token, and tells nothing that is secret."""
     configured: SignIn = request.app.state.sign_in

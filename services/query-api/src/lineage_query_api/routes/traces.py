@@ -25,6 +25,7 @@ from lineage_query_api.errors import ProblemError, too_costly_error
 from lineage_query_api.lineages import CachedTrace, Lineages
 from lineage_query_api.models import TraceModel, TracePage, TraceRequest
 from lineage_query_api.recipe_traces import LISTED_ITEMS_MAX
+from lineage_query_api.routes.graph import node_named
 from lineage_query_api.trace_ids import unpack
 
 router = APIRouter(prefix="/v1", tags=["traces"])
@@ -60,7 +61,7 @@ def list_trace_items(
     """Items of one node that take part in a trace, in order."""
     cached = trace_of_id(store, trace, caller)
     opened = cached.opened
-    node_id = opened.names.node(node)
+    node_id = node_named(opened, node)
     with store.turn():
         page = cached.traced.page(Listing(opened), node_id, limit, cursor=cursor, texts=caller.rows)
     if page is None:
