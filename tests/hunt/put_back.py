@@ -92,13 +92,13 @@ FAULTS = (
         (
             Change(
                 f"{STORE}/records.py",
-                "if lost or (totals is not None and len(found) < totals.nodes):",
+                "if lost or (totals is not None and len(nodes_by_id) < totals.nodes):",
                 "if False:",
             ),
             Change(
                 f"{STORE}/records.py",
-                "why = RECORDS_LOST if lost else abandoned",
-                "why = abandoned",
+                "inexact_reason = RECORDS_LOST if lost else abandoned",
+                "inexact_reason = abandoned",
             ),
         ),
     ),

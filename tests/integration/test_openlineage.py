@@ -176,11 +176,11 @@ def test_writers_tell_of_each_application_once(
         first = Publisher(settings, lambda: store, Metrics())
         second = Publisher(settings, lambda: again, Metrics())
         backend.statuses = [400]
-        first.look()
+        first.publish_ended()
         assert store.published_runs().unpublished() == ["app-1"]
         # A claim that nobody finishes keeps others away, for a while.
         assert store.published_runs().claim("app-1", time.time())
-        second.look()
+        second.publish_ended()
         assert not again.published_runs().claim("app-1", time.time())
         assert again.published_runs().claim("app-1", time.time() + CLAIM_S + 1)
         again.published_runs().release("app-1")
@@ -191,11 +191,11 @@ def test_writers_tell_of_each_application_once(
         third.stop(60)
         assert bodies(backend) == [json.loads(line) for line in lines_of(events)]
         # An end that came late is told of, too; what was told so is not.
-        store.published_runs().told("app-1", "abandoned")
+        store.published_runs().record_published("app-1", "abandoned")
         assert store.published_runs().unpublished() == ["app-1"]
-        store.published_runs().told("app-1", "ok")
+        store.published_runs().record_published("app-1", "ok")
         # Its thread has closed it; the other one has nothing left to tell.
-        first.look()
+        first.publish_ended()
         assert len(bodies(backend)) == 2
 
 

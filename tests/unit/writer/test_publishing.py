@@ -53,7 +53,7 @@ class Remembering(SqliteStore):
     def release(self, app: str) -> None:
         self.claimed.discard(app)
 
-    def told(self, app: str, status: str) -> None:
+    def record_published(self, app: str, status: str) -> None:
         self.remembered.add(app)
         self.claimed.discard(app)
 
@@ -70,10 +70,10 @@ class Rig:
         settings = OpenLineageSettings(openlineage_file=str(self.file), openlineage_namespace="n")
         self.teller = Publisher(settings, lambda: self.store, self.metrics, lambda: self.now)
 
-    def look(self, later_s: float = 0.0) -> list[str]:
+    def publish_ended(self, later_s: float = 0.0) -> list[str]:
         """What is in the file after a look."""
         self.now += later_s
-        self.teller.look()
+        self.teller.publish_ended()
         if not self.file.exists():
             return []
         events = [json.loads(line) for line in self.file.read_text().splitlines()]
@@ -95,8 +95,8 @@ def rig(tmp_path: Path) -> Rig:
 
 
 def test_what_is_final_is_told_of_once(rig: Rig) -> None:
-    assert rig.look() == ["START", "COMPLETE"]
-    assert rig.look(later_s=1_000) == ["START", "COMPLETE"]
+    assert rig.publish_ended() == ["START", "COMPLETE"]
+    assert rig.publish_ended(later_s=1_000) == ["START", "COMPLETE"]
     assert (rig.counted("told"), rig.counted("failed")) == (1, 0)
 
 
@@ -104,14 +104,14 @@ def test_what_is_on_its_way_is_waited_for(rig: Rig) -> None:
     begin = Begin(app="later", name="job", started_at=1.0)
     end = End(app="later", status="ok", ended_at=2.0, totals=Totals(tasks=1))
     rig.store.write("later", [begin, end])
-    assert rig.look() == ["START", "COMPLETE"]
+    assert rig.publish_ended() == ["START", "COMPLETE"]
     assert rig.store.remembered == {"app-1"}
     assert not rig.store.claimed
     assert rig.metrics.registry.get_sample_value("lineage_writer_openlineage_waiting") == 2
-    rig.look(later_s=EVERY_S)
+    rig.publish_ended(later_s=EVERY_S)
     assert rig.store.remembered == {"app-1"}
     rig.store.write("later", [End(app="later", status="failed", ended_at=2.0, totals=Totals())])
-    assert rig.look(later_s=LONGEST_S) == ["START", "COMPLETE", "START", "FAIL"]
+    assert rig.publish_ended(later_s=LONGEST_S) == ["START", "COMPLETE", "START", "FAIL"]
 
 
 def test_a_backend_that_is_away_is_tried_less_and_less(
@@ -125,16 +125,16 @@ def test_a_backend_that_is_away_is_tried_less_and_less(
         raise OpenLineageUnavailableError("away")
 
     monkeypatch.setattr(publishing, "tell", away)
-    rig.look()
+    rig.publish_ended()
     # It would not take the other one either.
     assert tried == ["app-1"]
     for _ in range(60):
-        rig.look(later_s=1)
+        rig.publish_ended(later_s=1)
     # At once, and after 2, 4, 8 and 16 seconds more.
     assert len(tried) == rig.counted("failed") == 5
     assert not rig.store.claimed
     monkeypatch.setattr(publishing, "tell", tell)
-    assert rig.look(later_s=LONGEST_S) == ["START", "COMPLETE"] * 2
+    assert rig.publish_ended(later_s=LONGEST_S) == ["START", "COMPLETE"] * 2
 
 
 def test_an_event_that_is_refused_keeps_no_other_from_being_told(
@@ -148,24 +148,24 @@ def test_an_event_that_is_refused_keeps_no_other_from_being_told(
         return tell(store, app, settings)
 
     monkeypatch.setattr(publishing, "tell", picky)
-    assert rig.look() == ["START", "COMPLETE"]
+    assert rig.publish_ended() == ["START", "COMPLETE"]
     assert rig.store.remembered == {"app-2"}
     assert rig.counted("failed") == 1
 
 
 def test_who_is_told_of_by_another_writer_is_left_to_it(rig: Rig) -> None:
     rig.store.claimed.add("app-1")
-    assert rig.look() == []
+    assert rig.publish_ended() == []
     rig.store.claimed.clear()
-    assert rig.look(later_s=EVERY_S) == ["START", "COMPLETE"]
+    assert rig.publish_ended(later_s=EVERY_S) == ["START", "COMPLETE"]
 
 
 def test_a_store_that_is_away_is_waited_for(rig: Rig) -> None:
     rig.store.away = True
-    assert rig.look() == []
+    assert rig.publish_ended() == []
     rig.store.away = False
-    assert rig.look() == []
-    assert rig.look(later_s=EVERY_S) == ["START", "COMPLETE"]
+    assert rig.publish_ended() == []
+    assert rig.publish_ended(later_s=EVERY_S) == ["START", "COMPLETE"]
 
 
 def test_what_nobody_thought_of_does_not_end_the_telling(

@@ -31,8 +31,8 @@ from lineage_writer.errors import SourceLostError
 from lineage_writer.health import Health
 from lineage_writer.metrics import Metrics
 from lineage_writer.partition import PartitionWriter, Tools
-from lineage_writer.records import Batch, Content, cut, read_batch, read_record
-from lineage_writer.refusals import Refusal, read_refusal
+from lineage_writer.records import Content, StoreBatch, cut, read_batch, read_record
+from lineage_writer.refusals import StoreRefusal, read_refusal
 from lineage_writer.settings import WriterSettings
 from lineage_writer.threads import ThreadedStore
 from tests.support.writer_fakes import EDGES, FakeLetters, FakeRecord, FakeSource, FakeStore
@@ -152,14 +152,14 @@ def test_a_store_that_was_emptied_or_restored_is_filled_again(copy: int | None, 
         writer = PartitionWriter(EDGES, tools)
         task = asyncio.create_task(writer.run())
         await until(lambda: rig.caught_up() and writer.position == rig.source.end)
-        await writer.look_at_store()
+        await writer.check_stored_position()
         assert rig.times == list(range(6))
         del rig.store.contents[copy or 0 :]
         rig.store.offsets = {} if copy is None else {KEY: copy}
         if news:
             rig.source.log += FakeSource(BEATS).log[6:]
         else:
-            await writer.look_at_store()
+            await writer.check_stored_position()
         await until(lambda: len(rig.times) == len(rig.source.log) and rig.caught_up())
         writer.stop()
         await asyncio.wait_for(task, 5)
@@ -435,19 +435,19 @@ def test_too_large_a_transaction_is_halved() -> None:
 @pytest.mark.parametrize(
     ("code", "refusal"),
     [
-        ("Neo.ClientError.Statement.TypeError", Refusal.BLAME),
-        ("Neo.ClientError.Schema.ConstraintValidationFailed", Refusal.BLAME),
-        ("Neo.DatabaseError.Statement.ExecutionFailed", Refusal.BLAME),
-        ("Neo.DatabaseError.Transaction.TransactionCommitFailed", Refusal.WAIT),
-        ("Neo.ClientError.Security.Unauthorized", Refusal.WAIT),
-        ("Neo.ClientError.General.ForbiddenOnReadOnlyDatabase", Refusal.WAIT),
-        ("Neo.ClientError.Database.DatabaseNotFound", Refusal.WAIT),
-        ("Neo.TransientError.Transaction.DeadlockDetected", Refusal.WAIT),
-        ("Neo.TransientError.General.DatabaseUnavailable", Refusal.WAIT),
-        ("Neo.TransientError.General.OutOfMemoryError", Refusal.LESS),
+        ("Neo.ClientError.Statement.TypeError", StoreRefusal.SUSPECT),
+        ("Neo.ClientError.Schema.ConstraintValidationFailed", StoreRefusal.SUSPECT),
+        ("Neo.DatabaseError.Statement.ExecutionFailed", StoreRefusal.SUSPECT),
+        ("Neo.DatabaseError.Transaction.TransactionCommitFailed", StoreRefusal.WAIT),
+        ("Neo.ClientError.Security.Unauthorized", StoreRefusal.WAIT),
+        ("Neo.ClientError.General.ForbiddenOnReadOnlyDatabase", StoreRefusal.WAIT),
+        ("Neo.ClientError.Database.DatabaseNotFound", StoreRefusal.WAIT),
+        ("Neo.TransientError.Transaction.DeadlockDetected", StoreRefusal.WAIT),
+        ("Neo.TransientError.General.DatabaseUnavailable", StoreRefusal.WAIT),
+        ("Neo.TransientError.General.OutOfMemoryError", StoreRefusal.SPLIT),
     ],
 )
-def test_what_errors_of_neo4j_ask_for(code: str, refusal: Refusal) -> None:
+def test_what_errors_of_neo4j_ask_for(code: str, refusal: StoreRefusal) -> None:
     assert read_refusal(neo4j_error(code)) is refusal
 
 
@@ -534,7 +534,7 @@ def test_cuts_follow_on_each_other() -> None:
     assert_follow(batch.halves())
 
 
-def assert_follow(parts: Sequence[Batch]) -> None:
+def assert_follow(parts: Sequence[StoreBatch]) -> None:
     assert (parts[0].first, parts[-1].next) == (1, 14)
     for before, after in itertools.pairwise(parts):
         assert before.next == after.first == after.entries[0].record.offset

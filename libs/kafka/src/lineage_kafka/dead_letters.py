@@ -182,10 +182,10 @@ class DeadLetterTopic:
         topic = self._topics.dead_letter
         if partition >= self._partitions(topic):
             return None
-        message = self._one(topic, partition, offset)
+        message = self._read_record(topic, partition, offset)
         return None if message is None else _letter(message)
 
-    def _one(self, topic: str, partition: int, offset: int) -> Message | None:
+    def _read_record(self, topic: str, partition: int, offset: int) -> Message | None:
         """A single record; None where Kafka has it no more."""
         with _kafka_errors():
             low, high = self._consumer.get_watermark_offsets(
@@ -233,7 +233,7 @@ class DeadLetterTopic:
             raise DeadLetterError(f"{letter.name}: {place.topic!r} is no topic of the pipeline")
         value = letter.value
         if letter.dead.cut:
-            original = self._one(place.topic, place.partition, place.offset)
+            original = self._read_record(place.topic, place.partition, place.offset)
             if original is None:
                 raise DeadLetterError(f"{letter.name}: Kafka does not keep {place} any more")
             value, key = original.value(), original.key()
@@ -242,12 +242,12 @@ class DeadLetterTopic:
         message = resolution.message()
         if message is not None:
             body = dump_message(message).encode()
-            topic, partition = self._way_of_message(place, resolution.app)
+            topic, partition = self._message_destination(place, resolution.app)
             self._send(producer, topic, partition, resolution.app.encode(), body)
         dead_letter = self._topics.dead_letter
         self._send(producer, dead_letter, letter.partition, letter.key, None, resolution.headers())
 
-    def _way_of_message(self, place: TopicPartitionOffset, app: str) -> tuple[str, int]:
+    def _message_destination(self, place: TopicPartitionOffset, app: str) -> tuple[str, int]:
         """Where the message goes that resolves a letter.
 
         What went to the writer: behind the record itself, so that the verdict is not complete

@@ -57,18 +57,22 @@ def names_of(path: str, spellings: Spellings) -> dict[str, int]:
     return {name: _hash(name) for name in (_name(path), _name(spellings.of(path)))}
 
 
-def may_be(folder: str, path: str, spellings: Spellings) -> bool:
+def may_match(folder: str, path: str, spellings: Spellings) -> bool:
     """Whether a file of that name in a noted folder may be the one of that path."""
     if folder == ANY_FOLDER:
         return True
     try:
-        wanted = spellings.of(path)
-        return any(spellings.of(f"{folder}/{name}") == wanted for name in names_of(path, spellings))
+        canonical_path = spellings.of(path)
+        return any(
+            spellings.of(f"{folder}/{name}") == canonical_path for name in names_of(path, spellings)
+        )
     except RowsError:
         return True
 
 
-def knowing(rows: Iterable[Sequence[Any]], path: str, spellings: Spellings) -> list[str]:
+def applications_by_folders(
+    rows: Iterable[Sequence[Any]], path: str, spellings: Spellings
+) -> list[str]:
     """Applications that may know a file, the latest first.
 
     Args:
@@ -81,8 +85,8 @@ def knowing(rows: Iterable[Sequence[Any]], path: str, spellings: Spellings) -> l
         folders.setdefault((started_at, app), set()).add(folder)
     return [
         app
-        for (started_at, app), noted in sorted(folders.items(), reverse=True)
-        if any(may_be(folder, path, spellings) for folder in noted)
+        for (started_at, app), app_folders in sorted(folders.items(), reverse=True)
+        if any(may_match(folder, path, spellings) for folder in app_folders)
     ]
 
 

@@ -27,11 +27,11 @@ READ_BYTES = 4 << 20
 MTIME_TOLERANCE_S = 0.002
 """Hadoop keeps milliseconds, file systems nanoseconds."""
 
-_STAMPS = ("ETag", "etag", "generation", "VersionId", "version_id")
+_VERSION_FIELDS = ("ETag", "etag", "generation", "VersionId", "version_id")
 """What object stores say that is another after each write, as fsspec's plugins call it."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(/.*)", re.DOTALL)
-STORES = frozenset(
+REMOTE_SCHEMES = frozenset(
     [
         "abfs",
         "abfss",
@@ -116,14 +116,14 @@ class Spellings:
     """Canonical paths of many files for one answer: the links on the way to a folder are followed once."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._canonical_paths: dict[str, str] = {}
         self._folders: dict[str, str] = {}
 
     def of(self, path: str) -> str:
         """As :func:`canonical`."""
-        if path not in self._known:
-            self._known[path] = self._find(path)
-        return self._known[path]
+        if path not in self._canonical_paths:
+            self._canonical_paths[path] = self._find(path)
+        return self._canonical_paths[path]
 
     def _find(self, path: str) -> str:
         scheme, rest = split_scheme(path)
@@ -183,8 +183,8 @@ def state_of(path: str) -> FileState | None:
         raise RowsError(f"{path}: {error}") from error
     when = next((info[k] for k in ("mtime", "LastModified", "last_modified") if info.get(k)), None)
     mtime = when.timestamp() if isinstance(when, datetime) else when
-    mark = next((str(info[key]) for key in _STAMPS if info.get(key)), None)
-    return FileState(int(info["size"]), None if mtime is None else float(mtime), mark)
+    version = next((str(info[key]) for key in _VERSION_FIELDS if info.get(key)), None)
+    return FileState(int(info["size"]), None if mtime is None else float(mtime), version)
 
 
 def files_below(path: str) -> list[str]:
@@ -311,11 +311,11 @@ class Bytes:
             if not self._stream_only:
                 self._file.seek(offset)
                 return self._file.read(length)
-            return self._read_on(offset, length)
+            return self._read_forward(offset, length)
         except (OSError, EOFError, zlib.error) as error:
             raise RowsError(f"{self.path}: {error}") from error
 
-    def _read_on(self, offset: int, length: int) -> bytes:
+    def _read_forward(self, offset: int, length: int) -> bytes:
         """Decompress forward; what was read last is kept, for ranges that overlap a little."""
         if offset < self._at - len(self._tail):
             self.close()
@@ -361,7 +361,7 @@ def _check_scheme(path: str) -> None:
         ValueError: it is another.
     """
     scheme = split_scheme(path)[0]
-    if scheme not in STORES:
+    if scheme not in REMOTE_SCHEMES:
         raise ValueError(f"files of {scheme}: are not read here")
 
 

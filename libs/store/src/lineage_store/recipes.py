@@ -15,7 +15,7 @@ from lineage_core.recipe.document import Recipe as Document
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
 
-REPEATED_MAX = 8_192
+CACHED_BODY_MAX = 8_192
 """Signs of a message that is kept for the next question."""
 LEVEL = 9
 """Of zstd: a recipe is written once, and takes a millisecond."""
@@ -103,7 +103,7 @@ def parse_body(body: str | bytes) -> Message:
         ContractError: it is no message.
     """
     if isinstance(body, str):
-        return _parsed(body) if len(body) <= REPEATED_MAX else parse_message(body)
+        return _parsed(body) if len(body) <= CACHED_BODY_MAX else parse_message(body)
     return parse_message(_expanded(body))
 
 

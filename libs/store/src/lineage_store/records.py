@@ -77,7 +77,7 @@ def node_records(
     is not there, which counts commits, and records were lost or nothing was heard of the application for so long
     (``silent_s``: seconds) that it counts as abandoned. What was lost may also have linked nodes to others.
     """
-    found: dict[str, NodeRecord] = {}
+    nodes_by_id: dict[str, NodeRecord] = {}
     totals: Totals | None = None
     lost: set[str] = set()
     for message in messages:
@@ -89,7 +89,7 @@ def node_records(
             continue
         assert isinstance(message, Register)
         node_counts = counts.get(message.node, NodeCounts())
-        found[message.node] = NodeRecord(
+        nodes_by_id[message.node] = NodeRecord(
             node=message.node,
             kind=message.kind,
             op=message.op,
@@ -107,22 +107,22 @@ def node_records(
             call_path=message.call_path,
             inputs=message.inputs or 0,
         )
-    if lost or (totals is not None and len(found) < totals.nodes):
-        found = {node: replace(record, inputs=None) for node, record in found.items()}
+    if lost or (totals is not None and len(nodes_by_id) < totals.nodes):
+        nodes_by_id = {node: replace(record, inputs=None) for node, record in nodes_by_id.items()}
     if totals is None:
         abandoned = ABANDONED if silent_s() > ABANDONED_AFTER_S else ""
-        why = RECORDS_LOST if lost else abandoned
-        stored = committed() if why else {}
+        inexact_reason = RECORDS_LOST if lost else abandoned
+        stored = committed() if inexact_reason else {}
     else:
         stored = committed() if totals.tasks else {}
         is_missing = sum(commit_counts.commits for commit_counts in stored.values()) < totals.tasks
-        why = COMMITS_MISSING if is_missing else ""
-    if why:
-        for node, record in found.items():
+        inexact_reason = COMMITS_MISSING if is_missing else ""
+    if inexact_reason:
+        for node, record in nodes_by_id.items():
             names_attempts = node in stored and not stored[node].unnamed
             if record.kind == "shuffle" and record.exact and not names_attempts:
-                found[node] = replace(record, exact=False, reason=why)
-    return list(found.values())
+                nodes_by_id[node] = replace(record, exact=False, reason=inexact_reason)
+    return list(nodes_by_id.values())
 
 
 def link_records(messages: Iterable[Message]) -> list[LinkRecord]:
@@ -146,7 +146,7 @@ def split_records(
                 split_read = reads.get(f"{node}#{split.partition}", SplitRead())
                 record = _split_record(message, split, split_read)
                 splits_by_position[record.partition, record.row] = record
-    return [splits_by_position[place] for place in sorted(splits_by_position)]
+    return [splits_by_position[key] for key in sorted(splits_by_position)]
 
 
 def _split_record(
@@ -192,7 +192,7 @@ def file_records(
                 unit="record" if isinstance(message, RecordFiles) else "line",
                 checksum=file.checksum,
             )
-    return [files_by_position[place] for place in sorted(files_by_position)]
+    return [files_by_position[key] for key in sorted(files_by_position)]
 
 
 def reads_of(messages: Iterable[Message], node: str) -> dict[str, SplitRead]:

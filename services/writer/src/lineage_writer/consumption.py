@@ -28,7 +28,7 @@ from lineage_writer.records import Partition, Record
 from lineage_writer.settings import WriterSettings
 from lineage_writer.threads import ThreadedStore
 
-HANDED_OVER_S = 5.0
+HANDOVER_S = 5.0
 """How long a rebalance waits for open transactions. Longer ones are fenced off if need be."""
 WATCH_S = 2.0
 """Between two looks at lags and servers."""
@@ -41,7 +41,7 @@ NEVER_IDLE_MS = 24 * 3600 * 1000
 
 
 class KafkaSource:
-    """aiokafka's consumer as partitions see it (:class:`lineage_writer.partition.Source`)."""
+    """aiokafka's consumer as partitions see it (:class:`lineage_writer.partition.RecordSource`)."""
 
     def __init__(self, settings: WriterSettings) -> None:
         self.consumer = AIOKafkaConsumer(
@@ -61,12 +61,12 @@ class KafkaSource:
     async def fetch(self, partition: Partition, limit: int, wait_s: float) -> Sequence[Record]:
         topic_partition = TopicPartition(*partition)
         try:
-            found = await self.consumer.getmany(
+            records_by_partition = await self.consumer.getmany(
                 topic_partition, timeout_ms=int(wait_s * 1000), max_records=limit
             )
         except OffsetOutOfRangeError as error:
             raise OffsetGoneError(str(error)) from error
-        records: list[Any] = found.get(topic_partition, [])
+        records: list[Any] = records_by_partition.get(topic_partition, [])
         return records
 
     async def bounds(self, partition: Partition) -> tuple[int, int]:
@@ -90,17 +90,19 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         self._topic = settings.topics.edge
         self._source = KafkaSource(settings)
         self._consumer = self._source.consumer
-        self._letters = DeadLetters(settings)
+        self._dead_letters = DeadLetters(settings)
         self._store = store
         self._metrics = metrics
         self._health = health
         slots = asyncio.Semaphore(settings.writer_parallel)
-        self._tools = Tools(self._source, store, self._letters, settings, metrics, health, slots)
+        self._tools = Tools(
+            self._source, store, self._dead_letters, settings, metrics, health, slots
+        )
         self._running: dict[PartitionWriter, asyncio.Task[None]] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._measured_at = -MEASURED_EVERY_S
         self._committed: dict[Partition, int] = {}
-        self._left: list[PartitionWriter] = []
+        self._ended_writers: list[PartitionWriter] = []
         """Those of this assignment that have ended: where they got to is still to be told."""
         self._log = structlog.get_logger()
 
@@ -110,7 +112,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         Raises:
             KafkaError: nobody answers, or we are not let in.
         """
-        await self._letters.start()
+        await self._dead_letters.start()
         self._consumer.subscribe([self._topic], listener=self)
         await self._consumer.start()
 
@@ -135,9 +137,9 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         deadline = time.monotonic() + limit_s
         for writer in self._running:
             writer.stop()
-        await self._ended(self._running.values(), limit_s)
+        await self._wait_for_end(self._running.values(), limit_s)
         finished = not self._running
-        for ending in (self._commit(), self._consumer.stop(), self._letters.stop()):
+        for ending in (self._commit(), self._consumer.stop(), self._dead_letters.stop()):
             remaining_s = max(0.5, deadline - time.monotonic())
             try:
                 await asyncio.wait_for(ending, remaining_s)
@@ -150,36 +152,38 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
     # -- rebalances --------------------------------------------------------------------------
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        leaving = [one for one in self._running if TopicPartition(*one.partition) in revoked]
+        leaving = [
+            member for member in self._running if TopicPartition(*member.partition) in revoked
+        ]
         for writer in leaving:
             writer.stop()
             self._metrics.forget(writer.partition)
-        await self._ended([self._running[writer] for writer in leaving], HANDED_OVER_S)
+        await self._wait_for_end([self._running[writer] for writer in leaving], HANDOVER_S)
         await self._commit()
         if revoked:
             self._log.info(
-                "partitions_revoked", partitions=sorted(one.partition for one in revoked)
+                "partitions_revoked", partitions=sorted(member.partition for member in revoked)
             )
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         self._committed.clear()
-        self._left.clear()
+        self._ended_writers.clear()
         for topic, partition in sorted(assigned):
             writer = PartitionWriter(Partition(topic, partition), self._tools)
             task = asyncio.create_task(writer.run())
             self._running[writer] = task
-            task.add_done_callback(functools.partial(self._ended_one, writer))
+            task.add_done_callback(functools.partial(self._forget_ended, writer))
         self._log.info("partitions_assigned", partitions=sorted(one.partition for one in assigned))
 
-    async def _ended(self, tasks: Collection[asyncio.Task[None]], limit_s: float) -> None:
+    async def _wait_for_end(self, tasks: Collection[asyncio.Task[None]], limit_s: float) -> None:
         if tasks:
             await asyncio.wait(list(tasks), timeout=limit_s)
             # Callbacks of what has just ended run before this goes on.
             await asyncio.sleep(0)
 
-    def _ended_one(self, writer: PartitionWriter, task: asyncio.Task[None]) -> None:
+    def _forget_ended(self, writer: PartitionWriter, task: asyncio.Task[None]) -> None:
         self._running.pop(writer, None)
-        self._left.append(writer)
+        self._ended_writers.append(writer)
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._failed.done():
             self._failed.set_exception(error)
@@ -189,10 +193,10 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _watch(self) -> None:
         """Tell Kafka and Prometheus where things stand, and notice servers that are away."""
         while True:
-            await asyncio.gather(self._look_at_kafka(), self._look_at_store())
+            await asyncio.gather(self._check_kafka(), self._check_store())
             await asyncio.sleep(WATCH_S)
 
-    async def _look_at_kafka(self) -> None:
+    async def _check_kafka(self) -> None:
         try:
             await asyncio.wait_for(self._commit_and_measure(), ANSWER_S)
         except (KafkaError, TimeoutError, OSError) as error:
@@ -220,7 +224,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
                 self._metrics.lag(writer.partition, lag_records, writer.lag_seconds(end, now))
         self._health.answers("kafka")
 
-    async def _look_at_store(self) -> None:
+    async def _check_store(self) -> None:
         """A read that changes nothing; a store that can't be written says so by itself."""
         started_at = time.monotonic()
         try:
@@ -239,7 +243,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         """A partition without news would not notice that the store was emptied, or restored."""
         try:
             for writer in list(self._running):
-                await asyncio.wait_for(writer.look_at_store(), ANSWER_S)
+                await asyncio.wait_for(writer.check_stored_position(), ANSWER_S)
         except (StoreError, TimeoutError, OSError) as error:
             self._log.debug("positions_not_compared", reason=dead_letter_reason(error))
 
@@ -257,7 +261,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         assigned = self._consumer.assignment()
         moved = {
             writer.partition: writer.position
-            for writer in (*self._left, *self._running)
+            for writer in (*self._ended_writers, *self._running)
             if writer.position is not None
             and TopicPartition(*writer.partition) in assigned
             and self._committed.get(writer.partition) != writer.position

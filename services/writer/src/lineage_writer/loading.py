@@ -12,7 +12,7 @@ from lineage_core.contract.message import DeadLetter, Message
 from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, StoreCounts, judge
 from lineage_store.neo4j.server_statistics import ServerStatistics
 from lineage_writer.errors import FencedError
-from lineage_writer.records import Batch, Partition
+from lineage_writer.records import Partition, StoreBatch
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class Store(Protocol):
         """Release the store."""
 
 
-def store_batch(store: Store, group: str, partition: Partition, batch: Batch) -> None:
+def store_batch(store: Store, group: str, partition: Partition, batch: StoreBatch) -> None:
     """Store a batch and its offset in one transaction.
 
     Raises:
@@ -97,7 +97,7 @@ def store_batch(store: Store, group: str, partition: Partition, batch: Batch) ->
     store.in_transaction(work)
 
 
-def note_lost(store: Store, partition: Partition, first: int, kept_from: int) -> None:
+def note_lost(store: Store, partition: Partition, first: int, first_kept: int) -> None:
     """Say in each application that is not complete that Kafka has removed records before they were stored.
 
     They may have been of any of these. May be repeated.
@@ -105,14 +105,14 @@ def note_lost(store: Store, partition: Partition, first: int, kept_from: int) ->
     Raises:
         StoreError: the store can't be read or written.
     """
-    reason = f"Kafka removed the records before offset {kept_from} before they were stored"
+    reason = f"Kafka removed the records before offset {first_kept} before they were stored"
     place = str(TopicPartitionOffset(*partition, first))
     for app in store.application_ids():
         if not judge(
             store.messages(app, *VERDICT_MESSAGE_TYPES), store.counts(app), now=time.time()
         ).complete:
-            _note(store, DeadLetter(app=app, place=place, reason=reason))
+            _store_message(store, DeadLetter(app=app, place=place, reason=reason))
 
 
-def _note(store: Store, message: Message) -> None:
+def _store_message(store: Store, message: Message) -> None:
     store.in_transaction(lambda loading: loading.message(message))

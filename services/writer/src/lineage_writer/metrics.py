@@ -10,7 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from lineage_core.codec.edge_message import Links, StoredBlock
 from lineage_service.metrics import new_registry
 from lineage_store.neo4j.server_statistics import ServerStatistics
-from lineage_writer.records import Batch, Partition
+from lineage_writer.records import Partition, StoreBatch
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _LATENCIES = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
@@ -77,7 +77,7 @@ class Metrics:
         for cause in ("unavailable", "memory", "refused", "fenced", "kafka"):
             self.retries.labels(cause)
 
-    def stored(self, batch: Batch, seconds: float, now: float) -> None:
+    def stored(self, batch: StoreBatch, seconds: float, now: float) -> None:
         """A batch is durable; ``now`` in unix seconds."""
         size = 0
         for entry in batch.entries:

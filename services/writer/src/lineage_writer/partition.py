@@ -21,16 +21,16 @@ from lineage_writer.errors import FencedError, OffsetGoneError, SourceLostError
 from lineage_writer.health import Health
 from lineage_writer.metrics import Metrics
 from lineage_writer.records import (
-    Batch,
     Entry,
     Partition,
     Record,
+    StoreBatch,
     cut,
     dead_entry,
     read_batch,
     without_content,
 )
-from lineage_writer.refusals import Refusal, read_refusal
+from lineage_writer.refusals import StoreRefusal, read_refusal
 from lineage_writer.settings import WriterSettings
 from lineage_writer.waiting import StoppedError, StopSign, pauses
 
@@ -46,7 +46,7 @@ SOURCE_TRIES = 12
 T = TypeVar("T")
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """Kafka, as far as a partition needs it."""
 
     async def fetch(self, partition: Partition, limit: int, wait_s: float) -> Sequence[Record]:
@@ -82,7 +82,7 @@ class DeadLetterSink(Protocol):
 class BatchStore(Protocol):
     """The store, see :class:`lineage_writer.threads.ThreadedStore`."""
 
-    async def store_batch(self, partition: Partition, batch: Batch) -> None: ...
+    async def store_batch(self, partition: Partition, batch: StoreBatch) -> None: ...
     async def offset(self, partition: Partition) -> int | None: ...
     async def note_lost(self, partition: Partition, first: int, kept_from: int) -> None: ...
     async def prepare(self) -> None: ...
@@ -92,7 +92,7 @@ class BatchStore(Protocol):
 class Tools:
     """What all partitions of a writer share. ``slots``: transactions at once."""
 
-    source: Source
+    source: RecordSource
     store: BatchStore
     letters: DeadLetterSink
     settings: WriterSettings
@@ -119,7 +119,7 @@ class PartitionWriter:
         """Up to where lost records are counted."""
         self._waiting_since: float | None = None
         """When the oldest record in hand was sent."""
-        self._behind_since: float | None = None
+        self._lagging_since: float | None = None
         self._log = structlog.get_logger().bind(
             topic=partition.topic, partition=partition.partition
         )
@@ -128,7 +128,7 @@ class PartitionWriter:
         """End :meth:`run` after the transaction that is open, if any."""
         self._stop.set()
 
-    async def look_at_store(self) -> None:
+    async def check_stored_position(self) -> None:
         """Whether the store still has what was stored: it may be emptied, or restored from an old copy.
 
         Raises:
@@ -136,17 +136,17 @@ class PartitionWriter:
         """
         position, new = self.position, self._new
         if position is not None and not new:
-            stands = await self._tools.store.offset(self.partition)
-            self._lost = self._lost or stands is None or stands < position
+            stored_offset = await self._tools.store.offset(self.partition)
+            self._lost = self._lost or stored_offset is None or stored_offset < position
 
     def lag_seconds(self, end: int, now: float) -> float:
         """Age of the oldest record that waits, as far as it is known; ``end``: the log's."""
         if self.position is None or self.position >= end:
-            self._behind_since = None
+            self._lagging_since = None
             return 0.0
-        if self._behind_since is None:
-            self._behind_since = now
-        since = self._behind_since if self._waiting_since is None else self._waiting_since
+        if self._lagging_since is None:
+            self._lagging_since = now
+        since = self._lagging_since if self._waiting_since is None else self._waiting_since
         return max(0.0, now - since)
 
     async def run(self) -> None:
@@ -160,7 +160,7 @@ class PartitionWriter:
                 await self._locate()
                 try:
                     while True:
-                        await self._step()
+                        await self._store_next()
                 except FencedError:
                     # Another writer was here, or an answer of the store got lost: what it has counts.
                     self._tools.metrics.retries.labels("fenced").inc()
@@ -175,39 +175,41 @@ class PartitionWriter:
     async def _locate(self) -> None:
         """Ask the store where to go on, and seek there."""
         tools, partition = self._tools, self.partition
-        had_some = self.position is not None and not self._new
+        had_position = self.position is not None and not self._new
         self._lost = False
-        stands = await self._insist("store", lambda: tools.store.offset(partition))
-        if stands is None and had_some:
+        stored_offset = await self._retry_until_done("store", lambda: tools.store.offset(partition))
+        if stored_offset is None and had_position:
             self._log.error("store_emptied", position=self.position)
-            await self._insist("store", tools.store.prepare)
-        low, high = await self._insist("kafka", lambda: tools.source.bounds(partition))
-        start = low if stands is None else stands
+            await self._retry_until_done("store", tools.store.prepare)
+        low, high = await self._retry_until_done("kafka", lambda: tools.source.bounds(partition))
+        start = low if stored_offset is None else stored_offset
         if start < low:
-            await self._pass_lost(start, low)
+            await self._skip_removed_records(start, low)
             start = low
         elif start > high:
             # The topic was made anew. What is stored already does no harm a second time.
             self._log.error("log_restarted", position=start, end=high)
             start = low
         # The store still stands where it stood: that is what the next batch moves it from.
-        self.position = start if stands is None else stands
-        self._new = stands is None
+        self.position = start if stored_offset is None else stored_offset
+        self._new = stored_offset is None
         self._waiting_since = None
         tools.source.seek(partition, start)
-        self._log.info("partition_located", stored=stands, start=start, end=high)
+        self._log.info("partition_located", stored=stored_offset, start=start, end=high)
 
-    async def _pass_lost(self, first: int, kept_from: int) -> None:
+    async def _skip_removed_records(self, first: int, kept_from: int) -> None:
         """Kafka removed records before they were stored: no verdict may be complete without them."""
         tools = self._tools
         self._log.error("records_lost", position=first, kept_from=kept_from)
-        await self._insist("store", lambda: tools.store.note_lost(self.partition, first, kept_from))
+        await self._retry_until_done(
+            "store", lambda: tools.store.note_lost(self.partition, first, kept_from)
+        )
         tools.metrics.lost_messages.inc(max(0, kept_from - max(first, self._lost_until)))
         self._lost_until = max(kept_from, self._lost_until)
 
     # -- one batch ---------------------------------------------------------------------------
 
-    async def _step(self) -> None:
+    async def _store_next(self) -> None:
         """Wait for records, and store them.
 
         Raises:
@@ -226,21 +228,21 @@ class PartitionWriter:
             batch = await asyncio.to_thread(
                 read_batch,
                 self.partition,
-                self._first(),
+                self._required_position(),
                 records,
                 tools.settings.writer_record_bytes,
                 tools.clock(),
                 new=self._new,
             )
             for entry in batch.entries:
-                await self._send_away(entry)
+                await self._send_dead_letter(entry)
             for part in cut(batch, tools.settings.writer_batch_rows):
                 await self._store(part)
             self._waiting_since = None
         finally:
             tools.slots.release()
 
-    def _first(self) -> int:
+    def _required_position(self) -> int:
         assert self.position is not None
         return self.position
 
@@ -259,18 +261,20 @@ class PartitionWriter:
 
     async def _fetch(self, limit: int, wait_s: float) -> Sequence[Record]:
         source = self._tools.source
-        return await self._insist("kafka", lambda: source.fetch(self.partition, limit, wait_s))
+        return await self._retry_until_done(
+            "kafka", lambda: source.fetch(self.partition, limit, wait_s)
+        )
 
-    async def _send_away(self, entry: Entry) -> None:
+    async def _send_dead_letter(self, entry: Entry) -> None:
         """Make a dead letter durable; nothing for others."""
         dead = entry.dead
         if dead is None:
             return
-        await self._insist("kafka", lambda: self._tools.letters.send(entry.record, dead))
+        await self._retry_until_done("kafka", lambda: self._tools.letters.send(entry.record, dead))
         self._tools.metrics.dead_letters.inc()
         self._log.error("dead_letter", offset=entry.record.offset, app=dead.app, reason=dead.reason)
 
-    async def _store(self, batch: Batch) -> None:
+    async def _store(self, batch: StoreBatch) -> None:
         """Store a batch, whatever that takes.
 
         Raises:
@@ -278,7 +282,7 @@ class PartitionWriter:
         """
         tools, suspect = self._tools, False
         for tries, pause in enumerate(pauses(), 1):
-            began = time.monotonic()
+            started_at = time.monotonic()
             try:
                 await tools.store.store_batch(self.partition, batch)
             except FencedError:
@@ -286,15 +290,15 @@ class PartitionWriter:
             except Exception as error:
                 refusal = read_refusal(error)
                 tools.metrics.retries.labels(refusal.value).inc()
-                if refusal is not Refusal.WAIT and len(batch.entries) > 1:
+                if refusal is not StoreRefusal.WAIT and len(batch.entries) > 1:
                     for half in batch.halves():
                         await self._store(half)
                     return
-                if refusal is Refusal.BLAME and suspect:
-                    await self._set_aside(batch, error)
+                if refusal is StoreRefusal.SUSPECT and suspect:
+                    await self._replace_by_dead_letter(batch, error)
                     return
                 # It is a record's fault only if the store takes others, and refuses this one again.
-                suspect = refusal is Refusal.BLAME and await self._store_takes_others()
+                suspect = refusal is StoreRefusal.SUSPECT and await self._store_takes_others()
                 if not suspect:
                     if tries > COMMON_RETRIES:
                         self._store_fails(refusal, error)
@@ -303,11 +307,11 @@ class PartitionWriter:
                 tools.health.answers("store")
                 self.position = batch.next
                 self._new = False
-                took, now = time.monotonic() - began, tools.clock()
+                took, now = time.monotonic() - started_at, tools.clock()
                 tools.metrics.stored(batch, took, now)
                 return
 
-    def _store_fails(self, refusal: Refusal, error: Exception) -> None:
+    def _store_fails(self, refusal: StoreRefusal, error: Exception) -> None:
         reason = dead_letter_reason(error)
         if self._tools.health.fails("store", reason):
             self._log.warning("store_unavailable", refusal=refusal.value, reason=reason)
@@ -318,16 +322,16 @@ class PartitionWriter:
         Raises:
             FencedError: another writer is at work.
         """
-        at = self._first()
+        at = self._required_position()
         try:
-            await self._tools.store.store_batch(self.partition, Batch(at, at, (), self._new))
+            await self._tools.store.store_batch(self.partition, StoreBatch(at, at, (), self._new))
         except FencedError:
             raise
         except Exception:
             return False
         return True
 
-    async def _set_aside(self, batch: Batch, error: Exception) -> None:
+    async def _replace_by_dead_letter(self, batch: StoreBatch, error: Exception) -> None:
         """Pass a record that the store refuses for good."""
         (entry,) = batch.entries
         if entry.dead is None:
@@ -335,12 +339,12 @@ class PartitionWriter:
             cause = error.__cause__ if isinstance(error, StoreError) and error.__cause__ else error
             reason = f"refused by the store: {dead_letter_reason(cause)}"
             entry = dead_entry(self.partition, entry.record, reason, self._tools.clock())
-            await self._send_away(entry)
+            await self._send_dead_letter(entry)
         else:
             entry = without_content(entry)
-        await self._store(Batch(batch.first, batch.next, (entry,), batch.new))
+        await self._store(StoreBatch(batch.first, batch.next, (entry,), batch.new))
 
-    async def _insist(self, server: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _retry_until_done(self, server: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """The result of ``attempt``, tried until it works.
 
         Raises:

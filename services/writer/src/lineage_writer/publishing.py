@@ -36,7 +36,7 @@ class PublishedRuns(Protocol):
     def unpublished(self) -> list[str]: ...
     def claim(self, app: str, now: float) -> bool: ...
     def release(self, app: str) -> None: ...
-    def told(self, app: str, status: str) -> None: ...
+    def record_published(self, app: str, status: str) -> None: ...
 
 
 class PublishingStore(GraphStore, Protocol):
@@ -53,7 +53,7 @@ class _Try:
     at: float = 0.0
     pause_s: float = EVERY_S
 
-    def later(self, now: float) -> None:
+    def postpone(self, now: float) -> None:
         self.at = now + self.pause_s
         self.pause_s = min(2 * self.pause_s, LONGEST_S)
 
@@ -93,17 +93,17 @@ class Publisher:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self.look()
+                self.publish_ended()
             except Exception:
                 # Whatever it is, the next application may fare better; storing goes on anyway.
                 self._log.exception("openlineage_look_failed")
                 self._metrics.openlineage_runs.labels("failed").inc()
-                self._backend.later(self._clock())
+                self._backend.postpone(self._clock())
             self._stopping.wait(EVERY_S)
         if self._store is not None:
             self._store.close()
 
-    def look(self) -> None:
+    def publish_ended(self) -> None:
         """Tell of what can be told of now; what fails is tried again by a later look."""
         if self._clock() < self._backend.at:
             return
@@ -117,14 +117,14 @@ class Publisher:
                 if self._stopping.is_set() or self._clock() < self._backend.at:
                     return
                 if self._clock() >= self._tries[app].at:
-                    self._tell(self._store, app)
+                    self._publish(self._store, app)
         except StoreError as error:
             self._log.warning("openlineage_store_failed", reason=str(error))
-            self._backend.later(self._clock())
+            self._backend.postpone(self._clock())
 
-    def _tell(self, store: PublishingStore, app: str) -> None:
+    def _publish(self, store: PublishingStore, app: str) -> None:
         runs = store.published_runs()
-        self._tries[app].later(self._clock())
+        self._tries[app].postpone(self._clock())
         if not runs.claim(app, self._clock()):
             return
         try:
@@ -137,12 +137,12 @@ class Publisher:
             runs.release(app)
             if isinstance(error, OpenLineageUnavailableError):
                 # It would not take the next one either.
-                self._backend.later(self._clock())
+                self._backend.postpone(self._clock())
             return
         self._backend = _Try()
         if status is None:
             runs.release(app)
             return
-        runs.told(app, status)
+        runs.record_published(app, status)
         self._metrics.openlineage_runs.labels("told").inc()
         self._log.info("openlineage_told", app=app, status=status)

@@ -75,7 +75,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class StoreBatch:
     """Records of one partition in order.
 
     They are stored with the move of its offset from ``first`` to ``next``; between the two there
@@ -87,13 +87,13 @@ class Batch:
     entries: Sequence[Entry]
     new: bool = False
 
-    def halves(self) -> tuple[Batch, Batch]:
+    def halves(self) -> tuple[StoreBatch, StoreBatch]:
         """Two batches that follow on each other, of one with several entries."""
         middle = len(self.entries) // 2
-        between = self.entries[middle].record.offset
+        split_offset = self.entries[middle].record.offset
         return (
-            Batch(self.first, between, self.entries[:middle], self.new),
-            Batch(between, self.next, self.entries[middle:]),
+            StoreBatch(self.first, split_offset, self.entries[:middle], self.new),
+            StoreBatch(split_offset, self.next, self.entries[middle:]),
         )
 
 
@@ -105,10 +105,10 @@ def read_batch(
     now: float,
     *,
     new: bool = False,
-) -> Batch:
+) -> StoreBatch:
     """The batch that moves the offset from ``first`` past ``records`` (at least one)."""
     entries = [read_record(partition, record, record_bytes, now) for record in records]
-    return Batch(first, records[-1].offset + 1, entries, new)
+    return StoreBatch(first, records[-1].offset + 1, entries, new)
 
 
 def read_record(partition: Partition, record: Record, record_bytes: int, now: float) -> Entry:
@@ -138,16 +138,16 @@ def without_content(entry: Entry) -> Entry:
     return replace(entry, content=None)
 
 
-def cut(batch: Batch, rows_max: int) -> Iterator[Batch]:
+def cut(batch: StoreBatch, rows_max: int) -> Iterator[StoreBatch]:
     """Batches of about so many rows, in order; one record is never cut."""
     entries, start, first, rows = batch.entries, 0, batch.first, 0
     for index, entry in enumerate(entries[:-1]):
         rows += entry.rows
         if rows >= rows_max:
             between = entries[index + 1].record.offset
-            yield Batch(first, between, entries[start : index + 1], batch.new and start == 0)
+            yield StoreBatch(first, between, entries[start : index + 1], batch.new and start == 0)
             start, first, rows = index + 1, between, 0
-    yield Batch(first, batch.next, entries[start:], batch.new and start == 0)
+    yield StoreBatch(first, batch.next, entries[start:], batch.new and start == 0)
 
 
 def _content(value: bytes | None, record_bytes: int) -> Content:

@@ -16,33 +16,33 @@ _OF_RECORDS = {
 _MEMORY = ("OutOfMemory", "MemoryLimit")
 
 
-class Refusal(Enum):
+class StoreRefusal(Enum):
     """What to do about it."""
 
     WAIT = "unavailable"
     """The store is away, busy or refuses everybody: the same batch again, later."""
-    LESS = "memory"
+    SPLIT = "memory"
     """The transaction was too large."""
-    BLAME = "refused"
+    SUSPECT = "refused"
     """A record may be at fault."""
 
 
-def read_refusal(error: Exception) -> Refusal:
+def read_refusal(error: Exception) -> StoreRefusal:
     """What an exception out of a transaction asks for."""
     cause = error.__cause__ if isinstance(error, StoreError) else error
     if isinstance(cause, Neo4jError):
         return _of_code(cause.code or "", isinstance(error, StoreUnavailableError))
     if isinstance(error, (StoreError, DriverError, OSError)):
-        return Refusal.WAIT
+        return StoreRefusal.WAIT
     # Not the store's: a value that the driver can't send, say.
-    return Refusal.BLAME
+    return StoreRefusal.SUSPECT
 
 
-def _of_code(code: str, may_pass: bool) -> Refusal:
+def _of_code(code: str, may_pass: bool) -> StoreRefusal:
     """``code``: Neo.ClientError.Statement.TypeError, say."""
     _, kind, category, title = (*code.split("."), "", "", "", "")[:4]
     if any(word in title for word in _MEMORY):
-        return Refusal.LESS
+        return StoreRefusal.SPLIT
     if not may_pass and category in _OF_RECORDS.get(kind, ()):
-        return Refusal.BLAME
-    return Refusal.WAIT
+        return StoreRefusal.SUSPECT
+    return StoreRefusal.WAIT

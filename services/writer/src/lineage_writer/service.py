@@ -25,9 +25,9 @@ from lineage_writer.settings import WriterSettings
 from lineage_writer.threads import ThreadedStore
 from lineage_writer.waiting import StoppedError, StopSign, pauses
 
-ASKED_S = 3.0
+PROBE_S = 3.0
 """To ask a server why it does not answer."""
-LEFT_BEHIND_S = 1.0
+CLOSE_LIMIT_S = 1.0
 """To close what may hang: a client whose server is away."""
 
 T = TypeVar("T")
@@ -40,15 +40,15 @@ class Service:
         self,
         settings: WriterSettings,
         open_store: Callable[[], Store],
-        open_telling: Callable[[], PublishingStore] | None = None,
+        open_publishing_store: Callable[[], PublishingStore] | None = None,
     ) -> None:
-        """``open_telling``: the store once more, for telling OpenLineage of what it holds."""
+        """``open_publishing_store``: the store once more, for telling OpenLineage of what it holds."""
         self._settings = settings
         self._open_store = open_store
         self._metrics = Metrics()
-        self._teller = None
-        if open_telling is not None and settings.tells_openlineage:
-            self._teller = Publisher(settings, open_telling, self._metrics)
+        self._publisher = None
+        if open_publishing_store is not None and settings.tells_openlineage:
+            self._publisher = Publisher(settings, open_publishing_store, self._metrics)
         self._health = Health(self._metrics)
         self._stop = StopSign()
         self._log = structlog.get_logger()
@@ -68,21 +68,21 @@ class Service:
         self._log.info("writer_started", http_port=port, group=self._settings.writer_group)
         try:
             store = await self._connected()
-            if self._teller is not None:
-                self._teller.start()
+            if self._publisher is not None:
+                self._publisher.start()
             threaded = ThreadedStore(
                 store, self._settings.writer_group, self._settings.writer_parallel
             )
             finished = await self._consume(threaded)
-            return await threaded.close(LEFT_BEHIND_S) and finished
+            return await threaded.close(CLOSE_LIMIT_S) and finished
         except StoppedError:
             # A thread may wait for the store to answer.
             return False
         finally:
-            if self._teller is not None:
-                await loop.run_in_executor(None, self._teller.stop, LEFT_BEHIND_S)
+            if self._publisher is not None:
+                await loop.run_in_executor(None, self._publisher.stop, CLOSE_LIMIT_S)
             self._log.info("writer_stopped")
-            await asyncio.wait_for(probes.stop(), LEFT_BEHIND_S)
+            await asyncio.wait_for(probes.stop(), CLOSE_LIMIT_S)
 
     async def _problems(self) -> Mapping[str, str]:
         return self._health.problems
@@ -109,7 +109,7 @@ class Service:
         tries = pauses()
         while True:
             consumption = Consumption(self._settings, store, self._metrics, self._health)
-            limit_s = LEFT_BEHIND_S
+            limit_s = CLOSE_LIMIT_S
             try:
                 await self._stop.unless_set(consumption.start())
                 tries = pauses()
@@ -117,7 +117,7 @@ class Service:
             except StoppedError:
                 limit_s = self._settings.writer_stop_s
             except (KafkaError, SourceLostError, OSError) as error:
-                reason = await bootstrap_problem(self._settings, error, ASKED_S)
+                reason = await bootstrap_problem(self._settings, error, PROBE_S)
                 self._health.fails("kafka", reason)
                 self._log.warning("kafka_client_restarted", reason=reason)
             finally:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from lineage_store.neo4j.server_statistics import ServerStatistics
 from lineage_writer.loading import Store, note_lost, store_batch
-from lineage_writer.records import Batch, Partition
+from lineage_writer.records import Partition, StoreBatch
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class ThreadedStore:
         self._reads = ThreadPoolExecutor(2, "read")
         self._calls: set[asyncio.Future[Any]] = set()
 
-    async def store_batch(self, partition: Partition, batch: Batch) -> None:
+    async def store_batch(self, partition: Partition, batch: StoreBatch) -> None:
         """:func:`lineage_writer.loading.store_batch`. Once begun it runs to its end."""
         await self._call(self._writes, store_batch, self._store, self._group, partition, batch)
 
@@ -36,13 +36,13 @@ class ThreadedStore:
         """
         return await self._call(self._reads, self._store.offset, self._group, *partition)
 
-    async def note_lost(self, partition: Partition, first: int, kept_from: int) -> None:
+    async def note_lost(self, partition: Partition, first: int, first_kept: int) -> None:
         """:func:`lineage_writer.loading.note_lost`.
 
         Raises:
             StoreError: the store can't be read or written.
         """
-        await self._call(self._writes, note_lost, self._store, partition, first, kept_from)
+        await self._call(self._writes, note_lost, self._store, partition, first, first_kept)
 
     async def prepare(self) -> None:
         """See :meth:`lineage_writer.loading.Store.prepare`.

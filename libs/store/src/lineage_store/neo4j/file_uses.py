@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 import neo4j
 
 from lineage_core.contract.message import parse_message
-from lineage_store.file_keys import FILE_MESSAGES, knowing, names_of
+from lineage_store.file_keys import FILE_MESSAGES, applications_by_folders, names_of
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.rows import file_use_rows, parts
 from lineage_store.neo4j.statements import FILE_USES
@@ -51,16 +51,18 @@ def applications_knowing(connection: Connection, path: str, spellings: Spellings
     """As :meth:`lineage_store.port.GraphStore.applications_knowing`."""
     names = list(names_of(path, spellings).values())
     rows = connection.read(_KNOWING, names=names, types=list(FILE_MESSAGES))
-    return knowing(rows, path, spellings)
+    return applications_by_folders(rows, path, spellings)
 
 
 def add_keys(connection: Connection) -> None:
     """Give messages that an older program stored the keys of their files. May be interrupted and repeated."""
 
     def add(transaction: neo4j.ManagedTransaction) -> bool:
-        found = transaction.run(_WITHOUT_KEYS, types=list(FILE_MESSAGES), limit=MESSAGES_AT_ONCE)
-        messages = {row["m.id"]: parse_message(row["m.body"]) for row in found}
-        rows = [row for one in messages.values() for row in file_use_rows(one)]
+        stored_messages = transaction.run(
+            _WITHOUT_KEYS, types=list(FILE_MESSAGES), limit=MESSAGES_AT_ONCE
+        )
+        messages = {row["m.id"]: parse_message(row["m.body"]) for row in stored_messages}
+        rows = [row for message in messages.values() for row in file_use_rows(message)]
         for part in parts({row["id"]: row for row in rows}.values()):
             transaction.run(FILE_USES, rows=part).consume()
         transaction.run(_KEYED, ids=list(messages)).consume()

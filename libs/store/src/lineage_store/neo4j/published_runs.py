@@ -17,7 +17,7 @@ from lineage_store.neo4j.keys import app_key
 CLAIM_S = 60.0
 """Longer than telling takes, whatever the backend does."""
 
-_UNTOLD: Final[LiteralString] = """
+_UNPUBLISHED: Final[LiteralString] = """
 MATCH (a:Application)
 WITH a, coalesce(a.status, 'running') AS status, coalesce(a.openlineage_told, '') AS told
 WHERE CASE status WHEN 'running' THEN told = ''
@@ -40,7 +40,7 @@ MATCH (a:Application {id: $id})
 REMOVE a.openlineage_claimed_until
 """
 
-_TOLD: Final[LiteralString] = """
+_PUBLISHED: Final[LiteralString] = """
 MATCH (a:Application {id: $id})
 SET a.openlineage_told = $status
 REMOVE a.openlineage_claimed_until, a.openlineage_claims
@@ -62,7 +62,9 @@ class PublishedRuns:
         Raises:
             StoreError: the store can't be read.
         """
-        rows = self._connection.read(_UNTOLD, heard_now=self._clock(), silent_s=ABANDONED_AFTER_S)
+        rows = self._connection.read(
+            _UNPUBLISHED, heard_now=self._clock(), silent_s=ABANDONED_AFTER_S
+        )
         return [app for (app,) in rows]
 
     def claim(self, app: str, now: float) -> bool:
@@ -88,12 +90,14 @@ class PublishedRuns:
             lambda transaction: transaction.run(_RELEASE, id=app_key(app)).consume()
         )
 
-    def told(self, app: str, status: str) -> None:
+    def record_published(self, app: str, status: str) -> None:
         """Remember that it was told of, and as what.
 
         Raises:
             StoreError: the store can't be written.
         """
         self._connection.write(
-            lambda transaction: transaction.run(_TOLD, id=app_key(app), status=status).consume()
+            lambda transaction: transaction.run(
+                _PUBLISHED, id=app_key(app), status=status
+            ).consume()
         )

@@ -35,7 +35,7 @@ def offset_key(group: str, topic: str, partition: int) -> str:
     return f"{group}|{topic}|{partition}"
 
 
-def registered(message: Register) -> Row:
+def node_properties(message: Register) -> Row:
     """Properties of a node of the coarse-grained graph."""
     return message.model_dump(exclude={"v", "type", "app", "node"})
 
@@ -68,7 +68,7 @@ def file_use_rows(message: Message) -> Iterator[Row]:
         yield {"id": own, "name": name, "folder": folder, "app": message.app}
 
 
-def about(message: Message) -> list[str]:
+def nodes_described(message: Message) -> list[str]:
     """Nodes that a query for one node's splits or files must read the message for."""
     match message:
         case Splits() | RecordSplits() | SinkFiles() | RecordFiles():

@@ -201,10 +201,10 @@ class Neo4jStore:
                 writer.block(stored_one)
             writer.links(links)
 
-        self._check_known(app, unknown)
+        self._check_blocks_exist(app, unknown)
         self.in_transaction(work)
 
-    def _check_known(self, app: str, blocks: Sequence[BlockId]) -> None:
+    def _check_blocks_exist(self, app: str, blocks: Sequence[BlockId]) -> None:
         if not blocks:
             return
         ids = {f"{prefix(app)}{block_id}": block_id for block_id in blocks}

@@ -32,12 +32,12 @@ from lineage_store.neo4j import statements
 from lineage_store.neo4j.keys import app_key, key, task_key
 from lineage_store.neo4j.rows import (
     Row,
-    about,
     block_properties,
     file_use_rows,
+    node_properties,
+    nodes_described,
     offset_key,
     parts,
-    registered,
 )
 from lineage_store.recipes import packed_body
 from lineage_store.recomputing import NAMED, RECOMPUTED, UNCOMMITTED, digest_of
@@ -123,7 +123,7 @@ class Neo4jWriter:
                 )
             case Register():
                 row = self._node(app, message.node)
-                self._registered[row["id"]] = {"id": row["id"], "props": registered(message)}
+                self._registered[row["id"]] = {"id": row["id"], "props": node_properties(message)}
             case Link():
                 ends = self._node(app, message.src)["id"], self._node(app, message.dest)["id"]
                 self._sends_to[ends] = {"src": ends[0], "dest": ends[1]}
@@ -298,7 +298,7 @@ class Neo4jWriter:
                 self._heartbeats[row_key] = row
             return
         row_key = key(message.app, hashlib.blake2b(body.encode(), digest_size=16).hexdigest())
-        nodes = about(message)
+        nodes = nodes_described(message)
         if nodes:
             properties["about"] = nodes
         self._messages.setdefault(row_key, {"id": row_key, "props": properties})

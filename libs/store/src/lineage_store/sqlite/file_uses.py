@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from lineage_core.contract.message import Message
-from lineage_store.file_keys import FILE_MESSAGES, keys_in, knowing, names_of
+from lineage_store.file_keys import FILE_MESSAGES, applications_by_folders, keys_in, names_of
 from lineage_store.paths import Spellings
 from lineage_store.sqlite.connection import Query
 
@@ -26,7 +26,7 @@ def applications_knowing(query: Query, path: str, spellings: Spellings) -> Seque
         f"AND type IN ({_TYPES})",
         *names,
     )
-    return knowing(rows, path, spellings)
+    return applications_by_folders(rows, path, spellings)
 
 
 def store_file_uses(connection: sqlite3.Connection, app_id: int, message: Message) -> None:

@@ -163,7 +163,7 @@ class SqliteGraph:
         ]
 
     def load(self, blocks: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
-        found = {}
+        blocks_by_id = {}
         for block_id in dict.fromkeys(blocks):
             rows = self._query(
                 "SELECT data, application.app, block.exact, block.reason FROM block_columns "
@@ -175,10 +175,10 @@ class SqliteGraph:
                 continue
             data, app, exact, reason = rows[0]
             # The store may have learnt since that the flows are supersets.
-            found[block_id] = dataclasses.replace(
+            blocks_by_id[block_id] = dataclasses.replace(
                 unpack_block(data), app=app, exact=bool(exact), reason=reason
             )
-        return found
+        return blocks_by_id
 
     def edges_into(self, consumers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
         return [
@@ -286,7 +286,10 @@ class SqliteGraph:
             self._app_id,
             node,
         )
-        found: dict[int, dict[int, int]] = {}
+        newlines_by_partition: dict[int, dict[int, int]] = {}
         for partition, row, newlines in rows:
-            found.setdefault(partition, {})[row] = newlines
-        return {partition: tuple(sorted(by_row.items())) for partition, by_row in found.items()}
+            newlines_by_partition.setdefault(partition, {})[row] = newlines
+        return {
+            partition: tuple(sorted(by_row.items()))
+            for partition, by_row in newlines_by_partition.items()
+        }

@@ -162,8 +162,8 @@ class _Ingest:
         files = spool.block_files(self._folder)
         self._report.bytes_total = sum(max(0, _size(path)) for path in files)
         self._delete([path for path in files if self._loader.is_done(path.name)])
-        self._store_all(self._again())
-        self._store_all(self._new())
+        self._store_all(self._changed_files())
+        self._store_all(self._new_lines())
         while claims := self._claimed_files():
             self._store_all(claims)
         self._sweep()
@@ -171,7 +171,7 @@ class _Ingest:
 
     # -- what is to be done ------------------------------------------------------------------
 
-    def _again(self) -> Iterator[_Step]:
+    def _changed_files(self) -> Iterator[_Step]:
         """Files of committed tasks that could not be read whole and have changed since."""
         for row in self._loader.open_tasks():
             path = spool.block_path(self._folder, row.file)
@@ -181,11 +181,11 @@ class _Ingest:
                 if commit is not None:
                     yield from self._file(row.task, commit, path)
 
-    def _new(self) -> Iterator[_Step]:
+    def _new_lines(self) -> Iterator[_Step]:
         for line in spool.read_lines(self._stream, self._loader.offset):
             message = line.message
             if message is not None and message.app == self._app:
-                self._loader.foresee(message)
+                self._loader.collect_source(message)
             if isinstance(message, Commit) and message.app == self._app:
                 path = spool.block_path(self._folder, message.file)
                 task = TaskId(message.node, message.partition, message.attempt)
@@ -232,7 +232,7 @@ class _Ingest:
 
     def _store_all(self, steps: Iterator[_Step]) -> None:
         """Take all steps, in transactions of bounded size."""
-        queue = _ahead(steps)
+        queue = _decoding_ahead(steps)
         try:
             over = False
             while not over:
@@ -300,7 +300,7 @@ def _submit(
         return future
 
 
-def _ahead(steps: Iterator[_Step]) -> Generator[_Step, None, None]:
+def _decoding_ahead(steps: Iterator[_Step]) -> Generator[_Step, None, None]:
     """The same steps, but blocks begin to be decoded some steps before they are taken."""
     queue: deque[_Step] = deque()
     decoding = 0

@@ -41,10 +41,10 @@ class SqliteLinkState:
         self._writer = writer
         self._is_source = is_source
         self._offered: dict[BlockId, tuple[PackedBlock, int | None]] = {}
-        self._spread_out: set[int] = set()
+        self._spread_blocks: set[int] = set()
         """Row ids of blocks whose sides are in the temporary table."""
         self._added: set[BlockId] = set()
-        """Since :meth:`settled`: each was joined with all that there was."""
+        """Since :meth:`clear_added`: each was joined with all that there was."""
         self._committed: set[TaskId] = set()
         self._claimed: dict[str, bool] = {}
         connection.execute("DROP TABLE IF EXISTS temp.side")
@@ -86,18 +86,20 @@ class SqliteLinkState:
                 yield None  # asked first: a space of many map tasks' outputs has many producers
                 continue
             members = members_of(self._rows, row_id)
-            yield members if self._was_whole(space, members) else None
+            yield members if self._was_joined(space, members) else None
 
-    def settled(self) -> None:
+    def clear_added(self) -> None:
         """What was added is sealed: the last act in a transaction."""
         self._added.clear()
 
-    def _was_whole(self, space: str, members: Members) -> bool:
+    def _was_joined(self, space: str, members: Members) -> bool:
         """Whether the blocks that were there before are joined with each other.
 
         Those that :meth:`SqliteStore.write` stored, copies of a store that had lost some edges, need not be.
         """
-        before = [[one for one in side if one not in self._added] for side in members]
+        before = [
+            [block_id for block_id in side if block_id not in self._added] for side in members
+        ]
         if not all(before):
             return True
         seal = seal_of(space, *before)
@@ -149,9 +151,9 @@ class SqliteLinkState:
         self, role: int, blocks: str, space: str, first: int, last: int
     ) -> Iterator[tuple[BlockId, Side]]:
         space_row = self._writer.space(space)
-        found = self._db.execute(blocks, (space_row,)).fetchall()
-        for (row_id,) in found:
-            if row_id not in self._spread_out:
+        block_rows = self._db.execute(blocks, (space_row,)).fetchall()
+        for (row_id,) in block_rows:
+            if row_id not in self._spread_blocks:
                 self._spread_stored(row_id)
         rows = self._db.execute(
             "SELECT block.node, block.partition, block.attempt, block.seq, side.low, side.high, "
@@ -183,7 +185,7 @@ class SqliteLinkState:
                 for space, role, side in sides
             ],
         )
-        self._spread_out.add(row_id)
+        self._spread_blocks.add(row_id)
 
 
 def _pack(side: Side) -> tuple[int, int, int, int, bool, bool, bytes, str | None]:

@@ -51,7 +51,7 @@ class Loader:
         for (body,) in connection.execute(
             "SELECT body FROM message WHERE app = ? AND type = 'register'", (self._writer.app_id,)
         ):
-            self.foresee(parse_message(body))
+            self.collect_source(parse_message(body))
         self._state = SqliteLinkState(connection, self._writer, self.sources.__contains__)
         self._linker = Linker(self._state)
         row = connection.execute(
@@ -105,13 +105,13 @@ class Loader:
             if not own_claims:
                 return None
             task = TaskId(own_claims[0].name, own_claims[0].partition, attempt)
-        news = (size, frozenset(map(str, claims)))
-        if self._claims_read.get(file) == news:
+        file_state = (size, frozenset(map(str, claims)))
+        if self._claims_read.get(file) == file_state:
             return None
         is_unchanged = file not in self._claims_read and row is not None and row.file_bytes == size
-        self._claims_read[file] = news
+        self._claims_read[file] = file_state
         # An earlier call read the file as it is: just a space without blocks can be news.
-        return None if is_unchanged and all(map(self._has_blocks, news[1])) else task
+        return None if is_unchanged and all(map(self._has_blocks, file_state[1])) else task
 
     def _claims(self, attempt: int) -> list[Space]:
         rows = self._db.execute(
@@ -128,7 +128,7 @@ class Loader:
 
     # -- events ------------------------------------------------------------------------------
 
-    def foresee(self, message: Message) -> None:
+    def collect_source(self, message: Message) -> None:
         """What decoding ahead must know: sources, which are never linked."""
         if isinstance(message, Register) and message.kind == "source":
             self.sources.add(message.node)
@@ -138,7 +138,7 @@ class Loader:
         message = line.message
         if message is None or message.app != self._app:
             reason = line.reason if message is None else f"of application {message.app}"
-            self._problem(f"{DRIVER_FILE}, byte {line.start}", reason)
+            self._record_problem(f"{DRIVER_FILE}, byte {line.start}", reason)
         else:
             self._writer.message(message)
             self._report.messages += 1
@@ -189,16 +189,20 @@ class Loader:
         row = file.row
         received = max(row.received, len(file.received))
         is_complete = row.committed and received >= row.expected
-        place = row.file or f"task {row.task.node}#{row.task.partition}.{row.task.attempt}"
+        problem_location = (
+            row.file or f"task {row.task.node}#{row.task.partition}.{row.task.attempt}"
+        )
         if row.committed and not is_complete:
             reason = "the commit names no file" if file.path is None else "the file is missing"
             if size >= 0:
                 reason = "blocks are missing" if file.damage is None else file.damage.reason
-            self._problem(place, f"{reason} ({received} of {row.expected} blocks)")
+            self._record_problem(
+                problem_location, f"{reason} ({received} of {row.expected} blocks)"
+            )
         elif not is_complete and file.damage is not None and not file.damage.truncated:
-            self._problem(place, file.damage.reason)
+            self._record_problem(problem_location, file.damage.reason)
         else:
-            self._writer.no_problem(place)
+            self._writer.clear_problem(problem_location)
         self._writer.finish(row.task, received=received, file_bytes=size, done=is_complete)
         if row.committed:
             self._writer.mark_recomputed(row.task)
@@ -213,7 +217,7 @@ class Loader:
         """Bring counts and seals up to date: the last act in a transaction."""
         self._linker.recount_unmatched()
         self._writer.seals(self._linker.seal())
-        self._state.settled()
+        self._state.clear_added()
         self._db.execute(
             "UPDATE application SET spool_bytes = ? WHERE id = ?",
             (self.offset, self._writer.app_id),
@@ -229,9 +233,9 @@ class Loader:
             self._report.flows += packed.rows
             self._report.associations += packed.associations
 
-    def _problem(self, place: str, reason: str) -> None:
-        self._report.problems[place] = reason
-        self._writer.problem(place, reason)
+    def _record_problem(self, location: str, reason: str) -> None:
+        self._report.problems[location] = reason
+        self._writer.store_problem(location, reason)
 
 
 def _is_named_after(file: str, space: Space) -> bool:

@@ -150,8 +150,8 @@ class SqliteStore:
 
     def delete(self, app: str) -> None:
         with self.transaction() as connection:
-            found = connection.execute("SELECT id FROM application WHERE app = ?", (app,))
-            row = found.fetchone()
+            cursor = connection.execute("SELECT id FROM application WHERE app = ?", (app,))
+            row = cursor.fetchone()
             if row is None:
                 return
             for query in (
@@ -171,7 +171,7 @@ class SqliteStore:
             connection.execute(
                 "DELETE FROM noted_folder WHERE id NOT IN (SELECT folder FROM file_use)"
             )
-        self._give_back()
+        self._release_pages()
 
     def close(self) -> None:
         with self._lock:
@@ -206,7 +206,7 @@ class SqliteStore:
             current_budget().check()
             raise StoreError(f"can't read the lineage store {self.path}: {error}") from error
 
-    def _give_back(self) -> None:
+    def _release_pages(self) -> None:
         """Give free pages back to the file system."""
         with self._lock:
             while self._db.execute("PRAGMA freelist_count").fetchone()[0]:

@@ -141,7 +141,7 @@ class SqliteWriter:
             "expected = excluded.expected, done = done AND expected = excluded.expected",
             (self.app_id, *task, commit.file, digest_of(commit), commit.blocks),
         )
-        return self._known(task)
+        return self._task_row(task)
 
     def claim(self, task: TaskId, file: str) -> TaskRow:
         """Remember a task that is visible, for now, because its records were read."""
@@ -150,14 +150,14 @@ class SqliteWriter:
             "VALUES (?, ?, ?, ?, 0, ?)",
             (self.app_id, *task, file),
         )
-        return self._known(task)
+        return self._task_row(task)
 
     def adopt(self, claim: TaskRow, committed: TaskRow) -> None:
         """A claimed file turned out to be of another task: its blocks are that task's."""
         self._db.execute("UPDATE block SET task = ? WHERE task = ?", (committed.id, claim.id))
         self._db.execute("DELETE FROM task WHERE id = ? AND NOT committed", (claim.id,))
 
-    def _known(self, task: TaskId) -> TaskRow:
+    def _task_row(self, task: TaskId) -> TaskRow:
         return next(self._tasks("node = ? AND partition = ? AND attempt = ?", *task))
 
     def tasks(self) -> list[TaskRow]:
@@ -277,15 +277,15 @@ class SqliteWriter:
             self._spaces[text] = row_id
         return row_id
 
-    def problem(self, place: str, reason: str) -> None:
+    def store_problem(self, location: str, reason: str) -> None:
         """Note what is wrong with a file or a line; a later note for the same place replaces it."""
         self._db.execute(
-            "INSERT OR REPLACE INTO problem VALUES (?, ?, ?)", (self.app_id, place, reason)
+            "INSERT OR REPLACE INTO problem VALUES (?, ?, ?)", (self.app_id, location, reason)
         )
 
-    def no_problem(self, place: str) -> None:
+    def clear_problem(self, location: str) -> None:
         """Take back what was noted."""
-        self._db.execute("DELETE FROM problem WHERE app = ? AND place = ?", (self.app_id, place))
+        self._db.execute("DELETE FROM problem WHERE app = ? AND place = ?", (self.app_id, location))
 
     def mark_recomputed(self, task: TaskId) -> None:
         """Where attempts at a partition may differ, their merged flows are supersets.
@@ -293,12 +293,12 @@ class SqliteWriter:
         Flows of an attempt may be visible although its commit never arrives: then nothing says that it put out the
         same as another.
         """
-        place = (self.app_id, task.node, task.partition)
+        partition_key = (self.app_id, task.node, task.partition)
         digests_by_attempt = dict(
             self._db.execute(
                 "SELECT attempt, CASE WHEN committed THEN digest END FROM task "
                 "WHERE app = ? AND node = ? AND partition = ?",
-                place,
+                partition_key,
             ).fetchall()
         )
         if len(digests_by_attempt) < 2:
@@ -310,7 +310,7 @@ class SqliteWriter:
             "ON origin.id = block.in_space JOIN section ON section.block = block.id "
             "JOIN space target ON target.id = section.space "
             "WHERE task.app = ? AND task.node = ? AND task.partition = ?",
-            place,
+            partition_key,
         )
         for row_id, attempt, exact, reason, origin, target in rows:
             if merges_by_key([target]):
