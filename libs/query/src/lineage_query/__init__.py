@@ -1,1 +1,1 @@
-"""Questions over stored lineage: one engine, whatever the store."""
+"""Queries over stored lineage: one engine for every store."""

@@ -1,8 +1,8 @@
-"""Traces through all applications: where one ends at a file that another wrote (or read), it goes on there.
+"""Traces through all applications: a trace that ends at a file continues in the application that wrote (or read) it.
 
-A file leads from one application to another where one wrote just the version that the other read: the size and the time of
-both are the same, and so are their checksums where both took one. Where they are not, the trace ends, and the answer says
-why with both versions. After Logothetis et al., Scalable Lineage Capture for Debugging DISC Analytics, SoCC 2013.
+A file links two applications if one wrote exactly the version that the other read: size and modification time are equal,
+and so are the checksums if both applications recorded one. Otherwise the trace ends there, and the answer gives the reason
+with both versions. After Logothetis et al., Scalable Lineage Capture for Debugging DISC Analytics, SoCC 2013.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 
 ROWS_MAX = 10_000
-"""Rows that are handed from one application to others, for one question."""
+"""Maximum number of rows that one query passes from one application to others."""
 QUERIES_MAX = 500
-"""Queries of single applications for one question."""
+"""Maximum number of queries of single applications that one query makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class FileNode:
 
 @dataclass(frozen=True, slots=True)
 class JobLinks:
-    """Where a trace goes on from a file of one node. ``refused``: applications whose version is another, with both."""
+    """Where a trace continues from a file of one node. ``refused``: applications with another version, with both versions."""
 
     nodes: tuple[FileNode, ...] = ()
     refused: tuple[NotQueried, ...] = ()
 
 
 class FileLinks:
-    """Which nodes wrote the files that others read. It holds what applications have recorded of files, for one question."""
+    """Which nodes wrote the files that others read. Caches the recorded file versions of applications for one query."""
 
     def __init__(self, store: GraphStore, direction: Direction) -> None:
         self._store = store
@@ -58,7 +58,7 @@ class FileLinks:
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
 
     def of(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
-        """The nodes that wrote (backward) or read (forward) a file in the version that a node had of it.
+        """The nodes that wrote (backward) or read (forward) the version of a file that a node recorded.
 
         Args:
             origin: read the file (backward), or wrote it.
@@ -115,11 +115,11 @@ class FileLinks:
             node
             for node, versions in others.items()
             if node not in same
-            # Who read something else than was written has nothing of it: but it may be the same where just the time differs.
+            # A reader of another version has no rows of this one; but the content may be equal if only the time differs.
             and (self._is_backward or any(_is_doubtful(one, version) for one in versions))
         ]
         if self._is_backward:
-            # Of writers of other versions the latest says enough, and none where one wrote just this.
+            # Of the writers of other versions, report the latest only, and none if some node wrote exactly this version.
             different = [] if same else different[:1]
         more = tuple(
             NotQueried(
@@ -150,7 +150,7 @@ def _is_doubtful(read: FileVersion, written: FileVersion) -> bool:
 TraceAt = Callable[
     [FileNode, Sequence[Location]], Iterator[tuple[Sequence[Location], Callable[[], Answer]]]
 ]
-"""Parts rows of a file of one node as they are asked for, with what then traces each part, within the application alone."""
+"""Splits rows of a file of one node into queries of its application alone, with the engine that traces each."""
 
 
 @dataclass
@@ -192,11 +192,11 @@ def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
         trace_at: traces rows of a file within one application; its answers list all of their items.
 
     Returns:
-        The rows at which no known application goes on. Complete where all applications on the way are, and all were asked.
+        The rows at which no known application continues. Complete if all applications on the way are, and all were queried.
 
     Raises:
-        TooMuchError: more rows or applications lie on the way than are followed.
-        BudgetError: it takes more than the query may.
+        TooMuchError: more rows or applications lie on the way than the limits allow.
+        BudgetError: the query exceeds its budget.
         StoreUnavailableError: the store does not answer.
     """
     links, ends = FileLinks(store, first.direction), _Ends()
@@ -210,7 +210,7 @@ def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
         answers.append(answer)
         pending: _Pending = {}
         if answer is first:
-            # What is asked for may be an end itself: a row of a source, asked where it came from.
+            # The queried rows may be ends themselves: rows of a source in a backward trace.
             for group in answer.start:
                 refused.update(_go_on(answer, group, links, pending, None))
         for group in answer.groups:
@@ -248,7 +248,7 @@ def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
 def _go_on(
     answer: Answer, group: Group, links: FileLinks, pending: _Pending, ends: _Ends | None
 ) -> dict[NotQueried, None]:
-    """Note where a trace goes on from rows, and the others as its ends (None: they are none); who can't be asked."""
+    """Queue the rows from which a trace continues, add the others to ``ends`` (unless None); return what can't be queried."""
     if len(group.items) != group.count:
         raise TooMuchError(
             f"{group.count:,} rows of {group.path or group.node} lie on the way",

@@ -23,17 +23,17 @@ from lineage_store.paths import shown_path
 
 AS_IT_IS_NOW = "[as it is now]"
 INCOMPLETE = "items may be missing"
-"""Warnings say why."""
+"""The warnings give the reason."""
 ITEMS_AT_ONCE = 10_000
 """Items in memory together where all are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item; ``location`` and ``text`` are None where it lies in no file that can tell them.
+    """One item; ``location`` and ``text`` are None if no readable file has them.
 
-    ``binding``: what binds the text to the row that the job saw; None where it was kept with the lineage, or there
-    is none. With ``now`` it is the text that stands there now.
+    ``binding``: the evidence that the text is that of the row the job processed; None if the text is stored with the
+    lineage, or there is no text. With ``now`` the text is the current one at that position.
     """
 
     address: str
@@ -43,7 +43,7 @@ class Item:
 
     @property
     def shown(self) -> str | None:
-        """The text for people: one that may be another row's says so."""
+        """The text to display, marked if it may be another row's."""
         return f"{AS_IT_IS_NOW} {self.text}" if self.binding == "now" else self.text
 
     def to_json(self) -> dict[str, str | None]:
@@ -71,8 +71,8 @@ class Item:
 class Group:
     """Items of one node; ``items`` may be the first of many, ``count`` is always of all.
 
-    ``changed``: a file of theirs is not any more as it was; ``gone``: one is not there at all. ``file_status`` says
-    it in one word: the worst that is to be said of their files. ``app``: whose node it is; empty: the answer's.
+    ``changed``: one of their files has changed; ``gone``: one no longer exists. ``file_status``: the worst status of
+    their files. ``app``: the application of the node; empty: the answer's.
     """
 
     node: str
@@ -86,16 +86,16 @@ class Group:
 
     @property
     def changed(self) -> bool:
-        """Whether a file of theirs is not any more what it was."""
+        """Whether one of their files has changed."""
         return has_changed(self.file_status)
 
     @property
     def gone(self) -> bool:
-        """Whether a file of theirs is not there at all."""
+        """Whether one of their files no longer exists."""
         return self.file_status == "gone"
 
     def heading(self, app: str = "") -> str:
-        """What the items are. ``app``: whose they are, where there are several."""
+        """A heading for the items. ``app``: their application, if the answer has several."""
         of = f" of {self.path}" if self.path else f" of {self.what or 'node'}"
         rows = "1 row" if self.count == 1 else f"{self.count:,} rows"
         changed = ", gone since" if self.gone else ", changed since" if self.changed else ""
@@ -144,14 +144,14 @@ class Group:
         )
 
     def without_texts(self) -> Group:
-        """The same for who may not read what items say."""
+        """The same without the texts of items, for users who may not read them."""
         items = tuple(replace(item, text=None, binding=None) for item in self.items)
         return replace(self, items=items)
 
 
 @dataclass(frozen=True, slots=True)
 class NotQueried:
-    """What takes part in a question and could not be asked: an application, or one node of it (else empty)."""
+    """An application, or one node of it (else empty), that takes part in a query but could not be queried."""
 
     app: str
     reason: str
@@ -178,12 +178,12 @@ class NotQueried:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer(NotebookDisplay):
-    """A traced question.
+    """The answer to a query.
 
-    ``changed``: a file of it is not any more as the application left it. ``complete``: the lineage of all
-    applications that take part is there, and all were asked; otherwise items may be missing. ``app``: the
-    application that was asked, the latest of several; ``apps``: all of them (empty: just ``app``).
-    ``not_queried``: what takes part and could not be asked.
+    ``changed``: a file has changed since the application used it. ``complete``: the lineage of all
+    applications that take part is complete, and all were queried; otherwise items may be missing. ``app``: the
+    queried application, the latest of several; ``apps``: all of them (empty: only ``app``).
+    ``not_queried``: what takes part but could not be queried.
     """
 
     app: str
@@ -286,7 +286,7 @@ class Answer(NotebookDisplay):
         )
 
     def without_texts(self) -> Answer:
-        """The same for who may not read what rows say."""
+        """The same without the texts of rows, for users who may not read them."""
         return replace(
             self,
             start=tuple(group.without_texts() for group in self.start),
@@ -295,14 +295,14 @@ class Answer(NotebookDisplay):
 
 
 def respelled(text: str, spelled: Mapping[str, str]) -> str:
-    """A text in which places are as they were typed, by how they were asked for."""
+    """A text with each place replaced by the spelling in which the user typed it."""
     for place in sorted(spelled, key=len, reverse=True):
         text = text.replace(place, spelled[place])
     return text
 
 
 class Composer:
-    """Turns regions into items of one application; collects what is to be warned of."""
+    """Turns regions into items of one application, and collects warnings."""
 
     def __init__(
         self,
@@ -311,7 +311,7 @@ class Composer:
         locations: Locations,
         nodes: Sequence[NodeRecord] | None = None,
     ) -> None:
-        """``nodes``: those of the graph, where they are known already. ``locations``: as they were looked at just now."""
+        """``nodes``: those of the graph, if already loaded. ``locations``: with the file states just read."""
         nodes = graph.nodes() if nodes is None else nodes
         self._graph = graph
         self._nodes = {node.node: node for node in nodes}
@@ -405,7 +405,7 @@ class Composer:
 
 
 def _what_of(rows: Rows) -> str:
-    """What is shown of a file that has changed."""
+    """A note on the texts shown of a file that has changed."""
     if rows.unbound:
         return f": a text with {AS_IT_IS_NOW} stands at that place now and may be another row's"
     if "checksum" in rows.bindings:

@@ -15,10 +15,10 @@ LOAD_AT_ONCE = 8
 
 
 def iter_blocks(graph: FlowGraph, blocks: Iterable[BlockId]) -> Iterator[FlowBlock]:
-    """Blocks with their columns; who has seen enough stops, and no more are loaded.
+    """Iterate over blocks with their columns. They are loaded lazily: a caller that stops early loads no more.
 
     Raises:
-        BudgetError: the question takes too long.
+        BudgetError: the query takes too long.
     """
     block_ids = iter(blocks)
     while part := list(islice(block_ids, LOAD_AT_ONCE)):

@@ -26,7 +26,7 @@ class TooManyInputsError(LineageError):
 
 @dataclass(frozen=True, slots=True)
 class ComparedTrace:
-    """One of two traces. ``requested_places``: its places as typed; ``count``: items found; ``start``: those asked for."""
+    """One of two traces. ``requested_places``: its places as typed; ``count``: items found; ``start``: queried items."""
 
     requested_places: tuple[str, ...]
     count: int
@@ -82,8 +82,8 @@ class NodeDifference:
 class Difference:
     """What each of two traces of one application has that the other has not, by node in order of creation.
 
-    ``exact``: both traces are, so each item is just where it is said to be; else ``reasons`` say why not. ``complete``:
-    neither lacks lineage.
+    ``exact``: both traces are exact, so each item is on exactly the stated side; else ``reasons`` give the reasons.
+    ``complete``: neither lacks lineage.
     """
 
     app: str
@@ -218,8 +218,8 @@ def records_to_compare(
     """A trace that can be compared. ``trace``: `lineage_query.engine.QueryEngine.trace_records`, or bounded.
 
     Raises:
-        TraceError: rows of DataFrames are asked for.
-        LineageError: what ``trace`` raises.
+        TraceError: the query is for rows of DataFrames.
+        LineageError: ``trace`` raised it.
     """
     try:
         return trace(query)
@@ -234,7 +234,7 @@ def compare(left: RecordTrace, right: RecordTrace, limit: int | None, *, texts: 
         left: a trace.
         right: another one, of the same application.
         limit: items listed of each node and side; None: all.
-        texts: with what rows say.
+        texts: include the texts of rows.
 
     Raises:
         TraceError: they are of different applications.
@@ -296,7 +296,7 @@ def rank_inputs(traces: Sequence[RecordTrace], limit: int, *, texts: bool) -> Su
     Args:
         traces: of one output each, all of one application; an output that is named twice counts once.
         limit: inputs that are listed.
-        texts: with what rows say.
+        texts: include the texts of rows.
 
     Raises:
         TraceError: they are of different applications.

@@ -24,18 +24,18 @@ def answer_all(
     ask: Callable[[Part], Answer],
     why: Callable[[LineageError], str] = str,
 ) -> Answer:
-    """Ask all of a plan's applications, and make one answer of theirs.
+    """Query all applications of a plan, and merge their answers into one.
 
     Args:
-        query: as it was put.
-        plan: which applications are asked what.
-        ask: asks one of them.
-        why: what is said of an application that could not be asked.
+        query: the query as received.
+        plan: the applications to query, and the query for each.
+        ask: queries one of them.
+        why: gives the reason to report for an application that could not be queried.
 
     Raises:
-        NoSuchRowError: all were asked, and none has the row.
+        NoSuchRowError: all were queried, and none has the row.
         StoreUnavailableError: the store does not answer.
-        LineageError: none could be asked.
+        LineageError: none could be queried.
     """
     if plan.only is not None:
         return ask(plan.only)
@@ -62,14 +62,14 @@ def composed(
     more_warnings: Sequence[str] = (),
     apps: Sequence[str] = (),
 ) -> Answer:
-    """One answer of several: exact where all are, complete where all are and all could be asked.
+    """Merge several answers: exact if all are exact, complete if all are complete and all could be queried.
 
     Args:
         query: as it was put.
-        answers: of each application one, the latest first.
-        not_queried: who could not be asked.
+        answers: one of each application, the latest first.
+        not_queried: what could not be queried.
         more_warnings: more warnings.
-        apps: others that were asked, and have no such row.
+        apps: other applications that were queried but have no such row.
     """
     apps = tuple(dict.fromkeys((*(answer.app for answer in answers), *apps)))
     has_several = len({*apps, *(answer.app for answer in not_queried)}) > 1
@@ -105,7 +105,7 @@ def composed(
 
 @dataclass
 class _Responses:
-    """Applications that were asked, and what came of it."""
+    """The answers and errors of the queried applications."""
 
     why: Callable[[LineageError], str]
     answered: list[tuple[Part, Answer]] = field(default_factory=list)
@@ -120,7 +120,7 @@ class _Responses:
         except NoSuchRowError as problem:
             self.missing.append((part, problem))
         except LineageError as problem:
-            # Others are not asked instead of one for which there was no time.
+            # If the time is used up, do not continue with other applications.
             current_budget().check()
             self.refused.append((part, problem))
 
@@ -138,15 +138,15 @@ class _Responses:
         yield from self._otherwise()
 
     def warnings(self) -> Iterator[str]:
-        """What is said where nothing was found: why."""
+        """The reasons why nothing was found."""
         if not self.answered:
             yield from dict.fromkeys(f"{_app(part)}: {problem}" for part, problem in self.missing)
 
     def refuse(self, *, is_all: bool) -> None:
-        """Raise where there is nothing to be said.
+        """Raise an error if there is no answer.
 
         Raises:
-            LineageError: that no application has the row, or that none could be asked.
+            LineageError: no application has the row, or none could be queried.
         """
         if self.missing and is_all:
             raise self.missing[0][1]
@@ -175,7 +175,7 @@ class _Responses:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Rows that were asked for by values: the file of each place, how many there are, and whether all are listed."""
+    """Rows queried by values: the file of each place, the number of rows, and whether all are listed."""
 
     places: dict[str, str] = field(default_factory=dict)
     count: int = 0

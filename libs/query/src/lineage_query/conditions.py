@@ -1,4 +1,4 @@
-"""Conditions on the columns of an output, as a server takes them: a small part of SQL, read and written anew.
+"""Conditions on the columns of an output, as a server accepts them: a small subset of SQL, parsed and rewritten.
 
 What a reader of a server sends becomes part of a statement that Spark runs. So its text is never passed on: it is parsed
 by the grammar below, and the statement gets what was understood. There are no functions, no subqueries and no other
@@ -78,11 +78,11 @@ _RESERVED = frozenset(
         "X",
     ]
 )
-"""Words that are no columns where they stand bare."""
+"""Words that are not column names unless quoted."""
 
 
 class ConditionError(LineageError):
-    """A condition that a server does not take; the message says what it takes."""
+    """A condition that a server does not accept; the message lists what it accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Condition:
     columns: tuple[str, ...]
 
     def check_columns(self, names: Iterable[str]) -> None:
-        """See that an output has each of the columns once, whatever the case of their names.
+        """Check that an output has each of the columns exactly once, ignoring the case of names.
 
         Raises:
             ConditionError: it has not.
@@ -109,7 +109,7 @@ def parse_condition(text: str) -> Condition:
     """Read a condition.
 
     Raises:
-        ConditionError: it is more than a server takes.
+        ConditionError: a server does not accept it.
     """
     if len(text) > CHARACTERS_MAX:
         raise ConditionError(f"a condition has at most {CHARACTERS_MAX:,} characters")
@@ -137,7 +137,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 @dataclass
 class _Parser:
-    """Recursive descent; each method gives the text of what it read."""
+    """Recursive descent; each method returns the text of the part that it parsed."""
 
     tokens: list[tuple[str, str]]
     columns: list[str] = field(default_factory=list)
@@ -227,7 +227,7 @@ class _Parser:
         if kind not in {"number", "text"}:
             raise self.unexpected()
         self._at += 1
-        # ``$`` begins what Spark may replace before it reads a statement.
+        # ``$`` starts a variable that Spark may substitute before it parses a statement.
         return text.replace("$", "\\u0024") if kind == "text" else text
 
     def _takes(self, word: str) -> bool:
@@ -241,6 +241,6 @@ class _Parser:
             raise self.unexpected()
 
     def unexpected(self) -> ConditionError:
-        """What is said where something else is needed."""
+        """The error for an unexpected token."""
         token = repr(self._text) if self.kind else "the end"
         return ConditionError(f"{token} is not taken here in a condition: {ACCEPTED_SYNTAX}")

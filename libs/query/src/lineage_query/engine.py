@@ -1,4 +1,4 @@
-"""The one way to trace: plans which applications are asked, looks up records, recomputes rows of DataFrames, composes."""
+"""The one way to trace: plans which applications to query, looks up records, recomputes rows of DataFrames, composes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from lineage_store.port import GraphStore
 
 
 class QueryLimits(Protocol):
-    """What a query may do for whoever asks it."""
+    """What a query may do on behalf of its caller."""
 
     def working(self) -> AbstractContextManager[None]:
-        """Held while the store and files are looked at; not while rows of DataFrames are recomputed."""
+        """Held while the store and files are read; not while rows of DataFrames are recomputed."""
 
     def check_by_values(self) -> None:
-        """Refuse rows of DataFrames that are asked for by what they say; raises what then ends the whole query."""
+        """Refuse queries for rows of DataFrames by their values; the error that it raises ends the query."""
 
     def check_listed(self, items: int) -> None:
         """Refuse to list so many items in an answer of several applications."""
@@ -44,11 +44,11 @@ class NoLimits:
     """Limits of a query that may do all."""
 
     def working(self) -> AbstractContextManager[None]:
-        """Nothing is held."""
+        """Holds no lock."""
         return nullcontext()
 
     def check_by_values(self) -> None:
-        """All may be asked for."""
+        """Allows every query."""
 
     def check_listed(self, items: int) -> None:
         """All are listed."""
@@ -69,10 +69,10 @@ class QueryEngine:
 
         Args:
             store: has the lineage.
-            reader: reads rows of files, and says which may be read.
-            opener: keeps what it opened of applications; None: the last one is kept.
-            backend: recomputes rows of DataFrames; None: an answer says what could not be asked.
-            limits: of whoever asks; None: there are none.
+            reader: reads rows of files, and decides which files may be read.
+            opener: caches opened applications; None: the last one is cached.
+            backend: recomputes rows of DataFrames; None: an answer lists what could not be queried.
+            limits: the caller's limits; None: there are none.
         """
         self._store = store
         self._reader = reader
@@ -90,19 +90,19 @@ class QueryEngine:
         """Trace what a query names.
 
         Args:
-            query: about records, or rows of DataFrames.
-            derivations: what was made from what is wanted, which a recomputation does not tell: records and
-                materialised flows are taken wherever there are any.
+            query: for records, or rows of DataFrames.
+            derivations: the caller needs the pairs of outputs and inputs, which a recomputation does not return: use
+            records and materialised flows wherever there are any.
 
         Raises:
-            NotFoundError: no such application, or none knows the file.
-            LocationError: a place names no row.
+            NotFoundError: no such application, or none used the file.
+            LocationError: a place does not name a row.
             AddressError: an address can't be read, or names no node.
             RowsError: rows must be counted in a file that can't be read.
-            RecipeRowError: rows of a DataFrame that have no lineage, or that nothing here can recompute.
-            TraceError: ``until`` does not lie that way, or the query asks for what such traces don't have.
-            NoSuchRowError: all applications were asked, and none has the row.
-            BudgetError: it costs more than the query may.
+            RecipeRowError: rows of a DataFrame that have no lineage, or that no backend here can recompute.
+            TraceError: ``until`` is not in that direction, or the query requests what such traces don't have.
+            NoSuchRowError: all applications were queried, and none has the row.
+            BudgetError: the query exceeds its budget.
         """
         if query.all_jobs:
             return Trace(query, recomputed=self._trace_all_jobs(query))
@@ -110,7 +110,7 @@ class QueryEngine:
             plan = plan_of(self._store, self._reader, query)
         if any(part.by_values for part in plan.parts):
             self._limits.check_by_values()
-        # Who names an application asks it anew, also where its rows were materialised.
+        # A query that names an application is computed by it again, even if its rows were materialised.
         by_query = query.app is not None
         if plan.only is not None:
             return self._trace_part(plan.only, by_query=by_query, derivations=derivations)
@@ -166,7 +166,7 @@ class QueryEngine:
         """Trace the records that a query of one application names, and go no further.
 
         Raises:
-            RecipeRowError: rows of DataFrames are asked for.
+            RecipeRowError: the query is for rows of DataFrames.
             LineageError: as :meth:`trace`.
         """
         with self._limits.working():
@@ -176,7 +176,7 @@ class QueryEngine:
             return self._tracer.trace(query)
 
     def again(self, query: TraceQuery, records: RecordTrace) -> Trace:
-        """The trace of a query whose records were traced before, with what is to be said of its files now.
+        """The trace of a query whose records were traced before, with the current status of its files.
 
         Raises:
             LineageError: as :meth:`trace`.
@@ -184,7 +184,7 @@ class QueryEngine:
         return self._continued(query, self.records_again(query, records))
 
     def records_again(self, query: TraceQuery, records: RecordTrace) -> RecordTrace:
-        """As :meth:`again`, of records alone."""
+        """As :meth:`again`, for records only."""
         with self._limits.working():
             return self._tracer.again(query, records)
 
@@ -197,7 +197,7 @@ class QueryEngine:
         return self._tracer.locations(app)
 
     def _trace_part(self, part: Part, *, by_query: bool, derivations: bool = False) -> Trace:
-        """What one application says."""
+        """The trace in one application."""
         query, place = part.query, part.recipe_place
         if place is None:
             with self._limits.working():
@@ -212,7 +212,7 @@ class QueryEngine:
     def _trace_rows(
         self, query: TraceQuery, place: RecipePlace, *, by_query: bool, derivations: bool
     ) -> Trace:
-        """What one application says of rows of its DataFrames: by materialised flows, or by a query over the recipe."""
+        """The trace of rows of DataFrames in one application, by materialised flows or by a query over the recipe."""
         if query.where:
             return self._recomputed(query, place)
         with self._limits.working():
@@ -242,5 +242,5 @@ class QueryEngine:
 
 
 def _as_far_as_it_goes(query: TraceQuery, records: RecordTrace) -> RecordTrace:
-    """A trace that goes on no further: it is not complete where what was asked for lies beyond DataFrames."""
+    """A trace that does not continue: it is incomplete if the rest of the query lies beyond DataFrames."""
     return replace(records, complete=records.complete and not continues_in(query, records))

@@ -1,4 +1,4 @@
-"""Which application a file belongs to: the latest that wrote or read it as it is now."""
+"""Finds the application of a file: the latest that wrote or read its current version."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PARTS_NAMED = 3
 
 
 class NotFoundError(StoreError):
-    """No such application, or none that knows the file."""
+    """No such application, or none that used the file."""
 
 
 class FileVersion(NamedTuple):
@@ -46,7 +46,7 @@ class FileVersion(NamedTuple):
         return self.size == other.size and abs(self.mtime - other.mtime) <= MTIME_TOLERANCE_S
 
     def is_same(self, other: FileVersion) -> bool:
-        """Whether both are one version, as far as can be told."""
+        """Whether both are the same version, as far as the recorded states show."""
         same_content = not (self.checksum and other.checksum) or self.checksum == other.checksum
         return same_content and self.has_state_of(other)
 
@@ -55,16 +55,16 @@ class FileVersion(NamedTuple):
 
 
 FileVersions: TypeAlias = Mapping[tuple[str, bool], Collection[FileVersion]]
-"""What nodes (by their ids, and whether they wrote) had of a file."""
+"""The versions of a file that nodes recorded, by node id and whether the node wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileUse:
     """An application's node that read (``wrote`` False) or wrote a file.
 
-    ``file_status``: how the file stands to what the application left or saw. ``then``: size and time of the file as
-    the node noted it. ``undecided``: just the time of the file is another, and no checksum tells whether the
-    content is.
+    ``file_status``: the current file compared with the version that the application wrote or read. ``then``: size and
+    modification time that the node recorded. ``undecided``: only the modification time differs, and no checksum shows
+    whether the content does.
     """
 
     app: str
@@ -85,11 +85,11 @@ class FileUse:
         return self.file_status == "gone"
 
     def is_of(self, versions: Collection[FileVersion]) -> bool:
-        """Whether the node noted the file as in one of these states."""
+        """Whether the node recorded the file in one of these states."""
         return any(then.has_state_of(version) for then in self.then for version in versions)
 
     def has_size_of(self, versions: Collection[FileVersion]) -> bool:
-        """Whether the file had the size that it has in one of these states."""
+        """Whether the recorded size of the file is that of one of these states."""
         return not {then.size for then in self.then}.isdisjoint(one.size for one in versions)
 
 
@@ -126,12 +126,12 @@ def find_uses(
     app: str | None = None,
     spellings: Spellings | None = None,
 ) -> list[FileUse]:
-    """How the application that a file belongs to used it: by one node or several.
+    """How the application of a file used it: by one node or several.
 
-    The latest application that used the file as it is now comes first, one that wrote it
-    (``wrote``, asking where rows came from) or read it (asking where they went) before others;
-    after those the ones for which the file has changed since. ``app`` allows just one. Those that hold the materialised
-    lineage of others are asked where these are. ``spellings``: which links were followed just now.
+    The order of preference: applications that used the current version of the file, the latest first, then those for
+    which it has changed since; within each, those that wrote it (``wrote``: backward traces) or read it (forward traces)
+    before others. ``app`` restricts the search to one application. Applications that hold the materialised lineage of
+    others stand for these. ``spellings``: the links already resolved for this query.
 
     Raises:
         NotFoundError: no application read or wrote the file.
@@ -150,17 +150,17 @@ def find_uses(
     if not best:
         raise NotFoundError(_unknown(path, current, app) + _possible_writers(store, current, app))
     if best[-1].changed or best[-1].file_status == "unknown":
-        # What the file was then is one version of it: the last that the application knew.
+        # The application may have used several versions of the file: keep the last one only.
         best = [use for use in best if use.is_of(best[-1].then)]
     return best
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Who read one version of a file.
+    """The applications that read one version of a file.
 
     ``apps``: the applications, the latest first. ``unsure``: those of which some node read a version that may be the
-    same (just its time is another, and no checksum tells), or that read it, and then another.
+    same (only its time differs, and there is no checksum), or that read this version and later another one.
     """
 
     apps: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ class Readers:
 
 
 def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
-    """All applications that read a file as it is now; where none did, as the latest that read it at all had it.
+    """All applications that read the current version of a file; if none did, the version that its latest reader read.
 
     Those that hold the materialised lineage of others are not among them.
     """
@@ -185,7 +185,7 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
         return Readers(_apps(unchanged_uses), _apps(use for use in uses if use.undecided))
     if not uses:
         return Readers()
-    # An application is asked about the version that it knew last.
+    # Of each application, the version that it used last counts.
     last = {use.app: use.then for use in uses}
     version = last[uses[0].app]
     apps = _apps(use for use in uses if use.is_of(version) and use.is_of(last[use.app]))
@@ -205,8 +205,8 @@ def _uses_by_application(
 ) -> Iterator[list[FileUse]]:
     """How applications used a file, the latest first; ``app``: none but this one.
 
-    Where the store's keys lead to no application that knows it, all others follow: a folder may have been moved since,
-    with a link left in its place.
+    If the store's keys lead to no application that used the file, all others follow: a folder may have been moved since,
+    and replaced by a link.
     """
     canonical_path = spellings.of(path)
     if app is not None:
@@ -252,7 +252,7 @@ def recorded_files(
     """The files that an application read or wrote, by canonical path; ``only``: no other than this one.
 
     Raises:
-        BudgetError: it takes more than the query may.
+        BudgetError: the query exceeds its budget.
     """
     found: dict[str, dict[tuple[str, bool], set[FileVersion]]] = {}
 
@@ -290,7 +290,7 @@ def _uses(
             for version in versions
         }
         if None in statuses:
-            # Just its time is another: the application's checksums may tell more.
+            # Only its time differs: the application's checksums may decide.
             locations = Locations(store.graph(app), reader)
             file_status = locations.file_status(node, path)
             undecided = file_status == "changed" and locations.is_undecided(node, path)

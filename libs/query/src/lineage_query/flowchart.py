@@ -26,8 +26,8 @@ def mermaid_text(
 ) -> str:
     """A graph as a Mermaid flowchart.
 
-    ``names``: what nodes go by, where these are not all of the application's. ``notes``: what to say
-    of a fold (by its first node) in place of its number of flows.
+    ``names``: the names of nodes, if these are not all nodes of the application. ``notes``: labels
+    of folds (by first node) instead of their number of flows.
     """
     names = names or Names([node for fold in folds for node in fold.nodes])
     ids = {fold.first.node: f"n{at}" for at, fold in enumerate(folds)}
@@ -50,7 +50,7 @@ def mermaid_text(
 
 
 def fold_name(fold: Fold) -> str:
-    """What the nodes do, and how many there are where there are several."""
+    """The operation of the nodes, and their number if there are several."""
     name = fold.first.name or fold.first.op
     return f"{name} x{len(fold.nodes)}" if fold.nodes[1:] else name
 

@@ -1,8 +1,8 @@
 """Parts of HTML that notebooks show.
 
 Every style is inline: renderers of notebooks drop scripts, and some of them style elements. Colours of text and
-background are the notebook's own, so that both suit its theme; what has a colour of its own can be read on light and
-on dark grounds. Nothing is loaded from anywhere. Texts come from jobs: all are escaped here.
+background are the notebook's, so that both suit its theme; coloured marks are readable on light and
+on dark backgrounds. Nothing is loaded from other addresses. Texts come from jobs: all are escaped here.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from html import escape
 from lineage_core.terminal_text import plain
 
 TONES = {"good": "#2e9e5b", "doubtful": "#c98a00", "bad": "#d64545", "none": "#888888"}
-"""Colours of marks, each with a contrast of 3 to white and to black at least; words say the same."""
+"""Colours of marks, each with a contrast of at least 3 to white and to black; the words carry the same meaning."""
 NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
-"""Notebooks set what stands between dollars as formulas, which may have links in them; amounts are no formulas."""
+"""Notebooks render text between dollar signs as formulas, which may contain links; amounts are not formulas."""
 TABLE = "border-collapse:collapse;margin:0 0 0.5em 0;color:inherit;background:transparent"
 CELL = (
     "text-align:left;vertical-align:top;padding:2px 12px 2px 0;color:inherit;background:transparent;"
@@ -45,12 +45,12 @@ def block(parts: Iterable[str]) -> str:
 
 
 def heading(value: str) -> str:
-    """A line above what it is about."""
+    """A heading line."""
     return f'<div style="font-weight:bold;margin:0.3em 0">{text(value)}</div>'
 
 
 def note(word: str, value: str = "", tone: str = "none") -> str:
-    """A word in bold with a mark of a tone, and what is said to it."""
+    """A word in bold with a coloured mark, and its explanation."""
     said = f": {text(value)}" if value else ""
     return (
         f'<div style="border-left:4px solid {TONES[tone]};padding-left:8px;margin:2px 0;color:inherit">'
@@ -70,7 +70,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def link(url: str, words: str) -> str:
-    """A link to a page of ours: its address begins with http:// or https://."""
+    """A link to a page of Lineage Master: its address starts with http:// or https://."""
     assert url.startswith(("http://", "https://"))
     return (
         f'<a href="{text(url)}" target="_blank" rel="noopener noreferrer" '

@@ -1,7 +1,7 @@
 """All items of a node, page by page, and those whose text holds something.
 
-People know what a row says, not where it stands. A search looks at so many items a call at most and
-says where the next one goes on.
+Users know the text of a row, not its position. A search reads a limited number of items a call, and
+returns the cursor at which the next call continues.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from lineage_query.snapshot import ApplicationSnapshot
 
 POSITION_MAX = 2**64 - 1
 SCAN_AT_ONCE = 2_000
-"""Items whose texts are looked at together."""
+"""Items whose texts are read in one batch."""
 SCANNED_MAX = 200_000
 """Items that one call looks at."""
 SCAN_S_MAX = 1.0
-"""Seconds after which a call that searches stops, with what it found until then."""
+"""Seconds after which a search call stops, and returns the matches so far."""
 CACHED_REGIONS_MAX = 4_096
 _CURSOR = re.compile(r"(\d{1,9})\.(\d{1,19})")
 
@@ -44,10 +44,10 @@ class CursorError(LineageError):
 class Page:
     """Some items of a node.
 
-    ``count``: of all its items. ``following``: where the next page begins; None behind the last.
-    ``scanned``: items looked at for this page. ``file_status``: the worst that is to be said of their files.
-    ``cut``: of those that a search looked at and did not find, how many have a text that is longer than what is read of
-    it: they may hold what is searched for.
+    ``count``: of all its items. ``following``: the cursor of the next page; None on the last page.
+    ``scanned``: items read for this page. ``file_status``: the worst status of their files.
+    ``cut``: the number of items without a match whose text is longer than the part that the search read: the rest may
+    match.
     """
 
     count: int

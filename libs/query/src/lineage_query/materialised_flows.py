@@ -1,8 +1,8 @@
-"""What was materialised of DataFrames' lineage, and whether it or a query answers a question.
+"""Materialised flows of DataFrames, and the choice between them and a query over the recipe.
 
-A query needs Spark, and the very files that the job read. Materialised flows need neither, but may name more rows than
-the query would. So they answer where they are exact; where they are not, the query does; and where that can't be had,
-they do, and say so.
+A query over the recipe needs Spark, and the same files that the job read. Materialised flows need neither, but may
+include more rows. So the flows are used if they are exact, else the query; if the query fails, the flows are used with
+a warning.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ FLOW_NODE_KINDS = {"frame": "sink", "frame-source": "source"}
 
 @dataclass(frozen=True)
 class MaterialisedTrace:
-    """What materialised flows say to a question.
+    """What materialised flows return for a query.
 
-    ``traced``: a trace of the application that holds them. ``missing``: what they don't say, in words.
+    ``traced``: a trace of the application that holds them. ``missing``: descriptions of what they don't contain.
     """
 
     traced: RecordTrace
@@ -47,11 +47,11 @@ class MaterialisedTrace:
 
     @property
     def suffices(self) -> bool:
-        """Whether a query can't tell more."""
+        """Whether a query over the recipe can't return more."""
         return self.traced.result.exact and not self.missing
 
     def instead_of(self, problem: LineageError) -> RecordTrace:
-        """The trace, where the query can't be had."""
+        """The trace, if the query over the recipe fails."""
         warning = f"this is what was materialised, for {self.app} itself can't be asked: {problem}"
         return replace(self.traced, warnings=(*self.traced.warnings, warning))
 
@@ -64,20 +64,20 @@ def best(
     *,
     by_query: bool = False,
 ) -> Trace:
-    """The more exact of two: a trace along materialised flows, or what a query says.
+    """The more exact of two traces: along materialised flows, or by a query over the recipe.
 
     Args:
-        materialised: what the flows say, if there are any.
-        query: what is asked.
+        materialised: what the flows return, if there are any.
+        query: the user's query.
         recipe_place: the rows of DataFrames that it names.
-        recompute: asks by a query.
-        by_query: the query answers wherever it can be had.
+        recompute: runs the query over the recipe.
+        by_query: prefer the query over the recipe if it succeeds.
 
     Raises:
-        LineageError: there are no flows, and the query can't be had.
+        LineageError: there are no flows, and the query over the recipe fails.
     """
     if query.app is not None and query.app != recipe_place.app:
-        # The flows themselves are asked.
+        # The query names the application that holds the flows.
         if materialised is None:
             raise TraceError(f"just a query can tell what these are: ask {recipe_place.app}")
         return Trace(query, materialised.traced)
@@ -115,14 +115,14 @@ class MaterialisedFlows:
         self._tracer = RecordTracer(store, reader, self._opener)
 
     def look_up(self, query: TraceQuery, recipe_place: RecipePlace) -> MaterialisedTrace | None:
-        """What is known of rows of DataFrames of one application; None: nothing, or just a query can tell.
+        """The materialised flows of rows of DataFrames of one application; None: none, or only a query can answer.
 
         Args:
-            query: about them.
-            recipe_place: the rows, by their values or by where they stand.
+            query: the user's query.
+            recipe_place: the rows, by their values or by their positions.
 
         Raises:
-            ForbiddenRowsError: rows are asked for by their values in a file that may not be read.
+            ForbiddenRowsError: the query names rows by their values in a file that may not be read.
         """
         app = f"{recipe_place.app}{SUFFIX}"
         if query.regions or app not in self._store.application_ids():
@@ -145,7 +145,7 @@ class MaterialisedFlows:
             raise
         except LineageError:
             current_budget().check()
-            # Rows that were not materialised, or none at all: the query says which.
+            # Either the rows were not materialised or there are none: the query over the recipe decides.
             return None
         if traced.app != app:
             return None
@@ -181,7 +181,7 @@ class MaterialisedFlows:
         recipe_place: RecipePlace,
         nodes: Iterable[str],
     ) -> dict[str, Region] | None:
-        """The rows of some nodes that have values, by space; None where just a query can tell which."""
+        """The rows of some nodes that have the values, by space; None if only a query over the recipe can find them."""
         if recipe_place.valued is None or recipe_place.doubts:
             return None
         regions: dict[str, Region] = {}
@@ -200,7 +200,7 @@ class MaterialisedFlows:
         return regions
 
     def _are_as_then(self, opened: ApplicationSnapshot, node: str, files: Files) -> bool:
-        """Whether files are what the job left or saw."""
+        """Whether files are in the state that the job wrote or read."""
         try:
             file_statuses = opened.locations.as_now().file_statuses(node)
         except RowsError:
@@ -213,7 +213,7 @@ class MaterialisedFlows:
 def _held(
     opened: ApplicationSnapshot, base: ApplicationSnapshot, recipe_place: RecipePlace
 ) -> list[str]:
-    """Of the outputs or sources that are asked for those that flows are of."""
+    """Those of the queried outputs or sources that have flows."""
     held: list[str] = []
     for node in recipe_place.nodes:
         flow_node, base_node = opened.record(node), base.record(node)
@@ -259,7 +259,7 @@ def _readers(graph: FlowGraph, sources: Iterable[str]) -> list[str]:
 def _not_materialised(
     base: ApplicationSnapshot, opened: ApplicationSnapshot, sources: Iterable[str]
 ) -> Iterator[str]:
-    """What DataFrames made of sources beyond what was materialised."""
+    """What DataFrames computed from the sources beyond the materialised flows."""
     source_ids = set(sources)
     paths = {node.path for node in base.nodes if node.node in source_ids}
     # A file may belong to several sources of one path, such as versions of a table.

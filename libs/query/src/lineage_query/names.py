@@ -24,7 +24,7 @@ class Names:
     """The names that an application's nodes go by.
 
     A node's label is its alias; where several nodes share the way in or out (``read``, ``write``),
-    the name of the file comes in between. Nodes without an alias are named by their id.
+    the name of the file is inserted. Nodes without an alias are named by their id.
     """
 
     def __init__(self, nodes: Sequence[NodeRecord]) -> None:
@@ -36,14 +36,14 @@ class Names:
                 self._by_name.setdefault(node.alias, node.node)
 
     def label(self, node: str) -> str:
-        """What the node is called in addresses."""
+        """The name of the node in addresses."""
         return self._labels.get(node, node)
 
     def node(self, name: str) -> str:
         """The id of the node that an id, an alias or a label names.
 
         Raises:
-            AddressError: no node goes by that name; the message lists those that do.
+            AddressError: no node has that name; the message lists the names.
         """
         if name in self._ids or name == "*":
             return name
@@ -60,7 +60,7 @@ class Names:
     def find(self, address: str, graph: FlowGraph) -> dict[str, Region]:
         """The items that an address names.
 
-        A partition's address without an incarnation stands for all incarnations of it.
+        A partition's address without an incarnation refers to all its incarnations.
 
         Raises:
             AddressError: the address can't be read or names no node.

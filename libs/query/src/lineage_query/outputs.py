@@ -1,8 +1,8 @@
-"""Outputs that several writes made: which of them are still there, and whether others wrote, too.
+"""Outputs of several writes: which writes are still there, and whether unknown writers wrote too.
 
-All writes to a path or table whose files are still there, as they were left, are one output. What a write left
-is known by its files: one that has none any more was overwritten. A table with versions has a log that tells more: its rows
-may have been moved to other files.
+All writes to a path or table whose files still exist unchanged form one output. A write is identified by its files: if
+none exists any more, it was overwritten. The log of a versioned table decides in its case: rows may have been moved to
+other files.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ FILES_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write to an output. ``files``: by canonical path, how each stands to what was left."""
+    """One write to an output. ``files``: by canonical path, each one's status compared with what was written."""
 
     app: str
     node: str
     files: dict[str, FileStatus]
     table: Output | None = None
-    """The output, where it is a table with versions: its files don't tell what it holds now."""
+    """The output, if it is a versioned table: its files don't show its current content."""
     there: tuple[str, ...] = ()
-    """The files that are as this write left them, and no later one."""
+    """The files that are unchanged since this write, and not overwritten by a later one."""
 
     @property
     def version(self) -> str | None:
-        """What it made of a table with versions; None where that is not known."""
+        """The version of the table that it wrote; None if unknown."""
         return None if self.table is None else self.table.version
 
     @property
     def gone(self) -> bool:
-        """Whether nothing of it is left."""
+        """Whether none of its files exists any more."""
         return bool(self.files) and not self.there
 
     def doubt(self, name: str, *, of_table: bool) -> str:
-        """Why its rows may not be in the output any more; empty: they are.
+        """Why its rows may no longer be in the output; empty: they are there.
 
-        ``of_table``: whether the output is a table with versions by now.
+        ``of_table``: whether the output is now a versioned table.
         """
         if of_table:
             return f"{name} is a table with versions: which rows of earlier writes it still holds is not known"
@@ -69,8 +69,8 @@ class Write:
 class OutputState:
     """An output as it is now.
 
-    ``writes``: those to be asked, the latest first. ``gaps``: what else is in the output, so that an answer is
-    not complete. ``warnings``: what else is to be said. ``changed``: files are not as they were left.
+    ``writes``: those to query, the latest first. ``gaps``: other content of the output, which makes an answer
+    incomplete. ``warnings``: further warnings. ``changed``: files have changed since they were written.
     """
 
     writes: tuple[Write, ...]
@@ -97,10 +97,10 @@ def writes_to(store: GraphStore, reader: RowReader, name: str, apps: Iterable[st
 
 
 def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> OutputState:
-    """What is left of some writes.
+    """What remains of some writes.
 
     Args:
-        reader: says which files there are.
+        reader: lists the files.
         name: the output's path or table.
         writes: all that are known, of one application or of all, the latest first.
     """
@@ -113,7 +113,7 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
         has_changed(status) for write in remaining for status in _file_statuses(write, commits)
     )
     warnings: tuple[str, ...] = ()
-    # Of others than tables: nobody who is known has written after it.
+    # Only for outputs other than tables: no known write is later.
     certain = (
         [write for write in remaining if _has_all_rows(write, commits)]
         if is_table_now
@@ -140,7 +140,7 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
 
 
 def _is_logged(write: Write, commits: Commits | None) -> bool:
-    """Whether a table's log tells of a write: of one that left just its files, where it tells of files."""
+    """Whether a table's log confirms a write: if the log lists files, the commit must have added exactly the write's."""
     if commits is None or write.version is None:
         return False
     if commits.files is None:
@@ -150,7 +150,7 @@ def _is_logged(write: Write, commits: Commits | None) -> bool:
 
 
 def _is_gone(write: Write, commits: Commits | None) -> bool:
-    """Whether nothing of a write is left. Its rows may be in other files by now: a table's log knows."""
+    """Whether nothing of a write remains. Its rows may have moved to other files: a table's log decides."""
     if commits is not None and write.version is not None:
         if _is_logged(write, commits):
             return write.version not in commits.changes
@@ -167,7 +167,7 @@ def _is_table(reader: RowReader, name: str) -> bool:
 
 
 def _has_all_rows(write: Write, commits: Commits | None) -> bool:
-    """Whether a table has all rows of a write, as its log and its files say."""
+    """Whether a table has all rows of a write, according to its log and its files."""
     return (
         commits is not None
         and _is_logged(write, commits)
@@ -177,7 +177,7 @@ def _has_all_rows(write: Write, commits: Commits | None) -> bool:
 
 
 def _file_statuses(write: Write, commits: Commits | None) -> Iterator[FileStatus]:
-    """How those files of a write stand that its output should have."""
+    """The status of those files of a write that its output should have."""
     files = commits.files if commits is not None and _is_logged(write, commits) else None
     for file, state in write.files.items():
         if files is None or file.rpartition("/")[2] in files:
@@ -189,7 +189,7 @@ def _names_of(write: Write) -> frozenset[str]:
 
 
 def _with_their_own(writes: Sequence[Write]) -> list[Write]:
-    """The writes with the files that each has left: a file is of the write that left it just so, or last."""
+    """The writes with the files of each: a file belongs to the write that left its current state, or else to the last."""
     owner: dict[str, int] = {}
     for accepted_statuses in (("same",), ("touched", "unknown")):
         for at, write in enumerate(writes):
@@ -249,7 +249,7 @@ def _commits(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[Com
 
 
 def _strange(name: str, commits: Commits | None, unseen: str) -> tuple[str, ...]:
-    """Commits of a table that no known write made."""
+    """Commits of a table by unknown writers."""
     if commits is None:
         return (f"{name}: whether others wrote into it can't be seen: {unseen}",)
     versions_name = "snapshots" if commits.files is None else "versions"

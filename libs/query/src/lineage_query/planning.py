@@ -1,4 +1,4 @@
-"""Which applications a question is put to: all that used what it names, unless it names one of them."""
+"""Which applications to query: all that used what the query names, unless it names one of them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from lineage_store.port import GraphStore
 from lineage_store.records import SPLITS
 
 APPLICATIONS_QUERIED_MAX = 50
-"""Applications that one question is put to, the latest: others are named."""
+"""Maximum number of applications that one query runs on, the latest first; the answer names the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one application is asked.
+    """The query of one application.
 
-    ``recipe_place``: rows of its DataFrames, or of those whose materialised lineage it holds; None: what the places of the
-    question name there. ``files``: those whose rows are asked for by values.
+    ``recipe_place``: rows of its DataFrames, or of those whose materialised lineage it holds; None: what the query's places
+    name there. ``files``: those whose rows the query names by values.
     """
 
     query: TraceQuery
@@ -45,7 +45,7 @@ class Part:
 
     @property
     def by_values(self) -> bool:
-        """Whether rows of DataFrames are asked for by what they say."""
+        """Whether the query names rows of DataFrames by their values."""
         return self.recipe_place is not None and (
             self.recipe_place.valued is not None or bool(self.query.where)
         )
@@ -53,10 +53,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked of whom.
+    """Which applications to query, and for what.
 
-    ``parts``: the latest application first, each once. ``not_queried``: who takes part and is not asked. ``gaps``: what else
-    may hold rows, said as warnings: an answer is not complete. ``changed``: files are not as they were left.
+    ``parts``: the latest application first, each once. ``not_queried``: what takes part but is not queried. ``gaps``:
+    warnings about other content that may hold rows, so that an answer is incomplete. ``changed``: files have changed since
+    they were used.
     """
 
     parts: tuple[Part, ...]
@@ -67,18 +68,18 @@ class Plan:
 
     @property
     def only(self) -> Part | None:
-        """The one part that is all there is to the question; None: there is more."""
+        """The only part, if its answer is the answer to the query; None: there are several parts, gaps or warnings."""
         rest = self.not_queried or self.gaps or self.warnings or self.changed
         return self.parts[0] if len(self.parts) == 1 and not rest else None
 
 
 def plan_of(store: GraphStore, reader: RowReader, query: TraceQuery) -> Plan:
-    """Which applications a question is put to.
+    """Plan which applications to query.
 
     Raises:
         NotFoundError: the application that it names is not there, or no application gave the output whose rows are to
             fulfil a condition.
-        TraceError: a condition is asked of anything but one output.
+        TraceError: the query has a condition but does not name exactly one output.
     """
     planner = _Planner(store, reader, _with_app(store, query))
     if query.where:
@@ -87,7 +88,7 @@ def plan_of(store: GraphStore, reader: RowReader, query: TraceQuery) -> Plan:
 
 
 def place_by_values(store: GraphStore, reader: RowReader, query: TraceQuery) -> RecipePlace | None:
-    """The rows of DataFrames that a question asks for by their values; None where it asks otherwise.
+    """The rows of DataFrames that a query names by their values; None if it names rows otherwise.
 
     Raises:
         NotFoundError: the application that it names is not there.
@@ -101,7 +102,7 @@ def place_by_values(store: GraphStore, reader: RowReader, query: TraceQuery) -> 
 
 
 def _with_app(store: GraphStore, query: TraceQuery) -> TraceQuery:
-    """The question with the whole id of the application that it names, if any."""
+    """The query with the full id of the application that it names, if any."""
     if query.app is None:
         return query
     return replace(query, app=find_application(store, query.app))
@@ -118,7 +119,7 @@ class _Planner:
         self._ids = self.store.application_ids()
 
     def of_output(self) -> Plan:
-        """Rows of an output as a whole: its path, its table or its name is the question's place."""
+        """Rows of a whole output: the query's place is its path, its table or its name."""
         query = self.query
         if len(query.places) != 1 or query.regions:
             raise TraceError("--where takes one output: its path, its table or its node")
@@ -144,7 +145,7 @@ class _Planner:
         if app is None:
             apps = [app_id for app_id in self._ids if whose_rows(app_id, self._ids) is None]
         else:
-            # Who names what was materialised of an application asks about that one's rows.
+            # A query that names the holder of materialised flows is for rows of the application they belong to.
             apps = [whose_rows(app, self._ids) or app]
         is_backward = self.query.direction is Direction.BACKWARD
         kind, path = "frame" if is_backward else "frame-source", canonical(name)
@@ -164,7 +165,7 @@ class _Planner:
         return None
 
     def by_places(self) -> Plan | None:
-        """All applications that read what the places of a question forward name; None where it is another question."""
+        """All applications that read what the places of a forward query name; None for other queries."""
         query = self.query
         forward = query.direction is Direction.FORWARD and query.places and not query.regions
         # A node that the trace is to go to is one of some application.
@@ -246,7 +247,7 @@ class _Planner:
             source_read for source_read in reads if source_read.there or not source_read.files
         ]
         if not current_reads:
-            # Who was the last to read what is gone says so.
+            # If the file is gone, its last reader reports that.
             current_reads = [
                 source_read for source_read in reads if source_read.app == reads[0].app
             ]

@@ -13,7 +13,7 @@ from lineage_query.rows.places import Location, ValuedPlace, parse_location
 
 
 class RecipeRowError(TraceError):
-    """Rows of DataFrames were asked for: their trace is a query, made from the recipes of ``nodes`` or of their readers."""
+    """The query is for rows of DataFrames: they are traced by a query over the recipes of ``nodes`` or of their readers."""
 
     def __init__(self, place: str, app: str, records: Sequence[NodeRecord]) -> None:
         record = next((node for node in records if node.kind != "unknown"), records[0])
@@ -34,7 +34,7 @@ class RecipeRowError(TraceError):
 
 @dataclass(frozen=True, slots=True)
 class RecipePlace:
-    """Rows of DataFrames by what they were asked for: the nodes, and their values or else where they stand.
+    """Rows of DataFrames as a query names them: the nodes, and the values of the rows or else their positions.
 
     ``nodes``: of one application: those that read a source, or that wrote an output. ``doubts``: by node, why
     rows of it may not be in the output any more.
@@ -48,7 +48,7 @@ class RecipePlace:
 
     @property
     def location(self) -> Location:
-        """Where the row stands.
+        """The position of the row.
 
         Raises:
             LocationError: the place names none.
@@ -88,5 +88,5 @@ def recipe_nodes_among(nodes: Iterable[NodeRecord], ids: Iterable[str]) -> list[
 
 
 def node_of(space: str) -> str:
-    """The node that a space belongs to."""
+    """The node of a space."""
     return parse_space(space).name

@@ -1,4 +1,4 @@
-"""What a query engine needs to trace rows of DataFrames, of which nothing was recorded but recipes."""
+"""The interface by which the query engine traces rows of DataFrames, for which only recipes are recorded."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ class RecomputationBackend(Protocol):
         """Trace rows of a DataFrame.
 
         Args:
-            query: of one place; with ``where`` of all rows of an output that fulfil it.
-            place: what the query's place names.
+            query: with one place; with ``where``, for all rows of an output that fulfil it.
+            place: the rows that the query's place names.
 
         Raises:
             LineageError: no sound trace, or none that can be computed here.
         """
 
     def continue_trace(self, query: TraceQuery, records: RecordTrace) -> Answer | None:
-        """The answer to a query about records, through the DataFrames that they came from or went into.
+        """The answer to a query for records, through the DataFrames that they came from or went into.
 
         Args:
-            query: about records.
-            records: what it came to in the graph; it goes on (`RecordTrace.crosses`).
+            query: for records.
+            records: their trace in the graph, which continues in DataFrames (`RecordTrace.crosses`).
 
         Returns:
-            None where it can't go on here: the answer of the records says what is left out.
+            None if it can't continue here: the answer of the records lists what is left out.
 
         Raises:
-            LineageError: the files are not what they were, or may not be read.
+            LineageError: the files have changed, or may not be read.
         """

@@ -28,13 +28,13 @@ from lineage_query.rows.locations import Locations
 from lineage_store.record_flow import RecordFlow, RecordFlows
 
 FLOWS_MAX = 100_000
-"""Flows of one view, unless the caller says otherwise."""
+"""Default limit of flows in one view."""
 LINKS_PER_FLOW = 10
 """Links between flows may be so many times the flows: each input of an item times each use of it."""
 VALUE_LENGTH = 1_000
 """Characters kept of a value; a cut is marked."""
 HASH_LENGTH = 2_000
-"""Longer strings of a program go by their position: Neo4j's index takes some 8,000 bytes."""
+"""Longer strings of a program are identified by their position: Neo4j's index accepts about 8,000 bytes."""
 
 Item = tuple[str, int]
 """Space and position."""
@@ -52,7 +52,7 @@ class TooManyFlowsError(LineageError):
 def flows_of_trace(
     traced: RecordTrace, *, limit: int = FLOWS_MAX, texts: bool = True
 ) -> RecordFlows:
-    """The flows that a trace went along.
+    """The flows along a trace.
 
     Raises:
         TooManyFlowsError: there are more than ``limit``.
@@ -100,7 +100,7 @@ class _Collector:
             node = pairs.block_id.node
             for used, made in zip(pairs.ins.tolist(), pairs.outs.tolist(), strict=True):
                 key = ((pairs.in_space, used), (pairs.out_space, made))
-                # The same pair may have been told by two attempts at a task.
+                # Two attempts of a task may have reported the same pair.
                 self._pairs.setdefault(key, node)
             if len(self._pairs) > self._limit:
                 raise self._too_many("flows", len(self._pairs), self._limit)
@@ -115,7 +115,7 @@ class _Collector:
         *,
         texts: bool,
     ) -> RecordFlows:
-        """The flows, by what they put out."""
+        """The flows, by their outputs."""
         used_counts, made_counts = (
             Counter(used_item for used_item, _ in self._pairs),
             Counter(made_item for _, made_item in self._pairs),
@@ -182,7 +182,7 @@ def _string(text: str) -> str:
 
 
 def _values(composer: Composer, items: Iterable[Item]) -> dict[Item, str]:
-    """What items look like, as far as that is known. Opaque items are called what they are."""
+    """The texts of items, as far as known. The text of an opaque item is the item itself."""
     positions: dict[str, list[int]] = {}
     for space, at in items:
         if space != OPAQUE_SPACE:

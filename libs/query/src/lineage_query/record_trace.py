@@ -1,4 +1,4 @@
-"""A trace of records, before anything is read from files: what answers and exports are made of."""
+"""A trace of records, before anything is read from files: the base of answers and exports."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from lineage_query.verdicts import with_reasons
 from lineage_store.paths import plain_path
 
 FOUND, START, IN_BETWEEN = "found", "start", "way"
-"""What an item is to a trace: what was found, what was asked for, or one in between."""
+"""The role of an item in a trace: a result, a start of the query, or an item in between."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordTrace:
-    """What a trace of records came to, over the graph of one application.
+    """The result of a trace of records over the graph of one application.
 
     ``requested_places``: the places as typed. ``start_regions``: the items they name, by space. ``changed``: a file that
-    a place names is not as the application left it. ``complete``: the application's lineage is all
-    there, and nothing is left out. ``superset``: nodes that name more than they used, with reasons. ``warnings``: what is to be known already; reading files may add to them.
-    ``recipe_places``: places at which DataFrames read rows, too: what these made of them is left out.
+    a place names has changed since the application used it. ``complete``: the application's lineage is
+    complete, and nothing is left out. ``superset``: nodes that report more inputs than they used, with reasons.
+    ``warnings``: those known so far; reading files may add more.
+    ``recipe_places``: places at which DataFrames read rows too: what these computed from them is left out.
     """
 
     app: str
@@ -48,7 +49,7 @@ class RecordTrace:
     changed: bool
     warnings: tuple[str, ...]
     along_exact: Callable[[], TraceResult]
-    """Traces the same once more, just along what is exact."""
+    """Repeats the trace along exact flows only."""
     known: Sequence[NodeRecord] | None = None
     """The graph's nodes, where they are known already."""
     recipe_places: tuple[RecipePlace, ...] = ()
@@ -56,7 +57,7 @@ class RecordTrace:
     def answer(self, limit: int | None, *, texts: bool, at_once: bool = False) -> Answer:
         """The first ``limit`` items (None: all) of each node, with lines and texts.
 
-        ``at_once``: it was traced just now, so its files were looked at.
+        ``at_once``: it was traced just now, so its files need no new check.
         """
         composer = self.composer(at_once=at_once)
         starts = tuple(composer.group(items, limit, texts=texts) for items in self.starts())
@@ -86,7 +87,7 @@ class RecordTrace:
                 )
 
     def named_rows(self) -> list[NamedRows]:
-        """Of what was found, the records that are rows of DataFrames whose recipes were noted."""
+        """Those results that are rows of DataFrames with recorded recipes."""
         frames = {node.node for node in self.node_records() if node.kind == "frame"}
         above = {link.dest: link.src for link in self.graph.links() if link.src in frames}
         return [
@@ -131,7 +132,7 @@ class RecordTrace:
         return bool(self.named_rows())
 
     def stops(self) -> Iterator[str]:
-        """What the reader is told where the trace ends at a DataFrame's rows."""
+        """The warning for a trace that ends at a DataFrame's rows."""
         if self.direction is Direction.FORWARD:
             yield from (left_out.warning() for left_out in self._left_out())
             yield from (kept_rows.stop(self.app, self.names) for kept_rows in self.kept_rows())
@@ -139,7 +140,7 @@ class RecordTrace:
             yield from (named_rows.stop(self.app, self.names) for named_rows in self.named_rows())
 
     def outgrown_by(self, answer: Answer) -> set[str]:
-        """Nodes of which an answer that went on through DataFrames found more than these records."""
+        """Nodes of which an answer that continued through DataFrames has more than these records."""
         counts = Counter[str]()
         for group in answer.groups:
             counts[group.node] += group.count
@@ -163,7 +164,7 @@ class RecordTrace:
         return composer
 
     def starts(self) -> list[NodeItems]:
-        """The items asked for, by node."""
+        """The items that the query names, by node."""
         regions_by_node: dict[str, dict[str, Region]] = {}
         for space, region in self.start_regions.items():
             regions_by_node.setdefault(parse_space(space).name, {})[space] = region
@@ -171,7 +172,7 @@ class RecordTrace:
 
     @property
     def items_listed(self) -> int:
-        """How many items a listing without a limit has: those found, and those asked for."""
+        """How many items a listing without a limit has: the results, and the items that the query names."""
         return self.result.count + sum(items.count for items in self.starts())
 
     def taking_part(self) -> dict[str, Region]:
@@ -192,9 +193,9 @@ class RecordTrace:
         return {space: Region.union(regions) for space, regions in parts.items()}
 
     def roles(self, *roles: str) -> Iterator[tuple[str, NodeItems]]:
-        """Items with what they are to the trace, by node in order of creation.
+        """Items with their roles in the trace, by node in order of creation.
 
-        Each item of a node comes once: one that was asked for and is the answer, too, is found.
+        Each item of a node is listed once: one that the query names and that is also a result counts as a result.
         """
         order = {node.node: at for at, node in enumerate(self.node_records())}
         node_ids = {*self.result.passed, *self.result.found}
@@ -203,13 +204,13 @@ class RecordTrace:
             for role, items in self._roles_of(node, unlisted):
                 if role in roles and items.count:
                     yield role, items
-        # Opaque items that nothing is known of belong to no node.
+        # Unknown opaque items belong to no node.
         rest = {space: region for space, region in unlisted.items() if region}
         if rest and START in roles:
             yield START, NodeItems("*", rest)
 
     def _roles_of(self, node: str, unlisted: dict[str, Region]) -> Iterator[tuple[str, NodeItems]]:
-        """Three parts of a node's items; what of it was asked for is taken out of ``left``."""
+        """Three parts of a node's items; those that the query names are removed from ``left``."""
         found = _spaces(self.result.found.get(node))
         passed = _spaces(self.result.passed.get(node))
         parts: dict[str, dict[str, Region]] = {START: {}, IN_BETWEEN: {}, FOUND: found}
@@ -332,7 +333,7 @@ def _reached(start: set[str], step: Mapping[str, list[str]], through: set[str]) 
 def _with_rest(passed: Region | None, found: Region | None) -> tuple[Region, Region]:
     """The union of both, and what of it was not found."""
     if passed is None or found is None or passed == found:
-        # Mostly so where there are millions: nothing has to be merged.
+        # The usual case with millions of items: nothing has to be merged.
         return found or passed or Region(), Region() if found is not None else passed or Region()
     return passed | found, passed - found
 

@@ -1,4 +1,4 @@
-"""Traces of records in the graph of one application: what places name there, and what lies before or behind it."""
+"""Traces of records in the graph of one application: resolves places to items, and follows them back or forward."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PUT_OUT = ("operator", "shuffle")
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Where a trace begins in one application.
+    """Where a trace starts in one application.
 
     ``uses``: how it used the files that places name. ``start_regions``: the items that they name, by space. ``recipe_row``: a
     place that names rows of DataFrames instead, which no block holds; with ``recipe_nodes``, those that read or wrote it.
@@ -54,7 +54,7 @@ class _Start:
 
     @property
     def recipe_place(self) -> RecipePlace | None:
-        """The rows of DataFrames that are asked for, if they are.
+        """The rows of DataFrames that the query names, if any.
 
         Raises:
             RecipeRowError: they have no lineage.
@@ -67,12 +67,12 @@ class _Start:
         return RecipePlace(self.opened.app, nodes, self.recipe_row)
 
     def refusal(self) -> RecipeRowError:
-        """Why rows of DataFrames are not looked up."""
+        """The error for rows of DataFrames, which are not looked up."""
         return RecipeRowError(self.recipe_row or "", self.opened.app, self.recipe_nodes)
 
 
 class RecordTracer:
-    """Traces records over a store; ``opener`` keeps what it opened of applications."""
+    """Traces records over a store; ``opener`` caches opened applications."""
 
     def __init__(
         self, store: GraphStore, reader: RowReader, opener: ApplicationCache | None = None
@@ -85,13 +85,13 @@ class RecordTracer:
         """Trace the records that a query names; rows of DataFrames, which no block holds, are named instead.
 
         Raises:
-            NotFoundError: no such application, or none knows the file.
-            LocationError: a place names no row.
+            NotFoundError: no such application, or none used the file.
+            LocationError: a place does not name a row.
             AddressError: an address can't be read, or names no node.
             RowsError: rows must be counted in a file that can't be read.
             RecipeRowError: a place is a row of a DataFrame that has no lineage.
-            TraceError: ``until`` does not lie that way, or the query has a condition, which no records are chosen by.
-            BudgetError: it costs more than the query may.
+            TraceError: ``until`` is not in that direction, or the query has a condition, which records don't support.
+            BudgetError: the query exceeds its budget.
         """
         start = self._start(query)
         place = start.recipe_place
@@ -133,7 +133,7 @@ class RecordTracer:
         )
 
     def _trace_from(self, query: TraceQuery, start: _Start) -> RecordTrace:
-        """Trace the records that a query begins at."""
+        """Trace the records at which a query starts."""
         opened, start_regions, uses = start.opened, dict(start.start_regions), start.uses
         recipe_places = tuple(_recipe_places(opened, uses, query.direction))
         until = "ends" if query.until is None else opened.names.node(query.until)
@@ -164,7 +164,7 @@ class RecordTracer:
         )
 
     def again(self, query: TraceQuery, traced: RecordTrace) -> RecordTrace:
-        """A trace that was made before, with what is to be said of its files now.
+        """A trace computed before, with the current status of its files.
 
         Raises:
             LineageError: as :meth:`trace`.
@@ -282,7 +282,7 @@ def _check_region(opened: ApplicationSnapshot, space: str, region: Region) -> No
 
     Raises:
         LocationError: there are no such items.
-        BudgetError: to know it costs more than the query may.
+        BudgetError: the check exceeds the query's budget.
     """
     shown = opened.names.space(space)
     opened.locations.check(space, region, shown)
@@ -296,14 +296,14 @@ def _check_region(opened: ApplicationSnapshot, space: str, region: Region) -> No
 
 
 def continues_in(query: TraceQuery, traced: RecordTrace) -> bool:
-    """Whether what a query came to are rows of DataFrames, and it asks where these come from, or went, too."""
+    """Whether the trace reaches rows of DataFrames, and the query does not stop there (``until``, ``steps``)."""
     return query.until is None and query.steps is None and traced.crosses
 
 
 def _recipe_places(
     opened: ApplicationSnapshot, uses: Mapping[str, Sequence[FileUse]], direction: Direction
 ) -> Iterator[RecipePlace]:
-    """Rows of DataFrames among those that places name, in the direction that is asked."""
+    """Rows of DataFrames among those that places name, in the direction of the query."""
     for place, file_uses in uses.items():
         node_ids = [use.node for use in file_uses if use.wrote == (direction is Direction.BACKWARD)]
         nodes = tuple(record.node for record in recipe_nodes_among(opened.nodes, node_ids))
@@ -326,7 +326,7 @@ def _forms(units: Iterable[Unit | None]) -> str:
 
 
 def _refuse_itemless(opened: ApplicationSnapshot, node: str, result: TraceResult) -> None:
-    """Nodes in the middle of a segment keep no items: an empty answer would say something else.
+    """Nodes in the middle of a segment keep no items: an empty answer would mean something else.
 
     Raises:
         TraceError: the node keeps none.
@@ -344,7 +344,7 @@ def _refuse_unheard_of(start_regions: dict[str, Region], result: TraceResult, na
     """Where all lineage is there, an item that no block puts out is none.
 
     Raises:
-        LocationError: an item that was asked for does not exist.
+        LocationError: an item that the query names does not exist.
     """
     for dead_end in result.dead_ends:
         if dead_end.space in start_regions and dead_end.reason == NOT_RECORDED:
@@ -366,7 +366,7 @@ def incomplete_warning(app: str, verdict: Verdict) -> str:
 
 
 def end_warning(place: str, app: str, direction: Direction) -> str:
-    """The warning that a trace begins where it would end."""
+    """The warning that a trace starts where it would end."""
     if direction is Direction.BACKWARD:
         return f"{place} is an input of {app}: nothing lies before it"
     return f"{place} is an output of {app}: nothing lies after it"

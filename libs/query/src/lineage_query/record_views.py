@@ -1,4 +1,4 @@
-"""Record-level views: what is asked for, and what was made; commands and servers say it alike."""
+"""Record-level views: request and result, shared by commands and servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lineage_store.record_flow import RecordFlows
 
 @dataclass(frozen=True, slots=True)
 class ViewSelection:
-    """What a view is to hold: what traces from ``places`` go along, or (none given) all flows."""
+    """The content of a view: the flows along traces from ``places``, or all flows without places."""
 
     places: tuple[str, ...] = ()
     direction: Direction = Direction.BACKWARD
@@ -27,7 +27,7 @@ class ViewSelection:
 
 @dataclass(frozen=True, slots=True)
 class ViewSummary:
-    """What a view holds. ``example``: the hashOut of a flow that nothing follows, if there is one."""
+    """A built view. ``example``: the hashOut of a flow without successors, if there is one."""
 
     app: str
     nodes: int
@@ -38,7 +38,7 @@ class ViewSummary:
 
     @classmethod
     def of(cls, flows: RecordFlows, warnings: Sequence[str]) -> ViewSummary:
-        """What is made of flows."""
+        """The parts that are built from flows."""
         ends = (flow.hash_out for flow in flows.flows if flow.hash_out not in flows.middles)
         example = next(ends, "write#0#0")
         count = len(flows.flows)
@@ -66,7 +66,7 @@ def requested_flows(
     trace: Callable[[TraceQuery], RecordTrace],
     locations: Callable[[str], Locations],
 ) -> tuple[RecordFlows, tuple[str, ...]]:
-    """The flows of a view, and what is to be warned of.
+    """The flows of a view, and the warnings.
 
     ``trace`` and ``locations`` are ``trace_records`` and ``locations`` of a :class:`lineage_query.engine.QueryEngine`, or bounded.
 

@@ -14,12 +14,12 @@ from lineage_query.html_parts import block, code, heading, note, table
 TEXT_MAX = 2_000
 """Characters of a record that are shown."""
 ITEMS_SHOWN = 20
-"""Items of each node that are shown where nobody says how many."""
+"""Default number of items shown of each node."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemGroup:
-    """Items of one node: what they are, the first of them as (place, text), how many more."""
+    """Items of one node: a heading, the first items as (place, text), and the number of further ones."""
 
     heading: str
     rows: Sequence[tuple[str, str | None]]
@@ -28,7 +28,7 @@ class ItemGroup:
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """What is shown of traced items. ``reasons`` and ``gaps`` as those of the items."""
+    """Traced items as displayed. ``reasons`` and ``gaps`` as those of the items."""
 
     groups: Sequence[ItemGroup]
     reasons: Sequence[str]

@@ -1,4 +1,4 @@
-"""Applications that were opened for questions, with what is kept between two of them."""
+"""Applications opened for queries, with the data cached between queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lineage_store.port import GraphStore
 
 @dataclass(frozen=True, slots=True)
 class ApplicationSnapshot:
-    """One application, with what is kept between questions about it."""
+    """One application, with the data cached between queries of it."""
 
     app: str
     graph: FlowGraph
@@ -34,19 +34,19 @@ class ApplicationSnapshot:
     """Seconds of :func:`time.monotonic`."""
 
     def record(self, node: str) -> NodeRecord | None:
-        """A node by its id; None where the application has told of none (opaque items)."""
+        """A node by its id; None if the application reported none (opaque items)."""
         return next((one for one in self.nodes if one.node == node), None)
 
     def composer(self) -> Composer:
-        """What makes items of regions, with their lines and texts."""
+        """A builder of items from regions, with their lines and texts."""
         return Composer(self.graph, self.names, self.locations.as_now(), self.nodes)
 
 
 class ApplicationCache:
-    """Opens applications of a store and keeps those asked last. May be shared by threads.
+    """Opens applications of a store and caches the most recently queried ones. May be shared by threads.
 
-    ``cached_max``: how many are kept; ``cache_bytes_max``: of unpacked blocks, over all of them.
-    ``stale_s``: seconds for which an incomplete one is taken for what it was.
+    ``cached_max``: maximum number of cached applications; ``cache_bytes_max``: of unpacked blocks, over all of them.
+    ``stale_s``: seconds for which an incomplete one is reused without reading it again.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class ApplicationCache:
         self._lock = threading.Lock()
 
     def open(self, app: str) -> ApplicationSnapshot:
-        """An application by its whole id.
+        """An application by its full id.
 
         Raises:
             KeyError: there is no such application.
         """
         with self._lock:
             snapshot = self._opened.get(app)
-        # What is not complete may grow between two questions (a notebook): it is opened again.
+        # An incomplete application may grow between two queries (a notebook): it is opened again.
         if snapshot is None or self._is_stale(snapshot):
             snapshot = self._open(app)
         with self._lock:
@@ -85,7 +85,7 @@ class ApplicationCache:
         return snapshot
 
     def forget(self, app: str) -> None:
-        """Open an application anew when it is asked for again."""
+        """Reopen an application at the next query of it."""
         with self._lock:
             self._opened.pop(app, None)
 

@@ -1,4 +1,4 @@
-"""What a query came to: one result for records, for rows of DataFrames, and for several applications together."""
+"""The result of a query: one type for records, for rows of DataFrames, and for several applications together."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lineage_query.trace_query import TraceQuery
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """What a query came to; at least one of ``records`` and ``recomputed`` is there.
+    """The result of a query; at least one of ``records`` and ``recomputed`` is set.
 
-    ``records``: what was looked up in the graph of one application. ``recomputed``: the answer that was computed by
-    recipes of DataFrames, or put together of several applications; with ``records`` it goes on from these.
+    ``records``: the trace looked up in the graph of one application. ``recomputed``: the answer computed by
+    recipes of DataFrames, or merged from several applications; with ``records`` it continues from these.
     """
 
     query: TraceQuery
@@ -59,12 +59,12 @@ class Trace:
 
     @property
     def changed(self) -> bool:
-        """Whether a file that was looked at is not any more what it was."""
+        """Whether a checked file has changed."""
         return self._facts.changed
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be known already; reading files may add to them."""
+        """The warnings known so far; reading files may add more."""
         return self._facts.warnings
 
     @property
@@ -89,12 +89,12 @@ class Trace:
 
     @property
     def continues(self) -> bool:
-        """Whether it goes on from records through DataFrames."""
+        """Whether it continues from records through DataFrames."""
         return self.records is not None and self.recomputed is not None
 
     @property
     def by_values(self) -> bool:
-        """Whether rows of DataFrames were asked for by what they say."""
+        """Whether the query names rows of DataFrames by their values."""
         places = self.query.places
         valued = bool(self.query.where) or (bool(places) and parse_valued(places[0]) is not None)
         return valued and not self.has_steps
@@ -109,7 +109,7 @@ class Trace:
     def answer(self, limit: int | None, *, texts: bool, at_once: bool = False) -> Answer:
         """The first ``limit`` items (None: all that are known) of each node, with lines and texts.
 
-        ``at_once``: it was traced just now, so its files were looked at.
+        ``at_once``: it was traced just now, so its files need no new check.
         """
         if self.recomputed is None:
             return self._records.answer(limit, texts=texts, at_once=at_once)
@@ -132,21 +132,21 @@ class Trace:
         return 0 if self.recomputed is not None else self._records.result.count
 
     def items_exported(self, *, in_between: bool) -> int:
-        """How many records an export reads from files. ``in_between``: with those asked for and in between."""
+        """How many records an export reads from files. ``in_between``: with those of the query and in between."""
         if self.records is None:
             return 0
         return sum(self.records.counts().values()) if in_between else self.records.result.count
 
     @property
     def missing(self) -> bool:
-        """Whether items that were found are not listed in the recomputation, and no records stand for them."""
+        """Whether the recomputation does not list all results, and no records replace the missing ones."""
         listed_nodes = set() if self.records is None else set(self.records.result.found)
         listed_nodes -= self._outgrown()
         return any(group.node not in listed_nodes for group in self._cut_groups())
 
     @property
     def is_cut(self) -> bool:
-        """Whether the recomputation lists the first of its items alone."""
+        """Whether the recomputation lists only the first of its items."""
         return any(True for _ in self._cut_groups())
 
     def _cut_groups(self) -> Iterator[Group]:
@@ -189,8 +189,8 @@ class Trace:
             listing: of the trace's application.
             node: its id.
             limit: how many items, at most.
-            cursor: `Page.following` of the page before.
-            texts: with what rows say.
+            cursor: `Page.following` of the previous page.
+            texts: include the texts of rows.
 
         Returns:
             None where no item of the node takes part.
@@ -231,7 +231,7 @@ class Trace:
                 if cursor is None:
                     break
 
-    # -- the same, said otherwise ------------------------------------------------------------
+    # -- other forms of the result -----------------------------------------------------------
 
     def with_typed_places(self, places: Sequence[str]) -> Trace:
         """The same, of places as they were typed."""
@@ -257,13 +257,13 @@ class Trace:
 
         Args:
             app: the application that the flows are of.
-            limit: items of each node that are kept.
-            texts: with what rows say.
+            limit: items listed of each node.
+            texts: include the texts of rows.
         """
         answer = self.answer(limit, texts=texts)
 
         def named(group: Group) -> Group:
-            # Its own addresses are those of the flows.
+            # The addresses in the trace are those of the flows.
             items = (replace(item, address=item.location or item.address) for item in group.items)
             return replace(group, items=tuple(items))
 

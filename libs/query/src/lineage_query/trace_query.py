@@ -1,4 +1,4 @@
-"""What is asked of a store: where rows or items come from, or where they went."""
+"""Queries of a store: where rows or items come from, or where they went."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lineage_core.tracing.trace_result import Direction
 
 @dataclass(frozen=True, slots=True)
 class TraceQuery:
-    """What is asked.
+    """A query for a trace.
 
-    ``places``: ``path:line``, ``path#record``, paths of files that are items as a whole, item
-    addresses or opaque strings. ``regions``: more items to begin at, by space (with node ids).
-    ``limit`` bounds the items listed of each node. ``as_now``: DataFrames whose files are not any more what they were
-    are traced over them as they are now, and the answer says so. ``where``: a condition in Spark's SQL; the one place
-    is then an output of DataFrames (its path, table or node), of which all rows that fulfil it are traced. ``all_jobs``: the
-    trace goes on through the applications that wrote the files that were read, or read those that were written.
+    ``places``: ``path:line``, ``path#record``, paths of files that are single items, item
+    addresses or opaque strings. ``regions``: more items to start at, by space (with node ids).
+    ``limit`` bounds the items listed of each node. ``as_now``: DataFrames whose files have changed
+    are traced over the current files, and the answer says so. ``where``: a condition in Spark's SQL; the only place
+    is then an output of DataFrames (its path, table or node), and all its rows that fulfil the condition are traced.
+    ``all_jobs``: the trace continues through the applications that wrote the files read, or read the files written.
     """
 
     direction: Direction

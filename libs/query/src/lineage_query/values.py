@@ -1,4 +1,4 @@
-"""What items looked like: texts that capture kept beside their flows (detailed mode, an SDK)."""
+"""Texts of items that capture stored beside their flows (detailed mode, an SDK)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def item_values(graph: FlowGraph, space: str, positions: U64) -> dict[int, str]:
     if len(positions) == 0:
         return texts
     refs = graph.blocks_into(space, int(positions.min()), int(positions.max()))
-    # Blocks without inputs first: detailed mode tells texts apart from flows.
+    # Blocks without inputs first: detailed mode stores texts separately from flows.
     block_ids = [ref.block_id for ref in sorted(refs, key=lambda ref: ref.in_min <= ref.in_max)]
     for block in iter_blocks(graph, block_ids):
         for position, text in _values(block, space, positions):

@@ -1,4 +1,4 @@
-"""The completeness verdict of a stored application, as things stand now."""
+"""The current completeness verdict of a stored application."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lineage_store.port import GraphStore
 
 
 def verdict_of(store: GraphStore, app: str) -> Verdict:
-    """The verdict as things stand now."""
+    """The current verdict."""
     return judge(store.messages(app, *VERDICT_MESSAGE_TYPES), store.counts(app), now=time.time())
 
 
 def with_reasons(
     nodes: Sequence[NodeRecord], superset: Mapping[str, Sequence[str]]
 ) -> list[NodeRecord]:
-    """Nodes as exact as a verdict says: tasks and blocks may have told more than the program."""
+    """Nodes with the exactness of a verdict: tasks and blocks may have reported more than the program."""
     return [
         replace(node, exact=False, reason="; ".join(superset[node.node]))
         if node.node in superset

@@ -1,10 +1,10 @@
-"""Exports of traced questions, one module for each format.
+"""Exports of traces, one module for each format.
 
     tables ── csv_file, arrow_file     items, one a row, any number of them
-    derived ─ prov_json, graphml       items and what was made from what, up to a limit
+    derived ─ prov_json, graphml       items and their derivations, up to a limit
     mermaid_file                       the nodes on the way, with counts
 
-:func:`export` writes one, :func:`exported` says what was written, too; :data:`FORMATS` lists them.
+:func:`export` writes one, :func:`exported` also returns a report of what it wrote; :data:`FORMATS` lists them.
 """
 
 from __future__ import annotations

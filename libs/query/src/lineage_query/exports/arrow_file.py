@@ -17,11 +17,11 @@ GROUP_BYTES = 8 << 20
 
 
 def write_arrow(batches: Iterable[TableBatch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
-    """Write the items of a trace as an Arrow IPC stream; its schema's metadata tells ``about`` the trace."""
+    """Write the items of a trace as an Arrow IPC stream; its schema's metadata describe the trace (``about``)."""
     import pyarrow as pa
 
     schema = _schema(facts)
-    # Typed by what it does: the stubs know of files alone.
+    # Typed by its behaviour: the stubs accept only files.
     sink = cast(Any, _Counted(stream))
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
@@ -31,7 +31,7 @@ def write_arrow(batches: Iterable[TableBatch], facts: Mapping[str, str], stream:
 def write_parquet(
     batches: Iterable[TableBatch], facts: Mapping[str, str], stream: IO[bytes]
 ) -> None:
-    """Write the items of a trace as a Parquet file (zstd); its metadata tells ``about`` the trace."""
+    """Write the items of a trace as a Parquet file (zstd); its metadata describe the trace (``about``)."""
     import pyarrow.parquet as pq
 
     schema = _schema(facts)
@@ -115,7 +115,7 @@ def _row_groups(batches: Iterable[TableBatch], schema: pa.Schema) -> Iterator[pa
 
 
 class _Counted:
-    """A stream for pyarrow that need not know where it stands (a pipe), and is not closed."""
+    """A stream for pyarrow that need not support tell() (a pipe), and is not closed."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream

@@ -1,7 +1,7 @@
 """CSV as RFC 4180 has it: UTF-8, a header, lines that end in CR LF.
 
 Cells are the data as it is. One that begins with ``=``, ``+``, ``-`` or ``@`` is not changed, though a
-spreadsheet may take it for a formula: whoever opens the file there imports its columns as text.
+spreadsheet may take it for a formula: import the columns as text there.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from lineage_query.exports.options import ExportOptions
 from lineage_query.record_trace import FOUND, IN_BETWEEN, START, RecordTrace
 
 STEPS_MAX = 5_000_000
-"""Derivations looked at to find out what goes with what, end to end: some seconds."""
+"""Maximum number of derivations followed to find end-to-end pairs: takes a few seconds."""
 
 Place = tuple[str, int]
 """An item: its space and its position there."""
@@ -21,7 +21,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One item that takes part, the node it belongs to, and what it is to the trace."""
+    """One item that takes part, its node, and its role in the trace."""
 
     item: Item
     node: str
@@ -30,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """``made`` was made from ``used`` at ``node``; not exact: it need not have been."""
+    """``made`` was derived from ``used`` at ``node``; not exact: it may not have been."""
 
     made: Place
     used: Place
@@ -62,7 +62,7 @@ def derived(
     for role, node_items in traced.roles(FOUND, START, IN_BETWEEN):
         for space, positions, items in composer.batches(node_items, texts=options.texts):
             for position, item in zip(positions.tolist(), items, strict=True):
-                # An opaque item belongs to the first node that knows it.
+                # An opaque item belongs to the first node that lists it.
                 parts.setdefault((space, position), Part(item, node_items.node, role))
     derivations: dict[tuple[Place, Place, str], Derivation] = {}
     for derivation in _derivations(traced):
@@ -90,11 +90,11 @@ def _derivations(traced: RecordTrace) -> Iterator[Derivation]:
 def end_to_end(
     traced: RecordTrace, graph: Derived, limit: int
 ) -> dict[tuple[Place, Place], bool] | None:
-    """Which item that was found goes with which that was asked for: (made, used) -> exact.
+    """The end-to-end pairs of found items and items of the query: (made, used) -> exact.
 
-    Only along stored derivations. Exact where one way leads there on which every step is. Pairs that
-    are derivations themselves are left out. None where there are more than ``limit``, or finding
-    them takes more than :data:`STEPS_MAX`.
+    Only along stored derivations. A pair is exact if all steps of at least one path are. Pairs that
+    are derivations themselves are left out. None if there are more than ``limit``, or finding
+    them takes more than :data:`STEPS_MAX` steps.
     """
     backward = traced.direction is Direction.BACKWARD
     neighbours: dict[Place, list[tuple[Place, bool]]] = {}
@@ -129,7 +129,7 @@ def _start_items(traced: RecordTrace) -> Iterator[Place]:
 def _reach(
     neighbours: Mapping[Place, list[tuple[Place, bool]]], start: Place, *, exact_only: bool
 ) -> tuple[dict[Place, None], int]:
-    """What is reached from an item (itself only if a way leads back to it), and in how many steps."""
+    """The items reached from an item (itself only if a path leads back to it), and the number of steps."""
     reached: dict[Place, None] = {}
     pending = [start]
     steps = 0

@@ -1,7 +1,7 @@
 """Errors of exports.
 
 LineageError
-└── ExportError                 what was asked for can't be exported; the message says what can
+└── ExportError                 the trace can't be exported in this form; the message lists what can
     └── ExportTooLargeError     too much for the format; ``count`` of ``limit``
 """
 
@@ -11,11 +11,11 @@ from lineage_core.errors import LineageError
 
 
 class ExportError(LineageError):
-    """What was asked for can't be exported."""
+    """The trace can't be exported as requested."""
 
 
 class ExportTooLargeError(ExportError):
-    """More than a format takes: at least ``count``, where ``limit`` is allowed."""
+    """Too many items for a format: at least ``count``; ``limit`` are allowed."""
 
     def __init__(self, message: str, *, count: int, limit: int) -> None:
         super().__init__(message)

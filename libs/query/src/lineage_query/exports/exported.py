@@ -1,4 +1,4 @@
-"""What an export came to: told beside the file, by commands and servers alike."""
+"""The report of an export, which commands and servers return beside the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lineage_query.trace import Trace
 class Exported:
     """What was written of a trace. ``found``: items; ``reasons``: why it is not exact.
 
-    ``apps``: the applications that were asked (empty: just ``app``); ``not_queried``: what takes part and could not be asked.
+    ``apps``: the queried applications (empty: only ``app``); ``not_queried``: what takes part but could not be queried.
     """
 
     app: str
@@ -73,14 +73,14 @@ class Exported:
 
 
 def exported(trace: Trace, name: str, stream: IO[bytes], options: ExportOptions) -> Exported:
-    """Write a trace and say what was written.
+    """Write a trace and return a report.
 
     A table lists records and rows of DataFrames, all that are known. Other formats have derivations, and so just records.
 
     Raises:
-        ExportError: no such format, what it needs is not installed, or it has derivations and there are no records.
-        ExportTooLargeError: more items than the format takes; nothing was written.
-        OSError: the stream takes no more.
+        ExportError: unknown format, a missing dependency, or a format with derivations for a trace without records.
+        ExportTooLargeError: more items than the format allows; nothing was written.
+        OSError: writing to the stream failed.
     """
     table = format_of(name).table
     records, answer = trace.records, trace.recomputed

@@ -1,8 +1,8 @@
-"""GraphML: the nodes on the way with counts, and their items with what was made from what.
+"""GraphML: the nodes on the way with counts, and their items with derivations.
 
-Edges follow the data. Where there are more items than the limit, all of them are left out and the
-graph's attribute ``itemsLeftOut`` says how many: some of them would look like all. What is true or
-false is text (``true``): networkx writes ``True`` for booleans, which readers of XML refuse.
+Edges follow the data. If there are more items than the limit, all are left out and the graph's
+attribute ``itemsLeftOut`` has their number: a part of them would look like all. Booleans are
+texts (``true``): networkx writes ``True`` for booleans, which XML readers reject.
 """
 
 from __future__ import annotations

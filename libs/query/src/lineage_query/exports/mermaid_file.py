@@ -15,7 +15,7 @@ from lineage_query.record_trace import RecordTrace
 def write_mermaid(
     traced: RecordTrace, stream: IO[bytes], options: ExportOptions
 ) -> Mapping[str, None]:
-    """Write the nodes that a trace passed; what says nothing of items are nodes that keep none."""
+    """Write the nodes on the way of a trace; nodes without a number of items keep none."""
     nodes, links = traced.nodes()
     folds = fold_by_call(nodes)
     counts = traced.counts()
@@ -34,7 +34,7 @@ def _items(count: int) -> str:
 
 
 def _comment_lines(traced: RecordTrace) -> list[str]:
-    """Comments that tell of the trace."""
+    """Comments that describe the trace."""
     preposition = "from" if traced.direction.value == "backward" else "to"
     places = ", ".join(traced.requested_places)
     lines = [f"what {'made' if preposition == 'from' else 'became of'} {places} in {traced.app}"]

@@ -11,7 +11,7 @@ PAIRS_PER_ITEM = 3
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """``in_between``: tables also list what was asked for and the items in between, not just what was found.
+    """``in_between``: tables also list the items of the query and those in between, not only the results.
 
     ``texts``: with what rows look like. ``items_max``: items that PROV and GraphML take, with
     :data:`PAIRS_PER_ITEM` times as many derivations.

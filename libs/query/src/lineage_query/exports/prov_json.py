@@ -1,8 +1,8 @@
 """PROV-JSON: items are entities, nodes are activities, derivations are as stored.
 
-Each step of a derivation is said with its activity (``used``, ``wasGeneratedBy`` and
-``wasDerivedFrom``). PROV derivations are not transitive, so what was found and what was asked for get
-one of their own, of the type ``lineage:EndToEnd``, where stored steps lead from one to the other.
+Each step of a derivation is written with its activity (``used``, ``wasGeneratedBy`` and
+``wasDerivedFrom``). PROV derivations are not transitive, so a found item and an item of the query get
+an additional derivation, of the type ``lineage:EndToEnd``, if stored steps lead from one to the other.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def write_prov(
 
 
 class _Document:
-    """A PROV document while it is being made."""
+    """Builds a PROV document."""
 
     def __init__(self, model: Any, traced: RecordTrace, graph: Derived) -> None:
         self.made = model.ProvDocument()
@@ -93,7 +93,7 @@ class _Document:
             self.made.wasGeneratedBy(self._entities[place], self._activities[node])
 
     def add_ends(self, ends: Mapping[tuple[Place, Place], bool] | None) -> None:
-        """What goes with what, end to end; and what is to be known of all of it."""
+        """Add the end-to-end derivations, and the attributes of the trace."""
         kind = {"prov:type": self._own["EndToEnd"]}
         for (made, used), exact in (ends or {}).items():
             self.made.wasDerivedFrom(

@@ -18,7 +18,7 @@ from lineage_query.exports.tables import TableBatch, batches, facts
 from lineage_query.record_trace import RecordTrace
 
 Writer = Callable[[RecordTrace, IO[bytes], ExportOptions], Mapping[str, None]]
-"""Writes a trace and gives what is to be warned of."""
+"""Writes a trace and returns the warnings."""
 Table = Callable[[Iterable[TableBatch], Mapping[str, str], IO[bytes]], None]
 """Writes items, with facts about their trace."""
 
@@ -34,9 +34,9 @@ def _items(table: Table) -> Writer:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format: what it is called, its media type, the end of its files' names (without a dot).
+    """One format: its description, its media type, its file extension (without a dot).
 
-    ``binary``: nothing for a terminal. ``table``: of formats that list items, and no derivations.
+    ``binary``: not printable on a terminal. ``table``: the format lists items, without derivations.
     """
 
     name: str
@@ -111,7 +111,7 @@ def format_of(name: str) -> Format:
 
 
 def format_for(path: str) -> Format | None:
-    """The format that the end of a file's name tells, if it does."""
+    """The format of a file's extension, if there is one."""
     name = PurePath(path).name.lower()
     names_by_extension = {"arrow": "arrow", "json": "prov", "mermaid": "mermaid", "pq": "parquet"}
     for format_ in FORMATS.values():
@@ -125,11 +125,11 @@ def export(
 ) -> tuple[str, ...]:
     """Write a trace to a stream of bytes, which need not be seekable and stays open.
 
-    Gives what is to be warned of: of the trace, of files that changed, of what was left out.
+    Returns the warnings: about the trace, changed files, and left out items.
 
     Raises:
-        ExportError: no such format, or what it needs is not installed.
-        ExportTooLargeError: more items than the format takes; nothing was written.
-        OSError: the stream takes no more.
+        ExportError: unknown format, or a missing dependency.
+        ExportTooLargeError: more items than the format allows; nothing was written.
+        OSError: writing to the stream failed.
     """
     return tuple(format_of(name).write(traced, stream, options or ExportOptions()))

@@ -11,12 +11,13 @@ from lineage_query.exports.options import ExportOptions
 from lineage_query.record_trace import FOUND, IN_BETWEEN, START, RecordTrace
 
 COLUMNS = ("role", "node", "name", "address", "location", "text", "exact", "binding", "app")
-"""``role``: found, start (asked for) or way (in between). ``node``: what the node goes by, and
-``name`` what it does. ``location`` and ``text`` are empty where there are none. ``exact`` is false
-where the item need not have taken part: on every way to it some node names more than it used.
-``binding`` says what binds the text to the row that the job saw: checksum, state (size and time of the file), or
-now: it is what stands there now, maybe another row's. Empty where the text was kept with the lineage, or is none.
-``app``: the application whose node it is."""
+"""``role``: found, start (an item of the query) or way (in between). ``node``: the name of the node, and
+``name`` its operation. ``location`` and ``text`` are empty if there are none. ``exact`` is false
+if the item may not have taken part: on every path to it some node reports more inputs than it used.
+``binding``: the evidence that the text is that of the row the job processed: checksum, state (size and modification
+time of the file), or now: the text is the current one at that position, maybe another row's. Empty if the text is
+stored with the lineage, or there is none.
+``app``: the application of the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def batches(
 ) -> Iterator[TableBatch]:
     """All rows of a table, some thousands at a time, by node in order of creation.
 
-    ``through``: nodes whose names of DataFrames' rows are left out: the trace goes on.
+    ``through``: nodes whose references to rows of DataFrames are left out, since the trace continues there.
     """
     nodes = {node.node: node for node in traced.graph.nodes()}
     roles = (FOUND, START, IN_BETWEEN) if options.in_between else (FOUND,)
@@ -67,7 +68,7 @@ def batches_of(answer: Answer, options: ExportOptions) -> Iterator[TableBatch]:
 def batches_through(
     traced: RecordTrace, answer: Answer, composer: Composer, options: ExportOptions
 ) -> Iterator[TableBatch]:
-    """All rows of a table of a trace of records, and of the answer in which it goes on through DataFrames."""
+    """All table rows of a trace of records, and of the answer in which it continues through DataFrames."""
     found_nodes, outgrown = set(traced.result.found), traced.outgrown_by(answer)
     ends = {group.node for group in answer.groups}
     beyond = tuple(group for group in answer.groups if group.node not in found_nodes - outgrown)
@@ -76,7 +77,7 @@ def batches_through(
 
 
 def facts(traced: RecordTrace) -> dict[str, str]:
-    """What is to be known of the trace as a whole, as short texts."""
+    """Facts about the whole trace, as short texts."""
     return {
         "application": traced.app,
         "direction": traced.direction.value,

@@ -1,1 +1,1 @@
-"""Rows of files: where they stand, what they say, and whether the file still is what a job read or wrote."""
+"""Rows of files: their positions, their texts, and whether the file is still the one that a job read or wrote."""

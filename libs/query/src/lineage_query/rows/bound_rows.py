@@ -16,10 +16,10 @@ class Rows:
     """Items of one partition in a file.
 
     ``positions``: uint64, which items. ``path``: as the engine wrote it, without ``file:``.
-    ``numbers``: uint64, lines from 1 or records from 0, or None when they can't be told (and of
-    files as a whole). ``texts``: one for each row asked for, None where it can't be read; ``bindings``: what binds
-    each to the row that was read. ``file_status``: of the file. ``note``: why lines or texts are missing, or what else
-    is to be known; empty if nothing.
+    ``numbers``: uint64, lines from 1 or records from 0, or None if unknown (and for items that are whole
+    files). ``texts``: one for each requested row, None if it can't be read; ``bindings``: the evidence that
+    each is the text of the row that the job read. ``file_status``: of the file. ``note``: why lines or texts are missing,
+    or another remark; may be empty.
     """
 
     positions: U64
@@ -38,7 +38,7 @@ class Rows:
 
     @property
     def unbound(self) -> bool:
-        """Whether a text is of what stands there now, and may be another row's."""
+        """Whether a text is the current one at the position, and may be another row's."""
         return "now" in self.bindings
 
     def places(self, path: str) -> list[str | None]:
@@ -52,7 +52,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class InFile:
-    """Where rows lie. ``path``: plain. ``whole``: a checksum of all of the file says how it stands."""
+    """The rows' positions. ``path``: plain. ``whole``: the file's status comes from a checksum of the whole file."""
 
     path: str
     unit: Unit
@@ -69,8 +69,8 @@ class InFile:
     ) -> Rows:
         """Rows with what binds each text.
 
-        ``checked``: whether the checksum of the rows around each says that it is the row that was read; None: there
-        is none, and the file decides.
+        ``checked``: whether the checksum of the block of rows around each confirms the row; None: there
+        is no such checksum, and the status of the file decides.
         """
         by_file: Binding = "checksum" if self.whole else "state"
         of_check: dict[bool | None, Binding] = {

@@ -1,7 +1,7 @@
 """Reads files of packed rows in processes of their own, whose memory and time are bounded.
 
-A process gets the bytes that it asks for, and opens no file: which ones may be read is seen here. It answers with plain
-values. When it takes more memory than it may, or longer than the question, it ends; the next question starts another.
+A process receives the bytes that it requests, and opens no file: this module decides which files may be read. It
+returns plain values. A process that exceeds its memory or the query's time ends; the next query starts another.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from lineage_core.tracing.budget import Budget, current_budget
 from lineage_query.rows.typed_values import UnsureError
 
 PROCESSES_MAX = 2
-"""Each takes some 100 MB, and what is read at once."""
+"""Maximum number of processes. Each takes about 100 MB, plus the data read at once."""
 MEMORY_BYTES = 384 << 20
-"""What reading one file may take."""
+"""Maximum memory for reading one file."""
 READ_BYTES_MAX = 64 << 20
-"""Of a file at once."""
+"""Maximum bytes of a file in one read."""
 ANSWER_BYTES_MAX = MEMORY_BYTES
 WAIT_S = 0.05
-"""Between looks at whether the answer is still waited for."""
+"""Seconds between checks whether the caller still waits for the answer."""
 VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "PYTHONHOME")
-"""Of the environment, what Python needs to start: nothing else is known to the process."""
+"""The environment variables that Python needs to start: the process gets no others."""
 PROCESS = "lineage_query.rows.confined_process"
 _PLAIN = {(type_.__module__, type_.__qualname__): type_ for type_ in (Decimal, date, datetime)}
 TOO_LARGE = f"reading it takes more than {MEMORY_BYTES >> 20} MiB of memory"
@@ -61,14 +61,14 @@ class ConfinedFormats:
                 self._release(process)
                 raise
             except BaseException:
-                # What an error left behind in it is not for the next question.
+                # After an error the process is not reused: it may be in an undefined state.
                 process.end()
                 raise
             self._release(process)
             return result
 
     def close(self) -> None:
-        """End the processes that nobody uses."""
+        """End the idle processes."""
         with self._lock:
             free, self._free = self._free, []
         for process in free:
@@ -132,7 +132,7 @@ class _Process:
                     case message:
                         raise OSError(f"what reads it answers {message!r:.80}")
         except (EOFError, BrokenPipeError, ConnectionResetError, pickle.UnpicklingError) as error:
-            # Most often for memory, at once; what else ended it, nobody here can tell.
+            # Usually it ran out of memory; other causes are unknown here.
             raise OSError(f"{TOO_LARGE}, or can't be done") from error
 
     def _received(self, budget: Budget) -> Any:
@@ -147,7 +147,7 @@ class _Process:
 
 
 class _Plain(pickle.Unpickler):
-    """Takes plain values alone: what comes from a process that read the files of others is no code."""
+    """Loads plain values only: data from a process that read untrusted files must not execute code."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         try:
@@ -159,7 +159,7 @@ class _Plain(pickle.Unpickler):
 
 
 def _bytes_of(file: IO[bytes], offset: int, length: int) -> bytes:
-    """A part of a file behind a byte that says whether it could be read; else why not."""
+    """A part of a file after a byte that says whether it could be read; if not, the error."""
     with suppress(OSError):
         if 0 <= length <= READ_BYTES_MAX:
             file.seek(offset)

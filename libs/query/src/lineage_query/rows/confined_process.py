@@ -1,4 +1,4 @@
-"""The process of :mod:`lineage_query.rows.confined`: reads files of packed rows, piece by piece, until nobody asks any more.
+"""The process of :mod:`lineage_query.rows.confined`: reads files of packed rows, piece by piece, until its input ends.
 
 Usage: python -m lineage_query.rows.confined_process DESCRIPTOR
 """
@@ -25,7 +25,7 @@ from lineage_query.rows.typed_values import UnsureError
 
 
 class _RemoteFile(io.RawIOBase):
-    """A file of which each part is asked for."""
+    """A file that requests each part from the parent process."""
 
     def __init__(self, connection: Connection, size: int) -> None:
         self._connection, self._size, self._at = connection, size, 0

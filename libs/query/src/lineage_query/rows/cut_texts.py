@@ -1,4 +1,4 @@
-"""Texts of rows that are too long to be shown whole: they are cut, and say so."""
+"""Texts of rows that are too long to be shown completely: they are cut and marked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CUT_MAX = 80
 
 def cut_text(beginning: bytes, length: int, *, about: bool = False) -> str:
     """The text of a row of ``length`` bytes of which the beginning is shown; ``about``: it has roughly so many."""
-    # Not final: a character that the cut goes through is left out.
+    # Not final: a character split by the cut is left out.
     text = getincrementaldecoder("utf-8")("replace").decode(beginning)
     some = "about " if about else ""
     return f"{text} [cut: {len(beginning):,} of {some}{length:,} bytes]"

@@ -1,4 +1,4 @@
-"""How a file stands to what a job read or wrote of it: the one place that compares them."""
+"""Compares a file with the version that a job read or wrote; no other module does."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_store.paths import FileState, RowsError
 
 FileStatus: TypeAlias = Literal["same", "touched", "changed", "gone", "unknown"]
-"""A file now. ``same``: size and time are those of then. ``touched``: the time is another, and checksums say that
-the content is what was read. ``changed``: the content is another, or the time is and no checksum can tell.
-``gone``: there is none. ``unknown``: nobody here can tell."""
+"""The status of a file. ``same``: size and modification time are as recorded. ``touched``: the time differs, and
+checksums show that the content is the same. ``changed``: the content differs, or the time does and there is no checksum.
+``gone``: the file does not exist. ``unknown``: the state of the file is not available here."""
 Binding: TypeAlias = Literal["checksum", "state", "now"]
-"""What binds the text of a row to what the job saw. ``checksum``: that of the rows around it is what it was.
-``state``: no checksum was taken; size and time of the file are what they were. ``now``: nothing: the text is what
-stands at that place now, maybe of another row."""
+"""The evidence that a text is that of the row the job processed. ``checksum``: the checksum of the block of rows around
+it matches. ``state``: there is no checksum; size and modification time of the file match. ``now``: none: the text is
+the current one at that position, maybe of another row."""
 CurrentState: TypeAlias = FileState | Literal["unseen"] | None
 """What this process sees of a file."""
 _ORDER: tuple[FileStatus, ...] = ("same", "touched", "unknown", "changed", "gone")
 
 
 def by_state(state: FileState | None, size: int, mtime: float) -> FileStatus | None:
-    """How a file stands by its state alone; None where just its time is another: checksums may tell."""
+    """The status of a file by its size and time; None if only its time differs: checksums may decide."""
     if state is None:
         return "gone"
     if state.is_still(size, mtime):
@@ -40,12 +40,12 @@ def current_state(reader: RowReader, path: str) -> CurrentState:
 
 
 def has_changed(file_status: FileStatus) -> bool:
-    """Whether a file is not any more what it was."""
+    """Whether a file has changed."""
     return file_status in {"changed", "gone"}
 
 
 def worst(file_statuses: Iterable[FileStatus]) -> FileStatus:
-    """What is to be said of several files together."""
+    """The combined status of several files."""
     return max(file_statuses, key=_ORDER.index, default="same")
 
 

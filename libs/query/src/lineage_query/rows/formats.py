@@ -1,7 +1,7 @@
-"""What reads files of rows that are packed in a format, here or in a process of its own.
+"""Readers of files with packed rows (Parquet, ORC), in this process or in a separate one.
 
-Such a file says of itself how large its parts are, and a few bytes of it may take gigabytes: who answers the questions
-of others has it read by :class:`lineage_query.rows.confined.ConfinedFormats`.
+Such a file declares the size of its parts, and a few bytes of it may decode to gigabytes: a server reads it by
+:class:`lineage_query.rows.confined.ConfinedFormats`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ OPERATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "orc rows": ("lineage_query.rows.orc_rows", "rows_with"),
     }
 )
-"""What is read of a file, by name: modules, which most questions do not need, and functions of the file and of arguments."""
+"""Readers by name: the module, which most queries do not need, and its function of the file and of arguments."""
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a file is one of Parquet, by its name."""
+    """Whether a file is a Parquet file, by its name."""
     return path.endswith(PARQUET_SUFFIX)
 
 
 def function_of(operation: str) -> Callable[..., Any]:
-    """What carries out one of :data:`OPERATIONS`."""
+    """The function of one of :data:`OPERATIONS`."""
     module, name = OPERATIONS[operation]
     function: Callable[..., Any] = getattr(import_module(module), name)
     return function
@@ -44,11 +44,11 @@ class Formats(Protocol):
         Raises:
             UnsureError: Spark may read the file otherwise.
             OSError, pa.ArrowException, ValueError: the file can't be read.
-            BudgetError: it takes more than the question may.
+            BudgetError: reading exceeds the query's budget.
         """
 
     def close(self) -> None:
-        """Let go of what it holds; it may be used again."""
+        """Release resources; it may be used again."""
 
 
 class FormatsHere:
@@ -59,4 +59,4 @@ class FormatsHere:
         return function_of(operation)(file, *arguments)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Has no resources."""

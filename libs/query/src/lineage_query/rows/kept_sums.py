@@ -27,20 +27,20 @@ KEPT_MAX = 1 << 12
 SAVED_MAX = 512
 """Splits of one file whose checksums are kept between processes."""
 SAVED_BYTES_MAX = 64 << 20
-"""Of the checksums of one file that are read: those of a billion rows. More are taken anew each time."""
+"""Maximum size of the cached checksums of one file: those of a billion rows. Larger ones are recomputed each time."""
 SAVE_BYTES_MIN = 1 << 20
-"""What is known of smaller files is found out again in less time than it is looked up."""
+"""Minimum size of a file with cached checksums: recomputing those of smaller files is faster than the cache."""
 _WHOLE = "whole"
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<>](?:i8|U[1-9]\d{0,4}))', 'fortran_order': False, 'shape': \((\d{1,12}),\), \} *\n",
     re.DOTALL,
 )
-"""What numpy writes before an array of integers or texts in one dimension. Reading it as numpy does evaluates it, and
-makes room for as much as it says."""
+"""The header that numpy writes for a one-dimensional array of integers or texts. numpy's own reader evaluates the header
+as a literal, and allocates as much memory as it declares."""
 
 
 def digest_of(parts: Iterable[bytes]) -> str:
-    """The checksum of a whole file's bytes, as lineage has it."""
+    """The checksum of a whole file's bytes, as in the lineage."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -71,9 +71,9 @@ class KeptSums:
         )
 
     def blocks(self, path: str, state: FileState, first: int, rows: int) -> dict[int, str | None]:
-        """The checksums of some blocks of rows of a file in that very state, which are kept in memory alone.
+        """The checksums of blocks of rows of a file in exactly that state, which are cached in memory only.
 
-        Who takes more of them adds them.
+        The caller adds those that it computes.
         """
         name = f"blocks {first}.{rows}"
         with self._lock:
@@ -83,12 +83,12 @@ class KeptSums:
         return sums
 
     def whole(self, path: str, state: FileState) -> str | None:
-        """The checksum of a whole file in that very state; None where it was not taken."""
+        """The checksum of a whole file in exactly that state; None if it is not cached."""
         saved = self._find(path, state, _WHOLE)
         return None if saved is None else str(saved[0])
 
     def keep_whole(self, path: str, state: FileState, checksum: str) -> None:
-        """Keep the checksum of a whole file."""
+        """Store the checksum of a whole file."""
         self._store(path, state, _WHOLE, np.array([checksum]))
 
     def _find(self, path: str, state: FileState, name: str) -> Any:
@@ -97,7 +97,7 @@ class KeptSums:
         if entry is not None and entry[0] == state:
             return entry[1]
         saved = self._saved(path, state)
-        # All of them: the next split of the file that is asked for needs no look at the folder.
+        # Load all of them: the next split of the file needs no access to the folder.
         for other, column in saved.items():
             if other != name:
                 self._remember(path, state, other, column)
@@ -110,7 +110,7 @@ class KeptSums:
         if self._folder is None or state.stamp is None or state.size < SAVE_BYTES_MIN:
             return
         saved = list({**self._saved(path, state), name: column}.items())[-SAVED_MAX:]
-        # What can't be kept is summed again; it is never worth an error.
+        # If the checksums can't be stored, they are computed again: not an error.
         with contextlib.suppress(OSError):
             save_columns(self._file(path), {**dict(saved), "of": np.array(_named(path, state))})
 
@@ -122,7 +122,7 @@ class KeptSums:
                 self._kept.popitem(last=False)
 
     def _saved(self, path: str, state: FileState) -> dict[str, Any]:
-        """What is kept of a file between processes, by name; nothing of another state of it."""
+        """The stored arrays of a file in this state, by name; processes share them."""
         if self._folder is None or state.stamp is None:
             return {}
         saved = saved_columns(self._file(path), SAVED_BYTES_MAX)
@@ -141,7 +141,7 @@ def _named(path: str, state: FileState) -> list[str]:
 
 
 def _are_sums(name: str, column: Any) -> bool:
-    """Whether a column holds checksums, as many as its name says."""
+    """Whether a column holds checksums, as many as its name states."""
     if column.dtype.kind != "U":
         return False
     if name == _WHOLE:
@@ -153,7 +153,7 @@ def _are_sums(name: str, column: Any) -> bool:
 def saved_columns(file: Path, bytes_max: int) -> dict[str, Any]:
     """The arrays, all of one dimension, of a file that :func:`save_columns` wrote; none where it is no such file.
 
-    ``bytes_max``: of all arrays. What takes more is not unpacked, whatever it says of itself.
+    ``bytes_max``: of all arrays. Larger ones are not unpacked, whatever size the file declares.
     """
     columns: dict[str, Any] = {}
     try:
@@ -188,7 +188,7 @@ def _column(content: bytes) -> Any:
 
 
 def save_columns(file: Path, columns: Mapping[str, Any]) -> None:
-    """Write arrays as a file, whole or not at all.
+    """Write arrays to a file atomically.
 
     Raises:
         OSError: they can't be written.

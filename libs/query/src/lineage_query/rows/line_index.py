@@ -38,13 +38,13 @@ class LineIndex:
 
     @property
     def lone_returns(self) -> bool:
-        """Whether some row ends where no line does."""
+        """Whether some row ends at a position that is not the end of a line."""
         return int(self.row_ends[-1]) != int(self.line_ends[-1])
 
     @property
     def rows(self) -> int:
         """Rows that Hadoop reads from the whole file."""
-        # A file that is a byte order mark and nothing else: Hadoop meets its end at once.
+        # A file with only a byte order mark has no rows for Hadoop.
         if self.size == 0 or (self.bom and self.size == len(BOM)):
             return 0
         return int(self.row_ends[-1]) + (not self.closed)
@@ -103,7 +103,7 @@ def ends_in(block: bytes, following: int, *, rows: bool) -> I64:
 def stride_of(counts: I64, ordinals: U64 | I64) -> I64:
     """The stride that holds the n-th end (from 1); the last one for ends that are not there."""
     at: I64 = np.searchsorted(counts, ordinals.astype(np.int64), side="left") - 1
-    # Not np.clip, which takes some times as long for the few that a question asks for.
+    # Not np.clip, which is several times slower for the few values of a query.
     return np.minimum(np.maximum(at, 0), max(0, len(counts) - 2))
 
 
@@ -120,7 +120,7 @@ def _per_stride(marks: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
 
 
 def _whole_strides(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in blocks of whole strides, but for the last."""
+    """The same bytes in blocks of whole strides, except the last."""
     rest = b""
     for block in blocks:
         rest = rest + block if rest else block

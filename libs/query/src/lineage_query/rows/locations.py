@@ -34,22 +34,22 @@ from lineage_query.rows.reader import RowReader
 from lineage_store.paths import RowsError, Spellings, plain_path
 
 TRIES = 3
-"""How often a file is read that is written to meanwhile."""
+"""Maximum number of attempts to read a file that changes while it is read."""
 COMPARED_MAX = 1 << 30
-"""Bytes of a file that is read whole to see whether it was only touched: some seconds."""
+"""Maximum size of a file that is read completely to check whether only its time has changed: takes a few seconds."""
 _Texts: TypeAlias = Sequence[str | None]
 _FileThen: TypeAlias = tuple[str, str, int, float]
-"""A file as a node had it: node, canonical path, size, time."""
+"""A file version that a node recorded: node, canonical path, size, modification time."""
 
 
 @dataclass(slots=True)
 class _SourceFile:
-    """The parts of one file, in order, each with the splits that read it: mostly one."""
+    """The parts of one file, in order, each with the splits that read it: usually one."""
 
     path: str
     parts: list[list[SplitRecord]]
     starts: dict[int, int] = field(default_factory=dict)
-    """Rows of the file before each part that they are known for, by index in ``parts``."""
+    """The number of rows before each part, where known, by index in ``parts``."""
 
     @property
     def first(self) -> SplitRecord:
@@ -73,7 +73,7 @@ class _Piece:
 class Locations:
     """Rows of the files that one application read and wrote.
 
-    What it says of files is what they were when it first looked at each: every answer takes it :meth:`as_now`.
+    The state of a file is read once and cached: take :meth:`as_now` for every answer.
     """
 
     def __init__(self, graph: FlowGraph, reader: RowReader) -> None:
@@ -89,17 +89,17 @@ class Locations:
         self._kinds = {node.node: node.kind for node in graph.nodes()}
 
     def as_now(self, spellings: Spellings | None = None) -> Locations:
-        """The same, which looks at every file anew. ``spellings``: which links were followed just now."""
+        """A copy that reads the state of every file again. ``spellings``: the links already resolved for this query."""
         now = copy(self)
         now._states, now._file_statuses, now._spellings = {}, {}, spellings or Spellings()
         return now
 
     def spelled(self, path: str) -> str:
-        """The canonical path of a file, as it was when it was first asked for."""
+        """The canonical path of a file, resolved at the first call."""
         return self._spellings.of(path)
 
     def unit(self, node: str, path: str) -> Unit | None:
-        """What items of a node are of a file (its canonical path); None when it has no such file."""
+        """The unit of a file (its canonical path) that an item of a node is; None if the node has no such file."""
         written = self._sinks_of(node).get(path)
         if written is not None:
             return written.unit
@@ -171,11 +171,11 @@ class Locations:
         return {at: _rows_in(pieces) for at, pieces in self._pieces_of(node).items()}
 
     def file_status(self, node: str, path: str) -> FileStatus:
-        """How a file (its canonical path) of a node stands to what it read or wrote there."""
+        """The status of a file (its canonical path), compared with the version that a node read or wrote."""
         return worst({self._file_status(record) for record in self._files_of(node).get(path, ())})
 
     def is_undecided(self, node: str, path: str) -> bool:
-        """Whether nothing tells if a file, whose time alone is another, has the content that a node had.
+        """Whether the content of a file of which only the modification time differs can't be compared with the recorded one.
 
         ``path``: canonical.
         """
@@ -196,11 +196,11 @@ class Locations:
             return True
 
     def file_statuses(self, node: str) -> dict[str, FileStatus]:
-        """How each file of a node stands to what it read or wrote there."""
+        """The status of each file of a node, compared with the version that the node read or wrote."""
         return {path: self.file_status(node, path) for path in self._files_of(node)}
 
     def has_splits(self, node: str, partitions: Collection[int]) -> FileStatus:
-        """How what partitions of a source read of files stands to what would be read there now."""
+        """The status of the splits that partitions of a source read, compared with the current files."""
         statuses: set[FileStatus] = set()
         for file in self._sources_of(node).values():
             for at, part in enumerate(file.parts):
@@ -282,7 +282,7 @@ class Locations:
     def _undisturbed(
         self, of: SplitRecord | SinkFileRecord, read: Callable[[], tuple[_Texts, list[bool | None]]]
     ) -> tuple[_Texts, list[bool | None], FileStatus]:
-        """What ``read`` gives of a file that is not written to meanwhile, and how the file stands.
+        """The result of ``read`` on a file that does not change meanwhile, with the status of the file.
 
         Raises:
             RowsError: it can't be read.
@@ -302,7 +302,7 @@ class Locations:
             del self._file_statuses[then]
 
     def _checked(self, piece: _Piece, ordinals: U64) -> list[bool | None]:
-        """Whether each row is what was read, by the checksums of the rows around it; None: none was taken."""
+        """Whether each row is the one that was read, by the checksum of its block of rows; None: there is no checksum."""
         checks: list[bool | None] = [None] * len(ordinals)
         before = self._rows_before(piece.file, piece.at)
         blocks: list[int] = (ordinals // np.uint64(BLOCK_ROWS)).tolist()
@@ -413,7 +413,7 @@ class Locations:
         file_status = by_state(state, size, mtime)
         if file_status in {"changed", "gone"}:
             return file_status
-        # Rows of a file whose time is that of then are compared where they are asked for.
+        # If the modification time is as recorded, only the requested rows are compared, when they are read.
         same = self._has_content(node, path, size, rows=file_status is None)
         if same is None:
             return file_status or "changed"
@@ -422,7 +422,7 @@ class Locations:
     def _has_content(self, node: str, path: str, size: int, *, rows: bool) -> bool | None:
         """Whether a file has the content that was read, by a checksum of it all or (``rows``) of all of its rows.
 
-        None where none was taken of all, or the file is larger than is compared.
+        None if there is no checksum of all of it, or the file is larger than `COMPARED_MAX`.
         """
         checksums = {record.checksum for record in self._files_of(node).get(path, ())}
         source = self._sources_of(node).get(path)
@@ -442,7 +442,7 @@ class Locations:
             return None
 
     def _has_all_rows(self, path: str, split: SplitRecord, start: int | None) -> bool:
-        """Whether all rows of a split, which are known to begin at ``start``, are those that were read."""
+        """Whether all rows of a split, which starts at row ``start`` (None: unknown), are those that were read."""
         if split.rows is None or start is None:
             return False
         is_summed = split.rows == 0 or split.rows in {record.rows for record in split.summed}
@@ -477,14 +477,14 @@ class Locations:
         return self._sources[node]
 
     def _files_of(self, node: str) -> dict[str, list[SplitRecord | SinkFileRecord]]:
-        """What a node read or wrote of each file, also of nodes whose rows are no items."""
+        """The records of each file that a node read or wrote, also of nodes whose rows are not items."""
         if node not in self._files:
             records_by_path: dict[str, list[SplitRecord | SinkFileRecord]] = {}
             for split in self._graph.splits(node):
                 records_by_path.setdefault(self._spellings.of(split.path), []).append(split)
             for file in self._graph.sink_files(node):
                 records_by_path.setdefault(self._spellings.of(file.path), []).append(file)
-            # Once it is whole: other threads ask, too.
+            # Assign only the complete dict: other threads may read it.
             self._files[node] = records_by_path
         return self._files[node]
 
@@ -496,7 +496,7 @@ class Locations:
                 for at, part in enumerate(file.parts):
                     for split in part:
                         pieces.setdefault(split.partition, []).append(_Piece(split, file, at))
-            # Once they are all there: other threads ask, too.
+            # Assign only the complete dict: other threads may read it.
             self._pieces[node] = pieces
         return self._pieces[node]
 
@@ -532,7 +532,7 @@ def _sink_lines(file: SinkFileRecord, rows: U64) -> tuple[U64, U64]:
 
 
 def _sink_row(file: SinkFileRecord, place: Location) -> int:
-    """The row of an output file that a place in it belongs to."""
+    """The row of an output file at a place."""
     number = place.number or 0
     if place.unit != "line":
         return number

@@ -18,7 +18,7 @@ AT_ONCE_BYTES_MAX = 64 << 20
 
 
 def rows_with(file: IO[bytes], terms: Mapping[str, ColumnValue]) -> U64:
-    """Rows (from 0, ascending) whose columns have given values.
+    """Rows (from 0, ascending) whose columns have the given values.
 
     Raises:
         UnsureError: Spark may find others.

@@ -26,18 +26,18 @@ from lineage_query.rows.typed_values import (
 )
 
 READ_BYTES = 1 << 20
-"""Of a column at once; else all of its part of a row group is in memory."""
+"""Bytes of a column read at once; without it a column's whole part of a row group is in memory."""
 BATCH_BYTES = 16 << 20
-"""Of rows that are decoded at once, as far as a row group says how large they are."""
+"""Bytes of rows decoded at once, according to the sizes in the row group's metadata."""
 BATCH_ROWS_MAX = 10_000
 TAIL_BYTES = 8
-"""The length of a file's footer and the mark at its end."""
+"""Size of the footer length and the magic number at the end of a file."""
 FOOTER_BYTES_MAX = 8 << 20
-"""Of what a file says of its parts, which is read at once: three bytes of it may take 700 of memory."""
+"""Maximum size of a file's metadata, which is read at once: three bytes of it may take 700 bytes of memory."""
 PARTS_MAX = 100_000
-"""Columns, or row groups: so many are made before the file has said a word of them."""
+"""Maximum number of columns, or of row groups: objects for all are allocated before their metadata is checked."""
 TEXT_ROWS = 8
-"""Rows that are values of Python at once: a value that stands once in the file may be in each of them."""
+"""Rows converted to Python values at once: a value that the file stores once may be in each of them."""
 
 
 def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
@@ -82,7 +82,7 @@ def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> 
 
 
 def rows_with(file: IO[bytes], terms: Mapping[str, ColumnValue]) -> U64:
-    """Rows (from 0, ascending) whose columns have given values.
+    """Rows (from 0, ascending) whose columns have the given values.
 
     Raises:
         UnsureError: Spark may find others.
@@ -133,7 +133,7 @@ def open_parquet(file: IO[bytes], **options: Any) -> pq.ParquetFile:
 
 
 def _check_footer(file: IO[bytes]) -> None:
-    """See that reading what a file says of itself takes no more memory than there may be.
+    """Check that reading a file's metadata does not exceed the memory limit.
 
     Raises:
         OSError: it would, or the file can't be read.
@@ -164,10 +164,10 @@ def _opened(file: IO[bytes], **options: Any) -> pq.ParquetFile:
 def _batches(
     file: pq.ParquetFile, group: int, places: U64, columns: list[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a row group that stand in some places (ascending), batch by batch.
+    """The rows of a row group at some positions (ascending), batch by batch.
 
     Raises:
-        BudgetError: nobody waits for them any more, or not so long.
+        BudgetError: the query is cancelled or takes too long.
     """
     metadata = file.metadata.row_group(group)
     row_bytes = max(metadata.total_byte_size // max(metadata.num_rows, 1), 1)
@@ -205,7 +205,7 @@ def _check_instants(opened: pq.ParquetFile, name: str) -> None:
 
 
 def _by_group(file: pq.ParquetFile, rows: U64) -> Iterator[tuple[int, Any]]:
-    """Row groups that hold some of the rows, and where in each they stand."""
+    """Row groups that hold some of the rows, with the positions of the rows in each."""
     begin = 0
     for group in range(file.num_row_groups):
         stop = begin + file.metadata.row_group(group).num_rows

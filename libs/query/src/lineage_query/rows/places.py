@@ -14,7 +14,7 @@ _RECORD = re.compile(r"(?P<path>.+)#(?P<number>\d{1,18})", re.DOTALL)
 
 
 class LocationError(LineageError):
-    """A location or address that names no row; the message says what does."""
+    """A location or address that does not name a row; the message gives the expected form."""
 
 
 class FolderError(LocationError):
@@ -27,7 +27,7 @@ class PastTheEndError(LocationError, NoSuchRowError):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A line of a file as typed, from 1; or a record, from 0; or a file as a whole (None)."""
+    """A line of a file as typed, from 1; or a record, from 0; or a whole file (None)."""
 
     path: str
     number: int | None
@@ -94,8 +94,8 @@ _TERM = re.compile(rf'({_QUOTED}|[^"#=,]+)=({_QUOTED}|[^",]*)(?:,(?!$)|$)')
 def parse_valued(text: str) -> ValuedPlace | None:
     """Read ``OUTPUT#column=value,column=value``; None where the text has another form.
 
-    A value of nothing is NULL. What holds ``"`` or ``,`` stands in double quotes, which are doubled within;
-    so does the empty text.
+    An empty value is NULL. Values with ``"`` or ``,`` are written in double quotes, which are doubled within;
+    so is the empty text.
     """
     if "\0" in text:
         return None

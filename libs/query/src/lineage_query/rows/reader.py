@@ -54,9 +54,9 @@ SUMMED_STRIDES_MAX = 4096
 ALL_SUMMED_FROM = 2
 """Where one of so many blocks of rows is wanted, all are summed."""
 EXPANDS_MAX = 1100
-"""Bytes of text in a byte of a compressed file, at most: deflate's bound is 1,032. More are indexed anew each time."""
+"""Maximum ratio of text to compressed bytes: deflate's bound is 1,032. Indexes of files beyond it are not stored."""
 HEADERS_BYTES = 1 << 16
-"""Of a kept index, what is no counts: names and forms of columns, the path of the file."""
+"""Bytes of a stored index beside its counts: names and types of columns, the path of the file."""
 LONG_STRIDES = 64
 """Rows that are longer (1 MiB) are not read to their end."""
 OPEN_INDEXES = 256
@@ -90,13 +90,13 @@ class RowReader:
         self._lock = threading.Lock()
         self._sums = KeptSums(index_folder)
         self.formats: Formats = FormatsHere()
-        """What reads files of packed rows."""
+        """The reader of files with packed rows."""
 
     def state(self, path: str) -> FileState | None:
-        """A file as it is now; None when there is no such file.
+        """The current state of a file; None if it does not exist.
 
         Raises:
-            RowsError: nobody can tell.
+            RowsError: it is not known.
         """
         return state_of(path)
 
@@ -105,7 +105,7 @@ class RowReader:
         return "\0" not in path
 
     def opened(self, path: str, *, packed: bool = False) -> Bytes:
-        """The bytes of a file; ``packed``: as they lie there.
+        """The bytes of a file; ``packed``: without decompressing them.
 
         Raises:
             RowsError: it is gone, can't be read, or is no file.
@@ -119,15 +119,15 @@ class RowReader:
     def files_below(self, path: str) -> list[str]:
         """The files with rows below a folder, by canonical path, in order; none where there is no such folder.
 
-        Left out is what Spark's readers leave out: names that begin with ``_`` (but those of columns) or ``.``.
+        Leaves out the names that Spark's readers leave out: those that start with ``_`` (except columns) or ``.``.
 
         Raises:
-            RowsError: nobody can tell.
+            RowsError: it is not known.
         """
         return files_below(path)
 
     def index(self, path: str) -> LineIndex:
-        """The index of a file as it is now.
+        """The index of the current version of a file.
 
         Raises:
             RowsError: the file is gone or can't be read.
@@ -153,7 +153,7 @@ class RowReader:
                 self._cached.popitem(last=False)
 
     def _read(self, path: str, read: Callable[[Bytes, LineIndex], T]) -> T:
-        """What is read of a file by its index; where that does not fit the bytes, by one that is built anew.
+        """The result of ``read`` on a file with its index; if the index does not fit the bytes, with a rebuilt one.
 
         Raises:
             RowsError: the file is gone, can't be read, or is being written.
@@ -175,7 +175,7 @@ class RowReader:
     def rows(self, path: str, rows: U64) -> list[str | None]:
         """The text of rows (from 0, in ascending order) as Hadoop reads them; None: no such row.
 
-        That of a row which is longer than :data:`TEXT_BYTES_MAX` is cut, and says so.
+        A text longer than :data:`TEXT_BYTES_MAX` is cut and marked.
 
         Raises:
             RowsError: the file is gone or can't be read.
@@ -189,9 +189,9 @@ class RowReader:
         return self._read(path, read)
 
     def sums(self, path: str, first: int, rows: int) -> Sequence[str | None]:
-        """Checksums, now, of ``rows`` rows from ``first`` on, in blocks as :mod:`lineage_core.contract.row_sums` has them.
+        """Current checksums of ``rows`` rows from ``first`` on, in blocks as :mod:`lineage_core.contract.row_sums` defines them.
 
-        None: the block is not there whole, or is longer than is read for this. They are kept by the file's state.
+        None: the block is incomplete, or larger than the limit for this. They are cached by the file's state.
 
         Raises:
             RowsError: the file is gone, can't be read, or is being written.
@@ -237,7 +237,7 @@ class RowReader:
         return state, sums
 
     def checksum(self, path: str) -> str:
-        """The checksum, now, of a whole file as it lies there; it is kept by the file's state.
+        """The current checksum of a whole file, not decompressed; it is cached by the file's state.
 
         Raises:
             RowsError: the file is gone, can't be read, or is being written.
@@ -254,9 +254,9 @@ class RowReader:
         return checksum
 
     def records(self, path: str, rows: U64) -> list[str | None]:
-        """The text of records (from 0, ascending) of a file that says itself where they are: Parquet.
+        """The text of records (from 0, ascending) of a file with an index of its own: Parquet.
 
-        None: no such record, or one of another format.
+        None: no such record, or a file of another format.
 
         Raises:
             RowsError: the file is gone or can't be read.
@@ -289,7 +289,7 @@ class RowReader:
         return self._read(path, read)
 
     def lines_of_rows(self, path: str, rows: U64) -> U64:
-        """The lines (from 1) on which rows (ascending) begin; of rows that are not there, their number.
+        """The lines (from 1) on which rows (ascending) start; for rows past the end, the row number.
 
         Raises:
             RowsError: the file is gone or can't be read.
@@ -308,7 +308,7 @@ class RowReader:
         return np.array(self._read(path, read), np.uint64) + np.uint64(1)
 
     def rows_of_line(self, path: str, line: int) -> range:
-        """The rows that begin on a line (from 1); more than one if a lone carriage return cuts it.
+        """The rows that start on a line (from 1); several if a lone carriage return splits it.
 
         Raises:
             RowsError: the file is gone or can't be read.
@@ -333,7 +333,7 @@ class RowReader:
     def rows_in_split(self, path: str, start: int, length: int) -> int:
         """Rows that Hadoop reads from a split of a file.
 
-        A split reads the lines that begin after its first byte and at or before the byte after
+        A split reads the lines that start after its first byte and at or before the byte after
         its last; the first split reads the file's first line too.
 
         Raises:
@@ -386,13 +386,13 @@ class RowReader:
 
 
 class ForbiddenRowsError(RowsError):
-    """A file that lies outside of what may be read."""
+    """A file outside of the folders that may be read."""
 
 
 class RootedReader(RowReader):
     """Reads files below some folders (or prefixes such as ``s3://bucket/lake``), and no others.
 
-    Paths that come from others are first spelled in one way, links followed, so none leads outside.
+    Paths are first made canonical, with links resolved, so none leads outside.
     """
 
     def __init__(self, roots: Sequence[str], index_folder: Path | None = None) -> None:
@@ -409,13 +409,13 @@ class RootedReader(RowReader):
 
         Raises:
             ForbiddenRowsError: the file lies outside.
-            RowsError: nobody can tell.
+            RowsError: it is not known.
         """
         self._check(path)
         return super().state(path)
 
     def may_read(self, path: str) -> bool:
-        """Whether a path lies below a root."""
+        """Whether a path is below a root."""
         return self._is_below(canonical(path))
 
     def opened(self, path: str, *, packed: bool = False) -> Bytes:
@@ -441,7 +441,7 @@ class RootedReader(RowReader):
 
         Raises:
             ForbiddenRowsError: the folder lies outside.
-            RowsError: nobody can tell.
+            RowsError: it is not known.
         """
         self._check(path)
         return super().files_below(path)
@@ -469,7 +469,7 @@ def reading_by(reader: RowReader) -> Iterator[None]:
 
 
 def opened(path: str) -> IO[bytes]:
-    """A file, as it lies there, opened by the reader of the question that is being answered; any file where there is none.
+    """A file, not decompressed, opened by the reader of the current query; without one, any file may be opened.
 
     Raises:
         RowsError: as :meth:`RowReader.opened`.
@@ -553,7 +553,7 @@ def _texts(
 
 
 def _runs_of_marks(marks: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Where marks of one kind begin and stop."""
+    """The runs of equal marks, as (begin, stop)."""
     if len(marks) and not marks.any():
         yield 0, len(marks)
         return
@@ -565,7 +565,7 @@ def _runs_of_marks(marks: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 
 
 def _beginning(source: Bytes, index: LineIndex, row: int, strides: int, *, rows_mode: bool) -> str:
-    """The beginning of a row (or line, from 0) that goes on for so many strides: no more than that is read."""
+    """The beginning of a row (or line, from 0) that spans so many strides; reads only the part that is shown."""
     counts = index.row_ends if rows_mode else index.line_ends
     begin = int(stride_of(counts, np.array([row], np.uint64))[0])
     window, ends = _window(
@@ -578,7 +578,7 @@ def _beginning(source: Bytes, index: LineIndex, row: int, strides: int, *, rows_
 
 
 class _Spans(NamedTuple):
-    """Ascending spans of rows (or lines, both from 0), and the strides in which each begins and ends."""
+    """Ascending spans of rows (or lines, both from 0), and the strides in which each starts and ends."""
 
     first: U64
     last: U64
@@ -587,7 +587,7 @@ class _Spans(NamedTuple):
 
 
 def _strides(index: LineIndex, first: U64, last: U64, *, rows_mode: bool) -> tuple[I64, I64]:
-    """The strides in which spans of rows (or lines) begin and end."""
+    """The strides in which spans of rows (or lines) start and end."""
     counts = index.row_ends if rows_mode else index.line_ends
     return stride_of(counts, first), stride_of(counts, last + np.uint64(1))
 
@@ -599,7 +599,7 @@ def _pieces(source: Bytes, index: LineIndex, spans: _Spans, *, rows_mode: bool) 
     pieces: list[bytes] = []
     for members, begin, stop in _windows(spans.low.tolist(), spans.high.tolist()):
         window, ends = _window(source, index, begin, stop, rows_mode=rows_mode)
-        # The k-th end (from 1) of the file is ends[k - 1 - base]; row r begins after the r-th.
+        # The k-th end (from 1) of the file is ends[k - 1 - base]; row r starts after the r-th.
         base = int(counts[begin])
         for a, b in zip(first[members].tolist(), last[members].tolist(), strict=True):
             start = int(ends[a - 1 - base]) + 1 if a else 0
@@ -637,7 +637,7 @@ def _sum(piece: bytes) -> str:
 
 
 def _as_utf8(piece: bytes) -> bytes:
-    """Bytes with U+FFFD in the place of what is no UTF-8, as Java replaces it: of a surrogate once, not each byte."""
+    """Replace invalid UTF-8 by U+FFFD as Java does: once for a surrogate, not for each of its bytes."""
     try:
         piece.decode()
     except UnicodeDecodeError:
@@ -664,10 +664,10 @@ def _windows(low: list[int], high: list[int]) -> Iterator[tuple[slice, int, int]
 def _window(
     source: Bytes, index: LineIndex, begin: int, stop: int, *, rows_mode: bool
 ) -> tuple[bytes, I64]:
-    """The bytes of the strides ``begin`` to ``stop`` (included), and where ends lie in them.
+    """The bytes of the strides ``begin`` to ``stop`` (inclusive), and the positions of ends in them.
 
     Raises:
-        UnfitIndexError: the index says otherwise of these bytes.
+        UnfitIndexError: the index does not match these bytes.
     """
     length = (stop - begin + 1) * STRIDE
     window = source.read(begin * STRIDE, length + 1)
@@ -685,7 +685,7 @@ def _window(
 
 
 def _are_counted(counts: I64, begin: int, stop: int, ends: I64) -> bool:
-    """Whether ends lie in strides as counts say."""
+    """Whether the positions of ends match the counts of the strides."""
     if begin == stop:
         return len(ends) == int(counts[min(stop + 1, len(counts) - 1)]) - int(counts[begin])
     counted = np.diff(counts[begin : stop + 2])
@@ -693,7 +693,7 @@ def _are_counted(counts: I64, begin: int, stop: int, ends: I64) -> bool:
 
 
 def _ends_as(index: LineIndex, window: bytes, size: int) -> bool:
-    """Whether a file of ``size`` bytes, of which a window is the end, ends as an index says."""
+    """Whether the end of a file of ``size`` bytes, which is in a window, matches an index."""
     closed, closed_line = window.endswith((b"\n", b"\r")), window.endswith(b"\n")
     return (size, closed, closed_line) == (index.size, index.closed, index.closed_line)
 

@@ -1,4 +1,4 @@
-"""Commits of tables with versions: whose rows a table may hold, which of them are all there, and who made them.
+"""Commits of versioned tables: whose rows a table may hold, which are complete, and which writes committed them.
 
 Delta Lake's log has a file of JSON lines for each version (https://github.com/delta-io/delta/blob/master/PROTOCOL.md), Iceberg's
 metadata name all snapshots that a table has (https://iceberg.apache.org/spec/#table-metadata). Both are read where they lie on
@@ -23,11 +23,11 @@ from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_store.paths import RowsError, canonical, plain_path, split_scheme
 
 COMMITS_MAX = 2_000
-"""Commits that are looked at, the latest ones: some seconds."""
+"""Maximum number of commits to read, the latest ones: takes a few seconds."""
 BYTES_MAX = 64 << 20
-"""Of a file of a log: of a commit with more nothing is known."""
+"""Maximum size of a log file: a commit with a larger one is unknown."""
 LOG_BYTES_MAX = 256 << 20
-"""Of all files of a log that are read for one question."""
+"""Maximum size of all log files that one query reads."""
 _DELTA = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\..*")
 _ICEBERG = re.compile(r"v([0-9]+)\.metadata\.json")
@@ -36,25 +36,25 @@ _UNCONDITIONAL = {
     *("canMergeSchema", "canOverwriteSchema", "clusterBy", "description", "isDynamicPartitionOverwrite"),
     *("isManaged", "isV1SaveAsTableOverwrite", "mode", "partitionBy", "properties", "statsOnLoad"),
 }  # fmt: skip
-"""What Delta Lake tells of a write whose files hold no rows but its own: with any other condition it may copy some."""
+"""Parameters that Delta Lake logs for a write whose files hold only its own rows; other conditions may copy rows."""
 _MOVES = {"OPTIMIZE", "REORG", "COMPUTE STATS", "ROW TRACKING BACKFILL"}
 """Operations of Delta Lake that put the same rows into other files."""
 _ELSEWHERE = ("catalogManaged", "catalogOwned", "coordinatedCommits")
 """Features of Delta Lake's tables whose latest commits only a catalog may know."""
 EARLIER = "earlier ones"
 Known = Mapping[str, Collection[frozenset[str]]]
-"""The versions that known writes made, with the names of the files that each write left, without folders."""
+"""The versions of known writes, with the names of the files that each write left, without folders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """Versions, or ids of snapshots, of which a table may hold rows now: the latest first.
+    """Versions, or ids of snapshots, of which a table may currently hold rows: the latest first.
 
-    ``strange``: those that no known write made; `EARLIER` last, where the table tells nothing of earlier ones any more.
-    ``whole``: those of which all rows are there.
-    ``over``: those of which no row is there, of snapshots; of versions all before ``since`` that are told nowhere else.
-    ``files``: names of the files that a table of Delta Lake consists of, as far as its log tells; None of other tables.
-    ``added``: the same of each version of its log, of what it added.
+    ``strange``: those of unknown writers; `EARLIER` last, if the table no longer lists earlier commits.
+    ``whole``: those of which all rows are in the table.
+    ``over``: snapshots without any row in the table. Versions have none if they are before ``since`` and in no other field.
+    ``files``: names of the current files of a Delta Lake table, as far as its log lists them; None for other tables.
+    ``added``: names of the files that each version in its log added.
     """
 
     changes: tuple[str, ...]
@@ -66,7 +66,7 @@ class Commits:
     added: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def is_over(self, version: str) -> bool:
-        """Whether a table surely has no row of a version any more."""
+        """Whether a table certainly has no row of a version any more."""
         if self.files is None:
             return version in self.over
         is_told = version in self.added or version in self.changes
@@ -74,7 +74,7 @@ class Commits:
 
 
 def is_table(reader: RowReader, place: str) -> bool:
-    """Whether a folder of this machine has the log of a table with versions."""
+    """Whether a folder of this machine has the log of a versioned table."""
     folder = canonical(place)
     if split_scheme(folder)[0] not in {"", "file"} or not reader.may_read(folder):
         return False
@@ -82,7 +82,7 @@ def is_table(reader: RowReader, place: str) -> bool:
 
 
 def _kind_at(folder: Path) -> str | None:
-    """What kind of table a folder is; None for none.
+    """The kind of table in a folder; None if there is none.
 
     Raises:
         RowsError: it is of two kinds.
@@ -99,14 +99,14 @@ def commits_of(reader: RowReader, place: str, known: Known, there: Collection[st
     """The commits of which a table may hold rows.
 
     Args:
-        reader: says which files may be read.
+        reader: decides which files may be read.
         place: the table's folder.
-        known: a version of Delta Lake counts only where a known write left just the files that it added: a table that was
-            made anew counts from 0 again. Snapshots of Iceberg have numbers of their own.
-        there: versions of known writes whose files are there, as they were left.
+        known: a version of Delta Lake counts only if a known write left exactly the files that it added: a recreated
+        table counts from 0 again. Snapshot ids of Iceberg are unique.
+        there: versions of known writes whose files exist unchanged.
 
     Raises:
-        RowsError: nobody can tell.
+        RowsError: it is not known.
     """
     if split_scheme(canonical(place))[0] not in {"", "file"}:
         raise RowsError("it lies elsewhere")
@@ -126,13 +126,13 @@ def commits_of(reader: RowReader, place: str, known: Known, there: Collection[st
 
 @dataclass(slots=True)
 class _Files:
-    """Reads files of a log, which a job may have put there: nothing but files, and not too much of them."""
+    """Reads log files, which are untrusted (a job may have written them): only regular files, and limited in size."""
 
     reader: RowReader
     left: int = field(default_factory=lambda: LOG_BYTES_MAX)
 
     def text(self, path: Path) -> str | None:
-        """What is in a file; None where it is too large.
+        """The content of a file; None if it is too large.
 
         Raises:
             RowsError: it is no file that may be read here.
@@ -153,7 +153,7 @@ class _Files:
 
 
 def _no_link(path: str, flags: int) -> int:
-    # What is no file must not make it wait.
+    # Opening a pipe or device must not block.
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
@@ -188,11 +188,11 @@ def _delta(files: _Files, folder: Path, known: Known, there: Collection[str]) ->
 
 @dataclass(frozen=True, slots=True)
 class _DeltaCommit:
-    """What a version did. ``added`` and ``removed``: paths of files.
+    """The changes of a version. ``added`` and ``removed``: paths of files.
 
-    ``own``: whether its files hold no rows but its own.
-    ``moves``: whether they hold rows of the files that it removed, and no others.
-    ``anew``: whether it left none of the rows before. ``schema``: the fields that it gave the table; None: the same.
+    ``own``: whether its files hold only its own rows.
+    ``moves``: whether they hold only rows of the files that it removed.
+    ``anew``: whether it replaced all earlier rows. ``schema``: the new fields of the table; None: unchanged.
     """
 
     added: frozenset[str]
@@ -204,11 +204,11 @@ class _DeltaCommit:
 
     @classmethod
     def of(cls, version: int, text: str | None) -> _DeltaCommit | None:
-        """Read a file of the log; None where nothing is known of it."""
+        """Parse a log file; None if its content is unknown."""
         if text is None:
             return None
         actions: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        # Not by splitlines: it takes other signs for ends of lines, too.
+        # Not splitlines, which splits at other characters too.
         for line in filter(None, text.split("\n")):
             for name, action in json.loads(line).items():
                 actions[name].append(action)
@@ -223,7 +223,7 @@ class _DeltaCommit:
             frozenset(unquote(file["path"]) for file in actions["remove"]),
             own,
             commit_info.get("operation") in _MOVES and not any(data_changes),
-            # Of partitions an overwrite may leave some, and one that adds nothing may have been of none.
+            # An overwrite may keep some partitions, and one that adds nothing may have overwritten none.
             own
             and _is_of_whole(commit_info)
             and commit_info.get("readVersion", -1) == version - 1
@@ -252,7 +252,7 @@ def _is_unconditional(commit_info: Mapping[str, Any], *, removes: bool) -> bool:
 
 
 def _is_of_whole(commit_info: Mapping[str, Any]) -> bool:
-    """Whether an unconditional write is one of a whole table, if that has no partitions."""
+    """Whether an unconditional write replaces a whole table, if the table has no partitions."""
     parameters = commit_info["operationParameters"]
     return (
         parameters.get("partitionBy") == "[]"
@@ -262,7 +262,7 @@ def _is_of_whole(commit_info: Mapping[str, Any]) -> bool:
 
 
 def _fields_of(metadata: Mapping[str, Any]) -> frozenset[str]:
-    """The fields of a table: name, type, and what they are called in files."""
+    """The fields of a table: name, type, and physical name in files."""
     fields = json.loads(metadata["schemaString"])["fields"]
     names = "delta.columnMapping.physicalName"
     return frozenset(
@@ -285,7 +285,7 @@ class _Table:
         self._lost: set[int] = set()
         """Versions of which rows may be gone."""
         self._unknown: set[int] = set()
-        """Those whose rows files may hold that nobody knows."""
+        """Versions whose rows may be in unknown files."""
         self._added: dict[int, frozenset[str]] = {}
         self._schema: frozenset[str] | None = None
 
@@ -326,7 +326,7 @@ class _Table:
                 self._lost |= held
 
     def commits(self, known: Known) -> Commits:
-        """What the table holds now."""
+        """The current content of the table."""
         live = sorted(_union(self._holds.values()) | self._unknown, reverse=True)
         strange = [
             str(version)
@@ -391,7 +391,7 @@ def _iceberg(files: _Files, folder: Path, known: Known) -> Commits:
             is_replaced = _is_anew(summary)
             only_appended = only_appended and summary["operation"] == "append"
         snapshot_id = snapshot.get("parent-snapshot-id")
-    # One that has expired, or whose parent nobody names, is not the first.
+    # A snapshot whose parent has expired or is not named is not the first.
     earlier = (EARLIER,) if not is_replaced and (changes or snapshot_id not in {None, -1}) else ()
     strange = (change for change in changes if change not in known)
     return Commits(
@@ -400,7 +400,7 @@ def _iceberg(files: _Files, folder: Path, known: Known) -> Commits:
 
 
 def _latest_metadata(files: _Files, folder: Path) -> str:
-    """The metadata that a table of a folder without a catalog has now: of others the catalog alone knows which they are."""
+    """The current metadata file of a table without a catalog; for other tables only the catalog knows which it is."""
     metadata_files = [
         path
         for path in folder.iterdir()
@@ -415,7 +415,7 @@ def _latest_metadata(files: _Files, folder: Path) -> str:
     if len(by_number) < len(metadata_files) or not by_number or not hint.exists():
         raise RowsError("which of its metadata are the latest is known to its catalog alone")
     highest = max(by_number)
-    # The hint may be behind. Those of a table that was dropped stay where the next one is made.
+    # The hint may be out of date. Metadata of a dropped table remain in the folder when a table is created there again.
     newest = max(by_number, key=lambda number: (by_number[number].stat().st_mtime_ns, number))
     if newest != highest or int(files.text(hint) or "-1") > highest:
         raise RowsError("which of its metadata are the latest is not known")
@@ -432,6 +432,6 @@ def _columns_of(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _is_anew(summary: Mapping[str, str]) -> bool:
-    """Whether all rows that a table had after a commit were its own."""
+    """Whether a commit replaced all earlier rows: it added all rows that the table had after it."""
     records = summary.get("total-records")
     return records is not None and records == summary.get("added-records")

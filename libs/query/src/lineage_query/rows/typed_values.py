@@ -1,7 +1,7 @@
 """Values as people type them, compared with what files hold: only where both surely read as Spark reads them.
 
-A trace by values may be wrong in silence where a value is read in another way than the query reads it. So every
-text has to be in the one form that nobody reads otherwise; of all others this module says that it is not sure.
+A trace by values may be silently wrong if a value is parsed in another way than the query parses it. So only texts
+in an unambiguous form are accepted; for all others this module raises `UnsureError`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ NEAR = 1e-9
 """Relative difference up to which two doubles are one value, as in queries."""
 TIME_ZONE = "spark.sql.session.timeZone"
 INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-"""Types of whole numbers, by their bits."""
+"""Integer types, with their number of bits."""
 _SPELLED = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,18})")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,30})(\.\d{1,30})?")
 _REAL = re.compile(r"-?(0|[1-9]\d{0,30})(\.\d{1,30})?(E-?\d{1,3})?")
 _NO_NUMBER = {"NaN", "Infinity", "-Infinity"}
-"""How Spark writes doubles that are no numbers."""
+"""The texts of non-finite doubles in Spark."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?")
 _PYTHON = {
@@ -40,28 +40,28 @@ _PYTHON = {
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 FIRST_YEAR = 1901
 _YEARS = range(1971, 2037)
-"""Years in which calendars agree and time zones have rules that every library knows."""
+"""Years in which calendars agree and all libraries have the same time zone rules."""
 Held: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 """A column of a file."""
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class UnsureError(Exception):
-    """A value that another reader may read otherwise: only the query can tell."""
+    """A value that another reader may parse differently: only the query can decide."""
 
 
 @dataclass(frozen=True)
 class ColumnValue:
-    """A value that a column is to have: ``kind`` as Spark SQL writes its type, ``value`` in Python; None is NULL."""
+    """The value to search in a column: ``kind`` as Spark SQL writes its type, ``value`` in Python; None is NULL."""
 
     kind: str
     value: Any
 
     def in_arrow(self, held: Held) -> Held:
-        """Which of a column's values are it; booleans without NULLs.
+        """Which of a column's values equal it; booleans without NULLs.
 
         Raises:
-            UnsureError: the column is of another type than Spark gives to it.
+            UnsureError: the type of the column is not the one that Spark assigns to it.
         """
         # It makes a function in Python of each of Arrow's, and most questions name no values.
         import pyarrow.compute as pc
@@ -92,7 +92,7 @@ class ColumnValue:
         """
         if text == "":
             return self.value is None
-        # What is no value of the type reads as NULL, or not at all: then it is not sure.
+        # Spark may read a text that is not a value of the type as NULL, or fail: the result is unsure.
         return self.equals(text if self.kind == "string" else _read(text, self.kind))
 
     def in_json(self, held: Any) -> bool:
@@ -161,7 +161,7 @@ def arrow_type(kind: str) -> pa.DataType:
 
 
 def array_of(values: Sequence[Any], kind: str) -> pa.Array[Any]:
-    """Values of a column of the type ``kind``, as Spark gives them to Python, in Arrow as Spark gives them to it.
+    """Values of a column of the type ``kind``, as Spark returns them to Python, in Arrow as Spark writes them.
 
     Raises:
         UnsureError: they may not be the same.
@@ -187,7 +187,7 @@ def wanted(text: str | None, kind: str, settings: Mapping[str, str]) -> ColumnVa
         settings: of the job.
 
     Raises:
-        UnsureError: Spark may read it otherwise, or says that it is none.
+        UnsureError: Spark may parse it differently or reject it.
     """
     kind = _SPELLED.get(kind, kind)
     if kind != "timestamp":
@@ -234,7 +234,7 @@ def _fully(form: re.Pattern[str], text: str) -> str:
 
 
 def _single(value: float) -> float:
-    """A number as a float of 32 bits holds it: that of its text, too, if it does not lie between two of these."""
+    """A number rounded to a 32-bit float, if it is not exactly between two of these (parsers may differ then)."""
     with np.errstate(over="ignore"):
         near = np.float32(value)
         other = np.nextafter(near, np.float32(np.copysign(np.inf, value - float(near))))
@@ -252,7 +252,7 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal:
     with localcontext() as context:
         context.prec = 100
         exact = value.quantize(Decimal(1).scaleb(-scale))
-    # Spark rounds what has more places, and has no number that is too large.
+    # Spark rounds numbers with more digits after the point, and can't represent larger numbers.
     if exact != value or len(exact.as_tuple().digits) > precision:
         raise UnsureError
     return exact
@@ -273,7 +273,7 @@ def _instant(text: str, zone: str) -> int:
     except (ValueError, OSError, KeyError):
         raise UnsureError from None
     at = local.replace(tzinfo=place)
-    # At the end of summer time an hour comes twice, at its beginning one is left out.
+    # At the end of summer time an hour occurs twice, at its start an hour is skipped.
     if local.year not in _YEARS or at.utcoffset() != at.replace(fold=1).utcoffset():
         raise UnsureError
     since = at - _EPOCH

@@ -1,6 +1,6 @@
-"""Rows of files that have given values, found in the files themselves: no query, no Spark.
+"""Finds rows of files with given values in the files themselves, without a query or Spark.
 
-It says so where the files may be read otherwise than Spark reads them, in options, types or texts.
+It returns None if Spark may read the files differently because of options, types or texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lineage_query.rows.typed_values import ColumnValue, UnsureError, wanted
 from lineage_store.paths import Bytes, RowsError, canonical, plain_path, split_scheme
 
 TEXT_BYTES_MAX = 64 << 20
-"""Of files of lines, together: some seconds. A query looks through more of them faster."""
+"""Maximum size of all text files together: takes a few seconds. A query is faster for larger ones."""
 HARMLESS = {
     "parquet": frozenset[str](),
     "orc": frozenset[str](),
@@ -31,24 +31,24 @@ HARMLESS = {
     "json": frozenset[str](),
     "text": frozenset[str](),
 }
-"""Options, by format, of which this module knows what they do; a path of folders' names does nothing here."""
+"""Options, by format, that this module supports; the base path of partition folders has no effect here."""
 OF_FOLDERS = "basepath"
 AS_EVER = {"multiline", "wholetext", "inferschema"}
-"""Options that do nothing where they are false."""
+"""Options without effect if false."""
 _ODD_SIGNS = b'"\\\r\0'
-"""What makes a line of CSV more than its fields between separators."""
+"""Characters of quoting and escaping in CSV, which a simple split at separators does not handle."""
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _BOM = b"\xef\xbb\xbf"
 _WHITE = bytes(range(33))
-"""Lines of nothing else are no rows to readers of CSV and JSON."""
+"""Lines of only these characters are not rows for readers of CSV and JSON."""
 
 
 @dataclass(frozen=True)
 class Files:
     """Files of one output or source, as rows of typed columns.
 
-    ``columns``: names and types; those of folders' names are not in the files. ``parted``: which these are, None where
-    the folders alone tell. ``settings``: of the job.
+    ``columns``: names and types; those in the names of partition folders are not in the files. ``parted``: the partition
+    columns, None if only the folders show them. ``settings``: of the job.
     """
 
     format: str
@@ -89,18 +89,18 @@ class Files:
 def positions_with(
     files: Files, values: Sequence[tuple[str, str | None]], reader: RowReader
 ) -> dict[int, U64] | None:
-    """Rows that have given values: by the file's place among ``files``, their positions, ascending.
+    """The positions (ascending) of rows with given values, by the file's index in ``files``.
 
-    Positions are the places of lines, from 0, in files of lines, else those of rows. The files must be what the job
-    saw: that is for the caller to see, before and after.
+    Positions are line indexes, from 0, in text files, else row indexes. The files must be in the state that the job
+    read or wrote: the caller checks this before and after.
 
     Args:
-        files: where to look.
+        files: the files to search.
         values: columns and the texts of their values; None is NULL.
-        reader: says which files may be read.
+        reader: decides which files may be read.
 
     Returns:
-        The rows; None where only a query can tell.
+        The rows; None if only a query can find them.
 
     Raises:
         ForbiddenRowsError: a file may not be read.
@@ -140,7 +140,7 @@ def _terms(files: Files, values: Sequence[tuple[str, str | None]]) -> dict[str, 
     terms: dict[str, ColumnValue] = {}
     for name, text in values:
         matching = [column for column in files.columns if column[0].lower() == name.lower()]
-        # A column that is named twice, or in two ways, is for the query to tell.
+        # Leave a column that is named twice, or with different case, to the query.
         if len(matching) != 1 or matching[0][0] in terms:
             raise UnsureError
         column, kind = matching[0]
@@ -163,7 +163,7 @@ def _in_file(reader: RowReader, files: Files, file: File, terms: Mapping[str, Co
 
 
 def _folders(files: Files, file: File) -> dict[str, str]:
-    """The columns that stand in the names of a file's folders."""
+    """The columns in the names of a file's folders."""
     path = canonical(file.path)
     below = path.removeprefix(canonical(files.root).rstrip("/") + "/") if files.root else path
     parts = [] if below == path else below.split("/")[:-1]
@@ -182,7 +182,7 @@ def _folders(files: Files, file: File) -> dict[str, str]:
 
 
 def _has_folder(text: str, term: ColumnValue) -> bool:
-    """Whether a folder's name gives a column its value."""
+    """Whether a folder's name has the value of a column."""
     text = unquote(text, errors="strict")
     # NULL and the empty text have one folder.
     if text == _NULL_FOLDER or term.value in {None, ""}:
@@ -240,7 +240,7 @@ def _in_csv(
     if separator.strip(_WHITE) == b"" and separator != b"\t":
         raise UnsureError
     wanted_at = [(columns.index(name), term) for name, term in terms.items()]
-    # Empty fields are NULL whatever else is.
+    # Empty fields are NULL, whatever the null value option.
     null_text = options.get("nullvalue", "")
     matches, is_header = list[bool](), header == "true"
     for line in lines:
