@@ -206,7 +206,7 @@ class Gather:
     """Each output cell from at most one input cell, as an index says.
 
     The index has the output's shape and holds positions of the input plus one, ``NOTHING`` for none. It is made
-    when it is first asked for: an operator that only moves cells is run once more over positions then.
+    when it is first requested: an operator that only moves cells is run once more over positions then.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Backward and forward traces of cells through a workflow.
 
 Sets of cells travel from operator to operator; each operator is asked once, with all cells that reach it. An input
-of which all cells are there already is not asked for again, and a whole array goes through a mapping without its
+of which all cells are there already is not requested again, and a whole array goes through a mapping without its
 cells being looked at where the mapping itself says what comes of it.
 """
 

@@ -51,7 +51,7 @@ def leave(operand: Operand) -> None:
 
 
 def expose(value: AnyArray, where: str) -> None:
-    """Note that code outside of the workflow may look at an array's memory from now on."""
+    """Record that code outside of the workflow may look at an array's memory from now on."""
     _exposed[id(owner(value))] = where
 
 

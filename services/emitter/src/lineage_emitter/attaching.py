@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def attach(spark: SparkSession | SparkContext, **settings: Any) -> LineageContext:
     """Capture the lineage of all that a running Spark session does from now on, as `lineage run` does.
 
-    Files that are read, RDDs and DataFrames, in whatever session of the same SparkContext, are captured without another word.
-    What was made before is taken as it is: a DataFrame is a plan, so that its actions are recorded; an RDD is not captured any
+    Files that are read, RDDs and DataFrames, in whatever session of the same SparkContext, are captured without further calls.
+    Actions on DataFrames made before are recorded, since a DataFrame is a plan. An RDD made before is not captured any
     more, and what it gives is named in the verdict as unknown. A second call changes nothing.
 
     Args:

@@ -89,7 +89,7 @@ def _preload(arguments: dict[str, Any]) -> None:
 
 
 def _session(sc: SparkContext) -> Session | None:
-    """The context's session; None when capture is off, can't begin or is set wrongly (said once)."""
+    """The context's session; None when capture is off, can't begin or is set wrongly (reported once)."""
     if sc.applicationId in _set_wrongly:
         return None
     from lineage_emitter.session.session import capture_session

@@ -88,7 +88,7 @@ class LineageContext:
 
         Raises:
             TracingError: nothing is captured, the RDD is not, or capture has ended.
-            LocationError, AddressError, RowsError: a place names no row, or can't be looked at.
+            LocationError, AddressError, RowsError: a place names no row, or can't be read.
         """
         if self.session is None:
             raise TracingError("capture is switched off, or could not begin: there is no lineage")

@@ -46,7 +46,7 @@ def is_installed() -> bool:
 
 
 def notice_frames(active_session: Callable[[], Session | None], session_of: SessionOf) -> None:
-    """Notice DataFrame work and streams, from now on. They need a context: by then what notes them is loaded."""
+    """Notice DataFrame work and streams, from now on. They need a context: by then what records them is loaded."""
     global _notices_frames  # noqa: PLW0603 - PySpark's classes are the process's, too
     if _notices_frames:
         return

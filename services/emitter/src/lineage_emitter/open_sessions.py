@@ -37,7 +37,7 @@ def allow_retry(sc: SparkContext) -> None:
 
 
 def open_session_of(sc: SparkContext) -> Session | None:
-    """The session of a SparkContext where one is open; none is begun."""
+    """The session of a SparkContext where one is open; none is started."""
     return SESSIONS.get(sc.applicationId)
 
 

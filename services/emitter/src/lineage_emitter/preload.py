@@ -1,8 +1,8 @@
-"""Capture for every program of a site that asks for it: ``spark-submit --conf spark.lineage.enabled=true job.py``.
+"""Capture for every program of a site that requests it: ``spark-submit --conf spark.lineage.enabled=true job.py``.
 
 Imported by Python itself before the program, from a ``sitecustomize.py`` or a ``.pth`` file with the line
 ``import lineage_emitter.preload``. It loads neither PySpark nor anything that capture needs: until a SparkContext starts whose
-configuration asks for capture in so many words, nothing is changed. What goes wrong is said on stderr, and the program goes on.
+configuration requests capture in so many words, nothing is changed. What goes wrong is said on stderr, and the program goes on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MODULES = ("pyspark.core.context", "pyspark.context")
 
 
 def install() -> None:
-    """Attach capture to SparkContexts that ask for it, from now on; a second call changes nothing."""
+    """Attach capture to SparkContexts that request it, from now on; a second call changes nothing."""
     for module in MODULES:
         call_on_load(module, _watch_contexts)
 

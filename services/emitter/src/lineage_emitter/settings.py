@@ -186,12 +186,12 @@ def setting_of(key: str) -> str:
     return _field(key.removeprefix(SPARK_PREFIX).replace(".", "_"), key)
 
 
-def _field(name: str, name_given: str) -> str:
+def _field(name: str, requested_name: str) -> str:
     if name in Settings.model_fields:
         return name
-    prefix = SPARK_PREFIX if name_given.startswith(SPARK_PREFIX) else ""
+    prefix = SPARK_PREFIX if requested_name.startswith(SPARK_PREFIX) else ""
     names_text = ", ".join(prefix + _spelled(field, prefix) for field in setting_names())
-    raise SettingsError(f"{name_given} is not a setting; known: {names_text}")
+    raise SettingsError(f"{requested_name} is not a setting; known: {names_text}")
 
 
 def setting_names() -> list[str]:

@@ -78,7 +78,7 @@ def is_untested(version: str) -> bool:
 
 
 def untested_warning(version: str) -> str:
-    """What is said of a version that is newer than all that tests run in."""
+    """What is reported about a version that is newer than all that tests run in."""
     return (
         f"PySpark {version} was never tested: lineage is captured in {_listed()}. "
         "All that capture leans on is there; check traces before you rely on them"

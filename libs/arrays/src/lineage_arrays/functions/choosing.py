@@ -1,7 +1,7 @@
 """Functions whose values say which cell goes where: sorts, masks, places, groups of equal cells.
 
 The witness is the cell that was chosen, the influence all that took part. Who chose is computed again, from the operand
-as it was, when a trace asks for it.
+as it was, when a trace requests it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Functions that move cells and look at none of them.
 
-Run once more over positions in the place of values they say which cell went where. They do so when a trace asks for it.
+Run once more over positions in the place of values they say which cell went where. They do so when a trace requests it.
 """
 
 from __future__ import annotations

@@ -55,11 +55,11 @@ class Operator(ABC):
 
     @abstractmethod
     def run(self, *inputs: AnyArray, modes: frozenset[Mode]) -> AnyArray:
-        """Compute, and write the lineage that the modes ask for by :meth:`lwrite`.
+        """Compute, and write the lineage that the modes request by :meth:`lwrite`.
 
         Args:
             inputs: the operands; not to be written to.
-            modes: of those that are supported; ``FULL`` asks for region pairs, ``PAY`` and ``COMP`` for payloads.
+            modes: of those that are supported; ``FULL`` requests region pairs, ``PAY`` and ``COMP`` payloads.
         """
 
     def supported_modes(self) -> frozenset[Mode]:
@@ -74,7 +74,7 @@ class Operator(ABC):
             of: for each operand its cells, in the same forms; or one payload of bytes.
 
         Raises:
-            ModeError: nobody asked for it, or there are more or fewer operands.
+            ModeError: nobody requested it, or there are more or fewer operands.
             CellError: an array does not have the cells.
         """
         if self._write is None:

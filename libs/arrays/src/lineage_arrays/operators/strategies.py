@@ -137,7 +137,7 @@ class Written:
         """For each strategy that writes, the store of each operand.
 
         Raises:
-            ModeError: something was written that no strategy asks for, or of more or fewer operands.
+            ModeError: something was written that no strategy requests, or of more or fewer operands.
             CellError: an array does not have the cells.
         """
         shapes = Shapes(self._inputs, output)

@@ -137,11 +137,11 @@ class Builder:
         )
         return f"WITH {named_queries}\n{select}" if named_queries else select
 
-    def rows(self, place: int) -> NamedQuery:
+    def rows(self, node_number: int) -> NamedQuery:
         """The node's rows."""
-        return self.build(place, ids=False)
+        return self.build(node_number, ids=False)
 
-    def build(self, place: int, *, ids: bool, top: bool = False) -> NamedQuery:
+    def build(self, node_number: int, *, ids: bool, top: bool = False) -> NamedQuery:
         """The node's rows, with what they were made from where ``ids``.
 
         ``top``: the requested rows are known to be in the output, and all that stands above lets rows
@@ -150,17 +150,17 @@ class Builder:
         Raises:
             RefusedError: the rows can't be computed soundly.
         """
-        key = (place, ids, top)
+        key = (node_number, ids, top)
         if key not in self._built_queries:
-            self._built_queries[key] = self._built(place, ids, top)
+            self._built_queries[key] = self._built(node_number, ids, top)
         return self._built_queries[key]
 
-    def _built(self, place: int, ids: bool, top: bool) -> NamedQuery:
-        node = self.recipe.plan[place]
+    def _built(self, node_number: int, ids: bool, top: bool) -> NamedQuery:
+        node = self.recipe.plan[node_number]
         check_calls(node)
         rule = getattr(self, f"_{type(node).__name__.lower()}")
         try:
-            built: NamedQuery = rule(place, node, ids, top)
+            built: NamedQuery = rule(node_number, node, ids, top)
         except RecursionError as problem:
             raise RefusedError(TOO_DEEP) from problem
         if len(built.leaves) > LEAVES_MAX:
@@ -169,10 +169,10 @@ class Builder:
             )
         return built
 
-    def _name(self, place: int, text: str, ids: bool, top: bool) -> str:
-        name = f"{'t' if top else 'a' if ids else 'o'}{place}"
+    def _name(self, node_number: int, text: str, ids: bool, top: bool) -> str:
+        name = f"{'t' if top else 'a' if ids else 'o'}{node_number}"
         if not ids and top:
-            name = f"u{place}"
+            name = f"u{node_number}"
         self._written += len(text)
         if self._written > TEXT_MAX:
             raise RefusedError(
@@ -185,42 +185,42 @@ class Builder:
         """Writes expressions of this statement."""
         return SqlWriter(self._subquery, columns)
 
-    def _subquery(self, place: int) -> str:
-        built = self.rows(place)
+    def _subquery(self, node_number: int) -> str:
+        built = self.rows(node_number)
         return f"(SELECT {built.names[0]} FROM {built.name})"
 
     def _name_group(
-        self, place: int, keys: Sequence[str], marks: list[str], leaves: list[Leaf]
+        self, node_number: int, keys: Sequence[str], marks: list[str], leaves: list[Leaf]
     ) -> None:
         """Add the columns that name a row's group by its keys."""
-        names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
+        names = [f"b{node_number}", *(f"b{node_number}_{n}" for n in range(len(keys)))]
         marks += [f"{term} AS {name}" for term, name in zip(["true", *keys], names, strict=True)]
-        leaves.append(Leaf(self.common_subplans.first(place), tuple(names)))
+        leaves.append(Leaf(self.common_subplans.first(node_number), tuple(names)))
 
     def _mark_inexact(
-        self, place: int, condition: str, reason: str, marks: list[str], leaves: list[Leaf]
+        self, node_number: int, condition: str, reason: str, marks: list[str], leaves: list[Leaf]
     ) -> None:
         """Add the column that says of which rows the witnesses may be too many."""
-        marks.append(f"CASE WHEN {condition} THEN true END AS d{place}")
-        leaves.append(Leaf(place, (f"d{place}",), inexact_reason=reason))
+        marks.append(f"CASE WHEN {condition} THEN true END AS d{node_number}")
+        leaves.append(Leaf(node_number, (f"d{node_number}",), inexact_reason=reason))
 
     # Leaves
 
-    def _scan(self, place: int, node: Scan, ids: bool, top: bool) -> NamedQuery:
+    def _scan(self, node_number: int, node: Scan, ids: bool, top: bool) -> NamedQuery:
         select_terms = [
             f"{literals.quoted_name(name)} AS c{field_column.id}"
             for field_column, name in zip(node.columns, node.fields, strict=True)
         ]
         leaves: tuple[Leaf, ...] = ()
         if ids:
-            leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
+            leaves = (Leaf(node_number, (f"p{node_number}_f", f"p{node_number}_r")),)
             file = self.files.get(node.source, FILE_COLUMN)
-            select_terms += [f"{file} AS p{place}_f", f"{ROW_COLUMN} AS p{place}_r"]
+            select_terms += [f"{file} AS p{node_number}_f", f"{ROW_COLUMN} AS p{node_number}_r"]
         view = view_name if ids else plain_view_name
         text = f"SELECT {_select_list(select_terms)} FROM {view(node.source)}"
-        return NamedQuery(self._name(place, text, ids, False), node.columns, leaves)
+        return NamedQuery(self._name(node_number, text, ids, False), node.columns, leaves)
 
-    def _values(self, place: int, node: Values, ids: bool, top: bool) -> NamedQuery:
+    def _values(self, node_number: int, node: Values, ids: bool, top: bool) -> NamedQuery:
         names = [f"c{column.id}" for column in node.columns]
         rows = [
             "(" + ", ".join([str(n), *(literals.recipe_constant(literal) for literal in row)]) + ")"
@@ -233,36 +233,39 @@ class Builder:
                 f"CAST(NULL AS {column.type or 'void'}) AS c{column.id}" for column in node.columns
             ]
             relation = f"(SELECT 0 AS n, {', '.join(nulls) or 'NULL'} WHERE false) AS v"
-        return self._inline(place, node, ids, relation, names, "v.n")
+        return self._inline(node_number, node, ids, relation, names, "v.n")
 
-    def _range(self, place: int, node: Range, ids: bool, top: bool) -> NamedQuery:
+    def _range(self, node_number: int, node: Range, ids: bool, top: bool) -> NamedQuery:
         column = node.columns[0].id
         relation = (
             f"(SELECT id AS c{column} FROM range({node.start}, {node.end}, {node.step})) AS v"
         )
         ordinal = f"((c{column} - {node.start}) div {node.step})"
-        return self._inline(place, node, ids, relation, [f"c{column}"], ordinal)
+        return self._inline(node_number, node, ids, relation, [f"c{column}"], ordinal)
 
     def _inline(
-        self, place: int, node: Node, ids: bool, relation: str, names: list[str], ordinal: str
+        self, node_number: int, node: Node, ids: bool, relation: str, names: list[str], ordinal: str
     ) -> NamedQuery:
         leaves: tuple[Leaf, ...] = ()
         select_terms = list(names)
         if ids:
-            leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
-            select_terms += [f"'' AS p{place}_f", f"CAST({ordinal} AS BIGINT) AS p{place}_r"]
+            leaves = (Leaf(node_number, (f"p{node_number}_f", f"p{node_number}_r")),)
+            select_terms += [
+                f"'' AS p{node_number}_f",
+                f"CAST({ordinal} AS BIGINT) AS p{node_number}_r",
+            ]
         text = f"SELECT {_select_list(select_terms)} FROM {relation}"
-        return NamedQuery(self._name(place, text, ids, False), node.columns, leaves)
+        return NamedQuery(self._name(node_number, text, ids, False), node.columns, leaves)
 
     # Row by row
 
-    def _project(self, place: int, node: Project, ids: bool, top: bool) -> NamedQuery:
+    def _project(self, node_number: int, node: Project, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         select_terms, unknown = self._values_of(node.columns, node.expressions, below)
-        marks, leaves = self._marks(place, node, ids)
+        marks, leaves = self._marks(node_number, node, ids)
         text = f"SELECT {_select_list([*select_terms, *below.ids, *marks])} FROM {below.name}"
         return NamedQuery(
-            self._name(place, text, ids, top), node.columns, (*below.leaves, *leaves), unknown
+            self._name(node_number, text, ids, top), node.columns, (*below.leaves, *leaves), unknown
         )
 
     def _values_of(
@@ -297,12 +300,12 @@ class Builder:
             map(self._is_unknown_value, subqueries_in(expression))
         )
 
-    def _is_unknown_value(self, place: int) -> bool:
+    def _is_unknown_value(self, node_number: int) -> bool:
         """Whether the value of a scalar subquery can't be computed anew."""
-        built = self.rows(place)
+        built = self.rows(node_number)
         return built.columns[0].id in built.unknown
 
-    def _marks(self, place: int, node: Node, ids: bool) -> tuple[list[str], list[Leaf]]:
+    def _marks(self, node_number: int, node: Node, ids: bool) -> tuple[list[str], list[Leaf]]:
         """Columns that say which subqueries the node's expressions read."""
         if not ids:
             return [], []
@@ -310,20 +313,24 @@ class Builder:
             n for expression in expressions_of(node) for n in subqueries_in(expression)
         )
         leaves = [
-            Leaf(self.common_subplans.first(n, subquery=True), (f"s{place}_{n}",), subquery=True)
+            Leaf(
+                self.common_subplans.first(n, subquery=True),
+                (f"s{node_number}_{n}",),
+                subquery=True,
+            )
             for n in subqueries
         ]
         return [f"true AS {leaf.columns[0]}" for leaf in leaves], leaves
 
-    def _filter(self, place: int, node: Filter, ids: bool, top: bool) -> NamedQuery:
+    def _filter(self, node_number: int, node: Filter, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         terms = self._terms("rows are chosen", node.condition, top, below)
-        marks, leaves = self._marks(place, node, ids)
+        marks, leaves = self._marks(node_number, node, ids)
         text = f"SELECT {_select_list([*below.names, *below.ids, *marks])} FROM {below.name}"
         if terms:
             # With no alias, Spark may read "x WHERE (y)" as x under the name WHERE.
             text += f" AS r WHERE {' AND '.join(terms)}"
-        name = self._name(place, text, ids, top)
+        name = self._name(node_number, text, ids, top)
         return NamedQuery(name, node.columns, (*below.leaves, *leaves), below.unknown)
 
     def _terms(
@@ -339,7 +346,7 @@ class Builder:
             terms.append(self.writer().of(term))
         return terms
 
-    def _sort(self, place: int, node: Sort, ids: bool, top: bool) -> NamedQuery:
+    def _sort(self, node_number: int, node: Sort, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         if top:
             return below
@@ -349,10 +356,10 @@ class Builder:
             f"SELECT {_select_list([*below.names, *below.ids])} FROM {below.name} ORDER BY {order}"
         )
         return NamedQuery(
-            self._name(place, text, ids, top), node.columns, below.leaves, below.unknown
+            self._name(node_number, text, ids, top), node.columns, below.leaves, below.unknown
         )
 
-    def _limit(self, place: int, node: Limit, ids: bool, top: bool) -> NamedQuery:
+    def _limit(self, node_number: int, node: Limit, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         if top:
             return below
@@ -361,15 +368,15 @@ class Builder:
         offset = f" OFFSET {node.offset}" if node.offset else ""
         text = f"SELECT {_select_list([*below.names, *below.ids])} FROM {below.name}{count}{offset}"
         return NamedQuery(
-            self._name(place, text, ids, top), node.columns, below.leaves, below.unknown
+            self._name(node_number, text, ids, top), node.columns, below.leaves, below.unknown
         )
 
     def _check_limit(self, node: Limit) -> None:
         """A limit within the plan must cut between rows that differ in its order, or not cut at all."""
         reason = "a limit within the plan cuts through rows that its order does not tell apart"
-        place = node.input
-        while isinstance(node_below := self.recipe.plan[place], Project | Limit):
-            place = node_below.input
+        node_number = node.input
+        while isinstance(node_below := self.recipe.plan[node_number], Project | Limit):
+            node_number = node_below.input
         below = self.rows(node_below.input if isinstance(node_below, Sort) else node.input)
         cuts = [cut for cut in (node.offset, node.offset + (node.count or 0)) if cut]
         for cut in cuts:
@@ -404,28 +411,28 @@ class Builder:
         elif is_positional:
             self.checks.append((unequal_ties_query(writer, below, node), TIED_ROWS))
 
-    def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> NamedQuery:
+    def _sample(self, node_number: int, node: Sample, ids: bool, top: bool) -> NamedQuery:
         if not top:
             raise RefusedError("the plan draws a sample of rows within")
         return self.build(node.input, ids=ids, top=top)
 
-    def _opaquenode(self, place: int, node: OpaqueNode, ids: bool, top: bool) -> NamedQuery:
+    def _opaquenode(self, node_number: int, node: OpaqueNode, ids: bool, top: bool) -> NamedQuery:
         raise RefusedError(f"the plan holds {node.name}: {node.why}")
 
-    def _pythonrows(self, place: int, node: PythonRows, ids: bool, top: bool) -> NamedQuery:
+    def _pythonrows(self, node_number: int, node: PythonRows, ids: bool, top: bool) -> NamedQuery:
         """One row stands for all that the function made: nothing is known of them, not even how many."""
         if not top:
             raise RefusedError(f"which rows {node.name} gave, {node.why}, can't be computed anew")
         null_columns = [
             f"CAST(NULL AS {column.type or 'void'}) AS c{column.id}" for column in node.columns
         ]
-        mark = f"b{place}"
+        mark = f"b{node_number}"
         text = f"SELECT {_select_list([*null_columns, f'true AS {mark}'])}"
         unknown = frozenset(column.id for column in node.columns)
-        name = self._name(place, text, ids, top)
-        return NamedQuery(name, node.columns, (Leaf(place, (mark,)),), unknown)
+        name = self._name(node_number, text, ids, top)
+        return NamedQuery(name, node.columns, (Leaf(node_number, (mark,)),), unknown)
 
-    def _union(self, place: int, node: Union, ids: bool, top: bool) -> NamedQuery:
+    def _union(self, node_number: int, node: Union, ids: bool, top: bool) -> NamedQuery:
         inputs = [self.build(input_node, ids=ids, top=top) for input_node in node.inputs]
         id_names = [name for query in inputs for name in query.ids]
         parts, unknown = [], set()
@@ -444,10 +451,10 @@ class Builder:
             column_terms = [renamed[n] for n in dict.fromkeys(out.id for out in node.columns)]
             parts.append(f"SELECT {_select_list([*column_terms, *id_terms])} FROM {query.name}")
         leaves = tuple(leaf for query in inputs for leaf in query.leaves)
-        name = self._name(place, "\n  UNION ALL ".join(parts), ids, top)
+        name = self._name(node_number, "\n  UNION ALL ".join(parts), ids, top)
         return NamedQuery(name, node.columns, leaves, frozenset(unknown))
 
-    def _expand(self, place: int, node: Expand, ids: bool, top: bool) -> NamedQuery:
+    def _expand(self, node_number: int, node: Expand, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids)
         for row in node.projections:
             self._check_recomputable("rows are expanded", row, below)
@@ -464,13 +471,15 @@ class Builder:
             structs = ", ".join(f"struct({', '.join(row)})" for row in rows)
             names = ", ".join(f"c{column.id}" for column in node.columns)
             statement = f"SELECT inline(array({structs})) AS ({names}) FROM {below.name}"
-        return NamedQuery(self._name(place, statement, ids, False), node.columns, below.leaves)
+        return NamedQuery(
+            self._name(node_number, statement, ids, False), node.columns, below.leaves
+        )
 
-    def _generate(self, place: int, node: Generate, ids: bool, top: bool) -> NamedQuery:
+    def _generate(self, node_number: int, node: Generate, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         self._check_recomputable("rows are made", [node.function], below)
         # Made columns may have the numbers of columns that they take the place of.
-        generated = [f"g{place}_{n} AS c{column.id}" for n, column in enumerate(node.made)]
+        generated = [f"g{node_number}_{n} AS c{column.id}" for n, column in enumerate(node.made)]
         passed_names = [
             name for name in below.names if name not in {f"c{column.id}" for column in node.made}
         ]
@@ -481,43 +490,47 @@ class Builder:
             f"LATERAL VIEW {outer}{self.writer().of(node.function)} g AS {names}"
         )
         return NamedQuery(
-            self._name(place, text, ids, top), node.columns, below.leaves, below.unknown
+            self._name(node_number, text, ids, top), node.columns, below.leaves, below.unknown
         )
 
     # Joins
 
-    def _join(self, place: int, node: Join, ids: bool, top: bool) -> NamedQuery:
+    def _join(self, node_number: int, node: Join, ids: bool, top: bool) -> NamedQuery:
         if node.how in {"semi", "anti", "exists"}:
-            return self._half_join(place, node, ids, top)
-        left = self.build(node.left, ids=ids, top=top and node.how in {"inner", "left"})
-        right = self.build(node.right, ids=ids, top=top and node.how in {"inner", "right"})
+            return self._half_join(node_number, node, ids, top)
+        left_rows = self.build(node.left, ids=ids, top=top and node.how in {"inner", "left"})
+        right_rows = self.build(node.right, ids=ids, top=top and node.how in {"inner", "right"})
         terms = []
         if node.condition is not None:
             loose = top and node.how == "inner"
-            terms = self._terms("rows are joined", node.condition, loose, left, right)
-        marks, leaves = self._marks(place, node, ids)
+            terms = self._terms("rows are joined", node.condition, loose, left_rows, right_rows)
+        marks, leaves = self._marks(node_number, node, ids)
         how = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
-        select_list = _select_list([*left.names, *right.names, *left.ids, *right.ids, *marks])
+        select_list = _select_list(
+            [*left_rows.names, *right_rows.names, *left_rows.ids, *right_rows.ids, *marks]
+        )
         on = " AND ".join(terms) or "true"
-        text = f"SELECT {select_list} FROM {left.name} {how[node.how]} {right.name} ON {on}"
+        text = (
+            f"SELECT {select_list} FROM {left_rows.name} {how[node.how]} {right_rows.name} ON {on}"
+        )
         if node.how == "inner" and not terms:
-            text = f"SELECT {select_list} FROM {left.name} CROSS JOIN {right.name}"
+            text = f"SELECT {select_list} FROM {left_rows.name} CROSS JOIN {right_rows.name}"
         return NamedQuery(
-            self._name(place, text, ids, top), node.columns, (*left.leaves, *right.leaves, *leaves),
-            left.unknown | right.unknown,
+            self._name(node_number, text, ids, top), node.columns, (*left_rows.leaves, *right_rows.leaves, *leaves),
+            left_rows.unknown | right_rows.unknown,
         )  # fmt: skip
 
-    def _half_join(self, place: int, node: Join, ids: bool, top: bool) -> NamedQuery:
+    def _half_join(self, node_number: int, node: Join, ids: bool, top: bool) -> NamedQuery:
         left = self.build(node.left, ids=ids, top=top)
         right = self.rows(node.right)
         condition = "true"
         if node.condition is not None:
             self._check_recomputable("rows are joined", [node.condition], left, right)
             condition = self.writer().of(node.condition)
-        marks, leaves = self._marks(place, node, ids)
+        marks, leaves = self._marks(node_number, node, ids)
         if ids and node.how != "anti":
             keys = [f"c{column_id}" for column_id in matched_by(self.recipe, node)]
-            self._name_group(place, keys, marks, leaves)
+            self._name_group(node_number, keys, marks, leaves)
         select_terms = [*left.names, *left.ids, *marks]
         semi, anti = (
             f"FROM {left.name} LEFT {how} JOIN {right.name} ON {condition}"
@@ -534,15 +547,18 @@ class Builder:
         else:
             text = f"SELECT {_select_list(select_terms)} {semi if node.how == 'semi' else anti}"
         return NamedQuery(
-            self._name(place, text, ids, top), node.columns, (*left.leaves, *leaves), left.unknown
+            self._name(node_number, text, ids, top),
+            node.columns,
+            (*left.leaves, *leaves),
+            left.unknown,
         )
 
     # Groups
 
-    def _aggregate(self, place: int, node: Aggregate, ids: bool, top: bool) -> NamedQuery:
+    def _aggregate(self, node_number: int, node: Aggregate, ids: bool, top: bool) -> NamedQuery:
         expressions = row_expressions(node) if top else None
         if expressions is not None:
-            return self._one_of_each(place, node, expressions, ids)
+            return self._one_of_each(node_number, node, expressions, ids)
         below = self.rows(node.input)
         keys = recomputable_keys(node, below)
         if not top:
@@ -552,28 +568,33 @@ class Builder:
         else:
             # The groups are unions of the job's: what its functions gave of each isn't known.
             select_terms, unknown = self._values_of_keys(node, keys, below)
-        marks, leaves = self._marks(place, node, ids)
+        marks, leaves = self._marks(node_number, node, ids)
         if ids:
-            self._name_group(place, key_terms(self.writer(), keys, below), marks, leaves)
+            self._name_group(node_number, key_terms(self.writer(), keys, below), marks, leaves)
             if keeps_some_rows(node):
-                self._mark_inexact(place, "count(1) > 1", ANY_ROW_OF_GROUP, marks, leaves)
+                self._mark_inexact(node_number, "count(1) > 1", ANY_ROW_OF_GROUP, marks, leaves)
         text = f"SELECT {_select_list([*select_terms, *marks])} FROM {below.name}"
         grouped = ", ".join(self.writer().of(key) for key in keys)
         text += f" GROUP BY {grouped}" if keys else " HAVING true"
-        return NamedQuery(self._name(place, text, ids, top), node.columns, tuple(leaves), unknown)
+        return NamedQuery(
+            self._name(node_number, text, ids, top), node.columns, tuple(leaves), unknown
+        )
 
     def _one_of_each(
-        self, place: int, node: Aggregate, expressions: Sequence[Expression], ids: bool
+        self, node_number: int, node: Aggregate, expressions: Sequence[Expression], ids: bool
     ) -> NamedQuery:
         """All rows of which one of each group was kept: a requested row is one of them."""
         self.with_candidates = True
         below = self.build(node.input, ids=ids, top=True)
         select_terms, unknown = self._values_of(node.columns, expressions, below)
-        marks, leaves = self._marks(place, node, ids)
+        marks, leaves = self._marks(node_number, node, ids)
         relation = below.name if node.keys else f"(SELECT 1) AS one LEFT JOIN {below.name} ON true"
         text = f"SELECT {_select_list([*select_terms, *below.ids, *marks])} FROM {relation}"
         return NamedQuery(
-            self._name(place, text, ids, True), node.columns, (*below.leaves, *leaves), unknown
+            self._name(node_number, text, ids, True),
+            node.columns,
+            (*below.leaves, *leaves),
+            unknown,
         )
 
     def _values_of_keys(
@@ -589,7 +610,7 @@ class Builder:
         ]
         return self._values_of(node.columns, expressions, below)
 
-    def _window(self, place: int, node: Window, ids: bool, top: bool) -> NamedQuery:
+    def _window(self, node_number: int, node: Window, ids: bool, top: bool) -> NamedQuery:
         # The row itself is in its partition, and not after itself: what the group names holds it.
         below = self.rows(node.input)
         if not window_functions(node):
@@ -602,23 +623,26 @@ class Builder:
             self._check_window(below, node)
         own = node.columns[len(node.columns) - len(node.expressions) :]
         select_terms, unknown = self._values_of(own, node.expressions, below)
-        marks, leaves = self._marks(place, node, ids)
+        marks, leaves = self._marks(node_number, node, ids)
         if ids:
             keys = window_keys(self.writer(), node)
-            self._name_group(place, keys, marks, leaves)
+            self._name_group(node_number, keys, marks, leaves)
             if depends_on_ties(node) and is_running(node):
                 self._mark_inexact(
-                    place, f"{peer_count(self.writer(), node)} > 1", TIED_ROWS, marks, leaves
+                    node_number, f"{peer_count(self.writer(), node)} > 1", TIED_ROWS, marks, leaves
                 )
         text = f"SELECT {_select_list([*below.names, *select_terms, *marks])} FROM {below.name}"
         if loose:
-            text, unknown = self._with_each_number(place, node, below, marks)
+            text, unknown = self._with_each_number(node_number, node, below, marks)
         return NamedQuery(
-            self._name(place, text, ids, top), node.columns, tuple(leaves), below.unknown | unknown
+            self._name(node_number, text, ids, top),
+            node.columns,
+            tuple(leaves),
+            below.unknown | unknown,
         )
 
     def _with_each_number(
-        self, place: int, node: Window, below: NamedQuery, marks: Sequence[str]
+        self, node_number: int, node: Window, below: NamedQuery, marks: Sequence[str]
     ) -> tuple[str, frozenset[int]]:
         """Rows with each number that they may have had; other values that depend on ties are not known."""
         own_columns = node.columns[len(node.columns) - len(node.expressions) :]
@@ -631,7 +655,7 @@ class Builder:
         columns = [own_columns[n].id for n in number_indexes]
         text, many = candidate_number_queries(
             self.writer(), node, below.name, [*below.names, *null_terms, *marks],
-            [f"c{column_id}" for column_id in columns], greatest_number(self.recipe, place, columns),
+            [f"c{column_id}" for column_id in columns], greatest_number(self.recipe, node_number, columns),
         )  # fmt: skip
         self.checks.append((many, TOO_MANY_TIED_ROWS))
         return text, unknown

@@ -22,4 +22,8 @@ def deterministic_columns(spark: SparkSession, recipe: Recipe) -> list[int]:
     without_code = runnable(spark, recipe, NO_CODE).recipe
     built = Builder(without_code).build(len(recipe.plan) - 1, ids=True, top=True)
     excluded = built.unknown | nondeterministic_columns(without_code, of_any_type=True)
-    return [place for place, column in enumerate(recipe.columns) if column.id not in excluded]
+    return [
+        column_number
+        for column_number, column in enumerate(recipe.columns)
+        if column.id not in excluded
+    ]

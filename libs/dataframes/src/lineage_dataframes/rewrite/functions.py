@@ -76,8 +76,8 @@ def runnable_in(
     key_bytes = read_key(os.environ) if key is None else parse_key(key) if key else None
     refused = _recipe_refusal(recipe, key_bytes, spark, is_connected=is_connected)
     refusals = {
-        place: refused or _function_refusal(function)
-        for place, function in enumerate(recipe.functions)
+        function_number: refused or _function_refusal(function)
+        for function_number, function in enumerate(recipe.functions)
     }
 
     def change(part: Any) -> Any:
@@ -86,9 +86,9 @@ def runnable_in(
         return part
 
     reasons = dict.fromkeys(
-        f"code of {function.name} is not run: {refusals[place]}"
-        for place, function in enumerate(recipe.functions)
-        if refusals[place]
+        f"code of {function.name} is not run: {refusals[function_number]}"
+        for function_number, function in enumerate(recipe.functions)
+        if refusals[function_number]
     )
     return Runnable(
         dataclasses.replace(recipe, plan=_map_parts(recipe.plan, change)), tuple(reasons)
@@ -105,8 +105,10 @@ def register(session: SparkSession, recipe: Recipe) -> None:
         return part
 
     _map_parts(recipe.plan, note)
-    for place in sorted(called):
-        _register_function(session, function_name(place), recipe.functions[place])
+    for function_number in sorted(called):
+        _register_function(
+            session, function_name(function_number), recipe.functions[function_number]
+        )
 
 
 def _recipe_refusal(recipe: Recipe, key: bytes | None, spark: str, *, is_connected: bool) -> str:
@@ -139,7 +141,7 @@ def _function_refusal(function: Function) -> str:
 def _register_function(session: SparkSession, name: str, function: Function) -> None:
     context: Any = session.sparkContext
     jvm: Any = context._jvm
-    # What the functions import was looked for here; where workers run here, this Python is theirs.
+    # What the functions import was searched for here; where workers run here, this Python is theirs.
     runs_locally = str(context.master).startswith("local")
     code = jvm.SimplePythonFunction(
         bytearray(base64.b64decode(function.command)),

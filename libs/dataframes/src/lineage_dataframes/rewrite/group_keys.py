@@ -43,24 +43,24 @@ def _flat_terms(term: str, kind: str) -> Iterator[str]:
 
 def struct_fields(kind: str) -> list[tuple[str, str]]:
     """Names and types of the fields of a struct, from its DDL text."""
-    fields, place, inner = list[tuple[str, str]](), 0, kind[len("struct<") : -1]
-    while place < len(inner):
-        name, place = _read_name(inner, place)
+    fields, position, inner = list[tuple[str, str]](), 0, kind[len("struct<") : -1]
+    while position < len(inner):
+        name, position = _read_name(inner, position)
         # The name is followed by a colon and a blank.
-        begin, depth, quotes = place + 2, 0, False
-        place = begin
-        while place < len(inner) and (quotes or depth or inner[place] != ","):
-            quotes ^= inner[place] == "`"
-            depth += 0 if quotes else (inner[place] in "<(") - (inner[place] in ">)")
-            place += 1
-        fields.append((name, inner[begin:place]))
-        place += 2
+        begin, depth, quotes = position + 2, 0, False
+        position = begin
+        while position < len(inner) and (quotes or depth or inner[position] != ","):
+            quotes ^= inner[position] == "`"
+            depth += 0 if quotes else (inner[position] in "<(") - (inner[position] in ">)")
+            position += 1
+        fields.append((name, inner[begin:position]))
+        position += 2
     return fields
 
 
-def _read_name(text: str, place: int) -> tuple[str, int]:
+def _read_name(text: str, position: int) -> tuple[str, int]:
     """A name between backquotes at a place, and where it ends."""
-    end = place + 1
+    end = position + 1
     while text[end] != "`" or text[end : end + 2] == "``":
         end += 2 if text[end] == "`" else 1
-    return text[place + 1 : end].replace("``", "`"), end + 1
+    return text[position + 1 : end].replace("``", "`"), end + 1

@@ -53,7 +53,7 @@ class GroupQuery:
     reasons: tuple[str, ...] = ()
     near: pa.Table | None = None
 
-    def keys_found(self, rows: pa.Table) -> tuple[str, ...]:
+    def returned_keys(self, rows: pa.Table) -> tuple[str, ...]:
         """What the keys of the rows say of the witnesses: reasons why they may be too many.
 
         Raises:
@@ -173,12 +173,12 @@ def build_inputs(builder: Builder, node: PythonRows) -> list[NamedQuery]:
     """All rows that may have had a part in what a Python function made, of each input."""
     try:
         # Tried apart: what a refused attempt leaves in a builder is not to be checked.
-        for place in node.inputs:
-            Builder(builder.recipe).build(place, ids=True)
+        for node_number in node.inputs:
+            Builder(builder.recipe).build(node_number, ids=True)
     except RefusedError:
         # More rows than the job's are no harm where all of them are witnesses.
-        return [builder.build(place, ids=True, top=True) for place in node.inputs]
-    return [builder.build(place, ids=True) for place in node.inputs]
+        return [builder.build(node_number, ids=True, top=True) for node_number in node.inputs]
+    return [builder.build(node_number, ids=True) for node_number in node.inputs]
 
 
 def _python_rows_query(builder: Builder, node: PythonRows) -> GroupQuery:

@@ -63,8 +63,8 @@ def grouping_of(recipe: Recipe) -> Grouping | None:
     grouping_node = _last_grouping_node(recipe)
     if grouping_node is None:
         return None
-    place, projects = grouping_node
-    node = recipe.plan[place]
+    node_number, projects = grouping_node
+    node = recipe.plan[node_number]
     keys: tuple[Expression, ...]
     if isinstance(node, Aggregate):
         if keeps_some_rows(node):
@@ -94,7 +94,7 @@ def grouping_of(recipe: Recipe) -> Grouping | None:
         places.append(indexes[0])
     if _has_unknown_key(recipe, node.input, keys):
         return None
-    return Grouping(_group_leaf(place, len(places)), tuple(places))
+    return Grouping(_group_leaf(node_number, len(places)), tuple(places))
 
 
 def derived_grouping_of(
@@ -108,8 +108,8 @@ def derived_grouping_of(
     grouping_node = _last_grouping_node(recipe)
     if grouping_node is None:
         return None
-    place, projects = grouping_node
-    node = recipe.plan[place]
+    node_number, projects = grouping_node
+    node = recipe.plan[node_number]
     if (
         not isinstance(node, Aggregate)
         or keeps_some_rows(node)
@@ -137,7 +137,7 @@ def derived_grouping_of(
     if not indexes_by_term:
         return None
     return Grouping(
-        _group_leaf(place, len(indexes_by_term)),
+        _group_leaf(node_number, len(indexes_by_term)),
         tuple(indexes_by_term.values()),
         tuple(indexes_by_term),
     )
@@ -148,14 +148,14 @@ def _last_grouping_node(recipe: Recipe) -> tuple[int, list[Project]] | None:
 
     None where rows name subqueries besides.
     """
-    place, projects = len(recipe.plan) - 1, list[Project]()
-    while isinstance(node := recipe.plan[place], Sort | Limit | Filter | Project):
+    node_number, projects = len(recipe.plan) - 1, list[Project]()
+    while isinstance(node := recipe.plan[node_number], Sort | Limit | Filter | Project):
         if _reads_subqueries(node):
             return None
         if isinstance(node, Project):
             projects.insert(0, node)
-        place = node.input
-    return None if _reads_subqueries(node) else (place, projects)
+        node_number = node.input
+    return None if _reads_subqueries(node) else (node_number, projects)
 
 
 def _has_unknown_key(recipe: Recipe, below: int, keys: Sequence[Expression]) -> bool:
@@ -193,5 +193,5 @@ def _is_comparable_exactly(column: Attribute) -> bool:
     )
 
 
-def _group_leaf(place: int, keys: int) -> Leaf:
-    return Leaf(place, (f"b{place}", *(f"b{place}_{n}" for n in range(keys))))
+def _group_leaf(node_number: int, keys: int) -> Leaf:
+    return Leaf(node_number, (f"b{node_number}", *(f"b{node_number}_{n}" for n in range(keys))))

@@ -75,9 +75,9 @@ def _is_row_number(expression: Expression) -> bool:
     )
 
 
-def greatest_number(recipe: Recipe, place: int, columns: Sequence[int]) -> int | None:
+def greatest_number(recipe: Recipe, node_number: int, columns: Sequence[int]) -> int | None:
     """The greatest number that a filter right above the window lets through; None where there is none."""
-    readers = [node for node in recipe.plan if place in input_nodes_of(node)]
+    readers = [node for node in recipe.plan if node_number in input_nodes_of(node)]
     if len(readers) != 1 or not isinstance(readers[0], Filter):
         return None
     bounds = [_upper_bound(term, columns) for term in conjuncts(readers[0].condition)]

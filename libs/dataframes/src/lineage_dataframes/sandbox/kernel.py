@@ -92,17 +92,17 @@ def restrict_files(
 
 def _allow_path(rules: int, path: str, rights: int) -> None:
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as problem:
         if problem.errno in {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP}:
             return
         raise
     try:
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _OF_FILES
-        _system_call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
+        _system_call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def _allow_port(rules: int, port: int, rights: int) -> None:
@@ -335,14 +335,14 @@ def _allow_sockets(families: list[int], kinds: dict[int, int]) -> list[Instructi
     return [*checks, (_RETURN, 0, 0, _ERROR | errno.EACCES)]
 
 
-def _argument(place: int, mask: int = 0) -> list[Instruction]:
+def _argument(argument_number: int, mask: int = 0) -> list[Instruction]:
     """Load the lower half of an argument."""
-    load: Instruction = (_LOAD, 0, 0, 16 + 8 * place)
+    load: Instruction = (_LOAD, 0, 0, 16 + 8 * argument_number)
     return [load, (_AND, 0, 0, mask)] if mask else [load]
 
 
-def _upper_half(place: int) -> list[Instruction]:
-    return [(_LOAD, 0, 0, 20 + 8 * place)]
+def _upper_half(argument_number: int) -> list[Instruction]:
+    return [(_LOAD, 0, 0, 20 + 8 * argument_number)]
 
 
 def _if_equal(value: int, code: int = errno.EPERM) -> list[Instruction]:

@@ -114,7 +114,7 @@ IVY, PACKAGES = "spark.jars.ivy", "spark.jars.packages"
 
 @dataclass(frozen=True)
 class SandboxSettings:
-    """What the environment asks for. ``roots``: folders whose files may be read; None: see `default_roots`."""
+    """What the environment requests. ``roots``: folders whose files may be read; None: see `default_roots`."""
 
     mode: Mode
     network: bool
@@ -201,12 +201,12 @@ class Policy:
         if not self.landlock:
             return True
         real = Path(os.path.realpath(path))
-        return any(place in self._places for place in (real, *real.parents))
+        return any(folder in self._places for folder in (real, *real.parents))
 
     @cached_property
     def _places(self) -> frozenset[Path]:
         places = (*self.read, *self.execute, *self.write)
-        return frozenset(Path(os.path.realpath(place)) for place in places)
+        return frozenset(Path(os.path.realpath(folder)) for folder in places)
 
 
 def program_folders() -> list[str]:

@@ -95,7 +95,7 @@ def scratch_folder() -> Path | None:
 
 
 def missing_restrictions() -> tuple[str, ...]:
-    """What the settings ask for and this machine does not give to the Spark that runs.
+    """What the settings request and this machine does not give to the Spark that runs.
 
     Raises:
         NoSparkError: a setting has no value of its kind.
@@ -257,8 +257,8 @@ def check_reach(sources: Iterable[Source]) -> None:
             )
 
 
-def _no_network_text(place: str) -> str:
-    return f"the Spark that traces has no network, and {place} is elsewhere; {NETWORK}=true gives it one"
+def _no_network_text(address: str) -> str:
+    return f"the Spark that traces has no network, and {address} is elsewhere; {NETWORK}=true gives it one"
 
 
 def _policy(requested: SandboxSettings, folder: Path) -> Policy:

@@ -1,4 +1,4 @@
-"""Ends Python functions that ask for what a confined Spark does not have: their values might be others than the job's were.
+"""Ends Python functions that request what a confined Spark does not have: their values might be others than the job's were.
 
 A function that reads a table of prices, or a variable of the environment, and takes a default where there is none, would
 give another value in a trace, and nobody would see that. Looked at is what Python itself opens, connects to and reads of
@@ -41,11 +41,11 @@ _CONNECTING = {
 }
 _LISTING = {"os.listdir", "os.scandir"}
 CALLERS_CHECKED = 3
-"""Callers that are looked at for Python's own: `linecache` opens files through `tokenize`."""
+"""Callers that are examined for Python's own: `linecache` opens files through `tokenize`."""
 
 
 class WithheldError(BaseException):
-    """A function asks for what is withheld.
+    """A function requests what is withheld.
 
     It is no `Exception`: code that takes a default after any error would go on.
     """
@@ -62,7 +62,7 @@ def withheld_names(variables: Iterable[str], is_set: Callable[[str], bool]) -> s
 
 
 def watch_process() -> None:
-    """End whatever asks for something withheld from here on, in this process and those that it forks."""
+    """End whatever requests something withheld from here on, in this process and those that it forks."""
     withheld = {name for name in os.environ.pop(NAMES, "").split(",") if name}
     environment: Any = os.environ
     environment.__class__ = _watched_environment(withheld)

@@ -49,7 +49,7 @@ def file_codes(session: SparkSession, recipe: Recipe, output: Source | None = No
     }
     if output is not None:
         sources[OUTPUT_FILES] = output
-    files = {place: files_of(source) for place, source in sources.items()}
+    files = {source_number: files_of(source) for source_number, source in sources.items()}
     shared_paths = sorted({path for paths in files.values() if len(paths) > 1 for path in paths})
     hashes: dict[str, int] = {}
     if shared_paths:
@@ -60,11 +60,13 @@ def file_codes(session: SparkSession, recipe: Recipe, output: Source | None = No
         raise RefusedError("two files have paths of the same 64-bit hash")
     return FileCodes(
         {
-            place: "0" if len(paths) == 1 else f"xxhash64({FILE_COLUMN})"
-            for place, paths in files.items()
+            source_number: "0" if len(paths) == 1 else f"xxhash64({FILE_COLUMN})"
+            for source_number, paths in files.items()
         },
         {
-            place: {0: paths[0]} if len(paths) == 1 else {hashes[path]: path for path in paths}
-            for place, paths in files.items()
+            source_number: {0: paths[0]}
+            if len(paths) == 1
+            else {hashes[path]: path for path in paths}
+            for source_number, paths in files.items()
         },
     )

@@ -31,7 +31,7 @@ def read_snapshot_rows(spark: SparkSession, source: Source, file: str, row: str)
     with reading_version(spark, f"snapshot {source.version} of {source.name}", needs):
         frame = _read_snapshot(spark, source)
         files = {entry.file_path for entry in _read_snapshot(spark, source, "#files").collect()}
-    recorded_files = {file_of_source.path for file_of_source in source.files}
+    recorded_files = {recorded_file.path for recorded_file in source.files}
     if not recorded_files <= files:
         raise ChangedSourceError(f"{source.name} was made anew: its metadata is of other files")
     named_rows = frame.select(*columns, F.col("_file").alias(file), F.col("_pos").alias(row))

@@ -103,7 +103,7 @@ def read_table_rows(spark: SparkSession, source: Source, file: str, row: str) ->
     """The rows of a table as they are now, read once, with columns for the table and the row's ordinal.
 
     Raises:
-        RefusedError: the environment names another database, or rows can't be told apart.
+        RefusedError: the environment names another database, or rows can't be distinguished.
         ChangedSourceError: the table has other columns.
     """
     terms = [literals.quoted_name(name) for name in key_columns(source)]

@@ -32,8 +32,10 @@ ARRAY_LINE = r"^[\x00-\x20\uFEFF]*\["
 
 def locations(spark: SparkSession, recipe: Recipe, witnesses: Witnesses) -> Iterator[str]:
     """The witnesses' names, file by file, in order: lines count from 1, other rows from 0."""
-    for (place, path), ordinals in sorted(witnesses.rows.items(), key=lambda item: item[0][1]):
-        source = None if place is None else recipe.sources[place]
+    for (source_number, path), ordinals in sorted(
+        witnesses.rows.items(), key=lambda item: item[0][1]
+    ):
+        source = None if source_number is None else recipe.sources[source_number]
         yield from row_locations(spark, source, path, ordinals)
 
 

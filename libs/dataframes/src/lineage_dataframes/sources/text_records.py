@@ -233,7 +233,7 @@ def header_count(source: Source) -> int:
 
 
 def text_file(source: Source, path: str) -> TextFile | None:
-    """A file each row of which is a line, where its bytes can be looked at here; else None."""
+    """A file each row of which is a line, where its bytes can be examined here; else None."""
     if not has_lines(source):
         return None
     local = local_path(path)

@@ -70,15 +70,15 @@ def plain_view_name(source: int) -> str:
     return f"lineage_plain_{source}"
 
 
-def make_views(spark: SparkSession, source: Source, place: int) -> None:
+def make_views(spark: SparkSession, source: Source, source_number: int) -> None:
     """Make both views of a source; raises as `view_of`.
 
     Where nothing is asked of ``_metadata``, Spark's readers give all of it, row by row: rows whose names are not
     wanted are read far faster by a view that knows none.
     """
     named_rows, plain_rows = _named_and_plain_rows(spark, source)
-    named_rows.createOrReplaceTempView(view_name(place))
-    plain_rows.createOrReplaceTempView(plain_view_name(place))
+    named_rows.createOrReplaceTempView(view_name(source_number))
+    plain_rows.createOrReplaceTempView(plain_view_name(source_number))
 
 
 def unnamed_rows_reason(source: Source) -> str:

@@ -17,7 +17,7 @@ class Witnesses:
 
     ``rows``: by source (its place in the recipe; None: rows that stand in the plan itself, under the
     name ``plan:<node>``) and file, the ordinals in the file from 0, ascending; uint64. ``matched``: output
-    rows that have the values asked for. ``exact``: just these rows; else ``reasons`` say why they may be
+    rows that have the requested values. ``exact``: just these rows; else ``reasons`` say why they may be
     too many (never too few). ``warnings``: what else to know of them.
     """
 

@@ -21,7 +21,7 @@ from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, is_connected
 def start_spark(
     master: str, folder: Path, *, archived: bool = False, roots: Sequence[str] | None = None
 ) -> SparkSession:
-    """Spark's session of this process, or a new one, which is confined where the settings ask for it (`lineage_dataframes.sandbox`).
+    """Spark's session of this process, or a new one, which is confined where the settings request it (`lineage_dataframes.sandbox`).
 
     Args:
         master: as Spark has it, or the address of a server of Spark Connect.

@@ -77,8 +77,10 @@ def check_text(recipe: Recipe) -> None:
                 raise RefusedError(f"a source has an option of another kind: {name}")
     for source in recipe.sources:
         _check_base(source)
-    for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
-        _check_schema(recipe.sources[place].schema, recipe.sources[place].partitions)
+    for source_number in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
+        _check_schema(
+            recipe.sources[source_number].schema, recipe.sources[source_number].partitions
+        )
     for part in _expressions(recipe):
         _check_expression(part)
     for kind in sorted(set(_types(recipe))):

@@ -45,12 +45,12 @@ class _Checker(Builder):
 
     refused_at: int | None = None
 
-    def build(self, place: int, *, ids: bool, top: bool = False) -> NamedQuery:
+    def build(self, node_number: int, *, ids: bool, top: bool = False) -> NamedQuery:
         try:
-            return super().build(place, ids=ids, top=top)
+            return super().build(node_number, ids=ids, top=top)
         except RefusedError:
             if self.refused_at is None:
-                self.refused_at = place
+                self.refused_at = node_number
             raise
 
 
@@ -90,12 +90,12 @@ def _source_refusals(recipe: Recipe) -> Iterator[tuple[str, str]]:
 def _level_refusals(recipe: Recipe) -> Iterator[tuple[str, str]]:
     """Of the output's query and, one below the other, of those of the groups that it names."""
     todo = [(len(recipe.plan) - 1, True)]
-    for place, top in todo:
+    for node_number, top in todo:
         builder = _Checker(recipe)
         try:
-            built = builder.build(place, ids=True, top=top)
+            built = builder.build(node_number, ids=True, top=top)
         except RefusedError as problem:
-            refused_node = place if builder.refused_at is None else builder.refused_at
+            refused_node = node_number if builder.refused_at is None else builder.refused_at
             yield _OPERATORS[type(recipe.plan[refused_node])], str(problem)
             continue
         if top and recipe.names_rows and recipe.columns[-1].id in built.unknown:
@@ -121,9 +121,9 @@ def _nodes_below(recipe: Recipe, leaf: Leaf) -> list[tuple[int, bool]]:
     return []
 
 
-def _can_build(recipe: Recipe, place: int) -> bool:
+def _can_build(recipe: Recipe, node_number: int) -> bool:
     try:
-        Builder(recipe).build(place, ids=True)
+        Builder(recipe).build(node_number, ids=True)
     except RefusedError:
         return False
     return True
@@ -144,7 +144,7 @@ def with_answerable(
         store: has the recipes.
         app: the application.
         verdict: what is known of what was received.
-        timeout_s: seconds after which outputs are left unchecked, and the verdict says so; None: all are looked at.
+        timeout_s: seconds after which outputs are left unchecked, and the verdict says so; None: all are examined.
         key: of recipes' Python functions, as in `refusals`.
         clock: in seconds.
     """
@@ -155,9 +155,9 @@ def with_answerable(
     outputs = [node for node in graph.nodes() if node.kind in OUTPUT_KINDS]
     refusals_by_recipe: dict[object, tuple[tuple[str, str], ...]] = {}
     refusals: list[Refusal] = []
-    for place, node in enumerate(outputs):
+    for node_number, node in enumerate(outputs):
         if until is not None and clock() > until:
-            return verdict.answered(refusals, len(outputs) - place)
+            return verdict.answered(refusals, len(outputs) - node_number)
         text = graph.recipe(node.node)
         if text is not None:
             refusals += to_refusals(node, _refusals_of(text, key, refusals_by_recipe))

@@ -131,15 +131,17 @@ class DataFrameAnswers(ABC):
 
     def answer_row(self, recipe_place: RecipePlace) -> Answer:
         """The trace of the row that stands at a place."""
-        place, node = recipe_place.location, recipe_place.nodes[0]
+        location, node = recipe_place.location, recipe_place.nodes[0]
         if self.query.direction is Direction.FORWARD:
-            return self._trace_forward(recipe_place, lambda recipe, _: self._row_at(recipe, place))
+            return self._trace_forward(
+                recipe_place, lambda recipe, _: self._row_at(recipe, location)
+            )
         if self._nodes[node].kind == "frame-source":
-            return self._trace_source_row(node, place)
+            return self._trace_source_row(node, location)
         recipe = self._recipe(node)
         output = output_of(self.spark, recipe)
-        file = find_file(output.files, place)
-        ordinal = self._ordinal(output, file, place)
+        file = find_file(output.files, location)
+        ordinal = self._ordinal(output, file, location)
         row = values_at(self.spark, recipe, output, file, ordinal)
         is_in_output = output.format in LOSSLESS_FORMATS
         with ThreadPoolExecutor(1) as pool:
@@ -156,15 +158,16 @@ class DataFrameAnswers(ABC):
         self._add_witnesses(node, recipe, witnesses)
         return self._trace_further([start.result()])
 
-    def answer_values(self, recipe_place: RecipePlace, place: ValuedPlace) -> Answer:
+    def answer_values(self, recipe_place: RecipePlace, valued_place: ValuedPlace) -> Answer:
         """The trace of the rows that have some values."""
         if self.query.direction is Direction.FORWARD:
             return self._trace_forward(
-                recipe_place, lambda recipe, node: self._rows_with_values(recipe, node, place)
+                recipe_place,
+                lambda recipe, node: self._rows_with_values(recipe, node, valued_place),
             )
 
         def trace(recipe: Recipe) -> Witnesses:
-            return trace_backward(self.spark, recipe, values=place.values, key=self.key)
+            return trace_backward(self.spark, recipe, values=valued_place.values, key=self.key)
 
         return self._trace_back(recipe_place, trace, "no row of the output has these values")
 
@@ -223,7 +226,7 @@ class DataFrameAnswers(ABC):
         """The answer: the rows of sources that were added, and whatever lies behind them."""
 
     @abstractmethod
-    def _trace_source_row(self, node: str, place: Location) -> Answer:
+    def _trace_source_row(self, node: str, location: Location) -> Answer:
         """The trace back of a source's row."""
 
     def _end_answer(self) -> Answer:
@@ -303,19 +306,19 @@ class DataFrameAnswers(ABC):
         region = Region.from_positions(names)
         return {named_space(link.dest): region for link in self._graph.links() if link.src == node}
 
-    def _row_at(self, recipe: Recipe, place: Location) -> SourceRows:
-        source, file = find_source(recipe, place)
-        ordinal = self._ordinal(source, file, place)
+    def _row_at(self, recipe: Recipe, location: Location) -> SourceRows:
+        source, file = find_source(recipe, location)
+        ordinal = self._ordinal(source, file, location)
         return [(source, file.path, np.array([ordinal], np.uint64))]
 
-    def _rows_with_values(self, recipe: Recipe, node: str, place: ValuedPlace) -> SourceRows:
+    def _rows_with_values(self, recipe: Recipe, node: str, valued_place: ValuedPlace) -> SourceRows:
         source_path = self._nodes[node].path
         sources = [source for source in recipe.sources if source.name == source_path]
         rows_by_path: dict[str, tuple[Source, str, NDArray[np.uint64]]] = {}
-        missing = [RowError(f"{place.of} was not read")]
+        missing = [RowError(f"{valued_place.of} was not read")]
         for source in sources:
             try:
-                rows = rows_with_values(self.spark, recipe, source, place.values)
+                rows = rows_with_values(self.spark, recipe, source, valued_place.values)
             except RowError as problem:
                 missing.append(problem)
                 continue
@@ -377,10 +380,12 @@ class DataFrameAnswers(ABC):
             check_tables(recipe)
         return recipe
 
-    def _ordinal(self, source: Source, file: File, place: Location) -> int:
-        if place.number is None:
-            raise RowError(f"{place.path} names no row")
-        return ordinal_in_file(self.spark, source, file, place.number, line=place.unit == "line")
+    def _ordinal(self, source: Source, file: File, location: Location) -> int:
+        if location.number is None:
+            raise RowError(f"{location.path} names no row")
+        return ordinal_in_file(
+            self.spark, source, file, location.number, line=location.unit == "line"
+        )
 
     def _source_node(self, node: str, recipe: Recipe, source: int | None) -> str:
         """The node that read a source; where it is not known, the node itself."""

@@ -374,8 +374,8 @@ class _Tracer:
     ) -> RowConditions:
         """The conditions that a row of the output has the values of one, as far as they can be compared."""
         conditions = RowConditions(self.session, row.nan_is_null)
-        for place, value in row.values.items():
-            column = self.recipe.columns[place]
+        for column_number, value in row.values.items():
+            column = self.recipe.columns[column_number]
             if column.id in built.unknown or column.id in ignored_columns:
                 conditions.not_compared.append(column.name)
             elif loses_values(column.type, self.written):
@@ -431,6 +431,6 @@ class _Tracer:
         query: GroupQuery = group_query_of(self.session, builder, leaf, keys)
         self.reasons += query.reasons
         rows = run_query(self.session, builder, query.select)
-        self.reasons += [*builder.reasons, *query.keys_found(rows)]
+        self.reasons += [*builder.reasons, *query.returned_keys(rows)]
         self._follow_leaves(query.built, rows, pending)
         return int(rows.num_rows)

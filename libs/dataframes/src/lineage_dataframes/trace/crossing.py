@@ -160,14 +160,14 @@ class DataFrameCrossing(DataFrameAnswers):
         self._reasons += witnesses.reasons
         self._collect(node, recipe, witnesses)
 
-    def _trace_source_row(self, node: str, place: Location) -> Answer:
+    def _trace_source_row(self, node: str, location: Location) -> Answer:
         if not self._has_stored_rows(node):
             return self._end_answer()
         user = next(link.dest for link in self._graph.links() if link.src == node)
         recipe = self._recipe(user)
-        source, file = find_source(recipe, place)
+        source, file = find_source(recipe, location)
         rows: SourceRows = [
-            (source, file.path, np.array([self._ordinal(source, file, place)], np.uint64))
+            (source, file.path, np.array([self._ordinal(source, file, location)], np.uint64))
         ]
         self._source_rows[node] = (
             recipe,

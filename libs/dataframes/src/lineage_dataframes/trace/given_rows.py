@@ -1,7 +1,7 @@
 """Rows as programs give them, and conditions that rows of an output are these.
 
-What has names (a ``Row``, a dictionary, a row of pandas, a named tuple) is taken by its names, and may have some of the
-columns; a tuple or list is taken by position, and has all of them.
+What has names (a ``Row``, a dictionary, a row of pandas, a named tuple) is matched by its names, and may have some of the
+columns; a tuple or list is matched by position, and has all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lineage_dataframes.rewrite.values import NamedColumn, column_index, parse_v
 from lineage_dataframes.spark import literals
 
 GivenRow = Sequence[Any] | Mapping[str, Any]
-"""What stands for a row: see above. Rows of pandas are taken, too."""
+"""What stands for a row: see above. Rows of pandas are accepted, too."""
 
 ROW_FORMS = "a row is a Row, a dictionary, a row of pandas, a tuple or a list"
 
@@ -64,10 +64,10 @@ def row_values(row: Any, names: Sequence[str], owner: str = "the output") -> Row
         raise RowError(f"the row has no columns; there are {', '.join(names)}")
     values_by_column: dict[int, Any] = {}
     for name, value in zip(requested_names, values, strict=True):
-        place = column_index(names, name)
-        if place in values_by_column:
-            raise RowError(f"the row has column {names[place]!r} twice")
-        values_by_column[place] = value
+        column_number = column_index(names, name)
+        if column_number in values_by_column:
+            raise RowError(f"the row has column {names[column_number]!r} twice")
+        values_by_column[column_number] = value
     return RowValues(values_by_column, loose, has_all_columns=len(values_by_column) == len(names))
 
 

@@ -35,7 +35,7 @@ def trace_recipe_row(
         key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
     Raises:
-        TraceError: the question asks for what such traces don't have.
+        TraceError: the query requests what such traces don't have.
         ForbiddenRowsError: a file of the trace may not be read.
         FramesError: no sound trace, or the files are not what they were.
     """

@@ -42,10 +42,10 @@ class SparkRecomputation:
         self._session = session
         self._key = key
 
-    def trace_rows(self, query: TraceQuery, place: RecipePlace) -> Answer:
-        check_files_of_query(self._store, self._reader, query, place)
+    def trace_rows(self, query: TraceQuery, recipe_place: RecipePlace) -> Answer:
+        check_files_of_query(self._store, self._reader, query, recipe_place)
         return trace_recipe_row(
-            self._session(), self._store, self._reader, query, place, key=self._key
+            self._session(), self._store, self._reader, query, recipe_place, key=self._key
         )
 
     def continue_trace(self, query: TraceQuery, records: RecordTrace) -> Answer | None:

@@ -66,27 +66,27 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
         paths=() if path is None else (path,),
         schema=schema.json(),
         partitions=partitions,
-        # Columns that are names of folders are looked for below the output.
+        # Columns that are names of folders are searched for below the output.
         options={**output.options, **({} if path is None else {"basePath": path})},
         files=output.files,
         version=output.version,
     )
 
 
-def find_file(files: Iterable[File], place: Location) -> File:
+def find_file(files: Iterable[File], location: Location) -> File:
     """The file that a place is in.
 
     Raises:
         RowError: it is none of these.
     """
-    path = canonical(place.path)
+    path = canonical(location.path)
     for file in files:
         if canonical(file.path) == path:
             return file
-    raise RowError(f"{place.path} is no file of this output")
+    raise RowError(f"{location.path} is no file of this output")
 
 
-def find_source(recipe: Recipe, place: Location) -> tuple[Source, File]:
+def find_source(recipe: Recipe, location: Location) -> tuple[Source, File]:
     """The source, and its file, that a place is in.
 
     Raises:
@@ -94,10 +94,10 @@ def find_source(recipe: Recipe, place: Location) -> tuple[Source, File]:
     """
     for source in recipe.sources:
         try:
-            return source, find_file(source.files, place)
+            return source, find_file(source.files, location)
         except RowError:
             continue
-    raise RowError(f"{place.path} was not read")
+    raise RowError(f"{location.path} was not read")
 
 
 def ordinal_in_file(

@@ -77,8 +77,8 @@ def start_session(
         view_of(session, source).createOrReplaceTempView(name)
     pool = ThreadPoolExecutor(VIEWS_AT_ONCE)
     making = [
-        pool.submit(copy_context().run, _make_view, session, recipe, place)
-        for place in sorted({node.source for node in scans})
+        pool.submit(copy_context().run, _make_view, session, recipe, source_number)
+        for source_number in sorted({node.source for node in scans})
     ]
     pool.shutdown(wait=False)
 
@@ -93,9 +93,9 @@ def start_session(
     return session, ready
 
 
-def _make_view(session: SparkSession, recipe: Recipe, place: int) -> None:
-    check_unchanged(session, recipe.sources[place])
-    make_views(session, recipe.sources[place], place)
+def _make_view(session: SparkSession, recipe: Recipe, source_number: int) -> None:
+    check_unchanged(session, recipe.sources[source_number])
+    make_views(session, recipe.sources[source_number], source_number)
 
 
 def check_pushed_filter(session: SparkSession, recipe: Recipe, node: Filter) -> None:

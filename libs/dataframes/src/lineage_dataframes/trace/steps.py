@@ -17,13 +17,13 @@ from lineage_query.trace_query import TraceQuery
 
 
 def narrow(answer: Answer, query: TraceQuery, graph: FlowGraph, starts: Collection[str]) -> Answer:
-    """What of an answer a query asks for by ``until`` and ``steps``.
+    """What of an answer a query requests by ``until`` and ``steps``.
 
     Args:
         answer: to the whole way.
         query: what was asked.
         graph: of the application.
-        starts: ids of the nodes whose rows were asked for.
+        starts: ids of the nodes whose rows were requested.
 
     Raises:
         AddressError: ``until`` names no node.

@@ -30,7 +30,7 @@ from lineage_emitter.code.values import (
 )
 
 DEPTH_MAX: Final = 8
-"""Functions that call each other so deep are looked at."""
+"""Functions that call each other so deep are examined."""
 
 
 READ_WITH_ONE_ARGUMENT: Final = frozenset((max, min))
@@ -375,7 +375,7 @@ class Expressions:
     # -- names ---------------------------------------------------------------------------------
 
     def bind(self, target: ast.expr, kind: Kind) -> None:
-        """Note that a value of a kind is assigned.
+        """Record that a value of a kind is assigned.
 
         Raises:
             NotProvenError: it would stay where others see it.

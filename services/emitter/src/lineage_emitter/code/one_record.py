@@ -1,6 +1,6 @@
 """Proves that a function over a partition makes each output from the record that it read last.
 
-Two forms are looked into: a generator with one loop over the partition, and a function that returns a
+Two forms are analysed: a generator with one loop over the partition, and a function that returns a
 generator expression, ``map`` or ``filter`` over it. Between two turns of the loop nothing but the
 loop itself may live: no name that a turn assigns is used before it is assigned, nothing that outlives
 a turn is changed, and all that is called is known to keep nothing. The proof holds for *plain* records
@@ -57,7 +57,7 @@ def from_record_read_last(function: object, index: int = 0) -> Proof:
 
 
 class _Partition:
-    """One function over a partition, while it is looked into."""
+    """One function over a partition, while it is analysed."""
 
     def __init__(self, function: FunctionType, node: FunctionNode, index: int) -> None:
         self.node = node

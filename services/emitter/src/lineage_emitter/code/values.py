@@ -66,7 +66,7 @@ _WITH_ZONE: Final = frozenset((dt.datetime, dt.time))
 _ZONES: Final = frozenset((type(None), dt.timezone, ZoneInfo))
 PLAIN_CONTAINERS: Final = frozenset((tuple, list, dict, set, frozenset, Row))
 PARTS_MAX: Final = 10_000
-"""Parts of a value that are looked at; a larger one is not known to be plain."""
+"""Parts of a value that are examined; a larger one is not known to be plain."""
 _DEPTH_MAX: Final = 16
 
 MUTATING: Final = frozenset(

@@ -1,1 +1,1 @@
-"""DataFrame and SQL work: each action is noted by a recipe, from which rows are traced later."""
+"""DataFrame and SQL work: each action is recorded by a recipe, from which rows are traced later."""

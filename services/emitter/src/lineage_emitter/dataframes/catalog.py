@@ -1,4 +1,4 @@
-"""Tables of Spark's catalog whose files are looked for when an action runs, not when the frame is made.
+"""Tables of Spark's catalog whose files are searched for when an action runs, not when the frame is made.
 
 Those are tables with partitions, and text tables that Hive's own reader reads. Their files are listed before and
 after an action: where both lists are the same, but for what the action itself wrote, these are what it read.
@@ -33,7 +33,7 @@ _PARTITION = re.compile(
 
 
 class UnknownFilesError(Exception):
-    """Which files of a table were read, or what they hold, can't be told; the message says why."""
+    """Which files of a table were read, or what they hold, can't be determined; the message says why."""
 
 
 def listed(frame: DataFrame) -> dict[str, FolderListing]:
@@ -84,7 +84,7 @@ def source(spark: SparkSession, leaf: Any, listed_tables: Listed) -> Source:
     """The source that a leaf reads; of a relation of files just its table, folder and files.
 
     Raises:
-        UnknownFilesError: which files were read can't be told.
+        UnknownFilesError: which files were read can't be determined.
         UnreadableError: Hive alone can read them.
     """
     table = _Table.of(spark, leaf)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FILE_BYTES_MAX = 64 << 20
 """Larger files have no checksum: size and time bind their rows."""
 BYTES_MAX = 128 << 20
-"""Of all files of an application together: an eighth of a second, in the thread that notes."""
+"""Of all files of an application together: an eighth of a second, in the thread that records."""
 READ_BYTES = 1 << 20
 _LOCAL = "file:"
 _WRITTEN_ONCE = {DELTA, ICEBERG}
@@ -29,7 +29,7 @@ class Checksums:
         self._remaining_bytes = BYTES_MAX
 
     def of(self, file: File, format: str | None) -> str:
-        """The checksum of a file; empty where it is not as it was noted, too large, elsewhere, or never written again."""
+        """The checksum of a file; empty where it is not as it was recorded, too large, elsewhere, or never written again."""
         rest = file.path.removeprefix(_LOCAL)
         if rest == file.path or format in _WRITTEN_ONCE:
             return ""

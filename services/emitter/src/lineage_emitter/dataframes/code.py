@@ -56,7 +56,7 @@ class Functions:
             return cls(None, f"{PLAIN}; its code was not noted: {problem}")
 
     def note(self, tree: Tree) -> int | str:
-        """The place of a function among those noted, or why its code is not."""
+        """The place of a function among those recorded, or why its code is not."""
         if self.key is None:
             return self._why
         if not tree.fields["udfDeterministic"]:

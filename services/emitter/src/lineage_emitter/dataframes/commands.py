@@ -33,7 +33,7 @@ _CHANGES_ROWS = re.compile(
     "^(DeleteFrom|Update|MergeInto|LoadData|Truncate|ReplaceData|WriteDelta|RowLevel|Call|Insert|"
     "Append|Overwrite|Save|Create.*AsSelect|Replace.*AsSelect)"
 )
-"""Commands that change rows: the verdict names those whose rows can't be noted."""
+"""Commands that change rows: the verdict names those whose rows can't be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def command_of(result: DataFrame, write_target: Target | None) -> tuple[Any, Tar
     """The rows that a command wrote, as a frame, and where to.
 
     ``known``: where it inserted (see `before`). None: it was a query, or a command that changes
-    no rows; a text: the name of one that does, and whose rows can't be noted.
+    no rows; a text: the name of one that does, and whose rows can't be recorded.
     """
     plan = result._jdf.queryExecution().commandExecuted()
     if plan.getClass().getSimpleName() != "CommandResult":

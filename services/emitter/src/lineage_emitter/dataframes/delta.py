@@ -34,7 +34,7 @@ Versions = Mapping[str, int]
 
 
 class UnknownVersionError(Exception):
-    """Which rows of a table were read can't be told; the message says why."""
+    """Which rows of a table were read can't be determined; the message says why."""
 
 
 def is_used(settings: Mapping[str, str] | None) -> bool:
@@ -75,7 +75,7 @@ def source(spark: SparkSession, relation: Any, versions: Versions) -> Source:
     """The source that a relation of Delta Lake reads, with the files of its version.
 
     Raises:
-        UnknownVersionError: the version, or the rows of it, can't be told.
+        UnknownVersionError: the version, or the rows of it, can't be determined.
     """
     if not WITH_DELTA:
         raise UnknownVersionError(f"tables of Delta Lake are not traced in Spark {spark.version}")
@@ -142,7 +142,7 @@ class DeltaWrite:
         return max(map(int, _COMMIT.findall(names)), default=-1)
 
     def written(self) -> tuple[int, tuple[File, ...]] | None:
-        """The version that the write made, and the files that it added; None where that can't be told.
+        """The version that the write made, and the files that it added; None where that can't be determined.
 
         Where other versions were made meanwhile, nothing says which one is this write's.
         """

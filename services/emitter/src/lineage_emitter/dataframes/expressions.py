@@ -57,7 +57,7 @@ ZONE_NAME = re.compile(r"(?:[^'z]|'[^']*')*z")
 """The beginning of a pattern of times up to a zone's name (``CET``), which no text in quotes is."""
 
 Subplan = Callable[[Tree, Tree], int]
-"""Notes a subquery's plan (given with the node that holds it) and says its place in the recipe."""
+"""Records a subquery's plan (given with the node that holds it) and says its place in the recipe."""
 
 
 class Expressions:

@@ -1,7 +1,7 @@
 """Catalyst's expression classes that a recipe can say, by their Spark SQL names.
 
 A class belongs here when its children, in order, are the arguments of the function of that name, and when
-all else that decides its value is noted with the recipe (its settings). One line each. What only some
+all else that decides its value is recorded with the recipe (its settings). One line each. What only some
 places need (casts, CASE, windows, aggregates' filters) is in `expressions`.
 """
 

@@ -50,7 +50,7 @@ ACTIONS = ("collect", "count", "show", "toPandas", "toArrow", "take", "first", "
 """Actions whose rows, or what is told of them, come from the frame's own plan."""
 WITHOUT_RECIPE = ("toJSON", "checkpoint", "localCheckpoint", "approxQuantile", "corr", "cov",
                   "crosstab", "freqItems")  # fmt: skip
-"""Actions that are just named in the verdict: what they give is of no plan that could be noted."""
+"""Actions that are just named in the verdict: what they give is of no plan that could be recorded."""
 WRITES = ("save", *FILE_FORMATS, "saveAsTable", "insertInto", "jdbc")
 WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 
@@ -62,7 +62,7 @@ class ActionCall:
     """An action as it was called.
 
     ``settings``: what was set in its session then; None: not known. ``listed``: the files of tables then (`catalog`).
-    ``reads``: of its tables of Iceberg, the plan that is noted, and what it read at other times (`iceberg`).
+    ``reads``: of its tables of Iceberg, the plan that is recorded, and what it read at other times (`iceberg`).
     """
 
     frame: Any
@@ -167,7 +167,7 @@ def _recorded(
 def _describe_call(
     session: Session, running: scope.Operator, describe: Callable[[], tuple[Any, Target]]
 ) -> ActionCall | None:
-    """What is to be noted; None where that can't be told: then the verdict says so."""
+    """What is to be recorded; None where that can't be determined: then the verdict says so."""
     try:
         with scope.suspended():
             frame, target = describe()
@@ -185,7 +185,7 @@ def _record_unreadable(session: Session, running: scope.Operator, problem: Excep
 
 
 def record_action(session: Session, running: scope.Operator, called: ActionCall) -> str | None:
-    """Have an action noted that has returned: the name of its node, or None where it can't be noted."""
+    """Have an action recorded that has returned: the name of its node, or None where it can't be recorded."""
     frame = called.frame
     try:
         with scope.suspended():

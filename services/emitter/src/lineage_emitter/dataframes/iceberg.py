@@ -39,7 +39,7 @@ _LINE = re.compile(r"(\d+) (\d+) (.+)")
 
 
 class UnknownSnapshotError(Exception):
-    """Which rows of a table were read can't be told; the message says why."""
+    """Which rows of a table were read can't be determined; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def source(spark: SparkSession, leaf: Any, iceberg_read: IcebergRead) -> Source:
     """The source that a leaf reads, which is a table in a snapshot.
 
     Raises:
-        UnknownSnapshotError: which rows were read can't be told.
+        UnknownSnapshotError: which rows were read can't be determined.
     """
     table = leaf.table()
     key, name = _key(table), str(table.table().toString())
@@ -292,7 +292,7 @@ class IcebergWrite:
         self.table = ""
         """The table's identity."""
         self.written_snapshot: int | None = None
-        """The snapshot that the write made; None where that can't be told, and before it has returned."""
+        """The snapshot that the write made; None where that can't be determined, and before it has returned."""
         self._written: Any = None
 
     def of_new_table(self) -> IcebergWrite:
@@ -332,7 +332,7 @@ class IcebergWrite:
         )
 
     def files(self) -> tuple[File, ...]:
-        """The files that the write added; none where that can't be told."""
+        """The files that the write added; none where that can't be determined."""
         if self.written_snapshot is None:
             return ()
         return _files(self._spark, self._written, "added", self.written_snapshot)

@@ -22,11 +22,11 @@ _keys: dict[tuple[str, str], list[str]] = {}
 
 
 class UnnamedRowsError(Exception):
-    """Which rows of a database were read can't be said; the message says why."""
+    """Which rows of a database were read can't be determined; the message says why."""
 
 
 def address(url: str) -> str:
-    """A database's URL without user, password and parameters; just its kind where these can't be told apart."""
+    """A database's URL without user, password and parameters; just its kind where these can't be distinguished."""
     match = _URL.fullmatch(url)
     if match is None:
         kind = _SCHEME.match(url)
@@ -35,10 +35,10 @@ def address(url: str) -> str:
 
 
 def source(spark: SparkSession, relation: Any) -> Source:
-    """The source that a relation reads, with its primary key as the database tells it.
+    """The source that a relation reads, with its primary key as the database reports it.
 
     Raises:
-        UnnamedRowsError: which of its rows were read can't be said.
+        UnnamedRowsError: which of its rows were read can't be determined.
     """
     options = relation.jdbcOptions()
     parameters = options.parameters()
@@ -73,7 +73,7 @@ def source(spark: SparkSession, relation: Any) -> Source:
 
 
 def _key(spark: SparkSession, options: Any, table: str) -> list[str]:
-    """The columns of a table's primary key, in order; none where there is none, or it can't be asked for."""
+    """The columns of a table's primary key, in order; none where there is none, or it can't be requested."""
     if not TABLE_NAME.fullmatch(table):
         return []
     table_address = str(options.url()), table

@@ -37,7 +37,7 @@ READ_OPTIONS = {
     "prefersDecimal", "timeZone", "basePath", "mergeSchema", "datetimeRebaseMode", "int96RebaseMode",
     "timeFormat", "enableDateTimeParsingFallback",
 }  # fmt: skip
-"""Options that change what is read. No other is noted: some carry passwords."""
+"""Options that change what is read. No other is recorded: some carry passwords."""
 
 UNTRACED_OPTIONS = {"singlevariantcolumn", "explodeembeddedarray", "ignoredpathsegmentregex"}
 """Options (in small letters) by which other rows or files are read, and traces do not read them so."""
@@ -63,9 +63,9 @@ class Tables:
 
 
 class PlanLeaves:
-    """Notes leaves.
+    """Records leaves.
 
-    ``named``: the columns that some fields (``output``) of a leaf list. ``beneath``: notes a cached frame's plan
+    ``named``: the columns that some fields (``output``) of a leaf list. ``beneath``: records a cached frame's plan
     (Spark's object) and says its place. ``with_delta``: whether the session has Delta Lake.
     """
 
@@ -90,7 +90,7 @@ class PlanLeaves:
         self._with_delta = with_delta
 
     def add_leaf(self, tree: Tree) -> int | None:
-        """Note a leaf; None where its class is not known."""
+        """Record a leaf; None where its class is not known."""
         rule = getattr(self, f"_{tree.kind}", None)
         return None if rule is None else rule(tree)
 

@@ -35,7 +35,7 @@ _CLASSES: dict[str, type] = {
     "boolean": bool, "string": str, "date": datetime.date, "decimal": decimal.Decimal,
     "timestamp": datetime.datetime, "timestamp_ntz": datetime.datetime,
 }  # fmt: skip
-"""Of values by type. What Spark makes of others in such a column (NULL, a text) is not taken for granted."""
+"""Of values by type. What Spark makes of others in such a column (NULL, a text) is not assumed."""
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 """Of whole numbers: Spark cuts off what is larger where types are not checked."""

@@ -47,14 +47,14 @@ OBJECT_PLACE = re.compile(r', "kept": \d+')
 """Tells one object of a leaf from another: its columns do, too."""
 
 LeafRule = Callable[[Tree], int | None]
-"""Notes a leaf and says its place; None where it does not know the class."""
+"""Records a leaf and says its place; None where it does not know the class."""
 
 
 class PlanNodes:
     """Collects a plan's nodes, inputs before their users.
 
     ``types``: of columns by number. ``functions``: takes the code of Python functions.
-    ``leaf``: notes what reads data; without it, leaves are opaque.
+    ``leaf``: records what reads data; without it, leaves are opaque.
     """
 
     def __init__(self, types: dict[int, str], functions: Functions) -> None:
@@ -69,7 +69,7 @@ class PlanNodes:
         return len(self.plan) - 1
 
     def add_tree(self, tree: Tree) -> int:
-        """Note the node and all below it; its place in the plan."""
+        """Record the node and all below it; its place in the plan."""
         if tree.kind in TRANSPARENT_NODES:
             return self.add_tree(tree.children[0])
         rule = getattr(self, f"_{tree.kind}", None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WRITER_CALLS = "_lineage_said"
-"""Attribute of a writer: what the program has told it."""
+"""Attribute of a writer: what the program has set on it."""
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "xml")
 """Methods of DataFrameWriter that are formats of files."""
 READABLE_OPTIONS = frozenset(
@@ -35,7 +35,7 @@ _FIRST_ROWS = {"first": 1, "isEmpty": 1, "head": 1, "show": 20}
 
 @dataclass(slots=True)
 class WriterCalls:
-    """What a program has told a writer so far."""
+    """What a program has set on a writer so far."""
 
     format: str = ""
     options: dict[str, str] = field(default_factory=dict)
@@ -99,14 +99,14 @@ class Target:
 
 
 def to_driver(
-    action: str, method: Callable[..., Any], frame: Any, arguments_given: Any, named: Any
+    action: str, method: Callable[..., Any], frame: Any, positional: Any, named: Any
 ) -> Target:
     """An action that gives rows, or a figure about them, to the program."""
     name = action.rpartition(".")[2]
     limit = None
     if name in {"take", "tail", "head", "first", "show", "isEmpty"}:
         arguments = list(
-            inspect.signature(method).bind(frame, *arguments_given, **named).arguments.values()
+            inspect.signature(method).bind(frame, *positional, **named).arguments.values()
         )
         limit = arguments[1] if arguments[1:] else None
         if type(limit) is not int:
@@ -141,7 +141,7 @@ def _before(
 def to_table(spark: SparkSession, action: str, table: str, writer_calls: WriterCalls) -> Target:
     """A write to a table: with its files where it is one of Spark's own catalog.
 
-    Of a table that is not there yet the files are looked for afterwards: see :func:`located`.
+    Of a table that is not there yet the files are searched for afterwards: see :func:`located`.
     """
     if iceberg.is_used(explicit_settings(spark)):
         log = iceberg.IcebergWrite(spark, table)

@@ -16,7 +16,7 @@ from lineage_core.recipe.plan import (
 )
 
 ACTIONS_THAT_RETURN_EARLY = {"", TO_RDD, "DataFrame.toLocalIterator", "DataFrame.foreachPartition"}
-"""Actions that read rows when they have returned, or as many as the program's function asks for; none at all."""
+"""Actions that read rows when they have returned, or as many as the program's function requests; none at all."""
 
 
 def read_partially(plan: Sequence[Node], node_number: int, output: Output) -> bool:

@@ -1,6 +1,6 @@
 """A frame's plan as a recipe.
 
-The optimised plan is noted: subqueries are joins there, views are unfolded, functions that stand for others
+The optimised plan is recorded: subqueries are joins there, views are unfolded, functions that stand for others
 are replaced, and the current time is a constant. What only makes the run quicker is left out (runtime
 filters, limits ahead of a shuffle, hints, the number of partitions): it changes no result.
 """

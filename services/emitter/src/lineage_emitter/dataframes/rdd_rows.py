@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lineage_emitter.session.session import Session
 
 Fact = dict[str, Any]
-"""What is said of a file of rows: see `RowFile.end_fact`."""
+"""What is reported about a file of rows: see `RowFile.end_fact`."""
 _ROWS_BY_RDD = "_lineage_kept_rows"
 _local = threading.local()
 

@@ -1,7 +1,7 @@
-"""Notes what actions on DataFrames did, in a thread of its own: the program waits for none of it.
+"""Records what actions on DataFrames did, in a thread of its own: the program waits for none of it.
 
 An action's plan does not change any more, so its recipe may be made when the action has returned.
-Each noted action is a node of kind ``frame``, each source that it read one of kind ``frame-source``.
+Each recorded action is a node of kind ``frame``, each source that it read one of kind ``frame-source``.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WAITING_MAX = 64
-"""Actions that wait to be noted: each holds its plan. Beyond, the program waits for the thread."""
+"""Actions that wait to be recorded: each holds its plan. Beyond, the program waits for the thread."""
 CLOSE_S = 120.0
-"""How long the end of an application waits for what is still to be noted."""
+"""How long the end of an application waits for what is still to be recorded."""
 LINK_EVERY_S = 1.0
-"""How often, at most, what was noted is made durable and linked while the program runs."""
+"""How often, at most, what was recorded is made durable and linked while the program runs."""
 TIMES_RECORDED = 1_000
 NOT_IN_TIME = f"its plan was not noted within {CLOSE_S:g} s of the end of capture"
 UNDER_WAY = "it was under way when capture ended"
@@ -81,16 +81,16 @@ class RecipeRecorder:
         self._closed = False
         self._stopped = False
         self._working = threading.Lock()
-        """Held while an action is being noted."""
+        """Held while an action is being recorded."""
         self._thread: threading.Thread | None = None
         self._sources: dict[object, Node] = {}
         self._checksums = Checksums()
         self.seconds: deque[float] = deque(maxlen=TIMES_RECORDED)
-        """How long the latest took to note, each."""
+        """How long the latest took to record, each."""
 
     @contextlib.contextmanager
     def running_action(self, running: scope.Operator) -> Iterator[None]:
-        """The body runs an action. Where capture ends before it is noted, the verdict names it."""
+        """The body runs an action. Where capture ends before it is recorded, the verdict names it."""
         with self._changed:
             self._under_way[id(running)] = running
         try:
@@ -100,7 +100,7 @@ class RecipeRecorder:
                 self._under_way.pop(id(running), None)
 
     def add(self, action: ReturnedAction) -> None:
-        """Note an action soon; behind the end nothing is taken (see :meth:`close`)."""
+        """Record an action soon; behind the end nothing is taken (see :meth:`close`)."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._waiting) < WAITING_MAX)
             source_node = self._under_way.pop(id(action.operator), None)
@@ -118,7 +118,7 @@ class RecipeRecorder:
             self._changed.notify_all()
 
     def wait_until_recorded(self, timeout_s: float = CLOSE_S) -> bool:
-        """Wait until all that has returned so far is noted; False: it took too long."""
+        """Wait until all that has returned so far is recorded; False: it took too long."""
         if threading.current_thread() is self._thread:
             return True
         with self._changed:
@@ -130,12 +130,12 @@ class RecipeRecorder:
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """In the body actions return, and none is noted."""
+        """In the body actions return, and none is recorded."""
         with self._working:
             yield
 
     def close(self) -> None:
-        """Note what is left, and name what can't be noted in time; nothing more is taken."""
+        """Record what is left, and name what can't be recorded in time; nothing more is accepted."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -178,7 +178,7 @@ class RecipeRecorder:
                     linked_at, is_behind = time.monotonic(), False
 
     def _next(self, timeout_s: float | None) -> ReturnedAction | None:
-        """The action that is to be noted next, which goes on waiting until it is; None: time is up, or all is over."""
+        """The action that is to be recorded next, which goes on waiting until it is; None: time is up, or all is over."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._waiting) or self._stopped, timeout_s)
             return self._waiting[0] if self._waiting else None

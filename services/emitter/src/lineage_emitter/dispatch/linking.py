@@ -55,7 +55,7 @@ class BackgroundLinker:
             self._pass()
 
     def publish(self) -> None:
-        """Publish the application to OpenLineage, where settings ask for it; it never raises."""
+        """Publish the application to OpenLineage, where settings request it; it never raises."""
         if not (self._settings.links_in_driver and self._settings.tells_openlineage):
             return
         app = self._folder.name

@@ -1,4 +1,4 @@
-"""Which way out the settings ask for; workers load no more of it than tasks need."""
+"""Which way out the settings request; workers load no more of it than tasks need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def open_task(config: TaskConfig, name: str, partition: int) -> tuple[TaskDispat
     ``name``: of the segment, its partition and its task attempt.
 
     Raises:
-        OSError: the spool can't be written, or the run can't be told from others.
+        OSError: the spool can't be written, or the run can't be distinguished from others.
     """
     if config.kafka is None:
         from lineage_emitter.dispatch.spool import TaskSpool

@@ -33,7 +33,7 @@ POLL_S = 0.1
 PROBE_S = 1.0
 """How long the question whether Kafka is back may take."""
 RETRY_FACTOR_MAX = 8
-"""Away for long, Kafka is asked ever less often, down to this many times ``retry_s``."""
+"""Away for long, Kafka is queried ever less often, down to this many times ``retry_s``."""
 OVERHEAD_BYTES = 2048
 """Key, headers and what librdkafka counts beside a value."""
 KAFKA_BATCH_BYTES = 1 << 20
@@ -160,7 +160,7 @@ class Outbox:
         """Hand one record to the producer; ``delivered`` is called within a later :meth:`wait`.
 
         Raises:
-            DeliveryError: it was not taken; the outbox is closed unless the record itself is to blame.
+            DeliveryError: it was not accepted; the outbox is closed unless the record itself is to blame.
         """
         producer = self._open_producer()
         deadline = time.monotonic() + self._target.timeout_s
@@ -215,7 +215,7 @@ class Outbox:
         return self._last_error or f"no acknowledgment within {self._target.timeout_s:g} s"
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; asked once.
+        """How many partitions a topic has; queried once.
 
         Raises:
             DeliveryError: there is no such topic, or Kafka does not say; the outbox is closed.

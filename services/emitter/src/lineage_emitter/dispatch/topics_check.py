@@ -1,4 +1,4 @@
-"""Asks Kafka once, before a job begins, whether its topics are there and take what will be sent."""
+"""Checks once, before a job begins, that Kafka has the topics and that they accept what capture will send."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _describe(admin: AdminClient, names: list[str], timeout_s: float) -> dict[st
 
 
 def _limit(settings: Future[Any]) -> int:
-    """What the topic says; who may write to it need not be allowed to ask for its settings."""
+    """What the topic says; who may write to it need not be allowed to request its settings."""
     from confluent_kafka import KafkaException
 
     try:

@@ -2,7 +2,7 @@
 
 ``toDF`` and ``createDataFrame`` are in :mod:`lineage_emitter.driver.to_dataframe`, what ``DataFrame.rdd`` gives in
 :mod:`lineage_emitter.driver.dataframe_records`.
-What DataFrames do by themselves is noted by recipes: see :mod:`lineage_emitter.dataframes`.
+What DataFrames do by themselves is recorded by recipes: see :mod:`lineage_emitter.dataframes`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def hook_dataframes(active_session: Callable[[], Session | None]) -> None:
 
 
 def hook_streams(capture_session: Callable[[SparkContext], Session | None]) -> None:
-    """Note every stream of RDDs as unknown."""
+    """Record every stream of RDDs as unknown."""
     from pyspark.streaming import StreamingContext
 
     stock = StreamingContext.start

@@ -1,7 +1,7 @@
 """``DataFrame.rdd``: rows of a DataFrame become records of a captured RDD.
 
-Where the frame's rows can be named (:mod:`lineage_emitter.dataframes.naming`), its recipe is noted and the records
-are told by these names, so a trace goes on through the recipe. Elsewhere lineage begins anew with the records,
+Where the frame's rows can be named (:mod:`lineage_emitter.dataframes.naming`), its recipe is recorded and the records
+are identified by these names, so a trace goes on through the recipe. Elsewhere lineage begins anew with the records,
 and the verdict says why.
 """
 

@@ -1,7 +1,7 @@
 """Captured RDDs on executors that may not be able to run captured functions.
 
 A program may hold captured RDDs long before an executor is there, and some programs run no task at all.
-So executors are looked at when the first job is about to run: it waits for them anyway. Where they can't
+So executors are examined when the first job is about to run: it waits for them anyway. Where they can't
 load captured functions, the RDDs that there are by then are made again without capture, by the calls that
 made them, and those take their places from then on.
 """

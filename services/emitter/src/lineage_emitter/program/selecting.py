@@ -152,7 +152,7 @@ class RecordReader:
         }
 
     def group(self, node: str, spaces: Items, limit: int | None, *, texts: bool) -> Group:
-        """The items with their lines and, if asked for, texts."""
+        """The items with their lines and, if requested, texts."""
         return self._view.composer().group(NodeItems(node, spaces), limit, texts=texts)
 
     def values(self, node: str, spaces: Items, limit: int | None = None) -> list[Any] | None:

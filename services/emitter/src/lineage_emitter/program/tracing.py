@@ -449,7 +449,7 @@ def lineage_at(session: Session, places: Iterable[str], timeout_s: float) -> Tra
     """The items that places (``path:line`` or addresses) name.
 
     Raises:
-        LocationError, AddressError, RowsError: a place names none, or can't be looked at.
+        LocationError, AddressError, RowsError: a place names none, or can't be read.
     """
     with open_view(session, timeout_s) as view:
         items = merge_items(view.resolve(location) for location in places)

@@ -61,7 +61,7 @@ class CommitThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Pass on what has arrived; nothing more is taken."""
+        """Pass on what has arrived; nothing more is accepted."""
         self.drain()
         self.queue.put(_STOP)
         self._thread.join(timeout=STOP_S)

@@ -266,7 +266,7 @@ def _check_spark(version: str) -> None:
 
 
 def _warn_of_late_settings(settings: Settings, arguments: dict[str, Any]) -> None:
-    """Warn of arguments that come too late: a context's capture has begun with other settings.
+    """Warn of arguments that come too late: a context's capture has started with other settings.
 
     Raises:
         SettingsError: an argument is none, or can't be used.

@@ -22,7 +22,7 @@ from lineage_emitter.code.key_parts import parts_of
 from lineage_emitter.errors import CaptureFailedError
 
 CHUNK = 64
-"""Records looked at together; groups of values may be large."""
+"""Records processed together; groups of values may be large."""
 RECORDED_KEYS_MAX = 1_000_000
 _ALWAYS_CANONICAL = frozenset({str, int, bytes, bool, NoneType})
 _key_of = itemgetter(0)

@@ -24,7 +24,7 @@ class LineDeserializer(UTF8Deserializer):
     """Reads what ``UTF8Deserializer`` reads."""
 
     def load_stream(self, stream: Any) -> Lines:
-        """The lines, not read before they are asked for."""
+        """The lines, not read before they are requested."""
         return Lines(stream, self.use_unicode)
 
 

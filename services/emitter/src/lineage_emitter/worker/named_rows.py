@@ -117,7 +117,7 @@ class NamedRowsSerializer(BatchedSerializer):
         BatchedSerializer.__init__(self, pickles)
 
     def load_stream(self, stream: Any) -> NamedRowStream:
-        """The rows, not read before they are asked for."""
+        """The rows, not read before they are requested."""
         return NamedRowStream(self.serializer.load_stream(stream))
 
 

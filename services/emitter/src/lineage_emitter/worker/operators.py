@@ -2,7 +2,7 @@
 
 Each class is a picklable ``(split, iterator) -> iterator`` as PySpark composes them. PySpark calls
 the composed function from the innermost outwards before the first record flows, so a reader has
-begun the segment by the time an outer function asks for :func:`segment.current_segment`.
+begun the segment by the time an outer function requests :func:`segment.current_segment`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class OpaqueFunction:
 
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.current_segment()
-        # It may use records that rules exclude: they can't be told apart behind it.
+        # It may use records that rules exclude: they can't be distinguished behind it.
         before = segment.numbering.unlimited or segment.numbering
         after = before.derived()
         segment.numbering = after
@@ -184,7 +184,7 @@ class OneRecord:
             self.is_declared and isinstance(iterator, NumberedCollection)
         ):
             # Rules exclude records, or it may look at any of a collection: what else it uses
-            # can't be told apart behind it.
+            # can't be distinguished behind it.
             return OpaqueFunction(self.function)(split, iterator)
         function_input = (
             as_pyspark(iterator) if self.is_declared else _plain_records(iterator, numbering)
@@ -695,7 +695,7 @@ class JoinSides:
         numbering: Numbering,
         groups: Records,
     ) -> Iterator[Any]:
-        # The segment's own numbering may be a later function's when the first record is asked for.
+        # The segment's own numbering may be a later function's when the first record is requested.
         cell, ordinal = numbering.cell, 0
         append_left_in, append_left_out = left.buffer.append, left.outs.append
         right_in, right_out = right.buffer.append, right.outs.append

@@ -236,7 +236,7 @@ class Segment:
         self.limits: dict[str, list[int]] = {}
         """By node: records seen, and captured, where rules limit capture."""
         self.batches = 0
-        """Batches that its reader has begun, where it counts them."""
+        """Batches that its reader has started, where it counts them."""
         self.stored_rows: RunRows | None = None
         """Of a sink that stores its rows: the rows of this run."""
         self.thread = threading.get_ident()
@@ -445,7 +445,7 @@ def current_segment() -> Segment:
     """The segment that this worker runs now.
 
     Raises:
-        CaptureFailedError: no segment has begun (a captured function outside of a captured chain).
+        CaptureFailedError: no segment has started (a captured function outside of a captured chain).
     """
     if _current is None:
         raise CaptureFailedError("no segment has begun in this worker")
