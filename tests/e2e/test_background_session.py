@@ -91,7 +91,7 @@ def test_what_a_session_warms_up_by_ends_where_it_is_asked(
     assert begun.wait(60)
     assert not ended.is_set()
     with socket.socket(socket.AF_UNIX) as nobody:
-        assert server.serve(nobody) == "nothing was asked for 0 s"
+        assert server.serve(nobody) == "no query for 0 s"
     assert ended.wait(60)
 
 
@@ -148,7 +148,7 @@ def test_questions_share_a_session_that_ends_by_itself(
         psutil.Process(left["pid"]).wait(120)
     assert sessions() == []
     logs = [file.read_text() for file in (tmp_path / "state/lineage/sessions").glob("*.log")]
-    assert sum("ends: nothing was asked for 0.1 s" in one for one in logs) == 1
+    assert sum("ends: no query for 0.1 s" in one for one in logs) == 1
 
 
 def test_a_run_leaves_a_session_that_is_warm_when_it_is_asked(

@@ -33,11 +33,11 @@ from lineage.background.sessions import (
     turn,
 )
 from lineage.background.wire import (
-    ASKED_BYTES_MAX,
+    REQUEST_BYTES_MAX,
     Answered,
-    Asked,
     Failed,
     Message,
+    QueryRequest,
     Refused,
     WireError,
     encoded,
@@ -52,7 +52,7 @@ from lineage_query.trace_query import TraceQuery
 
 pytestmark = pytest.mark.security
 
-ASKED = Asked("/", "backward", ["out#1"], None, None, None, 20, True, False, "", False)
+ASKED = QueryRequest("/", "backward", ["out#1"], None, None, None, 20, True, False, "", False)
 ANSWER = Answer("app-1", Direction.BACKWARD, ("out#1",), (), True, (), (), (), False, True)
 
 
@@ -73,7 +73,7 @@ def name_of(url: str) -> str:
     return name
 
 
-def exchange(body: bytes, bytes_max: int = ASKED_BYTES_MAX) -> Message:
+def exchange(body: bytes, bytes_max: int = REQUEST_BYTES_MAX) -> Message:
     """What is read of some bytes."""
     here, there = socket.socketpair()
     with here, there:
@@ -106,9 +106,9 @@ def test_all_of_a_question_is_sent() -> None:
         where="x > 1",
         all_jobs=True,
     )
-    assert Asked.of(question, "/").question() == question
+    assert QueryRequest.of(question, "/").question() == question
     others = {one.name for one in dataclasses.fields(TraceQuery)} - {"regions"}
-    assert others <= {one.name for one in dataclasses.fields(Asked)}
+    assert others <= {one.name for one in dataclasses.fields(QueryRequest)}
     assert Answered(ANSWER.to_json()).read() == ANSWER
 
 
@@ -126,7 +126,7 @@ def test_all_of_a_question_is_sent() -> None:
         framed(json.dumps({"type": "asked", **dataclasses.asdict(ASKED), "limit": True}).encode()),
         framed(json.dumps({"type": "asked", **dataclasses.asdict(ASKED), "places": [1]}).encode()),
         encoded(ASKED)[:-1],
-        struct.pack(">Q", ASKED_BYTES_MAX + 1),
+        struct.pack(">Q", REQUEST_BYTES_MAX + 1),
     ],
 )
 def test_what_is_no_message_is_refused_before_it_is_used(body: bytes) -> None:
@@ -226,11 +226,13 @@ class NoSpark(StartedSpark):
 
 
 @contextmanager
-def serving(url: str, reply: Callable[[Asked], Message], idle_s: float) -> Iterator[list[str]]:
+def serving(
+    url: str, reply: Callable[[QueryRequest], Message], idle_s: float
+) -> Iterator[list[str]]:
     """A session that replies so; the reason of its end, once it has ended."""
 
     class Replying(BackgroundServer):
-        def _reply(self, connection: socket.socket, asked: Asked) -> Message:
+        def _reply(self, connection: socket.socket, asked: QueryRequest) -> Message:
             return reply(asked)
 
     with turn(name_of(url)):
@@ -247,9 +249,9 @@ def serving(url: str, reply: Callable[[Asked], Message], idle_s: float) -> Itera
 
 
 def test_the_session_answers_what_it_is_asked(url: str) -> None:
-    asked: list[Asked] = []
+    asked: list[QueryRequest] = []
 
-    def reply(question: Asked) -> Message:
+    def reply(question: QueryRequest) -> Message:
         asked.append(question)
         if question.where:
             return Refused("RowError", "no row of the output fulfils it")
@@ -273,7 +275,7 @@ def test_the_session_answers_what_it_is_asked(url: str) -> None:
 def test_another_user_is_neither_answered_nor_asked(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def reply(question: Asked) -> Message:
+    def reply(question: QueryRequest) -> Message:
         raise AssertionError(question)
 
     monkeypatch.setattr(process, "peer_uid", lambda connection: os.geteuid() + 1)
@@ -296,16 +298,16 @@ def test_who_connects_and_asks_nothing_does_not_keep_it(url: str) -> None:
             ):
                 connection.connect(address)
                 connection.sendall(framed(b'"idle"')[:3])
-    assert ended == ["nothing was asked for 0.5 s"]
+    assert ended == ["no query for 0.5 s"]
 
 
 def test_what_fails_there_is_answered_here_and_ends_it(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(asked: Asked) -> Message:
+    def broken(asked: QueryRequest) -> Message:
         raise ZeroDivisionError
 
-    for reply, why in ((lambda asked: Failed("of this"), "of this"), (broken, "its log tells")):
+    for reply, why in ((lambda asked: Failed("of this"), "of this"), (broken, "is in its log")):
         with serving(url, reply, 60) as ended:
             assert answered(url, ASKED.question()) is None
         assert ended == ["Spark is not as it should be"]
@@ -322,13 +324,13 @@ def test_a_session_that_ends_at_a_question_is_no_answer(
         def end() -> None:
             connection, _ = listener.accept()
             with connection:
-                receive(connection, ASKED_BYTES_MAX, 60)
+                receive(connection, REQUEST_BYTES_MAX, 60)
 
         thread = threading.Thread(target=end)
         thread.start()
         assert answered(url, ASKED.question()) is None
         thread.join()
-    assert "ended without a word" in capsys.readouterr().err
+    assert "closed the connection without a reply" in capsys.readouterr().err
 
 
 def test_a_session_that_does_not_start_is_none(

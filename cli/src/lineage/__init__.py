@@ -1,4 +1,4 @@
-"""Record-level data lineage for PySpark: capture in a program, and questions about what was captured.
+"""Record-level data lineage for PySpark: capture in a program, and queries over the captured lineage.
 
 Names are loaded when they are used: ``import lineage`` alone loads neither PySpark nor Arrow.
 """
@@ -108,7 +108,7 @@ def load_ipython_extension(ipython: Any) -> None:
 
 
 def unload_ipython_extension(ipython: Any) -> None:
-    """Remove the magics: `%unload_ext lineage` calls this. Capture goes on until `lineage.detach()`.
+    """Remove the magics: `%unload_ext lineage` calls this. Capture continues until `lineage.detach()`.
 
     Args:
         ipython: The notebook's interactive shell.

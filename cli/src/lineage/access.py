@@ -36,7 +36,7 @@ Output: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 
 
 class Access(Protocol):
-    """What commands ask. Names of applications are ids, beginnings of ids, or ``latest``."""
+    """The queries of commands. Names of applications are ids, prefixes of ids, or ``latest``."""
 
     def applications(self) -> Sequence[ApplicationRecord]:
         """All applications, the latest first."""
@@ -61,21 +61,21 @@ class Access(Protocol):
     def answerable(self, app: str, verdict: Verdict, most_s: float | None = None) -> Verdict:
         """The verdict with whether rows of all outputs can be traced.
 
-        ``most_s``: seconds after which outputs are left unchecked; None: all are looked at.
+        ``most_s``: seconds after which outputs are left unchecked; None: all are checked.
         """
 
     def probed(self, app: str, verdict: Verdict, rows: int) -> Verdict:
-        """The verdict with what came of tracing so many rows of each DataFrame's output.
+        """The verdict with the results of tracing ``rows`` rows of each DataFrame's output.
 
         Raises:
-            TraceError: no Spark can be had here.
+            TraceError: no Spark is available here.
         """
 
     def ask(self, question: TraceQuery) -> Answer:
         """Where rows come from, or where they went."""
 
     def compare(self, left: TraceQuery, right: TraceQuery) -> Difference:
-        """What each of two traces of records has that the other has not; the limit is that of ``left``."""
+        """The differences between two traces of records; the limit is that of ``left``."""
 
     def suspects(self, places: Sequence[str], app: str | None, limit: int) -> Suspects:
         """The inputs of several outputs, those of most outputs first."""
@@ -92,12 +92,12 @@ class Access(Protocol):
         """Write a trace as a file of a format; ``output`` is opened once there is one to write."""
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
-        """What OpenLineage is told of an application."""
+        """The OpenLineage events of an application."""
 
     def create_view(
         self, name: str, selection: ViewSelection, report: Callable[[int, int], None] | None
     ) -> ViewSummary:
-        """Write an application's record-level view; ``report`` hears how much is done of how much."""
+        """Write an application's record-level view; ``report`` receives the done and total counts."""
 
     def remove_view(self, name: str) -> tuple[str, int]:
         """Remove it: the application's id, and how many flows the view had."""

@@ -14,7 +14,7 @@ from lineage.options import JsonOption, StoreOption, chosen_store, print_json, r
 from lineage.terminal import echo
 
 ENDS_S = 90.0
-"""Seconds within which a session ends that is told to."""
+"""Seconds within which a session ends after SIGTERM."""
 
 app = typer.Typer(
     name="session",
@@ -27,13 +27,17 @@ app = typer.Typer(
 @reported
 def start(context: typer.Context, store: StoreOption = "", as_json: JsonOption = False) -> None:
     """Start the session that the first question would start, and warm it up until then."""
-    from lineage.background.asking import Begun, begin
+    from lineage.background.asking import StartOutcome, begin
 
     outcome = begin(chosen_store(context, store))
     if as_json:
-        print_json({"started": outcome is Begun.STARTED})
+        print_json({"started": outcome is StartOutcome.STARTED})
         return
-    why = "; see LINEAGE_SESSION_S and `lineage session --help`" if outcome is Begun.NONE else ""
+    why = (
+        "; see LINEAGE_SESSION_S and `lineage session --help`"
+        if outcome is StartOutcome.NONE
+        else ""
+    )
     echo(f"{outcome.value}{why}")
 
 
@@ -76,7 +80,7 @@ def stop(
 
     sessions = running()
     for session in sessions:
-        # It holds the lock on its file, so the number is no other process's by now.
+        # The session holds the lock on its file, so no other process has taken its pid.
         os.kill(session.pid, signal.SIGTERM)
     due = time.monotonic() + wait_s
     names = {session.name for session in sessions}

@@ -1,9 +1,8 @@
 """The process of a background session: python -m lineage.background_process NAME STORE IDLE_S [warm].
 
-It listens before its Spark is there, answers one question after the other, and ends where none came for a while, where a
-signal says so, and where its Spark is not as it should be. Whatever it was busy with, it ends: at the latest some
-seconds after it is to. ``warm``: until it is asked it asks itself about a row of the latest output, as a query in a
-Spark that has run none yet takes several times as long.
+It listens before its Spark has started, answers one query after the other, and ends when no query arrives for a while,
+on a signal, and when its Spark is not healthy. It ends within a minute (`END_S`) even when it is busy. ``warm``: until the first request
+arrives, it traces a row of the latest output, because the first query of a new Spark takes several times as long.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from lineage.background.sessions import (
     socket_of,
 )
 from lineage.background.wire import (
-    ASKED_BYTES_MAX,
     REPLY_BYTES_MAX,
+    REQUEST_BYTES_MAX,
     Answered,
-    Asked,
     Failed,
     Message,
+    QueryRequest,
     Refused,
     WireError,
     encoded,
@@ -60,27 +59,27 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUESTION_S = 3600.0
-"""Seconds that a question may take."""
+"""Seconds that a query may take."""
 END_S = 60.0
-"""Seconds within which the process is gone once it is to end; its Java may write an archive of classes."""
+"""Seconds within which the process exits once it has to end; its Java may write an archive of classes."""
 NOT_COMPUTED = "NotComputedError"
-"""The error of a query that Spark refused or could not run."""
+"""The type of error of a Spark query that Spark refused or could not run."""
 SPEAKS_S = 5.0
-"""Seconds within which whoever connects must begin to ask."""
+"""Seconds within which a client must begin its request, once it has connected."""
 LOOK_S = 0.5
-"""How often it is looked whether whoever asked is still there."""
+"""Seconds between checks whether the client is still connected."""
 LATEST = 5
-"""Applications that are looked through for an output to ask about."""
+"""Applications that are searched for an output to trace for the warm-up."""
 
 
 def say(event: str) -> None:
-    """Tell the log."""
+    """Write a line to the log."""
     sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {event}\n")
     sys.stderr.flush()
 
 
 class StartedSpark:
-    """A Spark that starts on a thread of its own."""
+    """A Spark session that starts on its own thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -101,7 +100,7 @@ class StartedSpark:
             self._problem = problem
 
     def load(self) -> None:
-        """Wait until PySpark is loaded: two threads that load it find each half of it."""
+        """Wait until PySpark is loaded: two threads that import it at once would each see a partial module."""
         self._loaded.wait()
 
     def session(self) -> SparkSession:
@@ -117,7 +116,7 @@ class StartedSpark:
         return self._session
 
     def is_well(self) -> bool:
-        """Whether it is there and runs."""
+        """Whether the Spark session has started and still runs."""
         if self._session is None:
             return False
         from lineage_dataframes.spark.own_spark import is_alive
@@ -147,17 +146,17 @@ class StartedSpark:
 
 
 class BackgroundServer:
-    """Answers the questions of this user over one store."""
+    """Answers the queries of this user over one store."""
 
     def __init__(self, url: str, idle_s: float, spark: StartedSpark) -> None:
         self._url = url
         self._idle_s = idle_s
         self._spark = spark
         self._busy = threading.Event()
-        """Whether the session has been asked."""
+        """Set once the session has received a request."""
 
     def warm_up(self) -> None:
-        """Ask about a row of the latest output, on a thread of its own, as long as nobody asks."""
+        """Trace a row of the latest output, on a separate thread, until a request arrives."""
         threading.Thread(target=self._warm_up, daemon=True).start()
 
     def _warm_up(self) -> None:
@@ -176,7 +175,7 @@ class BackgroundServer:
             say(f"{outcome} after {time.monotonic() - started:.2f} s")
 
     def serve(self, listener: socket.socket) -> str:
-        """Answer until there is a reason to end, which is returned."""
+        """Answer requests until there is a reason to end; return that reason."""
         try:
             return self._serve(listener)
         finally:
@@ -191,8 +190,8 @@ class BackgroundServer:
             except TimeoutError:
                 break
             with connection:
-                # Whoever connects and says nothing does not make it live longer.
-                request = _asked(connection, min(seconds_left, SPEAKS_S))
+                # A client that connects and sends nothing does not extend the lifetime.
+                request = _received_request(connection, min(seconds_left, SPEAKS_S))
                 if request is None:
                     continue
                 self._busy.set()
@@ -200,10 +199,10 @@ class BackgroundServer:
             if why:
                 return why
             due = time.monotonic() + self._idle_s
-        return f"nothing was asked for {self._idle_s:g} s"
+        return f"no query for {self._idle_s:g} s"
 
-    def _answer(self, connection: socket.socket, request: Asked) -> str:
-        """Answer a question; why the session is to end, if it is."""
+    def _answer(self, connection: socket.socket, request: QueryRequest) -> str:
+        """Answer a request; return why the session has to end, or an empty string."""
         started = time.monotonic()
         try:
             reply = self._reply(connection, request)
@@ -212,12 +211,12 @@ class BackgroundServer:
                 body = encoded(Failed(f"its answer has {len(body):,} bytes"))
         except Exception:
             say(traceback.format_exc())
-            reply = Failed("an error, which its log tells")
+            reply = Failed("an error, which is in its log")
             body = encoded(reply)
         say(f"{type(reply).__name__.lower()} within {time.monotonic() - started:.2f} s")
         ends = isinstance(reply, Failed) or not self._spark.is_well()
         if ends and isinstance(reply, Refused) and self._spark_started():
-            # What a Spark that is gone refuses says nothing of the question.
+            # A refusal by a Spark that has ended has nothing to do with the query.
             body = encoded(Failed("its Spark has ended"))
         with suppress(OSError):
             send(connection, body)
@@ -229,7 +228,7 @@ class BackgroundServer:
             return True
         return False
 
-    def _reply(self, connection: socket.socket, request: Asked) -> Message:
+    def _reply(self, connection: socket.socket, request: QueryRequest) -> Message:
         os.chdir(request.folder)
         self._spark.load()
         try:
@@ -239,7 +238,7 @@ class BackgroundServer:
         except (LineageError, OSError, sqlite3.Error) as error:
             kind = getattr(error, "kind", type(error).__name__)
             if kind == NOT_COMPUTED:
-                # What came of this very Spark: another one has the last word.
+                # The failure may be due to this Spark: let another one try.
                 return Failed("Spark could not run a query of the trace")
             return Refused(kind, str(error), isinstance(error, NoSuchRowError))
         finally:
@@ -248,8 +247,8 @@ class BackgroundServer:
 
     @contextmanager
     def _watched(self, ends: Callable[[], bool]) -> Iterator[SparkSession]:
-        """Spark's session; its queries end where they are to, or have taken too long."""
-        # It loads PySpark, while Spark starts.
+        """Spark's session; its queries are cancelled when ``ends`` returns true, or when they take too long."""
+        # This import loads PySpark, so it is made while Spark starts.
         from lineage_dataframes.spark.connected import cancel_queries, cancellable_session
 
         session = self._spark.session()
@@ -261,7 +260,7 @@ class BackgroundServer:
             while not finished.wait(LOOK_S):
                 over = over or ends() or time.monotonic() > due
                 if over:
-                    # A question is a chain of queries: the next one is cancelled, too.
+                    # A trace is a chain of Spark queries: cancel the next ones, too.
                     with suppress(Exception):
                         cancel_queries(session, tag)
 
@@ -276,36 +275,36 @@ class BackgroundServer:
 
 
 def _gone(connection: socket.socket) -> Callable[[], bool]:
-    """What tells whether whoever asked is gone."""
+    """A function that returns whether the client has disconnected."""
     poll = select.poll()
     poll.register(connection, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
     return lambda: bool(poll.poll(0))
 
 
 def likely(store: GraphStore) -> Iterator[TraceQuery]:
-    """Questions about rows of the latest outputs of DataFrames that files hold."""
+    """Queries about rows of the latest outputs of DataFrames in files."""
     for app in store.application_ids()[:LATEST]:
         graph = store.graph(app)
         for node in reversed(graph.nodes()):
             recipe = read_recipe(graph, node.node) if node.kind == "frame" else None
             if recipe is not None and recipe.output.files:
                 path = plain_path(recipe.output.files[0].path)
-                # Of what has lines the first one may be names of columns.
+                # The first line of a text file may be a header.
                 for place in (f"{path}#0", f"{path}:2"):
                     yield TraceQuery(Direction.BACKWARD, (place,), app=app)
 
 
-def _asked(connection: socket.socket, begins_s: float) -> Asked | None:
-    """The question of this very user that comes next; None where none does."""
+def _received_request(connection: socket.socket, begins_s: float) -> QueryRequest | None:
+    """The request on a connection; None where it is invalid, or another user's."""
     try:
         if peer_uid(connection) != os.geteuid():
             say("refused another user")
             return None
-        message = receive(connection, ASKED_BYTES_MAX, begins_s)
+        message = receive(connection, REQUEST_BYTES_MAX, begins_s)
     except (OSError, WireError) as problem:
-        say(f"no question: {problem}")
+        say(f"no request: {problem}")
         return None
-    return message if isinstance(message, Asked) else None
+    return message if isinstance(message, QueryRequest) else None
 
 
 @contextmanager
@@ -328,7 +327,7 @@ def listening(name: str) -> Iterator[socket.socket]:
 
 
 def run(name: str, url: str, idle_s: float, *, warm: bool = False) -> int:
-    """Be a session until it ends; the exit code."""
+    """Run the session until it ends; return the exit code."""
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     record = record_of(name)
@@ -349,8 +348,8 @@ def run(name: str, url: str, idle_s: float, *, warm: bool = False) -> int:
                 try:
                     why = server.serve(listener)
                 except SystemExit:
-                    why = "a signal said so"
-                # Who connects from here on finds none.
+                    why = "a signal"
+                # From here on clients find no session.
             say(f"ends: {why}")
             _end_at_the_latest(END_S)
             spark.stop()
@@ -376,5 +375,5 @@ def _end_at_the_latest(seconds: float) -> None:
 if __name__ == "__main__":
     code = run(sys.argv[1], sys.argv[2], float(sys.argv[3]), warm=sys.argv[4:] == ["warm"])
     sys.stderr.flush()
-    # Threads of PySpark's must not keep it.
+    # Threads of PySpark must not keep the process alive.
     os._exit(code)

@@ -31,7 +31,7 @@ ANSWER_S = 10.0
 FREE_LEAST, FREE_WARNED = 100 << 20, 1 << 30
 """Bytes free on a disk below which there is a problem, and a warning."""
 CLOCK_S = 30.0
-"""Difference of two clocks that is told."""
+"""Difference of two clocks, in seconds, above which there is a warning."""
 JAVA = {"3.5": (8, 11, 17), "4": (17, 21)}
 """Versions of Java that versions of Spark run on."""
 VECTOR = "jdk.incubator.vector"
@@ -62,7 +62,7 @@ class Finding:
 
 
 def examine(url: str, job: Path | None = None) -> list[Finding]:
-    """Look at all parts, each within some seconds; nothing is changed.
+    """Check all parts, each within some seconds; change nothing.
 
     Args:
         url: the store or server.
@@ -112,13 +112,13 @@ def to_json(findings: list[Finding]) -> dict[str, Any]:
     """As tools read it."""
     return {
         "ok": not has_problem(findings),
-        "findings": [asdict(one) for one in findings],
+        "findings": [asdict(finding) for finding in findings],
     }
 
 
 def has_problem(findings: list[Finding]) -> bool:
-    """Whether something does not work as it is."""
-    return any(one.state == "problem" for one in findings)
+    """Whether there is a problem that stops lineage from working."""
+    return any(finding.state == "problem" for finding in findings)
 
 
 def _python() -> Iterator[Finding]:
@@ -128,17 +128,17 @@ def _python() -> Iterator[Finding]:
         program = os.environ.get(variable)
         if not program:
             continue
-        asked = [program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        said = _said(asked)
-        if said is None:
+        command = [program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        output = _output_of(command)
+        if output is None:
             yield Finding(
                 "python",
                 "problem",
                 f"{variable}={program} does not run",
                 "name a Python that is there",
             )
-        elif said.strip() != here:
-            detail = f"{variable}={program} is Python {said.strip()}, this one is {here}"
+        elif output.strip() != here:
+            detail = f"{variable}={program} is Python {output.strip()}, this one is {here}"
             hint = "driver and workers need the same minor version, with the lineage packages installed"
             yield Finding("python", "problem", detail, hint)
 
@@ -168,9 +168,9 @@ def _spark() -> Iterator[Finding]:
         yield Finding("spark", "ok", f"PySpark {installed}; captured in {versions}")
     home = os.environ.get("SPARK_HOME")
     if home:
-        told = _first_line(Path(home) / "RELEASE")
-        if installed not in told:
-            detail = f"SPARK_HOME={home} is {told.strip() or 'of an unknown version'}, PySpark is {installed}"
+        release = _first_line(Path(home) / "RELEASE")
+        if installed not in release:
+            detail = f"SPARK_HOME={home} is {release.strip() or 'of an unknown version'}, PySpark is {installed}"
             yield Finding(
                 "spark",
                 "warning",
@@ -183,25 +183,27 @@ def _java() -> Iterator[Finding]:
     home = java_home()
     program = str(Path(home) / "bin" / "java") if home else None
     hint = "install Java 17 (Debian: openjdk-17-jre-headless), or point JAVA_HOME at one"
-    said = None if program is None else _said([program, "-version"])
-    if said is None:
+    output = None if program is None else _output_of([program, "-version"])
+    if output is None:
         where = "no java on the PATH" if program is None else f"{program} does not run"
         yield Finding("java", "problem", where, hint)
         return
-    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
     major = int(match[1]) if match else 0
     spark = _installed("pyspark") or "4"
     fits = JAVA["3.5"] if spark.startswith("3.") else JAVA["4"]
     if major not in fits:
-        wanted = " or ".join(map(str, fits))
+        supported = " or ".join(map(str, fits))
         yield Finding(
             "java",
             "problem",
-            f"{program} is Java {major or '?'}, Spark {spark} needs {wanted}",
+            f"{program} is Java {major or '?'}, Spark {spark} needs {supported}",
             hint,
         )
         return
-    if not spark.startswith("3.") and VECTOR not in (_said([str(program), "--list-modules"]) or ""):
+    if not spark.startswith("3.") and VECTOR not in (
+        _output_of([str(program), "--list-modules"]) or ""
+    ):
         yield Finding(
             "java",
             "problem",
@@ -243,7 +245,7 @@ def _store(url: str) -> Iterator[Finding]:
     with opened(url) as access:
         records = access.applications()
     yield Finding("store", "ok", f"{url}, {len(records):,} applications")
-    ahead = max((one.started_at for one in records), default=0.0) - time.time()
+    ahead = max((record.started_at for record in records), default=0.0) - time.time()
     if ahead > CLOCK_S:
         detail = f"an application began {ahead:,.0f} s from now, by the clock of its driver"
         yield Finding("clock", "warning", detail, "set the clocks of all machines by NTP")
@@ -253,7 +255,7 @@ def _spool(url: str) -> Iterator[Finding]:
     if url.startswith(SERVER_SCHEMES) or not (is_embedded(url) or os.environ.get("LINEAGE_SPOOL")):
         return
     folder = spool_of(url)
-    waiting = [one for one in folder.iterdir() if one.is_dir()] if folder.is_dir() else []
+    waiting = [entry for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
     if not waiting:
         yield Finding("spool", "ok", f"nothing waits in {folder}")
         return
@@ -294,14 +296,14 @@ def _kafka() -> Iterator[Finding]:
     config["error_cb"] = lambda error: errors.append(error.str())
     with AdminClient(config) as admin:
         try:
-            there = set(admin.list_topics(timeout=ANSWER_S).topics)
+            topics = set(admin.list_topics(timeout=ANSWER_S).topics)
         except KafkaException as error:
-            # Errors of connections are told when they are asked for.
+            # Connection errors are reported only when the client is polled.
             admin.poll(0)
-            said = "; ".join(dict.fromkeys([*errors, error.args[0].str()]))
-            yield Finding("kafka", "problem", f"{settings.kafka}: {kafka_problem(said)}")
+            message = "; ".join(dict.fromkeys([*errors, error.args[0].str()]))
+            yield Finding("kafka", "problem", f"{settings.kafka}: {kafka_problem(message)}")
             return
-    missing = sorted(set(settings.topics.partitions(1)) - there)
+    missing = sorted(set(settings.topics.partitions(1)) - topics)
     if missing:
         hint = "`python -m lineage_linker.topics` makes them"
         yield Finding(
@@ -368,12 +370,12 @@ def _program(job: Path) -> Iterator[Finding]:
         "not captured": ("warning", "not captured"),
     }
     for share, (state, what) in words.items():
-        some: list[Used] = [one for one in used if one.share == share]
+        some: list[Used] = [use for use in used if use.share == share]
         if share in {"captured", "recorded"} and some:
-            yield Finding("program", state, f"{what}: {', '.join(one.name for one in some)}")
+            yield Finding("program", state, f"{what}: {', '.join(use.name for use in some)}")
         elif some:
-            for one in some:
-                yield Finding("program", state, f"{what}: {one.words()}")
+            for use in some:
+                yield Finding("program", state, f"{what}: {use.words()}")
 
 
 def _installed(package: str) -> str | None:
@@ -383,8 +385,8 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def _said(command: list[str]) -> str | None:
-    """What a program prints, on both streams; None: it does not run, or not in time."""
+def _output_of(command: list[str]) -> str | None:
+    """The output of a program, on both streams; None: it fails, or takes too long."""
     try:
         done = subprocess.run(
             command,
@@ -410,4 +412,4 @@ def _first_line(path: Path) -> str:
 
 def _nearest(folder: Path) -> Path:
     """The folder, or the nearest one above it that is there."""
-    return next(one for one in (folder, *folder.parents) if one.exists())
+    return next(path for path in (folder, *folder.parents) if path.exists())

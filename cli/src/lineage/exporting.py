@@ -1,4 +1,4 @@
-"""``lineage export``: a traced question as a file."""
+"""``lineage export``: writes a trace to a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from lineage.options import naming_what_is_left, opened, print_json
+from lineage.options import opened, print_json, warning_if_partial
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.exports import FORMATS, ExportError, ExportOptions, Format, format_for, format_of
@@ -30,7 +30,7 @@ STDOUT = "-"
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What ``lineage export`` was told. ``output``: a path, or ``-`` for stdout."""
+    """The arguments of ``lineage export``. ``output``: a path, or ``-`` for stdout."""
 
     places: Sequence[str]
     direction: str
@@ -42,10 +42,10 @@ class ExportRequest:
     where: str = ""
 
     def question(self) -> TraceQuery:
-        """What is traced.
+        """The query to trace.
 
         Raises:
-            ExportError: there is no such direction.
+            ExportError: the direction is unknown.
         """
         return TraceQuery(
             direction=direction_of(self.direction),
@@ -116,14 +116,14 @@ def _stream(output: str) -> Iterator[IO[bytes]]:
     """Stdout, or a file that is there whole or not at all."""
     if output == STDOUT:
         sys.stdout.flush()
-        with naming_what_is_left():
+        with warning_if_partial():
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         return
     path = Path(output)
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         # A pipe or a device is written to, never replaced.
-        with naming_what_is_left(), path.open("wb") as stream:
+        with warning_if_partial(), path.open("wb") as stream:
             yield stream
         return
     with _replacing(path) as stream:

@@ -77,7 +77,7 @@ def started_here(folder: Path, *, archived: bool = False) -> SparkSession:
 
 @contextmanager
 def _stderr_to(file: IO[bytes]) -> Iterator[None]:
-    """What this process and those that it starts say on stderr goes to a file: what Spark's JVM says of itself."""
+    """Redirect stderr of this process and of those that it starts to a file, for the messages of Spark's JVM."""
     sys.stderr.flush()
     saved_stderr = os.dup(STDERR)
     os.dup2(file.fileno(), STDERR)

@@ -15,7 +15,7 @@ from lineage_store.url import open_embedded
 
 
 def link_spool(url: str, spool: str, *, as_json: bool) -> None:
-    """Link what waits in the spool and say what was done."""
+    """Link the blocks in the spool, and print a summary."""
     reports = link_all(url, spool_of(url, spool))
     if as_json:
         print_json([_report_json(report) for report in reports])

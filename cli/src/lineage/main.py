@@ -22,10 +22,10 @@ from lineage.options import (
     TimeoutOption,
     chosen_store,
     in_time,
-    naming_what_is_left,
     opened,
     print_json,
     reported,
+    warning_if_partial,
 )
 from lineage.records import app as records_app
 from lineage.serving import app as serving_app
@@ -273,10 +273,10 @@ def graph(
     from lineage_query.flowchart import mermaid_text
 
     with opened(chosen_store(context, store)) as access:
-        found, nodes, links = access.graph(name)
+        app_id, nodes, links = access.graph(name)
     folds = fold_each(nodes) if unfold else fold_by_call(nodes)
     if as_json:
-        print_json(graph_json(found, nodes, links))
+        print_json(graph_json(app_id, nodes, links))
     elif mermaid:
         echo(mermaid_text(folds, links), nl=False)
     else:
@@ -612,9 +612,9 @@ def materialise(
     Spark runs each output's query once more, rewritten. What it finds is kept as an application of its own,
     APP.rows; `lineage rm` removes it.
     """
-    from lineage.materialising import show_made
+    from lineage.materialising import show_materialised
 
-    show_made(chosen_store(context, store), name, nodes or [], again=again, as_json=as_json)
+    show_materialised(chosen_store(context, store), name, nodes or [], again=again, as_json=as_json)
 
 
 @app.command("doctor")
@@ -657,7 +657,7 @@ def dump(
     store: StoreOption = "",
 ) -> None:
     """Print all lineage of an application, one JSON object a line, the same from every store."""
-    with in_time(timeout), opened(chosen_store(context, store)) as access, naming_what_is_left():
+    with in_time(timeout), opened(chosen_store(context, store)) as access, warning_if_partial():
         for line in access.dump(name):
             current_budget().check()
             echo(line)

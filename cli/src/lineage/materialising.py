@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from lineage_store.port import GraphStore
 
 PAIR_BITS = 63
-"""Of a pair in one number, which sorts far faster than two."""
+"""Bits of a pair packed into one number, which sorts far faster than two numbers."""
 
 
 @dataclass
-class Made:
-    """What was materialised. ``app``: the application with the flows; ``refused``: reasons by node."""
+class Materialised:
+    """The result of materialising. ``app``: the application with the flows; ``refused``: reasons by node."""
 
     app: str
     flows: int = 0
@@ -72,8 +72,8 @@ class Made:
 
 def materialise(
     store: GraphStore, url: str, app: str, outputs: Sequence[str] = (), *, again: bool = False
-) -> Made:
-    """Materialise outputs of an application, all that have files or those called ``wanted``.
+) -> Materialised:
+    """Materialise outputs of an application, all that have files, or those that ``outputs`` names.
 
     Raises:
         TraceError: no such output, it is done already, or Spark does not start.
@@ -81,7 +81,7 @@ def materialise(
         OSError: the folder for relations, or the spool, can't be written.
     """
     chosen = _chosen(store.graph(app), outputs)
-    outcome = Made(f"{app}{SUFFIX}")
+    outcome = Materialised(f"{app}{SUFFIX}")
     if outcome.app in store.application_ids():
         if not again:
             raise TraceError(f"{app} is materialised, as {outcome.app}; --again does it anew")
@@ -127,7 +127,7 @@ def _chosen(graph: FlowGraph, outputs: Sequence[str]) -> list[tuple[NodeRecord, 
 
 
 def _is_called(node: NodeRecord, names: Names, patterns: Sequence[str]) -> bool:
-    """Whether one of the ``wanted`` names (``*`` stands for anything in them) is the node's."""
+    """Whether one of the ``patterns`` (``*`` matches any text) matches a name of the node."""
     node_names = {node.node, names.label(node.node)}
     if node.path is not None:
         node_names |= {node.path, plain_path(node.path)}
@@ -135,10 +135,10 @@ def _is_called(node: NodeRecord, names: Names, patterns: Sequence[str]) -> bool:
 
 
 def _check_ends(graph: FlowGraph, node: NodeRecord) -> None:
-    """What is kept would end at the node's sources: they must be where lineage ends.
+    """Check that lineage ends at the node's sources, as materialised lineage ends there.
 
     Raises:
-        RefusedError: a source is what is kept of an RDD's rows.
+        RefusedError: a source holds rows of an RDD.
     """
     links = graph.links()
     sources = {link.src for link in links if link.dest == node.node}
@@ -155,7 +155,7 @@ def _send(
     store: GraphStore,
     url: str,
     app: str,
-    outcome: Made,
+    outcome: Materialised,
     spark: SparkSession,
     ready: Sequence[tuple[NodeRecord, Recipe, Relations]],
 ) -> None:
@@ -174,7 +174,7 @@ def _send(
 
 
 class _Sender:
-    """Tells the relations of one output."""
+    """Sends the relations of one output."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class _Sender:
     ) -> None:
         self._api, self._store, self._app, self._spark = api, store, app, spark
         self._output, self._recipe, self._relations = output, recipe, relations
-        self._known = {one.node: one for one in store.graph(app).nodes()}
+        self._nodes = {node.node: node for node in store.graph(app).nodes()}
         self._producers = [
             link.src for link in store.graph(app).links() if link.dest == output.node
         ]
@@ -199,10 +199,10 @@ class _Sender:
         self.flows = self.associations = 0
 
     def send(self) -> None:
-        """Send flows, then, when all are there, the files that they are of."""
+        """Send the flows, then the files that they belong to."""
         try:
             for pairs in self._relations.pairs():
-                self._tell(pairs)
+                self._send_pairs(pairs)
         except BaseException as problem:
             for task in self._tasks.values():
                 task.fail(f"{type(problem).__name__}: {problem}")
@@ -217,23 +217,23 @@ class _Sender:
             if message.node in self._registered:
                 self._api.send(message.model_copy(update={"app": self._api.app}))
 
-    def _tell(self, pairs: ItemPairs) -> None:
-        made, used = self._register(pairs.output_kind), self._register(pairs.input_kind)
-        if (used, made) not in self._links:
-            self._links.add((used, made))
-            self._api.link(used, made)
-        if made not in self._tasks:
-            self._tasks[made] = self._api.begin(made)
+    def _send_pairs(self, pairs: ItemPairs) -> None:
+        output, input_node = self._register(pairs.output_kind), self._register(pairs.input_kind)
+        if (input_node, output) not in self._links:
+            self._links.add((input_node, output))
+            self._api.link(input_node, output)
+        if output not in self._tasks:
+            self._tasks[output] = self._api.begin(output)
         out, ptr, first, last = flows_of(
             self._positions(pairs.output_kind, pairs.output_file, pairs.outputs),
             self._positions(pairs.input_kind, pairs.input_file, pairs.inputs),
         )
         self.flows += len(out)
         self.associations += len(pairs.outputs)
-        self._tasks[made].capture_columns(
-            self._space(used, pairs.input_kind, pairs.input_file),
+        self._tasks[output].capture_columns(
+            self._space(input_node, pairs.input_kind, pairs.input_file),
             first,
-            self._space(made, pairs.output_kind, pairs.output_file),
+            self._space(output, pairs.output_kind, pairs.output_file),
             out,
             in_ptr=ptr,
             in_last=last,
@@ -257,7 +257,7 @@ class _Sender:
     def _positions(
         self, items: ItemKind, file: str, rows: NDArray[np.uint64]
     ) -> NDArray[np.uint64]:
-        """Rows as their files are told: in files of lines a row's position is its line's, from 0."""
+        """The positions of rows in their file: in a text file a row's position is its line number, from 0."""
         source = self._source(items)
         if source is None or not has_lines(source):
             return rows
@@ -267,13 +267,13 @@ class _Sender:
         return rows if lines is None else lines[rows.astype(np.int64)] - np.uint64(1)
 
     def _register(self, items: ItemKind) -> str:
-        """The node of items, told when it is first met."""
+        """The node of items, which is registered on first use."""
         node = self._node(items)
         if node not in self._registered:
             self._registered.add(node)
             reasons = "; ".join(self._relations.reasons.get(items, []))
-            known = self._known.get(node)
-            if known is None:
+            record = self._nodes.get(node)
+            if record is None:
                 kind: NodeKind = "source" if items.type == "plan" else "operator"
                 what = "values" if items.type == "plan" else items.type
                 self._api.register(
@@ -283,12 +283,12 @@ class _Sender:
             else:
                 self._api.register(
                     node,
-                    known.name,
+                    record.name,
                     kind="sink" if items.type == "output" else "source",
-                    op=known.op,
-                    call_site=known.call_site,
-                    alias=known.alias,
-                    path=known.path,
+                    op=record.op,
+                    call_site=record.call_site,
+                    alias=record.alias,
+                    path=record.path,
                     exact=not reasons,
                     reason=reasons,
                 )
@@ -300,49 +300,49 @@ class _Sender:
         if items.type != "source":
             return f"{self._output.node}.{items.type}{items.place}"
         named = self._recipe.sources[items.place].name
-        return next(one for one in self._producers if self._known[one].path == named)
+        return next(node for node in self._producers if self._nodes[node].path == named)
 
 
 def flows_of(
-    made: NDArray[np.uint64], used: NDArray[np.uint64]
+    outputs: NDArray[np.uint64], inputs: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
     """Pairs as flows: for each of ``out`` (uint64[n], ascending) what it was made from, as runs.
 
-    Gives ``out``, ``ptr`` (int64[n + 1]), ``first`` and ``last`` (uint64[ptr[n]]). An output of more runs than
+    Returns ``out``, ``ptr`` (int64[n + 1]), ``first`` and ``last`` (uint64[ptr[n]]). An output of more runs than
     a block holds is there several times.
     """
     from lineage_emitter.worker.recorders import runs_of, split_by_runs
 
-    out, place = _ranked(made)
-    bits = int(used.max(initial=0)).bit_length()
+    out, place = _ranked(outputs)
+    bits = int(inputs.max(initial=0)).bit_length()
     if bits + len(out).bit_length() <= PAIR_BITS:
         values = None
-        pairs = place << bits | used.view(np.int64)
+        pairs = place << bits | inputs.view(np.int64)
     else:
-        values, rank = _ranked(used)
+        values, rank = _ranked(inputs)
         bits = len(values).bit_length()
         pairs = place << bits | rank
     pairs.sort()
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]
-    found = pairs & ((1 << bits) - 1)
+    encoded_inputs = pairs & ((1 << bits) - 1)
     lengths = np.bincount(pairs >> bits, minlength=len(out))
-    positions = found.view(np.uint64) if values is None else values[found]
+    positions = encoded_inputs.view(np.uint64) if values is None else values[encoded_inputs]
     sizes, first, last = runs_of(positions, lengths.astype(np.int64))
     row, _, sizes = split_by_runs(sizes)
     return out[row], np.concatenate(([0], np.cumsum(sizes))), first, last
 
 
 def _ranked(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The values in order, each once, and the place of each in these; int64[n]."""
+    """The distinct values in order, and the index of each value among them; int64[n]."""
     encoded = pa.array(values).dictionary_encode()
-    known = encoded.dictionary.to_numpy()
-    order = np.argsort(known)
-    rank = np.empty(len(known), np.int64)
-    rank[order] = np.arange(len(known))
-    return known[order], rank[encoded.indices.to_numpy()]
+    distinct = encoded.dictionary.to_numpy()
+    order = np.argsort(distinct)
+    rank = np.empty(len(distinct), np.int64)
+    rank[order] = np.arange(len(distinct))
+    return distinct[order], rank[encoded.indices.to_numpy()]
 
 
-def show_made(
+def show_materialised(
     url: str,
     name: str,
     nodes: Sequence[str],

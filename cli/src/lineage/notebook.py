@@ -58,7 +58,7 @@ def add_magics(shell: Any) -> None:
 
 
 def remove_magics(shell: Any) -> None:
-    """Let a shell forget them."""
+    """Remove the magics from a shell."""
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("lineage", None)
 
@@ -79,11 +79,11 @@ def run_cell(shell: Any, line: str, cell: str) -> None:
             "capture is switched off, or could not begin (the log says why): run the cell without %%lineage"
         )
     url = _page(session.app)
-    known, problem = _looked_at(lambda: captured_nodes(session))
+    nodes_before, problem = _value_or_problem(lambda: captured_nodes(session))
     result = shell.run_cell(cell, store_history=False)
     added = None
-    if known is not None and not session.closed:
-        added, problem = _looked_at(lambda: cell_lineage(session, known, url))
+    if nodes_before is not None and not session.closed:
+        added, problem = _value_or_problem(lambda: cell_lineage(session, nodes_before, url))
     if session.closed:
         problem = f"capture of {session.app} has ended: lineage.verify({session.app!r}) says how"
     display(_Message(f"lineage: {problem}") if added is None else added)
@@ -93,8 +93,8 @@ def run_cell(shell: Any, line: str, cell: str) -> None:
         raise error
 
 
-def _looked_at(look: Callable[[], T]) -> tuple[T | None, str]:
-    """What a look at the lineage gives, or why there is none: the cell runs all the same."""
+def _value_or_problem(look: Callable[[], T]) -> tuple[T | None, str]:
+    """The result of reading the lineage, or the reason why there is none: the cell runs in any case."""
     try:
         return look(), ""
     except (LineageError, OSError) as problem:
@@ -102,10 +102,10 @@ def _looked_at(look: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def run_line(shell: Any, line: str) -> object:
-    """Answer a question of one line: by what the session has captured, else by the store of the settings.
+    """Answer a query of one line: from the lineage of the session, else from the store of the settings.
 
     Raises:
-        NotebookError: it is none.
+        NotebookError: the line is not a query.
     """
     words = _words(line)
     if not words:
@@ -142,7 +142,7 @@ def _traced(shell: Any, direction: Literal["backward", "forward"], places: list[
 
 
 class _Message:
-    """A line that tells how far the work is."""
+    """A line that shows the progress."""
 
     def __init__(self, words: str) -> None:
         self._words = words
@@ -209,14 +209,14 @@ def _settings(line: str) -> dict[str, str]:
 
 
 def _page(app: str) -> str:
-    """The address of an application's page; empty where nobody says where it is."""
-    given = os.environ.get(PAGE_URL, "")
-    if not given:
+    """The URL of an application's page; empty where the page's address is not set."""
+    setting = os.environ.get(PAGE_URL, "")
+    if not setting:
         return ""
-    parts = urlsplit(given)
+    parts = urlsplit(setting)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise NotebookError(f"{PAGE_URL} must be http(s)://HOST[:PORT], without a login in it")
-    # A token stands in what follows: it must not stay in the notebook.
+    # The rest of the URL may hold a token, which must not stay in the notebook.
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/apps/{quote(app, safe='')}"
 
 

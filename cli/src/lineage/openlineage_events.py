@@ -1,4 +1,4 @@
-"""``lineage openlineage``: tell an OpenLineage backend of a run."""
+"""``lineage openlineage``: send the events of a run to an OpenLineage backend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Settings(BaseSettings, OpenLineageSettings):
 
 
 def read_settings() -> OpenLineageSettings:
-    """Whom to tell and how, from the environment.
+    """The OpenLineage settings of the environment.
 
     Raises:
         OpenLineageError: a setting can't be used.
@@ -78,7 +78,7 @@ def tell_run(
 
 
 def tell_linked(store: GraphStore, app: str) -> None:
-    """Tell of an application that was linked just now, where settings say so; it never raises."""
+    """Publish the events of an application that has just been linked, where settings name a backend or file; never raises."""
     try:
         settings = read_settings()
         if settings.tells_openlineage:

@@ -28,7 +28,7 @@ EXIT_ERROR = 2
 EXIT_TIME_UP = 124
 """As that of ``timeout`` of coreutils."""
 GRACE_S = 2.0
-"""Seconds beyond its time in which a command may still end where it looks at its budget; then it is interrupted where it is."""
+"""Seconds after its timeout in which a command may still end by its own check of the budget; then it is interrupted."""
 
 StoreOption = Annotated[
     str,
@@ -70,7 +70,7 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
             command(*arguments, **options)
             sys.stdout.flush()
         except BrokenPipeError:
-            # The reader has seen enough (| head): nothing is left to tell it.
+            # The reader has closed the pipe (| head): write nothing more.
             sys.stdout = None
             raise typer.Exit(0) from None
         except Exception as problem:
@@ -89,10 +89,10 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
 
 @contextmanager
 def in_time(seconds: float | None) -> Iterator[None]:
-    """Do something within a budget of seconds; None: however long it takes.
+    """Run the body within a budget of seconds; None: without a limit.
 
     Raises:
-        TimeUpError: it takes longer. What looks at no budget, as a query of Spark or a server, is interrupted.
+        TimeUpError: it takes longer. Calls that check no budget, as a query of Spark or a server, are interrupted.
     """
     if seconds is None:
         yield
@@ -104,16 +104,16 @@ def in_time(seconds: float | None) -> Iterator[None]:
         except Exception as error:
             if not budget.is_over:
                 raise
-            # Libraries make errors of their own of the interruption.
+            # Libraries turn the interruption into errors of their own.
             raise budget.time_up_error() from error
         if budget.gone.done():
-            # Something went on without what was interrupted.
+            # The code went on after the interruption, so its result may be partial.
             raise budget.time_up_error()
 
 
 @contextmanager
-def naming_what_is_left() -> Iterator[None]:
-    """Write to what can't be taken back, as a pipe: say so where the time is up before its end."""
+def warning_if_partial() -> Iterator[None]:
+    """Warn about partial output, for example in a pipe, where the time is up while the body writes it."""
     try:
         yield
     except Exception:
@@ -147,7 +147,7 @@ def _named(problem: Exception) -> Exception:
 
 
 def _is_expected(error: Exception) -> bool:
-    """What a command may meet: told in a line. All else is a bug and shows where it is."""
+    """Whether an error is expected, and reported in one line. Any other is a bug and shows its traceback."""
     return isinstance(error, (LineageError, OSError)) or type(error).__module__ == "sqlite3"
 
 

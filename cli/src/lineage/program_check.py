@@ -1,4 +1,4 @@
-"""What lineage would have of a program, told from its text alone: names of what it imports, calls and reads."""
+"""Estimates what capture would record of a program, from its text alone: the names that it imports, calls and reads."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ _MODULES = {
 
 
 class ProgramError(LineageError):
-    """A program that can't be looked at."""
+    """A program that can't be read."""
 
 
 @dataclass(frozen=True, slots=True)

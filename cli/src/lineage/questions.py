@@ -1,4 +1,4 @@
-"""``lineage.trace`` and ``lineage.verify``: what commands of these names answer, for Python programs."""
+"""``lineage.trace`` and ``lineage.verify``: the API for Python programs."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def trace(
 
 
 def verify(app: str = LATEST, *, store: str | None = None) -> ApplicationVerdict:
-    """Say whether the lineage of an application is complete, and whether rows of all its outputs can be traced.
+    """Check whether the lineage of an application is complete, and whether rows of all its outputs can be traced.
 
     Args:
         app: The application's id, the beginning of it, or `latest`.
         store: The URL of a store or of a server; by default `LINEAGE_STORE`, else `.lineage/lineage.db`.
 
     Returns:
-        `app`, the whole id, and the `verdict`: `complete` with the `reasons` where it is not, and `answerable`. It shows
-        itself as `lineage verify` does, in a notebook as a table.
+        `app`, the whole id, and the `verdict`: `complete` with the `reasons` where it is not, and `answerable`. It
+        prints like `lineage verify`, in a notebook as a table.
 
     Raises:
         StoreError: There is no such store or application, or no server answers.
@@ -77,10 +77,10 @@ def verify(app: str = LATEST, *, store: str | None = None) -> ApplicationVerdict
 
 
 def _unrecorded() -> AbstractContextManager[None]:
-    """Keep what a question computes by the program's own Spark out of the lineage of the program.
+    """Exclude Spark queries of a trace, which run in the program's own Spark, from the program's lineage.
 
     Returns:
-        To be held while it computes.
+        A context manager to hold while the trace runs.
     """
     if "lineage_emitter.scope" not in sys.modules:
         return nullcontext()

@@ -1,4 +1,4 @@
-"""Where commands have rows of DataFrames recomputed: by the background session, or by a Spark of this process."""
+"""Recomputes rows of DataFrames for commands: in the background session, or in this process's own Spark."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Sessions: TypeAlias = "Callable[[], AbstractContextManager[SparkSession]]"
-"""Gives a session of Spark for the while."""
+"""Returns a context manager that provides a Spark session."""
 
 
 class SparkSessionLease:
-    """Spark for the parts of one question: started by the first that needs it, once.
+    """The Spark session of one query: started on first use, once.
 
-    ``sessions``: gives it; None: this process's own, or one that is started.
+    ``sessions``: provides it; None: this process's own session, or a new one.
     """
 
     def __init__(self, sessions: Sessions | None) -> None:
@@ -69,14 +69,14 @@ class LocalRecomputation:
     def __init__(
         self, store: GraphStore, reader: RowReader, lease: SparkSessionLease, background: str | None
     ) -> None:
-        """``background``: the store whose background session is asked first; None: none is."""
+        """``background``: the store whose background session is queried first; None: no session is."""
         self._store = store
         self._reader = reader
         self._lease = lease
         self._background = background
 
     def trace_rows(self, query: TraceQuery, place: RecipePlace) -> Answer:
-        # Who is asked in the background knows nothing of what other applications wrote.
+        # The background session does not know what other applications wrote.
         answer = None if place.doubts else self._in_background(query)
         return self._here().trace_rows(query, place) if answer is None else answer
 
@@ -88,7 +88,7 @@ class LocalRecomputation:
         return None if self._background is None else answered(self._background, query)
 
     def _here(self) -> RecomputationBackend:
-        # Loads PySpark, which who asks for records, or a session, need not wait for.
+        # This import loads PySpark, which traces of records and of the session do not need.
         from lineage_dataframes.trace.recomputation import SparkRecomputation
 
         return SparkRecomputation(self._store, self._reader, self._lease.session)

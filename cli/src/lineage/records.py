@@ -86,11 +86,11 @@ def remove(
 ) -> None:
     """Remove an application's record-level view; its lineage stays."""
     with opened(chosen_store(context, store)) as access:
-        found, flows = access.remove_view(name)
+        app_id, flows = access.remove_view(name)
     if as_json:
-        print_json({"app": found, "removed": flows})
+        print_json({"app": app_id, "removed": flows})
     else:
-        echo(f"{found}: removed {flows:,} flows")
+        echo(f"{app_id}: removed {flows:,} flows")
 
 
 @contextmanager

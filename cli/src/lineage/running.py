@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from lineage.access import StoredAccess
-from lineage.background.asking import Begun, begin
+from lineage.background.asking import StartOutcome, begin
 from lineage.background.sessions import idle_s
 from lineage.linking import link_folders
 from lineage.terminal import echo
@@ -34,11 +34,11 @@ CRASH = "crash"
 """The operator of sinks that hold what a task was working on when it failed."""
 ROWS_SHOWN = 3
 CHECKED_S = 2.0
-"""How long the end of a run looks at whether its outputs' rows can be traced: `lineage verify` takes its time."""
+"""Seconds for the check at the end of a run whether its outputs' rows can be traced; `lineage verify` has no limit."""
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
-"""Sent to this process alone by whoever supervises it: the job is to get them."""
+"""Sent by a supervisor to this process alone, and forwarded to the job."""
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
-"""Sent by a terminal to the job as well: here they are only waited out."""
+"""Sent by a terminal to the job as well; this process ignores them and waits for the job."""
 
 
 def run_job(
@@ -53,8 +53,8 @@ def run_job(
 ) -> int:
     """Run a job under capture; returns its exit code, 128 + n if signal n ended it.
 
-    ``materialised``: outputs of DataFrames (see :mod:`lineage.materialising`). ``session``: start one for questions about
-    rows of DataFrames, where the job has noted some.
+    ``materialised``: outputs of DataFrames (see :mod:`lineage.materialising`). ``session``: start a background session
+    for queries about rows of DataFrames, where the job has recorded any.
 
     Raises:
         MissingExtraError: PySpark is not installed.
@@ -62,7 +62,7 @@ def run_job(
     """
     require("pyspark", "lineage run")
     environment = dict(os.environ, LINEAGE_STORE=_absolute(url))
-    # Modules are not looked for in the working directory, which may be anybody's: no program that is run by its path does.
+    # -P: do not import modules from the working directory, where others may write; a program run by its path does not, either.
     command = [sys.executable, "-P", "-m", "lineage_emitter.autorun", job, *arguments]
     with tempfile.TemporaryDirectory(prefix="lineage-run-") as folder:
         notes_file = Path(folder) / "notes.jsonl"
@@ -71,15 +71,15 @@ def run_job(
             code = child.wait()
         notes = read_notes(notes_file)
     try:
-        # What a job that was killed left in the spool.
+        # Link the blocks that a killed job left in the spool.
         link_folders(url, [f for app, f in notes.apps.items() if app not in notes.kafka])
         if not quiet:
             _summarise(url, notes, as_json=as_json)
         if materialised and code == 0:
-            from lineage.materialising import show_made
+            from lineage.materialising import show_materialised
 
             for app in notes.apps:
-                show_made(url, app, materialised, to_stderr=True)
+                show_materialised(url, app, materialised, to_stderr=True)
         if session and code == 0:
             _begin_session(url, notes, quiet=quiet or as_json)
     except (LineageError, OSError) as error:
@@ -95,7 +95,7 @@ def _begin_session(url: str, notes: RunNotes, *, quiet: bool) -> None:
         has_recipes = any(
             verdict_of(store, app).recipes_received for app in app_ids & notes.apps.keys()
         )
-    if has_recipes and begin(url) is Begun.STARTED and not quiet:
+    if has_recipes and begin(url) is StartOutcome.STARTED and not quiet:
         hint = f"it ends after {idle_s():g} s without one; --no-session: none"
         echo(f"lineage: a session in the background waits for questions; {hint}", err=True)
 
@@ -173,7 +173,7 @@ def culprits(store: GraphStore, url: str, app: str) -> list[str]:
 
 
 def _sent(app: str, kafka: str, folder: Path) -> dict[str, Any]:
-    """What is known of an application that sent to Kafka: its lineage is linked elsewhere."""
+    """A summary of an application that sent to Kafka: its lineage is linked elsewhere."""
     waiting = [path for path in folder.rglob("*") if path.is_file()]
     return {"app": app, "kafka": kafka, "spool": str(folder.parent), "waiting_files": len(waiting)}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def send_spool(spool: str, *, as_json: bool) -> None:
-    """Send all that waits in a spool and say what was sent.
+    """Send all blocks in a spool, and print a summary.
 
     Exits with 1 when something is left that could not be sent.
 

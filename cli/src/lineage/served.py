@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 60.0
 STREAM_TIMEOUT_S = 600.0
-"""Files and views are made whole before their first byte."""
+"""The server completes files and views before it sends their first byte."""
 
 
 class ServerError(StoreError):
-    """A server refused what was asked; the message and ``kind`` are its own."""
+    """A server refused a request; the message and ``kind`` are the server's."""
 
     def __init__(self, message: str, kind: str = "") -> None:
         super().__init__(message)
@@ -50,9 +50,9 @@ class ServedAccess:
     """Implements :class:`lineage.access.Access` over the HTTP API of a server."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        """``token``: None for that of the environment, or the one that is kept."""
+        """``token``: None for that of the environment, or the stored one."""
         local = running_at(url)
-        # The very address that it listens on: another user may listen on another one of the same name.
+        # Use the address that the server listens on: another user may listen on another address of the same name.
         self._url = (url if local is None else local.url).rstrip("/")
         headers = {"Accept": "application/json"}
         token = token_for(self._url) if token is None else token
@@ -61,7 +61,7 @@ class ServedAccess:
         self._client = httpx.Client(base_url=self._url, headers=headers, timeout=TIMEOUT_S)
 
     def applications(self) -> Sequence[ApplicationRecord]:
-        # A newer service may tell more.
+        # A newer service may send more fields.
         field_names = ApplicationRecord.__slots__
         return [
             ApplicationRecord(**{name: record[name] for name in field_names if name in record})
@@ -80,7 +80,7 @@ class ServedAccess:
         return Verdict.from_json(self._get(f"/v1/applications/{_part(app)}/completeness"))
 
     def answerable(self, app: str, verdict: Verdict, most_s: float | None = None) -> Verdict:
-        # The server has said so with the rest, where it can.
+        # The server's verdict includes this already, where the server can determine it.
         return verdict
 
     def probed(self, app: str, verdict: Verdict, rows: int) -> Verdict:
@@ -88,9 +88,9 @@ class ServedAccess:
 
     def ask(self, question: TraceQuery) -> Answer:
         places = [_seen_from_anywhere(place) for place in question.places]
-        body = _asked(question, places) | {"limit": question.limit}
+        body = _query_body(question, places) | {"limit": question.limit}
         if question.as_now:
-            # An older server that does not know it refuses, and does not answer otherwise than asked.
+            # Sent only when set: an older server, which does not know the field, refuses the request.
             body["as_now"] = True
         if question.all_jobs:
             body["all_jobs"] = True
@@ -149,7 +149,7 @@ class ServedAccess:
         from lineage_query.exports import Exported
 
         places = [_seen_from_anywhere(place) for place in question.places]
-        body = _asked(question, places) | {
+        body = _query_body(question, places) | {
             "asked": list(question.places),
             "format": name,
             "way": options.in_between,
@@ -264,7 +264,7 @@ class ServedAccess:
 
 
 def _problem_of(answer: httpx.Response) -> dict[str, Any]:
-    """What an answer says is wrong; empty where it says nothing that can be read."""
+    """The problem document of a response; empty where there is none that can be read."""
     try:
         problem = answer.json()
     except ValueError:
@@ -273,11 +273,11 @@ def _problem_of(answer: httpx.Response) -> dict[str, Any]:
 
 
 def _refuse(status: int, problem: dict[str, Any]) -> NoReturn:
-    """Raise what a problem says.
+    """Raise the error that a problem document describes.
 
     Raises:
-        StoreUnavailableError: not now.
-        ServerError: anything else.
+        StoreUnavailableError: the server is unavailable or busy.
+        ServerError: any other problem.
     """
     detail = str(problem.get("detail", f"the server answered {status}"))
     hint = str(problem.get("hint", ""))
@@ -289,7 +289,7 @@ def _refuse(status: int, problem: dict[str, Any]) -> NoReturn:
 
 @contextmanager
 def _spelled(places: Sequence[str], typed: Sequence[str]) -> Iterator[None]:
-    """What the server says of places is said of them as they were typed."""
+    """In errors of the server, replace places by the form in which the user typed them."""
     try:
         yield
     except ServerError as error:
@@ -297,7 +297,7 @@ def _spelled(places: Sequence[str], typed: Sequence[str]) -> Iterator[None]:
         raise ServerError(respelled(str(error), spelled), error.kind) from error
 
 
-def _asked(question: TraceQuery, places: Sequence[str]) -> dict[str, Any]:
+def _query_body(question: TraceQuery, places: Sequence[str]) -> dict[str, Any]:
     body = {
         "direction": question.direction.value,
         "places": list(places),
@@ -305,15 +305,15 @@ def _asked(question: TraceQuery, places: Sequence[str]) -> dict[str, Any]:
         "until": question.until,
         "steps": question.steps,
     }
-    # An older server that does not know it refuses, and does not answer otherwise than asked.
+    # Sent only when set: an older server, which does not know the field, refuses the request.
     return body | ({"where": question.where} if question.where else {})
 
 
 def _first_line(parts: Iterator[bytes]) -> tuple[dict[str, Any], bytes]:
-    """The object that an answer begins with, and what was read behind it.
+    """The JSON object in the first line of a response, and the bytes that were read after it.
 
     Raises:
-        ServerError: it begins with none.
+        ServerError: the response does not begin with one.
     """
     read = b""
     for part in parts:

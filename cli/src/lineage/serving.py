@@ -154,7 +154,7 @@ def login(
         me = access.me()
     file = keep(server, entered)
     rights = "may read rows" if me["rows"] else "may not read the text of rows"
-    if me.get("delete"):  # A server of before does not say.
+    if me.get("delete"):  # An older server does not send this.
         rights += ", may delete"
     echo(f"logged in to {server} as {me['name']} ({me['role']}, {rights}); kept in {file}")
 

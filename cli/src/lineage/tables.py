@@ -90,7 +90,7 @@ def _exactness(node: NodeRecord) -> str:
         return "unknown"
     if not node.exact:
         return "superset"
-    # What a query over the recipe will find is exact or not: it says so itself.
+    # Whether rows computed from the recipe are exact is part of the answer to each query.
     return "recipe" if node.kind in RECIPE_NODE_KINDS else "yes"
 
 

@@ -32,7 +32,7 @@ def question_of(  # noqa: PLR0913 - an argument is an option
     where: str = "",
     all_jobs: bool = False,
 ) -> TraceQuery:
-    """What the options of a command ask."""
+    """The query that the options of a command describe."""
     return TraceQuery(
         direction=Direction(direction),
         places=tuple(places),

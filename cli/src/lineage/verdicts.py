@@ -27,7 +27,7 @@ class Looking:
     probe_rows: int | None
 
     def further(self, app: str, verdict: Verdict) -> Verdict:
-        """The verdict with whether rows can be traced, where that is asked for."""
+        """The verdict, with whether rows can be traced where requested."""
         if self.received_only:
             return verdict
         verdict = self.access.answerable(app, verdict)
@@ -36,7 +36,7 @@ class Looking:
         return self.access.probed(app, verdict, self.probe_rows)
 
     def is_right(self, verdict: Verdict) -> bool:
-        """Whether nothing that was looked at is wrong."""
+        """Whether no check found a problem."""
         return verdict.complete and (self.received_only or verdict.answerable is not False)
 
 

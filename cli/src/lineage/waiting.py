@@ -19,11 +19,11 @@ from lineage_store.errors import StoreUnavailableError
 
 POLL_S = 0.5
 BUSY_SHARE = 5
-"""A look at a large application is followed by a pause of so many times what it took."""
+"""The pause after a check, as a multiple of the time that the check took."""
 SETTLED_S = 5.0
 """A final verdict that is not complete may still be on its way: counts come after blocks."""
 STUCK_S = 30.0
-"""So long may nothing change, after the end, where dead letters say why."""
+"""Seconds without a change, after the end, after which waiting stops where dead letters explain what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def wait_for_verdict(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Waited:
-    """Look until the verdict on an application is final; ``say`` hears of each look.
+    """Check until the verdict on an application is final; ``say`` receives the result of each check.
 
     The application need not be there yet, nor the store answer all the time.
     """

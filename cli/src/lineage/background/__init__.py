@@ -1,4 +1,5 @@
-"""A process in the background that keeps a Spark for questions about rows of DataFrames, and ends by itself.
+"""A background process that keeps a Spark session for queries about rows of DataFrames, and ends by itself.
 
-Here is what those who ask need. The process itself and the commands for it lie beside: they need what asks, too.
+This package holds what clients need. The process (`lineage.background_process`) and its commands
+(`lineage.background_commands`) are separate modules, as they use the clients, too.
 """

@@ -1,4 +1,4 @@
-"""Asks the background session, which is started where there is none."""
+"""Client of the background session: sends it queries, and starts it where none runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lineage.background.sessions import (
     idle_s,
     log_of,
     peer_uid,
-    remove_left,
+    remove_ended,
     running,
     session_for,
     sessions_folder,
@@ -24,8 +24,8 @@ from lineage.background.sessions import (
 from lineage.background.wire import (
     REPLY_BYTES_MAX,
     Answered,
-    Asked,
     Failed,
+    QueryRequest,
     Refused,
     WireError,
     encoded,
@@ -44,13 +44,13 @@ PROCESS = "lineage.background_process"
 LISTENS_S = 30.0
 """Seconds until a session that was started must listen; its Spark takes longer."""
 KEPT_S = 86_400.0
-"""Seconds that the log of a session stays there that has ended."""
+"""Seconds for which the log of an ended session is kept."""
 LOOK_S = 0.02
-"""How often it is looked whether it does."""
+"""Seconds between checks whether a new session listens."""
 
 
-class Begun(Enum):
-    """What came of the wish for a session."""
+class StartOutcome(Enum):
+    """Outcome of a request to start a session."""
 
     STARTED = "a session starts"
     THERE = "a session is there"
@@ -58,7 +58,7 @@ class Begun(Enum):
 
 
 class SessionRefusalError(LineageError):
-    """What the session refused, as it would have been refused here; ``kind`` is the type of its error."""
+    """The session refused a query, as this process would have; ``kind`` is the type of the session's error."""
 
     def __init__(self, message: str, kind: str) -> None:
         super().__init__(message)
@@ -66,19 +66,19 @@ class SessionRefusalError(LineageError):
 
 
 class NoRowRefusalError(SessionRefusalError, NoSuchRowError):
-    """The session looked at all rows, and none is what was asked for."""
+    """The session searched all rows, and none matches the query."""
 
 
 def has_spark() -> bool:
-    """Whether this process may have a Spark of its own: a program that asks, say."""
+    """Whether this process may have its own Spark session, as a program that calls the API has."""
     return "pyspark" in sys.modules
 
 
 def answered(url: str, question: TraceQuery) -> Answer | None:
-    """The session's answer to a question about rows of DataFrames; None where a Spark of one's own has to answer.
+    """The session's answer to a query about rows of DataFrames; None where this process needs its own Spark to answer.
 
     Raises:
-        SessionRefusalError: there is no answer.
+        SessionRefusalError: the session refuses the query.
         TraceError: the setting of sessions is no number.
     """
     if question.regions or has_spark():
@@ -99,7 +99,7 @@ def _ask(name: str, url: str, question: TraceQuery) -> Answer | None:
     if connection is None:
         return None
     with connection:
-        send(connection, encoded(Asked.of(question, os.getcwd())))
+        send(connection, encoded(QueryRequest.of(question, os.getcwd())))
         reply = receive(connection, REPLY_BYTES_MAX, None)
     match reply:
         case Answered():
@@ -111,7 +111,7 @@ def _ask(name: str, url: str, question: TraceQuery) -> Answer | None:
             _say(reply.why)
             return None
         case _:
-            raise WireError("it asks instead of answering")
+            raise WireError("it sent a request instead of a reply")
 
 
 def _connected(name: str) -> socket.socket | None:
@@ -135,10 +135,10 @@ def _connected(name: str) -> socket.socket | None:
     return connection
 
 
-def begin(url: str) -> Begun:
-    """Start the session for the questions that this command's user will ask, and wait until it listens.
+def begin(url: str) -> StartOutcome:
+    """Start the session for later queries of this command's user, and wait until it listens.
 
-    It starts its Spark, and warms it up by a question of its own, until it is asked.
+    The session starts its Spark and warms it up with a query of its own until a request arrives.
 
     Raises:
         TraceError: the setting of sessions is no number.
@@ -147,20 +147,20 @@ def begin(url: str) -> Begun:
     """
     name = session_for(url)
     if name is None:
-        return Begun.NONE
+        return StartOutcome.NONE
     with turn(name) as mine:
         connection = _connected(name) if mine else None
-        outcome = Begun.THERE
+        outcome = StartOutcome.THERE
         if connection is None and mine:
             connection = _started(name, url, warm=True)
-            outcome = Begun.NONE if connection is None else Begun.STARTED
+            outcome = StartOutcome.NONE if connection is None else StartOutcome.STARTED
         if connection is not None:
             connection.close()
         return outcome
 
 
 def _started(name: str, url: str, *, warm: bool = False) -> socket.socket | None:
-    """A connection to a new session; None where as many run as may, or the one of this name is ending.
+    """A connection to a new session; None at the limit of sessions, or while the one of this name ends.
 
     Raises:
         WireError: it does not listen.
@@ -172,7 +172,7 @@ def _started(name: str, url: str, *, warm: bool = False) -> socket.socket | None
     while process.poll() is None and time.monotonic() < due:
         connection = _connected(name)
         if connection is not None:
-            # It is not this process that waits for its end.
+            # The session outlives this process: do not wait for its end.
             process.returncode = 0
             return connection
         time.sleep(LOOK_S)
@@ -182,11 +182,11 @@ def _started(name: str, url: str, *, warm: bool = False) -> socket.socket | None
 
 
 def _process(name: str, url: str, *, warm: bool) -> subprocess.Popen[bytes] | None:
-    """The process of a new session; None where as many run as may, or the one of this name is ending."""
+    """The process of a new session; None at the limit of sessions, or while the one of this name ends."""
     sessions = running()
     if len(sessions) >= SESSIONS_MAX or any(session.name == name for session in sessions):
         return None
-    remove_left(KEPT_S)
+    remove_ended(KEPT_S)
     # Not the folder of the command: Python looks for modules where it starts.
     store = f"sqlite:///{store_path(url)}"
     command = [sys.executable, "-P", "-m", PROCESS, name, store, str(idle_s()), *["warm"] * warm]

@@ -1,8 +1,9 @@
-"""Background sessions of this user: for whom one is, where it listens, and which run.
+"""Background sessions of this user: which clients each serves, where it listens, and which ones run.
 
-Who differs in anything that may decide on an answer (store, user, programs, versions, environment, settings of Spark, Java)
-has another session: its name is the digest of all that. Sessions listen on Unix sockets in a folder of mode 700. Each
-holds a lock on a file that tells of it, as long as it runs; who asks one holds another, so it is asked one at a time.
+Clients that differ in anything that may change an answer (store, user, programs, versions, environment, settings of
+Spark, Java) use different sessions: the name of a session is the digest of all that. Sessions listen on Unix sockets in a
+folder of mode 700. A running session holds a lock on the file that describes it; a client holds a second lock, so that
+a session serves one client at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from lineage_core.tracing.trace_result import TraceError
 from lineage_store.url import is_embedded, store_path
 
 VARIABLE = "LINEAGE_SESSION_S"
-"""Seconds that a session waits for the next question; 0: none is started or asked."""
+"""Seconds that a session waits for the next query; 0: no session is started or used."""
 DEFAULT_S = 600.0
 MASTER = "LINEAGE_SPARK_MASTER"
 """Spark's master for these queries, or a server of Spark Connect; by default this machine, with all its cores."""
@@ -36,7 +37,7 @@ SESSIONS_MAX = 2
 """Sessions of one user at once; each holds a JVM."""
 
 SECRETS = ("LINEAGE_FUNCTIONS_KEY", "LINEAGE_JDBC_")
-"""Beginnings of variables with which there is no session: it neither runs code of recipes nor knows logins."""
+"""Prefixes of variables that rule out a session: a session neither runs code of recipes nor holds credentials."""
 
 ELSEWHERE = {
     "_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION",
@@ -45,7 +46,7 @@ ELSEWHERE = {
     "DBUS_SESSION_BUS_ADDRESS", "VTE_VERSION", "PS1", "PROMPT_COMMAND", "LS_COLORS", "LESS", "PAGER", "EDITOR",
     "VISUAL", "NO_COLOR", "INVOCATION_ID", "JOURNAL_STREAM", "LINEAGE_STORE",
 }  # fmt: skip
-"""Variables that decide on no answer; the store is told apart. Of any other another value means another session."""
+"""Variables that change no answer; the store is compared separately. Any other variable with another value means another session."""
 
 PROGRAMS = (
     "lineage",
@@ -60,7 +61,7 @@ _PEER = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class BackgroundSession:
-    """A session that runs. ``name``: for whom it is."""
+    """A running session. ``name``: the digest of what its clients have in common."""
 
     name: str
     pid: int
@@ -76,7 +77,7 @@ def sessions_folder() -> Path:
 
 
 def idle_s() -> float:
-    """How long a session waits for the next question.
+    """Seconds that a session waits for the next query.
 
     Raises:
         TraceError: the setting is no number.
@@ -92,7 +93,7 @@ def idle_s() -> float:
 
 
 def session_for(url: str) -> str | None:
-    """The name of the session that is for this very command and store; None where it must use a Spark of its own.
+    """The name of the session for this command and store; None where the command must use its own Spark.
 
     Raises:
         TraceError: the setting is no number.
@@ -101,7 +102,7 @@ def session_for(url: str) -> str | None:
         return None
     if any(name.startswith(SECRETS) for name in os.environ):
         return None
-    # A cluster is not kept for a question that may never come, and a server of Spark Connect is there anyway.
+    # A session would hold a cluster for queries that may never come; a Spark Connect server runs anyway.
     if not os.environ.get(MASTER, "local").startswith("local"):
         return None
     try:
@@ -112,7 +113,7 @@ def session_for(url: str) -> str | None:
 
 @contextmanager
 def socket_address(name: str) -> Iterator[str]:
-    """The address of a session's socket, which may have some hundred bytes only: its folder by a short name.
+    """The address of a session's socket, with a short path of its folder: the system allows about a hundred bytes.
 
     Raises:
         OSError: there is no folder.
@@ -130,18 +131,18 @@ def socket_of(name: str) -> Path:
 
 
 def record_of(name: str) -> Path:
-    """The file that tells of a session, which holds a lock on it."""
+    """The file that describes a session; a running session holds a lock on it."""
     return sessions_folder() / f"{name}.json"
 
 
 def log_of(name: str) -> Path:
-    """What a session said of itself."""
+    """The log of a session."""
     return sessions_folder() / f"{name}.log"
 
 
 @contextmanager
 def turn(name: str) -> Iterator[bool]:
-    """Whether a session may be asked, or started, now; no other command does within the body.
+    """Whether this command may query or start the session now; no other command does so within the body.
 
     Raises:
         OSError: the folder can't be made, or is another user's.
@@ -179,8 +180,8 @@ def running() -> list[BackgroundSession]:
     return [session for session in sessions if session is not None]
 
 
-def remove_left(older_s: float) -> None:
-    """Remove the files of sessions that have ended, where nothing was written to them for so long.
+def remove_ended(older_s: float) -> None:
+    """Remove files of ended sessions that were last written more than ``older_s`` seconds ago.
 
     Raises:
         OSError: one can't be removed.
@@ -192,7 +193,7 @@ def remove_left(older_s: float) -> None:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """The user on the other side of a Unix socket, as the kernel says."""
+    """The id of the user on the other side of a Unix socket, from the kernel."""
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     return int(_PEER.unpack(peer)[1])
 
@@ -233,7 +234,7 @@ def _identity(url: str) -> dict[str, object]:
 
 
 def _program(name: str) -> object:
-    """A package as it is installed: whatever is written there makes another session."""
+    """The state of an installed package: any change to its files means another session."""
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         return name

@@ -1,4 +1,4 @@
-"""What a command and the background session say to each other: JSON messages of known types, each with its length."""
+"""Messages between a command and the background session: JSON of known types, each with its length in front."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
 from lineage_query.trace_query import TraceQuery
 
-ASKED_BYTES_MAX = 1 << 20
-"""Bytes of a question: places that a person types."""
+REQUEST_BYTES_MAX = 1 << 20
+"""Maximum size of a request in bytes: its places are typed by a person."""
 REPLY_BYTES_MAX = 256 << 20
-"""Bytes of a reply; a command that lists more asks with a Spark of its own."""
+"""Maximum size of a reply in bytes; a command that lists more uses its own Spark."""
 MESSAGE_S = 60.0
-"""Seconds within which a message that has begun must be there."""
+"""Seconds within which a message must be complete, once its first byte has arrived."""
 _LENGTH = struct.Struct(">Q")
 
 
 class WireError(LineageError):
-    """A message that is none, is too large, or does not come."""
+    """A message is invalid, too large, or missing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question of a command. ``folder``: where it was asked, for paths that are relative; ``where``: see `TraceQuery`."""
+class QueryRequest:
+    """A query of a command. ``folder``: the command's working directory, for relative paths; ``where``: see `TraceQuery`."""
 
     folder: str
     direction: str
@@ -44,8 +44,8 @@ class Asked:
     all_jobs: bool
 
     @classmethod
-    def of(cls, question: TraceQuery, folder: str) -> Asked:
-        """What is sent of a question; it has no regions."""
+    def of(cls, question: TraceQuery, folder: str) -> QueryRequest:
+        """The request for a query that has no regions."""
         return cls(
             folder,
             question.direction.value,
@@ -61,10 +61,10 @@ class Asked:
         )
 
     def question(self) -> TraceQuery:
-        """The question.
+        """The query in this request.
 
         Raises:
-            WireError: there is no such direction.
+            WireError: the direction is unknown.
         """
         try:
             direction = Direction(self.direction)
@@ -104,9 +104,9 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A reply: there is no answer, whoever asks. ``error``: the type of the error, ``message`` what it says.
+    """A reply: the query has no answer, in any process. ``error``: the type of the error; ``message``: its text.
 
-    ``no_such_row``: all rows were looked at, and none is what was asked for.
+    ``no_such_row``: the session searched all rows, and none matches the query.
     """
 
     error: str
@@ -116,14 +116,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A reply: the session could not do it; another Spark may."""
+    """A reply: the session could not answer; another Spark may be able to."""
 
     why: str
 
 
-Message: TypeAlias = Asked | Answered | Refused | Failed
+Message: TypeAlias = QueryRequest | Answered | Refused | Failed
 _TYPES: dict[str, type[Message]] = {
-    "asked": Asked,
+    "asked": QueryRequest,
     "answered": Answered,
     "refused": Refused,
     "failed": Failed,
@@ -141,17 +141,17 @@ def send(connection: socket.socket, message: bytes) -> None:
     """Send an encoded message.
 
     Raises:
-        OSError: the other side does not take it.
+        OSError: the other side does not accept it.
     """
     connection.settimeout(MESSAGE_S)
     connection.sendall(message)
 
 
 def receive(connection: socket.socket, bytes_max: int, begins_s: float | None) -> Message:
-    """The next message. ``begins_s``: seconds until it begins to come; None: as long as it takes.
+    """The next message. ``begins_s``: seconds to wait for its first byte; None: without limit.
 
     Raises:
-        WireError: it does not come, is too large, or is none.
+        WireError: it does not arrive, is too large, or is invalid.
         OSError: the connection broke.
     """
     connection.settimeout(begins_s)
@@ -160,13 +160,13 @@ def receive(connection: socket.socket, bytes_max: int, begins_s: float | None) -
         due = time.monotonic() + MESSAGE_S
         head = first + _read(connection, _LENGTH.size - len(first), due) if first else b""
         if not head:
-            raise WireError("the other side ended without a word")
+            raise WireError("the other side closed the connection without a reply")
         (length,) = _LENGTH.unpack(head)
         if length > bytes_max:
             raise WireError(f"a message of {length:,} bytes is too large")
         return _decoded(_read(connection, length, due))
     except TimeoutError as error:
-        raise WireError("the other side does not speak") from error
+        raise WireError("the other side sends nothing") from error
 
 
 def _read(connection: socket.socket, length: int, due: float) -> bytes:

@@ -47,7 +47,7 @@ def new_ports() -> dict[str, int]:
 
 def servers_of(folder: Path, state: StackState, names: Iterable[str]) -> list[Server]:
     """The named servers of the stack in a folder, in the order of their start."""
-    wanted = frozenset(names)
+    requested = frozenset(names)
     ports, options = state.ports, state.options
     servers: dict[str, Server] = {
         "kafka": Kafka(
@@ -67,15 +67,15 @@ def servers_of(folder: Path, state: StackState, names: Iterable[str]) -> list[Se
     }
     settings = {name: server.settings() for name, server in servers.items()}
     # Of those that the stack was made without there may be no port.
-    for kind in (kind for kind in KINDS if kind.name in wanted):
+    for kind in (kind for kind in KINDS if kind.name in requested):
         needed = {key: value for name in kind.needs for key, value in settings[name].items()}
         servers[kind.name] = Service(kind, folder / kind.name, ports[kind.name], needed)
-    return [server for name, server in servers.items() if name in wanted]
+    return [server for name, server in servers.items() if name in requested]
 
 
 def settings_of(folder: Path, servers: Iterable[Server]) -> Mapping[str, str]:
     """Environment variables by which jobs and commands use the stack."""
-    settings = {key: value for one in servers for key, value in one.settings().items()}
+    settings = {key: value for server in servers for key, value in server.settings().items()}
     return {**settings, "LINEAGE_SPOOL": str(spool_folder(folder))}
 
 

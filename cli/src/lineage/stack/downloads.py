@@ -40,11 +40,11 @@ def jars(name: str, say: Callable[[str], None] = lambda _: None) -> Path:
 def jars_of(pom: Path, say: Callable[[str], None] = lambda _: None) -> Path:
     """The folder with the jars that a pom names, fetched first where they are missing.
 
-    Several processes may ask at once: one fetches, the others wait.
+    Several processes may call this at once: one downloads, the others wait.
 
     Args:
         pom: NAME/pom.xml; NAME is what the jars are called.
-        say: told when a download starts.
+        say: called when a download starts.
 
     Raises:
         MissingProgramError: there is no Maven.

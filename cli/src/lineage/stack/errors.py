@@ -13,7 +13,7 @@ from lineage_core.errors import LineageError
 
 
 class StackError(LineageError):
-    """Base of every error of ``lineage stack``; the message says what to do."""
+    """Base of every error of ``lineage stack``; the message has advice."""
 
 
 class MissingProgramError(StackError):

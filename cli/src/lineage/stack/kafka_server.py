@@ -192,13 +192,13 @@ def create_topics(admin: AdminClient, topics: Mapping[str, int]) -> None:
     from confluent_kafka.cimpl import NewTopic
 
     config = {"max.message.bytes": str(RECORD_BYTES_MAX)}
-    wanted = [
+    topics_to_create = [
         NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
         for name, partitions in topics.items()
     ]
-    for name, made in admin.create_topics(wanted, operation_timeout=30).items():
+    for name, creation in admin.create_topics(topics_to_create, operation_timeout=30).items():
         try:
-            made.result()
+            creation.result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise StackError(f"kafka: topic {name} can't be created: {error}") from None

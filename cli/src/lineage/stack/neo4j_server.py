@@ -133,10 +133,10 @@ class Neo4j(Server):
         """Run `neo4j-admin` on the server's data, which needs the server stopped for most commands.
 
         Raises:
-            StartError: it ended with another exit code than 0; the message has what it said.
+            StartError: its exit code is not 0; the message has its output.
         """
         places = {"NEO4J_HOME": str(self._home), "NEO4J_CONF": str(self._config.parent)}
-        done = subprocess.run(
+        completed = subprocess.run(
             self._java(f"-Xmx{ADMIN_HEAP}", *self.options, "org.neo4j.cli.AdminTool", *words),
             env={**os.environ, **places},
             stdin=subprocess.DEVNULL,
@@ -145,9 +145,9 @@ class Neo4j(Server):
             timeout=ADMIN_LIMIT_S,
             check=False,
         )
-        if done.returncode:
-            said = done.stderr or done.stdout
-            raise StartError(f"neo4j: neo4j-admin {' '.join(words[:2])} failed: {said}")
+        if completed.returncode:
+            output = completed.stderr or completed.stdout
+            raise StartError(f"neo4j: neo4j-admin {' '.join(words[:2])} failed: {output}")
 
     @property
     def _home(self) -> Path:
@@ -188,7 +188,7 @@ class Neo4j(Server):
 
 
 def write_secret(file: Path, text: str) -> None:
-    """Write a file that nobody else can read, not even while it is written."""
+    """Write a file that no other user can read, not even while it is written."""
     draft = file.with_name(file.name + ".new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

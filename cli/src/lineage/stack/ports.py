@@ -21,15 +21,15 @@ def free_ports(count: int) -> list[int]:
     """
     candidates = list(range(LOWEST, _first_outgoing()))
     random.SystemRandom().shuffle(candidates)
-    found: list[int] = []
+    ports: list[int] = []
     with ExitStack() as held:
         for port in candidates:
-            if len(found) == count:
+            if len(ports) == count:
                 break
             listener = held.enter_context(socket.socket())
             if _bound(listener, port):
-                found.append(port)
-    return found
+                ports.append(port)
+    return ports
 
 
 def is_free(port: int) -> bool:

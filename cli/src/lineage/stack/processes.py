@@ -36,13 +36,13 @@ class Process:
     started: str
 
     def is_running(self) -> bool:
-        """Whether this very process runs (a zombie does not)."""
-        found = _look(self.pid)
-        if found is None or found.started != self.started:
+        """Whether this process runs (a zombie does not)."""
+        current = _look(self.pid)
+        if current is None or current.started != self.started:
             return False
-        if found.ended:
+        if current.ended:
             _reap(self.pid)
-        return not found.ended
+        return not current.ended
 
     def send(self, number: signal.Signals) -> bool:
         """Send a signal to the process; False when it runs no more."""
@@ -72,7 +72,7 @@ class Process:
 
     def _send(self, number: signal.Signals, *, whole_session: bool) -> bool:
         try:
-            # Opened before the check, the descriptor stands for the very process that is checked.
+            # Opened before the check, so that the descriptor refers to the process that is checked.
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return False
@@ -118,16 +118,16 @@ def start(
             umask=PRIVATE_UMASK,
         )
     started = start_of(child.pid)
-    # From here on the process is known by its pid and start time alone, whoever its parent is; what
-    # subprocess would warn of (a child left running) is what is wanted.
+    # From here on pid and start time identify the process, whatever its parent. The child is meant to keep
+    # running: prevent the warning of subprocess about that.
     child.returncode = 0
     return Process(child.pid, started or "ended at once")
 
 
 def start_of(pid: int) -> str | None:
-    """What tells the process with this pid from any other that had or gets it; None: no such process."""
-    found = _look(pid)
-    return None if found is None else found.started
+    """The start time of a process, which distinguishes it from others with the same pid; None: no such process."""
+    current = _look(pid)
+    return None if current is None else current.started
 
 
 def save(process: Process, file: Path) -> None:

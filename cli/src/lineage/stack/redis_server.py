@@ -67,7 +67,7 @@ class Redis(Server):
                 port=self.port,
                 socket_timeout=CHECK_LIMIT_S,
                 socket_connect_timeout=CHECK_LIMIT_S,
-                # One try; who asks repeats.
+                # One attempt; the caller retries.
                 retry=Retry(NoBackoff(), 0),
             ) as client:
                 client.ping()

@@ -33,18 +33,18 @@ def up(folder: Path, names: Sequence[str], options: Mapping[str, Any], say: Say)
         folder: the stack's own; made when it is missing.
         names: servers to start, with what they need; none: all.
         options: fields of `StackOptions` to change.
-        say: told of progress.
+        say: called with each step of the progress.
 
     Returns:
-        The servers that were asked for.
+        The requested servers.
 
     Raises:
-        StackError: one can't be started; what runs goes on running.
+        StackError: one can't be started; servers that run keep running.
     """
     _make(folder)
     with states.locked(folder, say):
         before = states.load(folder)
-        wanted = needed_names(names or known_names())
+        requested = needed_names(names or known_names())
         state = _with_options(before or StackState(), options)
         if before is not None and state.options.partitions != before.options.partitions:
             raise StackError(
@@ -52,11 +52,11 @@ def up(folder: Path, names: Sequence[str], options: Mapping[str, Any], say: Say)
                 "order with more or fewer: `lineage stack down --purge` first"
             )
         state = state.model_copy(
-            update={"servers": state.servers | wanted, "ports": {**new_ports(), **state.ports}}
+            update={"servers": state.servers | requested, "ports": {**new_ports(), **state.ports}}
         )
-        state = _off_taken_ports(folder, state, wanted, say)
+        state = _off_taken_ports(folder, state, requested, say)
         states.save(folder, state)
-        servers = servers_of(folder, state, wanted)
+        servers = servers_of(folder, state, requested)
         for group in supervisor.in_order(servers):
             _start(group, say, changed=before is not None and before.options != state.options)
     return servers
@@ -83,8 +83,8 @@ def down(folder: Path, names: Sequence[str], *, purge: bool, say: Say) -> None:
         if not purge:
             return
         if names:
-            left = state.servers - {server.name for server in servers}
-            states.save(folder, state.model_copy(update={"servers": left}))
+            remaining = state.servers - {server.name for server in servers}
+            states.save(folder, state.model_copy(update={"servers": remaining}))
         else:
             _purge(folder)
 
@@ -120,28 +120,29 @@ def chosen(state: StackState, names: Iterable[str]) -> frozenset[str]:
 def _make(folder: Path) -> None:
     if folder.exists() and states.is_foreign(folder):
         raise StackFolderError(f"{folder} holds something else than a stack; name another by --dir")
-    # What is stored may be personal data: nobody else may look.
+    # The stored data may be personal: no other user may read it.
     ensure_private_folder(folder, ours=True)
 
 
 def _with_options(state: StackState, options: Mapping[str, Any]) -> StackState:
-    given = {name: value for name, value in options.items() if value is not None}
+    changes = {name: value for name, value in options.items() if value is not None}
     try:
-        checked = StackOptions.model_validate({**state.options.model_dump(), **given})
+        checked = StackOptions.model_validate({**state.options.model_dump(), **changes})
     except ValidationError as error:
         wrong = "; ".join(
-            f"{one['loc'][0]} {one['input']!r}: {one['msg']}" for one in error.errors()
+            f"{problem['loc'][0]} {problem['input']!r}: {problem['msg']}"
+            for problem in error.errors()
         )
         raise StackError(f"{wrong} (sizes are like 512m or 2g)") from None
     return state.model_copy(update={"options": checked})
 
 
 def _off_taken_ports(
-    folder: Path, state: StackState, wanted: frozenset[str], say: Say
+    folder: Path, state: StackState, requested: frozenset[str], say: Say
 ) -> StackState:
-    """Give servers that are to start other ports where a stranger listens by now."""
+    """Give servers that are to start other ports where another program listens now."""
     moved: dict[str, int] = {}
-    for server in servers_of(folder, state, wanted):
+    for server in servers_of(folder, state, requested):
         if supervisor.running(server) is not None:
             continue
         for use, port in server.ports.items():
@@ -152,7 +153,7 @@ def _off_taken_ports(
                     "read `lineage stack env` again"
                 )
     if moved:
-        # Services that run were told the old port.
+        # Running services still use the old port.
         for server in servers_of(folder, state, state.servers):
             if server.needs & moved.keys():
                 supervisor.stop(server)
@@ -182,7 +183,7 @@ def _purge(folder: Path) -> None:
         shutil.rmtree(spool_folder(folder))
     states.forget(folder)
     # The folder of the default path is ours too, unless a store lies there.
-    ours = [folder, folder.parent] if folder.parent.name == ".lineage" else [folder]
-    for one in ours:
-        if not any(one.iterdir()):
-            one.rmdir()
+    folders = [folder, folder.parent] if folder.parent.name == ".lineage" else [folder]
+    for path in folders:
+        if not any(path.iterdir()):
+            path.rmdir()

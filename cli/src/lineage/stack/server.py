@@ -1,4 +1,4 @@
-"""What the stack must know of a process to run it: a list of such servers is all that it is made of."""
+"""The interface of a process that the stack runs; the stack is a list of such servers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import ClassVar
 from lineage.stack.ports import LOOPBACK
 
 Say = Callable[[str], None]
-"""Told of steps that take long."""
+"""Called with a message for each long step."""
 
 
 def silent(_: str) -> None:
-    """Say nothing."""
+    """Print nothing."""
 
 
 class NotReady(Exception):
-    """Raised by a readiness check; the message says what was asked and how it answered."""
+    """Raised by a readiness check; the message has the request and the response."""
 
 
 class Server(ABC):
@@ -29,7 +29,7 @@ class Server(ABC):
     """
 
     start_limit_s: ClassVar[float] = 120
-    """A slow machine is no failure; a process that has ended is one at once."""
+    """Seconds until a start fails; a process that has ended fails at once."""
     stop_limit_s: ClassVar[float] = 60
 
     def __init__(
@@ -50,7 +50,7 @@ class Server(ABC):
 
     @property
     def address(self) -> str:
-        """Where it answers, as people are told."""
+        """The server's address as shown to users."""
         return f"{LOOPBACK}:{self.port}"
 
     @property
@@ -68,7 +68,7 @@ class Server(ABC):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """Program and arguments; no secrets, for everybody can read them."""
+        """Program and arguments; no secrets, as all users can read them."""
 
     def environment(self) -> dict[str, str]:
         """Variables for the process, added to those of the caller."""
@@ -76,14 +76,14 @@ class Server(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Ask for a service that only a working server gives.
+        """Send a request that only a working server answers.
 
         Raises:
-            NotReady: it does not, or not yet.
+            NotReady: the server does not answer it, or not yet.
         """
 
     def after_start(self) -> None:
-        """What is to be done once it is ready: nothing, unless a server says otherwise. Repeatable.
+        """Finish the start of a ready server; does nothing by default. Repeatable.
 
         Raises:
             StackError: it can't be done.

@@ -23,8 +23,8 @@ class ServiceKind:
     """A service that the stack knows.
 
     ``module`` runs it (`python -m`), ``needs`` are the servers whose settings it gets, and
-    ``port_variable`` tells it where to listen for /healthz and /readyz. ``more``: what it is told
-    when it starts. ``has_page``: people open its address in a browser.
+    ``port_variable`` sets the port of /healthz and /readyz. ``more``: further environment variables.
+    ``has_page``: users open its address in a browser.
     """
 
     name: str
@@ -43,10 +43,10 @@ class ServiceKind:
 
 
 def _for_this_machine() -> dict[str, str]:
-    """As `lineage ui`: only the user who starts it is let in, by a token.
+    """As `lineage ui`: only the user who starts it has access, by a token.
 
-    Rows are read of files below the folder in which the stack is started: anybody on this machine
-    may tell Kafka that a job read some file, and whoever has a token would read it by way of the API.
+    The API reads rows only of files below the folder in which the stack is started: any user of this machine
+    may send Kafka a message that a job read some file, and a client with a token could then read it by the API.
     """
     roots = os.environ.get("LINEAGE_API_ROOTS", "") or str(Path.cwd())
     return {"LINEAGE_API_HOST": LOOPBACK, "LINEAGE_API_ROOTS": roots}

@@ -89,11 +89,11 @@ def locked(folder: Path, say: Say) -> Iterator[None]:
     """
     deadline = time.monotonic() + LOCK_LIMIT_S
     with _lock(folder).open("w") as lock:
-        told = False
+        reported = False
         while not _try(lock.fileno()):
-            if not told:
+            if not reported:
                 say("another lineage stack command is at work here: waiting for it")
-                told = True
+                reported = True
             if time.monotonic() >= deadline:
                 raise StackFolderError(f"another lineage stack command holds {folder}")
             time.sleep(LOCK_POLL_S)

@@ -35,7 +35,7 @@ def running(server: Server) -> Process | None:
 
 
 def state_of(server: Server) -> State:
-    """How the server is now; asks it, so this takes seconds when it hangs."""
+    """The current state of the server; sends it a request, so this takes seconds when it hangs."""
     if running(server) is None:
         return State.ENDED if server.pid_file.exists() else State.STOPPED
     try:
@@ -114,12 +114,12 @@ def in_order(servers: Sequence[Server]) -> list[list[Server]]:
     waiting = {server.name: server for server in servers}
     groups: list[list[Server]] = []
     while waiting:
-        group = [one for one in waiting.values() if not one.needs & waiting.keys()]
+        group = [server for server in waiting.values() if not server.needs & waiting.keys()]
         if not group:
             raise ValueError(f"servers need each other: {', '.join(waiting)}")
         groups.append(group)
-        for one in group:
-            del waiting[one.name]
+        for server in group:
+            del waiting[server.name]
     return groups
 
 

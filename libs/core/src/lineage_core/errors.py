@@ -1,7 +1,7 @@
 """Errors of the contract.
 
 LineageError
-├── ContractError          bytes or text that break the contract; ``where`` says at which place
+├── ContractError          bytes or text that break the contract; ``where`` is the place
 │   ├── AddressError       a space, position or item address that can't be read
 │   ├── RegionError        a region that can't be read or is not in order
 │   ├── BlockError         a flow block (CSV rows or header) that can't be read

@@ -1,7 +1,7 @@
 """Dataclasses to plain JSON values and back, by their annotations.
 
-A field that stands at its default is left out. Where a field may hold one of several classes, the object
-says which by ``is``. Reading checks every value against the annotation and knows no other fields.
+A field with its default value is left out. Where a field may hold one of several classes, the object
+names its class in ``is``. Reading checks every value against the annotation and rejects other fields.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NOT_IN_DOCUMENT = "apart"
 
 
 class PlainError(ValueError):
-    """A value that does not fit its annotation; the message says where."""
+    """A value that does not fit its annotation; the message has the place."""
 
 
 def to_plain(value: Any, names: Mapping[type, str]) -> Any:
-    """``value`` as dicts, lists and scalars. ``names``: the classes that say which they are."""
+    """``value`` as dicts, lists and scalars. ``names``: the names of classes that are written in ``is``."""
     if value is None or isinstance(value, str | int | float):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -44,7 +44,7 @@ def to_plain(value: Any, names: Mapping[type, str]) -> Any:
 
 
 def from_plain(annotation: Any, raw: Any, names: Mapping[type, str], where: str = "") -> Any:
-    """The value that ``raw`` says, of the annotated type.
+    """The value of the annotated type that ``raw`` represents.
 
     Raises:
         PlainError: it does not fit.

@@ -19,7 +19,7 @@ FILES_NAMED = 100
 
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "viewfs": "hdfs"}
 _OBJECT_STORES = ("s3", "gs", "wasb", "wasbs")
-"""Their names are keys, which begin with no slash."""
+"""Schemes whose object names are keys, without a leading slash."""
 _WITH_AUTHORITY = re.compile(r"//(?P<authority>[^/]*)(?P<path>/.*)?", re.DOTALL)
 
 
@@ -64,7 +64,7 @@ def dataset_name(path: str) -> tuple[str, str]:
 def inputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
     """What the sources of an application read; those that read no files are left out.
 
-    ``cwd``: where relative paths of the program begin.
+    ``cwd``: the folder for relative paths of the program.
     """
     datasets = []
     for node in _nodes(graph, "source", "frame-source"):
@@ -129,7 +129,7 @@ def _owner(file: _File, node_path: str, cwd: str) -> tuple[str, str] | None:
     scheme, path_in_scheme = split_scheme(node_path)
     if scheme != "file" or node_path.startswith(("/", "file:")):
         node_dataset = dataset_name(node_path)
-        # Without a scheme the path is on the default file system, which the file tells.
+        # A path without a scheme is on the default file system, which the recorded file names.
         path = (
             node_dataset[1] if node_dataset[0] == namespace or node_path.startswith("/") else None
         )

@@ -1,7 +1,7 @@
 """Errors of OpenLineage events.
 
 LineageError
-└── OpenLineageError                  events that can't be made or sent; the message says what to do
+└── OpenLineageError                  events that can't be made or sent; the message has advice
     └── OpenLineageUnavailableError   not now: the same may work later
 """
 

@@ -27,7 +27,7 @@ from lineage_openlineage.facts import RunFacts
 from lineage_openlineage.naming import DEFAULT_NAMESPACE, Naming, default_producer
 
 FACET = "lineageMaster_recordLineage"
-"""Our run facet: a prefix of our own and a name, as the specification asks."""
+"""Our run facet: our own prefix and a name, as the specification requires."""
 SCHEMA = "LineageMasterRecordLineageRunFacet"
 """Its schema, which lies beside this module."""
 REASONS_MAX = 20
@@ -65,7 +65,7 @@ def run_events(facts: RunFacts) -> list[RunEvent]:
     speaker = _Speaker(facts)
     return [
         speaker.event(RunState.START, facts.started_at, is_final=False),
-        # What ends never ends before it began, whatever the clocks say.
+        # The end time must not be before the start time, even where clocks differ.
         speaker.event(state, max(ended_at, facts.started_at), is_final=True),
     ]
 
@@ -86,8 +86,8 @@ class _Speaker:
             producer=self._producer,
             run=Run(runId=facts.run_id, facets=self._run_facets(is_final=is_final)),
             job=Job(namespace=namespace, name=facts.name, facets=self._job_facets()),
-            inputs=[self._input(one, is_final=is_final) for one in facts.inputs],
-            outputs=[self._output(one, is_final=is_final) for one in facts.outputs],
+            inputs=[self._input(dataset, is_final=is_final) for dataset in facts.inputs],
+            outputs=[self._output(dataset, is_final=is_final) for dataset in facts.outputs],
         )
 
     def _run_facets(self, *, is_final: bool) -> dict[str, RunFacet]:

@@ -1,4 +1,4 @@
-"""What OpenLineage hears of an application."""
+"""The facts about an application that OpenLineage events report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lineage_openlineage.naming import Naming
 from lineage_store.port import GraphStore
 
 RUNS = UUID("0c9f8f6e-5d0b-5c8e-9a53-5b1f3d1c7a40")
-"""Namespace of run ids: one application is one run, however often it is told."""
+"""Namespace of run ids: one application is one run, however often it is published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ def facts_of(
     naming: Naming | None = None,
     now: float | None = None,
 ) -> RunFacts:
-    """What is to be told of an application.
+    """The facts to publish about an application.
 
     Raises:
         KeyError: there is no such application.
-        OpenLineageError: it is not known when it began.
+        OpenLineageError: its start time is unknown.
     """
     graph = store.graph(app)
     at = time.time() if now is None else now
@@ -89,7 +89,7 @@ def facts_of(
 
 
 def _frame(store: GraphStore, app: str) -> tuple[Begin, float, float | None]:
-    """Beginning, the last sign of life, and the end."""
+    """The begin message, the time of the last message, and the end time."""
     begin: Begin | None = None
     heartbeats: list[float] = []
     ended_at: float | None = None

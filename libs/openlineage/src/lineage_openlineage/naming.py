@@ -1,4 +1,4 @@
-"""What a run is called in OpenLineage, and who says so."""
+"""The names of a run in OpenLineage, and the URI of the producer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from lineage_core.release import __version__
 
 DEFAULT_NAMESPACE = "lineage-master"
 DEFAULT_SCHEMAS = "urn:lineage-master:openlineage:1-0-0"
-"""The specification asks for URIs that tell producers and schemas apart, not for pages: these name
-them wherever this program runs. Who serves the schema somewhere sets that address instead."""
+"""The specification requires URIs that identify producers and schemas, not addresses of pages: these identify
+them wherever this program runs. An installation that serves the schema sets its address instead."""
 
 
 def default_producer() -> str:
-    """Who says all this, with the version."""
+    """The URI of this producer, with its version."""
     return f"urn:lineage-master:producer:{__version__}"
 
 
@@ -22,7 +22,7 @@ def default_producer() -> str:
 class Naming:
     """How a run is named; what is empty is the default.
 
-    ``link``: base URL that an application's id is put behind. ``producer``: URI of who says it.
+    ``link``: base URL to which an application's id is appended. ``producer``: URI of the producer.
     ``schemas``: URI below which schemas of our facets are named.
     """
 
@@ -32,7 +32,7 @@ class Naming:
     schemas: str = ""
 
     def link_to(self, app: str) -> str:
-        """Where the lineage of an application can be looked at; empty: nowhere."""
+        """The URL of the page that shows the lineage of an application; empty: there is none."""
         return f"{self.link.rstrip('/')}/{quote(app, safe='')}" if self.link else ""
 
     def schema(self, facet: str) -> str:

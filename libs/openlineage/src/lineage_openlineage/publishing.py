@@ -1,4 +1,4 @@
-"""Telling of one application, as settings say to whom."""
+"""Publishes the events of one application to the backend and file of the settings."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from lineage_openlineage.settings import OpenLineageSettings
 from lineage_store.port import GraphStore
 
 TIMEOUT_S = 3.0
-"""Nobody asked for it just now: a job that ends waits for no more than a few of these."""
+"""Short, as no user waits for the events: the end of a job is delayed by a few of these at most."""
 
 
 def tell(store: GraphStore, app: str, settings: OpenLineageSettings) -> str | None:
     """Send or write the events of an application; may be repeated.
 
-    Gives the status that was told; None: the verdict is not final yet, and nothing was.
+    Returns:
+        The published status; None: the verdict is not final yet, and nothing was published.
 
     Raises:
         KeyError: there is no such application.
-        OpenLineageUnavailableError: the backend does not answer, or says that it can't now.
-        OpenLineageError: it refuses an event, or there is nothing to be told.
+        OpenLineageUnavailableError: the backend does not answer, or is temporarily unavailable.
+        OpenLineageError: the backend refuses an event, or the start time is unknown.
         ExportError: the OpenLineage client is not installed.
         OSError: the file can't be written.
     """

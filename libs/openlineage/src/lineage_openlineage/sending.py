@@ -28,7 +28,7 @@ RETRIES = {
     "status_forcelist": [500, 502, 503, 504],
     "allowed_methods": ["POST"],
 }
-"""A stumble is tried again, a longer absence told: to send once more does no harm."""
+"""Short failures are retried, longer ones reported; an event may safely be sent twice."""
 PROBLEM_TEXT_MAX = 200
 
 
@@ -67,7 +67,7 @@ def read_endpoint(url: str, environment: Mapping[str, str] = os.environ) -> Endp
 
 @dataclass(frozen=True, slots=True)
 class OpenLineageRun:
-    """What is told of one application: its events, as JSON has them."""
+    """The events of one application, as JSON objects."""
 
     app: str
     run: str
@@ -79,7 +79,7 @@ class OpenLineageRun:
 
 
 def run_of(facts: RunFacts) -> OpenLineageRun:
-    """What is told of an application.
+    """The events to publish for an application.
 
     Raises:
         ExportError: the OpenLineage client is not installed.
@@ -111,7 +111,7 @@ def send(events: Sequence[Event], endpoint: Endpoint) -> None:
     """Post events in order. Settings of the client itself (openlineage.yml) are not read.
 
     Raises:
-        OpenLineageUnavailableError: the backend does not answer, or says that it can't now.
+        OpenLineageUnavailableError: the backend does not answer, or is temporarily unavailable.
         OpenLineageError: it refuses an event.
     """
     import requests

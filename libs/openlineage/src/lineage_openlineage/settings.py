@@ -1,8 +1,8 @@
-"""Whom OpenLineage events go to by themselves: settings that capture and the writer share.
+"""Where OpenLineage events are sent automatically: settings that capture and the writer share.
 
 A mixin of fields, so that field ``x`` is ``LINEAGE_X`` everywhere. The key of a backend is none of
 them: it is read from the environment alone (see :func:`lineage_openlineage.sending.read_endpoint`),
-for the Spark configuration is shown to everybody.
+because the Spark configuration is visible to all users.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lineage_openlineage.naming import DEFAULT_NAMESPACE, DEFAULT_SCHEMAS, Namin
 
 
 class OpenLineageSettings(BaseModel):
-    """Fields for a service's settings. Neither a URL nor a file: nobody is told."""
+    """Fields for a service's settings. Without a URL and a file nothing is published."""
 
     openlineage_url: str = Field(
         "",
@@ -34,7 +34,7 @@ class OpenLineageSettings(BaseModel):
 
     @property
     def tells_openlineage(self) -> bool:
-        """Whether anybody is to be told."""
+        """Whether events are published."""
         return bool(self.openlineage_url or self.openlineage_file)
 
     def naming(self) -> Naming:

@@ -1,7 +1,7 @@
 """Servers of this user on this machine: where they listen, and the token that lets in.
 
 Each writes a file of its own (mode 600, in a folder of mode 700) and holds a lock on it as long as it runs. A token is
-only ever taken from a file that is locked: whoever listens on the port of a server that has ended gets none.
+only ever read from a locked file, so a process that listens on the port of an ended server gets no token.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LocalServer:
 
 
 def servers_folder() -> Path:
-    """Where the servers of this user say that they run."""
+    """The folder of the files that describe this user's running servers."""
     state = os.environ.get("XDG_STATE_HOME", "") or str(Path.home() / ".local" / "state")
     return Path(state) / "lineage" / "servers"
 
@@ -63,7 +63,7 @@ def announced(server: LocalServer) -> Iterator[Path]:
         os.replace(draft, file)
         yield file
     finally:
-        # Whoever took the port in between has written a file of their own.
+        # Another server may have taken the port since, and replaced the file.
         if _is_at(file, descriptor):
             file.unlink()
             file.with_suffix(".html").unlink(missing_ok=True)
@@ -80,15 +80,15 @@ def running_at(url: str) -> LocalServer | None:
         return None
     if address.scheme != "http":
         return None
-    announcements = (_running(_file(one, port)) for one in _ADDRESSES.get(host, ()))
+    announcements = (_running(_file(name, port)) for name in _ADDRESSES.get(host, ()))
     return next((server for server in announcements if server is not None), None)
 
 
 def leading_page(server: LocalServer) -> str:
     """The address of a private file that leads a browser to the page of a server.
 
-    Whoever starts a browser writes the address on a command line, which all users of the machine can read: this one
-    holds no token. The file stays until the next one is written, for nobody says when a browser has read it.
+    A browser is started with the address on its command line, which all users of the machine can read: this address
+    holds no token. The file stays until the next one is written, as there is no sign that the browser has read it.
 
     Raises:
         OSError: the file can't be written.

@@ -14,7 +14,7 @@ REMEMBERED_MESSAGES_MAX = 1_000
 
 
 class Seldom(logging.Filter):
-    """Lets what ``libraries`` say pass once in a while; all else always passes."""
+    """Passes repeated messages of ``libraries`` once per `SELDOM_S`; all others always pass."""
 
     def __init__(self, libraries: Collection[str]) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Seldom(logging.Filter):
         self._last_logged: dict[tuple[str, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it was not said for a while."""
+        """Whether the message was not logged recently."""
         if record.name.partition(".")[0] not in self._libraries:
             return True
         message_key = record.name, str(record.msg)[:80]
@@ -35,7 +35,7 @@ class Seldom(logging.Filter):
 
 
 def set_up_logs(level: str, libraries: Collection[str]) -> None:
-    """Send all logs of the process to stderr. ``libraries`` speak up only when something is wrong."""
+    """Send all logs of the process to stderr. ``libraries`` log only warnings and errors."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

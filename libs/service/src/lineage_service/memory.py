@@ -12,7 +12,7 @@ _MMAP_THRESHOLD_MAX = 32 << 20
 def keep_freed_memory(nbytes: int) -> bool:
     """Give free memory back to the system only beyond ``nbytes``.
 
-    Columns of some hundred KiB come and go with every block; where each is mapped anew, the system
+    Columns of some hundred KiB are allocated and freed with every block; where each is mapped again, the system
     clears its pages again and again, which takes a tenth of the processor time. False: the C library
     can't (it is not glibc); nothing is changed then.
     """

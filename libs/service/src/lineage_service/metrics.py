@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 
 def new_registry() -> CollectorRegistry:
-    """A registry of its own, which tells of the process (``process_*``), too."""
+    """A new registry, which includes metrics of the process (``process_*``)."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     return registry

@@ -9,9 +9,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 
 class Probes:
-    """A small HTTP server of its own: it answers before other servers do, and without them.
+    """A small, separate HTTP server: it answers before other servers are ready, and without them.
 
-    ``problems`` says what is wrong, by server; nothing, when the service can work.
+    ``problems`` returns the problems by server; an empty mapping means that the service can work.
     """
 
     def __init__(

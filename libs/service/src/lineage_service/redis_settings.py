@@ -101,7 +101,7 @@ class RedisSettings(BaseModel):
 
 
 def redis_problem(text: str) -> str:
-    """An error of Redis in words, with advice where its text tells what is wrong.
+    """The message of a Redis error, with advice where its text matches a known problem.
 
     Args:
         text: the error's type and message.

@@ -29,7 +29,7 @@ class Cells:
     """Where the cells of a payload are, without their quotes.
 
     ``begin`` and ``end`` are int64 matrices of lines by columns; ``begin`` is None where every
-    cell begins right behind the end before it. ``quoted`` says which cells had quotes, None if
+    cell begins right behind the end before it. ``quoted``: which cells had quotes, None if
     none had. Quotes inside a quoted cell are still doubled.
     """
 

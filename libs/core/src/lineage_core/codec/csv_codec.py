@@ -6,7 +6,7 @@ A header row ``flowId,hashIn,hashOut,value``, then one row per flow:
 ``hashIn``   ``<input space>#<region>``, the region being runs like ``0-3 7 12``, possibly none;
              in the opaque space the string itself, an unquoted empty cell being no input
 ``hashOut``  ``<output space>#<position>`` or ``<space>#<first>-<last>``; or the opaque string
-``value``    what the record looked like: unquoted and empty is None, ``""`` the empty text
+``value``    the text of the record: unquoted and empty is None, ``""`` the empty text
 
 Lines end with LF; CRLF is read too. Encoding and decoding work on columns.
 """

@@ -26,7 +26,7 @@ def decode_csv(payload: bytes, header: BlockHeader) -> FlowBlock:
     """Read a block; everything is checked, nothing guessed.
 
     Raises:
-        BlockError: the payload is not what the header and the contract say; ``where`` names the
+        BlockError: the payload does not match the header and the contract; ``where`` names the
             row (from 0, without the header row) and the column.
     """
     check_header(header)

@@ -237,7 +237,7 @@ class _LinksFields(_Model):
     visible: tuple[BlockKey, ...]
     unmatched: tuple[tuple[BlockKey, Unsigned64], ...]
     edges: tuple[tuple[BlockKey, BlockKey, Annotated[int, Field(ge=0)], Natural | None], ...]
-    # Linkers of earlier versions say nothing of these.
+    # Linkers of earlier versions do not send these.
     seals: tuple[tuple[str, Natural, Natural, Unsigned64], ...] = ()
     epoch: str = Field(default="", max_length=EPOCH_MAX)
 

@@ -28,7 +28,7 @@ _ONE = np.uint64(1)
 
 
 def pack_numbers(numbers: U64) -> bytes:
-    """Pack a column; its length is not noted."""
+    """Pack a column; its length is not stored."""
     if len(numbers) == 0:
         return b""
     differences = numbers[1:] - numbers[:-1]

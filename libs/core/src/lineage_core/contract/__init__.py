@@ -1,1 +1,1 @@
-"""What the parts of the system tell each other: blocks, messages, graphs, verdicts, and the sets of positions they speak of."""
+"""The data that the parts of the system exchange: blocks, messages, graphs, verdicts, and sets of positions."""

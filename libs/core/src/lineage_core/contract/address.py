@@ -92,7 +92,7 @@ def parse_space(text: str) -> Space:
 
 
 def named_space(source: str) -> str:
-    """The space of a source whose records are rows of a DataFrame: they are told by hashes of the rows."""
+    """The space of a source whose records are rows of a DataFrame: they are identified by hashes of the rows."""
     return f"{source}@0"
 
 

@@ -73,8 +73,8 @@ class FlowBlock:
     A row may have an empty region (an output that depends on no input).
     Runs of one row are in order, disjoint and not adjacent.
     ``out`` covers all rows in order; in one section rows need not be in order of position.
-    ``exact`` False means every flow is a superset, and ``reason`` says why.
-    ``values``: what the records looked like, or None.
+    ``exact`` False means every flow is a superset, and ``reason`` is why.
+    ``values``: the texts of the records, or None.
     ``in_text``/``out_text``: the opaque strings behind positions of the opaque space, else None;
     one string a row.
     ``attempts_read``: of inputs that several attempts at one task may have put out, the attempts (of

@@ -1,4 +1,4 @@
-"""The header of a block: what its CSV rows do not say. JSON beside the payload."""
+"""The header of a block: the facts that its CSV rows do not hold, as JSON beside the payload."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Dead letters: records that a part of the pipeline could not use, kept with the reason.
 
-One record on the dead-letter topic is the unusable record's own key and value; headers say where it
-was and why it is here. A record with the header ``resolved`` (and no value) says that the one at
-the same place was replayed.
+One record on the dead-letter topic is the unusable record's own key and value; headers hold its
+former place and the reason. A record with the header ``resolved`` (and no value) marks the one at
+the same place as replayed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class DeadRecord:
 def read_dead_record(
     headers: Iterable[tuple[str, bytes | str | None]] | None, value: bytes | None
 ) -> DeadRecord:
-    """What the headers of a record on the dead-letter topic say.
+    """Read the headers of a record on the dead-letter topic.
 
     Raises:
         ContractError: they are not those of a dead letter.

@@ -50,7 +50,7 @@ MOMENT_MIN, MOMENT_MAX = -62_135_510_400.0, 253_402_214_400.0
 Moment: TypeAlias = Annotated[
     UnixTime, AfterValidator(lambda at: min(max(at, MOMENT_MIN), MOMENT_MAX))
 ]
-"""A time of a program's clock. One that no calendar has, which nobody could show, is the first or the last."""
+"""A time of a program's clock. A time outside the calendar, which can't be shown, becomes the first or the last."""
 Sums: TypeAlias = Annotated[
     str, Field(max_length=BLOCKS_MAX * DIGITS, pattern=rf"^([0-9a-f]{{{DIGITS}}})*\z")
 ]
@@ -89,7 +89,7 @@ class Begin(_Message):
 
 
 class Register(_Message):
-    """A node of the coarse-grained graph. ``reason`` says why ``exact`` is False.
+    """A node of the coarse-grained graph. ``reason``: why ``exact`` is False.
 
     ``call_path`` stands for all calls that led to the node: nodes with the same one were made by
     the same call, in a loop. ``inputs``: how many links lead to it, where that is known already.
@@ -199,10 +199,9 @@ class Commit(_Message):
 
     ``rows``: rows put out. ``keep``: how many of them reached the user (``take`` reads ahead of what
     it gives): the blocks are cut to the first ``keep`` items of ``node#partition``; None: all did.
-    ``digest`` names what was put out, to tell recomputations apart; with ``attempts_named`` whoever
-    reads its keys says which attempt's they were (``attempts_read`` of a block), so that nothing is to
-    be told apart.
-    ``undelivered`` counts blocks that got lost, ``failed`` says why capture ended early.
+    ``digest`` identifies the output, to distinguish recomputations; with ``attempts_named`` the blocks that
+    read its keys name the attempt (``attempts_read`` of a block), so that there is nothing to distinguish.
+    ``undelivered`` counts lost blocks, ``failed``: why capture ended early.
     ``newlines``: (row ordinal, newlines inside the record) of sink rows that hold any.
     ``collisions``: keys that share their position with another key.
     ``spooled``: how many of the blocks could not be sent and wait in ``file`` (HOST:PATH) until they
@@ -301,7 +300,7 @@ class Unknown(_Message):
 
 
 def _checked_recipe(text: str) -> str:
-    """A recipe is a JSON object with a version; what else it says is :mod:`lineage_core.recipe.document`'s."""
+    """A recipe is a JSON object with a version; its other fields are defined in :mod:`lineage_core.recipe.document`."""
     if len(text.encode("utf-8", "surrogatepass")) > RECIPE_BYTES_MAX:
         raise ValueError(f"longer than {RECIPE_BYTES_MAX} bytes")
     document = from_json(text)
@@ -351,7 +350,7 @@ class Heartbeat(_Message):
 class Totals(_Record):
     """What the application delivered over all nodes.
 
-    ``nodes``: how many were registered; ``unknown``: how many different parts were said to have no lineage.
+    ``nodes``: how many were registered; ``unknown``: how many different parts were reported to have no lineage.
     0 where the sender counted none.
     """
 

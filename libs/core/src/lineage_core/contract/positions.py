@@ -6,11 +6,11 @@ hashed as its UTF-8 with seed 1, a whole number of 64 bits as its eight bytes wi
 the tag: the common cases are fast. Everything else has seed 0.
 
 Keys of the program's own classes whose equality and hash compare known parts have the position of
-these parts (:func:`positions_of`). For other keys that are not canonical equality of positions is only as good as ``hash``: their lineage
-is a superset. These are keys of other types, or of subclasses with an equality of their own, and
+these parts (:func:`positions_of`). For other keys that are not canonical, positions are only as distinct as ``hash``:
+their lineage is a superset. These are keys of other types, or of subclasses with an equality of their own, and
 NaN (it does not equal itself), numbers beyond 2**16384, times whose UTC offset is ambiguous,
 NumPy's times, tuples nested deeper than 32, and tuples and sets that hold any of these. Two keys
-in 2**64 may share a position by chance; whoever holds all keys of a space can notice it.
+in 2**64 may share a position by chance; code that holds all keys of a space can detect it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _xxh3: Callable[[bytes, int], int] = xxh3_64_intdigest
 
 
 class KeyPositions(NamedTuple):
-    """Positions of keys (uint64, one each) and how good they are.
+    """Positions of keys (uint64, one each) and what their equality means.
 
     ``canonical``: all equal keys, of any type, have one position. ``hashed``: the position of a key
-    is only as good as its hash. Keys of the program's own classes are neither: equal ones have one
+    is only as distinct as its hash. Keys of the program's own classes are neither: equal ones have one
     position, keys of other types that equal them may have another.
     """
 

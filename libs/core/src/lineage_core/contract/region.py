@@ -160,7 +160,7 @@ class Region:
     def positions(self, limit: int | None = None) -> U64:
         """The positions in order: uint64, the first ``limit`` of them or all.
 
-        All of a wide region may not fit in memory; :attr:`count_positions` tells before.
+        All of a wide region may not fit in memory; :attr:`count_positions` returns its size without expanding it.
         """
         part = self if limit is None else self.slice(0, limit)
         sizes = (part.last - part.first + np.uint64(1)).astype(np.int64)

@@ -1,7 +1,7 @@
 """Set operations on runs of positions, vectorised.
 
 Runs are two uint64 arrays of one length: inclusive first and last positions. *Normal* runs are in
-order, disjoint and not adjacent. Functions say which they take; all that return a set return
+order, disjoint and not adjacent. Each function documents which it takes; all that return a set return
 normal runs.
 """
 

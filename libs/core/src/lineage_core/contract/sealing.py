@@ -1,10 +1,10 @@
 """Seals: which blocks of a space were joined with each other, by count and digest.
 
-Stored edges say which blocks share items, and never that no others do: a state of linking that was lost
-or restored from an older copy makes fewer of them. A seal names the blocks that one state holds of a
+Stored edges record which blocks share items, and do not prove that no others do: after the linker's state is lost
+or restored from an older copy, edges are missing. A seal names the blocks that one state holds of a
 space; of any two of them the later one was joined with the earlier one when it became visible, and its
-edges were stored before it. Only where these are just the blocks that a store has of the space do edges
-tell which blocks need not be loaded (docs/adr/0002).
+edges were stored before it. Only where these are exactly the blocks that a store has of the space do edges
+show which blocks need not be loaded (docs/adr/0002).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def seal_of(space: str, producers: Iterable[BlockId], consumers: Iterable[BlockI
     return Seal(space, len(producer_hashes), len(consumer_hashes), digest)
 
 
-@lru_cache(maxsize=1 << 16)  # asked for every space of every block
+@lru_cache(maxsize=1 << 16)  # called for every space of every block
 def is_sealed(space: str) -> bool:
     """Whether seals are made for a space: one whose positions come in no order."""
     return parse_space(space).kind in (SpaceKind.KEYS, SpaceKind.OPAQUE)

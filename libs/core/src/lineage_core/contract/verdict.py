@@ -1,7 +1,7 @@
 """Two verdicts on an application: whether its lineage is all there, and whether its outputs' rows can be traced by it.
 
 Pure: computed from the messages of the driver and from what a store counted; the clock is passed
-in. What is not known to be complete is not called complete. Which recipes allow traces is found out elsewhere
+in. Lineage that is not known to be complete is not reported as complete. Which recipes allow traces is checked elsewhere
 (`lineage_dataframes.trace.answerable`): records need none, they are looked up.
 """
 
@@ -25,9 +25,9 @@ from lineage_core.contract.message import (
 )
 
 ABANDONED_AFTER_S = 60.0
-"""An application without an end that was silent for so long is taken for dead."""
+"""Seconds without a message after which an application without an end counts as abandoned."""
 REASONS_SHOWN = 5
-"""Examples that one reason names before it only counts."""
+"""Examples that one reason names; the rest is only counted."""
 VERDICT_MESSAGE_TYPES = (
     "begin",
     "heartbeat",
@@ -38,7 +38,7 @@ VERDICT_MESSAGE_TYPES = (
     "unknown",
     "dead_letter",
 )
-"""Types of the messages that a verdict looks at: all others may be left out."""
+"""Types of the messages that a verdict uses: all others may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,15 @@ class StoreCounts:
     """What a store holds of an application.
 
     ``received``: blocks of visible tasks that arrived. ``unlinked``: of those, blocks with input
-    positions that nobody put out; ``unmatched`` counts the positions. ``claimed``: tasks (node,
+    positions that no block put out; ``unmatched`` counts the positions. ``claimed``: tasks (node,
     partition) that are visible without a commit because their records were read, and ``claimed_
     blocks`` their blocks. ``inexact``: reasons by node, from stored blocks. ``problems``: reasons
     by place (a file, a line of the spool). ``written``: blocks that arrived, also of tasks that are
     not visible (yet); None: only visible ones are kept. ``stubs``: blocks that edges or their task's
     commit name and that did not arrive. ``recipes``: nodes whose recipe arrived. ``unsealed``: key
     spaces of which some edges were not made, because the linker lost its state in between.
-    ``silent_s``: seconds since the store took the last sign of life of the application, both moments by
-    the store's clock; None: it does not say.
+    ``silent_s``: seconds since the store received the last message of the application, both times by
+    the store's clock; None: unknown.
     """
 
     received: int
@@ -97,11 +97,11 @@ class Verdict:
     """Complete or not, and why not.
 
     ``complete``: all was received. ``answerable``: rows of all outputs can be traced (a superset is an answer, too);
-    None: not known, as some outputs, ``unchecked`` of them, were not looked at. ``refusals`` say why not.
+    None: not known, as some outputs, ``unchecked`` of them, were not checked. ``refusals``: the reasons.
 
     ``limited``: by node where rules of the user limit capture, how many records it saw and how many
     of them have lineage. ``status``: running, ok, failed or abandoned. ``superset``: reasons by node; an inexact node
-    does not make the lineage incomplete, it says more than what was used, never less. ``final``: no
+    does not make the lineage incomplete: it names more than what was used, never less. ``final``: no
     more is on its way: the application ended and all that it sent is stored, or it was abandoned.
     Late deliveries and replayed dead letters may still change it. ``earlier``: applications that the same run of
     the program captured before; the verdict is not on them.
@@ -179,7 +179,7 @@ class Verdict:
             KeyError: something is missing.
         """
         tasks, blocks = fields["tasks"], fields["blocks"]
-        # A service of the version before says nothing of recipes: it keeps none.
+        # A service of the previous version sends nothing about recipes: it stores none.
         recipes = fields.get("recipes", {"expected": 0, "received": 0})
         return cls(
             complete=fields["complete"],
@@ -216,7 +216,7 @@ class Verdict:
 def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Verdict:
     """The verdict over all messages of one application.
 
-    ``now``: unix seconds; it counts only where the store does not say how long it has heard nothing.
+    ``now``: unix seconds; used only where the store does not know the time since the last message.
     Times in messages are of the driver's clock, which may be any time off.
     """
     facts = _Facts(messages)
@@ -257,7 +257,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         stubs=counts.stubs,
         recipes_expected=facts.recipes_promised,
         recipes_received=len(counts.recipes),
-        # Records are looked up; of DataFrames' outputs only their recipes can tell.
+        # Records are looked up; whether DataFrames' outputs can be traced depends on their recipes.
         answerable=None if facts.recipes_promised or counts.recipes else True,
         unchecked=len(counts.recipes),
         earlier=() if facts.begin is None else facts.begin.earlier,
@@ -333,7 +333,7 @@ class _Facts:
         return all_arrived and counts.received + spooled >= promised and counts.stubs <= spooled
 
     def spool_problems(self, missing: int) -> Iterable[str]:
-        """Where missing blocks wait. Said while any are missing: nobody tells which have come."""
+        """Where missing blocks wait. Reported while any are missing: which ones have arrived is unknown."""
         places: dict[str, int] = {}
         reasons: dict[str, str] = {}
         for commit in self.commits.values():
@@ -367,9 +367,9 @@ class _Facts:
             yield "nothing was captured"
 
     def action_problems(self) -> Iterable[str]:
-        """Sinks whose action never came back: their partitions are not known to be all there."""
+        """Sinks whose action never returned: it is unknown whether all their partitions are there."""
         returned = {job.sink for job in self.jobs}
-        # An action that failed says so itself, and why.
+        # A failed action has its own report, with the reason.
         failed = {(unknown.what, unknown.call_site) for unknown in self.unknown}
         for node in self.nodes.values():
             is_reported = (node.op, node.call_site) in failed

@@ -1,8 +1,8 @@
 """Files and folders for their user alone, whatever the umask.
 
 What a job captures may be personal data, so nothing of it is readable by others: folders have mode 700, files 600.
-Whoever wants to share a folder says so on the folder itself: where its group may write and it has the setgid bit
-(``chmod g+ws``, or a Kubernetes volume with ``fsGroup``), what is made in it belongs to that group (2770 and 660).
+A folder is shared by its own mode: where its group may write and it has the setgid bit
+(``chmod g+ws``, or a Kubernetes volume with ``fsGroup``), files and folders made in it belong to that group (2770 and 660).
 Executors that run as another user then need no setting of their own. See ADR 14.
 """
 
@@ -37,7 +37,7 @@ def ensure_private_folder(folder: Path, *, ours: bool = False) -> Path:
         OSError: it can't be made.
     """
     for missing in reversed(_missing_folders(folder)):
-        # Another thread or process may be quicker: then it is looked at as any other that is there.
+        # Another thread or process may create it first: then it is checked like any existing one.
         with suppress(FileExistsError):
             create_private_folder(missing)
     status = folder.stat()
@@ -124,7 +124,7 @@ def is_shared(status: os.stat_result) -> bool:
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:
-    # Root's word is law anyway, and root may have been told to look at what others own.
+    # Root has all rights anyway, and may have to read files of other users.
     if status.st_uid in (os.geteuid(), 0) or os.geteuid() == 0:
         return
     shared = status if stat.S_ISDIR(status.st_mode) else path.parent.stat()

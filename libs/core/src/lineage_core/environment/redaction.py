@@ -18,7 +18,7 @@ _NO_SECRET = frozenset(
     {"file", "path", "location", "name", "id", "type", "url", "length"}
     | {"provider", "limit", "count", "column", "columns", "ttl", "timeout", "expiry", "enabled"}
 )
-"""Last words of options that say where a secret is, what it is called or how many there may be."""
+"""Last words of options that hold the place, the name or the number of secrets, not a secret."""
 _PLAIN_VALUE = re.compile(r"(?i)true|false|yes|no|on|off|none|null|")
 """Values that switch something: no secret, whatever their option is called."""
 _USER = re.compile(r"-u|-u[A-Za-z]\S{0,100}|--(user|username|login)(=.{0,200})?", re.ASCII)
@@ -80,7 +80,7 @@ _CHANGES_MIN = 16
 _WORD_OF_NAME = re.compile(r"[A-Z]?[a-z]{3,}")
 _SPOKEN = re.compile(r"(?i)(?=.*[aeiouy])(?!.*[^aeiouy]{5}).*")
 _NAME_SIGNS_MIN = 18
-"""In words that can be spoken, as names of classes have them; one of 1,000 random texts has as many."""
+"""Characters in pronounceable words, as in names of classes; one of 1,000 random texts has as many."""
 _OTHERS_MIN = 3
 """Digits and signs in it; a random one has 7 or 8."""
 _KNOWN = re.compile(
@@ -99,8 +99,8 @@ _KNOWN = re.compile(
 def redact_arguments(arguments: Sequence[str], more: Collection[str] = ()) -> tuple[str, ...]:
     """The arguments of a program with ``***`` in place of secrets.
 
-    Hidden are values of options whose name says so (``--password=X``, ``--token X``, ``spark.my.secret=X``, also within
-    an argument, in JSON in JSON, encoded in URLs, and where an object says its name beside it), passwords in URLs, beside a user (``-u ann -p X``, ``-pX``, ``-u ann:X``, ``ann:X@host``), and what is
+    Hidden are values of options with a secret's name (``--password=X``, ``--token X``, ``spark.my.secret=X``, also within
+    an argument, in JSON in JSON, encoded in URLs, and of objects that hold the name beside the value), passwords in URLs, beside a user (``-u ann -p X``, ``-pX``, ``-u ann:X``, ``ann:X@host``), and what is
     known by its form (keys of AWS and Azure, tokens of GitHub, Databricks and others, JWTs, private keys).
 
     Args:
@@ -179,7 +179,7 @@ def _redact_named(text: str, more: frozenset[str]) -> Iterator[str]:
 
 
 def _redact_paired(text: str, more: frozenset[str]) -> str:
-    """Without values of objects that say their name beside them, before or behind."""
+    """Redact values in objects that hold a secret's name in a neighbouring field, before or after the value."""
     pairs = [pair for pair in _PAIR.finditer(text) if _is_secret(pair[1], more)]
     if not pairs:
         return text
@@ -212,7 +212,7 @@ class _Values:
 
     @property
     def are_too_many(self) -> bool:
-        """Whether more of them lie within each other than are told apart."""
+        """Whether they are nested deeper than is parsed."""
         return self._signs_left < 0
 
     def of(self, pair: re.Match[str]) -> int:
@@ -256,7 +256,7 @@ def _value_end(text: str, at: int) -> int:
 
 
 def _quoted_end(text: str, opening: re.Match[str]) -> int:
-    """Behind the quote that ends what one began; -1: there is none.
+    """The index after the closing quote; -1: there is none.
 
     A quote within has more backslashes: those of a level of escaping are twice as many, and one.
     """

@@ -1,4 +1,4 @@
-"""How a setting that can't be used is told: the same in every service and command."""
+"""The message about an invalid setting: the same in every service and command."""
 
 from __future__ import annotations
 

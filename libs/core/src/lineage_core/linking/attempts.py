@@ -1,6 +1,6 @@
 """Which attempts at a task's outputs a reader has read.
 
-A task may be run again: its host was lost, or a cache. Rows that an attempt numbers say so in their
+A task may be run again: its host was lost, or a cache. Rows that an attempt numbers have the attempt in their
 space or position. Keys do not: outputs of all attempts meet there, and a reader has read those of one.
 """
 

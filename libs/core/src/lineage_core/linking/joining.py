@@ -1,6 +1,6 @@
 """Join columns of a block, and the join of one block's outputs with another's inputs.
 
-A *side* is what one block says of one space: runs of positions and the row that each belongs to.
+A *side* is what one block holds of one space: runs of positions and the row that each belongs to.
 Hashes of keys come in no order, so sides are sorted once and joined by binary search; a side whose
 positions count up with its rows (*dense*) is three numbers and joins in no time.
 """
@@ -114,7 +114,7 @@ class JoinEntry:
 def join_entry_of(
     block: FlowBlock, is_source: Callable[[str], bool] = lambda node: False
 ) -> JoinEntry:
-    """The join columns of a block. ``is_source(node)``: nobody produces into that node's spaces.
+    """The join columns of a block. ``is_source(node)``: no block produces into that node's spaces.
 
     Raises:
         AddressError: a space of the block can't be read.
@@ -355,7 +355,7 @@ class _Matches:
 
     Two runs intersect when the output's first position lies in the input run, or else the input's
     first position lies within the output run, past its first: each pair is found exactly once, and
-    no run is looked at that is not in a pair.
+    only runs that are in a pair are visited.
     """
 
     def __init__(self, outputs: Side, inputs: Side) -> None:

@@ -162,8 +162,8 @@ class Linker:
     def _make_visible(self, entries: Collection[JoinEntry], linked: LinkResult) -> None:
         """Make blocks visible, and those that they claim.
 
-        What follows from a block that is visible is done again where it changes nothing: whoever made it
-        so may have been killed before it got there.
+        The consequences of a visible block are repeated where they change nothing: the process that made it
+        visible may have been killed before it got to them.
         """
         pending = list(entries)
         shown: set[BlockId] = set()
@@ -221,7 +221,7 @@ def _spaces_to_seal(entry: JoinEntry) -> Iterator[str]:
     yield from filter(is_sealed, entry.outputs)
 
 
-@lru_cache(maxsize=1 << 16)  # asked for every output space of every block
+@lru_cache(maxsize=1 << 16)  # called for every output space of every block
 def claimable(space: str) -> bool:
     """Whether reading the space makes its producer visible: rows numbered by one incarnation."""
     parsed = parse_space(space)

@@ -43,7 +43,7 @@ HIVE_TEXT = "hive-text"
 """Format of sources whose files Hive's text reader splits. Options: ``sep``, ``escape``, ``nullValue``."""
 ICEBERG = "iceberg"
 """Format of sources that are tables of Apache Iceberg in a snapshot, their ``version``. Options: ``metadata``, the file
-that says all of the table, and ``latest``, whether it says the same of it without its snapshot being named."""
+that describes the table, and ``latest``, whether ``version`` is its current snapshot, which then need not be named."""
 JDBC = "jdbc"
 """Format of sources that are tables, or queries, of a database."""
 TABLE_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")
@@ -133,7 +133,7 @@ class Output:
     """Where the rows went: to ``path``, to ``table``, or to the driver.
 
     ``action``: the method that was called. ``limit``: how many rows it gave at most, where it gave just
-    some (``take``). ``options``: the writer's that say how to read a file again, never credentials.
+    some (``take``). ``options``: the writer's options needed to read a file again, never credentials.
     ``version``: of a table with versions, the one that the write made.
     """
 
@@ -182,7 +182,7 @@ class Recipe:
         return self.sources
 
     def opaque(self) -> list[str]:
-        """What the recipe can't say, in words; a trace may have to stop there."""
+        """What the recipe can't express, in words; a trace may have to stop there."""
         texts = [f"{n.name}: {n.why}" for n in self.plan if isinstance(n, OpaqueNode | PythonRows)]
         for node in self.plan:
             for expression in expressions_of(node):

@@ -22,7 +22,7 @@ FUNCTIONS_KEY = "LINEAGE_FUNCTIONS_KEY"
 FUNCTIONS_KEY_FILE = f"{FUNCTIONS_KEY}_FILE"
 
 KEY_BYTES_MIN = 16
-"""A shorter key could be guessed, and whoever has it can have code run."""
+"""Minimum length of a key: a shorter one could be guessed, and the key allows code to be run."""
 
 _PURPOSE = b"lineage recipe with Python functions\0"
 
@@ -59,7 +59,7 @@ def sign_recipe(recipe: Recipe, key: bytes) -> Recipe:
 
 
 def has_valid_signature(recipe: Recipe, key: bytes) -> bool:
-    """Whether whoever made the recipe, as it is, had the key."""
+    """Whether the recipe, unchanged, was signed with the key."""
     expected = _signature(recipe, key).encode()
     return hmac.compare_digest(expected, recipe.signature.encode("utf-8", "surrogatepass"))
 

@@ -26,7 +26,7 @@ SOURCES_MAX = 2_000
 
 MISSING_MODULE = "not there"
 UNREADABLE_MODULE = "its sources can't be read"
-"""A mark of modules that can't be told from changed ones: it is not equal to what was noted."""
+"""The mark of modules whose changes can't be detected: it equals no recorded mark."""
 
 
 def modules_in(command: bytes) -> set[str]:

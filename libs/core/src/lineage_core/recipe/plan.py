@@ -1,8 +1,8 @@
 """The plan of a recipe: nodes and expressions as plain data, closed sets of both.
 
-Columns are named by small integers that are unique in a recipe's plan; a node's ``columns`` say what it
-puts out, in order, with Spark SQL types as DDL text (``bigint``, ``decimal(7,2)``). Nodes stand in a list,
-inputs before their users, and name each other by their place in it.
+Columns are named by small integers that are unique in a recipe's plan; a node's ``columns`` are its
+output, in order, with Spark SQL types as DDL text (``bigint``, ``decimal(7,2)``). Nodes are in a list,
+inputs before their users, and refer to each other by their index.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 JoinKind = OneOf["inner", "left", "right", "full", "semi", "anti", "exists"]
-"""``exists``: every left row once, with one more column that says whether the right side has a match."""
+"""``exists``: every left row once, with one more column: whether the right side has a match."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Subquery:
 
 @dataclass(frozen=True)
 class OpaqueExpression:
-    """An expression that a recipe can't say; it was computed from ``args``. A trace can't compute it anew."""
+    """An expression that a recipe can't express, computed from ``args``. A trace can't recompute it."""
 
     name: str
     why: str
@@ -254,7 +254,7 @@ class PythonRows:
 
 @dataclass(frozen=True)
 class OpaqueNode:
-    """A node that a recipe can't say. A trace can't go through it."""
+    """A node that a recipe can't express. A trace can't cross it."""
 
     columns: tuple[Attribute, ...]
     name: str
@@ -307,7 +307,7 @@ def input_nodes_of(node: Node) -> tuple[int, ...]:
 
 
 def has_matching_columns(plan: Sequence[Node], node: Node) -> bool:
-    """Whether ``node``, which stands behind its inputs in ``plan``, has as many columns as it says values of."""
+    """Whether ``node``, which comes after its inputs in ``plan``, has a number of columns that fits its values."""
     width = len(node.columns)
     match node:
         case Scan():

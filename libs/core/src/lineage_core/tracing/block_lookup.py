@@ -1,4 +1,4 @@
-"""Which blocks a trace loads next: few questions to the graph, for it may be far away."""
+"""Selects the blocks that a trace loads next, with few calls to the graph, which may be remote."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LOAD_BYTES = 32 << 20
 LOAD_BLOCKS = 256
 RUN_BYTES = 16
 RANGES_MAX = 16
-"""Ranges asked for per space: row ordinals come in few clusters, hashes gain nothing by more."""
+"""Ranges requested per space: row ordinals form few clusters, and more ranges do not help for hashes."""
 FEW_BLOCKS = 4
-"""So many blocks are loaded rather than narrowed down by reading edges."""
+"""Up to this many blocks are loaded without narrowing them down by edges."""
 FEW_CACHED = 32
-"""So many are crossed rather than narrowed down, where no more than `FEW_BLOCKS` of them have to be loaded."""
+"""Up to this many are crossed without narrowing, where at most `FEW_BLOCKS` of them have to be loaded."""
 
 
 def reached_blocks(
@@ -33,11 +33,11 @@ def reached_blocks(
     backward: bool,
     uncached: Callable[[Iterable[BlockId]], Sequence[BlockId]],
 ) -> dict[str, list[BlockRef]]:
-    """Blocks that may hold wanted positions, by space; narrowed down by edges where that pays.
+    """Blocks that may hold requested positions, by space; narrowed down by edges where that saves time.
 
-    Only where a space is sealed do edges say that other blocks hold nothing. ``askers``: by space, the
-    block rows that led there, if any. ``missing``: which of some blocks are not in memory. Asks the graph three times at most, whatever the number of
-    spaces.
+    Edges rule out other blocks only where a space is sealed. ``requesters``: by space, the block rows that
+    requested positions in it. ``uncached``: returns which of some blocks are not in memory. Calls the graph
+    at most three times, for any number of spaces.
     """
     refs_by_space = _in_reach(graph, requested, backward=backward)
     many = {
@@ -84,7 +84,7 @@ def _in_reach(
 def _linked_blocks(
     graph: FlowGraph, requesters: Mapping[str, Mapping[BlockId, list[I64]]], *, backward: bool
 ) -> dict[str, set[BlockId]]:
-    """Blocks that share an edge with the rows that asked for a space, by space."""
+    """Blocks that share an edge with the rows that requested positions of a space, by space."""
     rows = {
         space: {block: sorted_unique(np.concatenate(parts)) for block, parts in by_block.items()}
         for space, by_block in requesters.items()

@@ -1,13 +1,13 @@
-"""What one question may cost, and whether somebody still waits for its answer.
+"""Limits of the cost of one query, and whether its client still waits for the answer.
 
-Whoever answers a question holds a :class:`Budget` by :func:`use_budget`; what reads stores and files below it asks
-:func:`current_budget`, and so needs no parameter for it. Threads of one's own begin without one: give them a copy of the context.
+The caller that answers a query sets a :class:`Budget` by :func:`use_budget`; code below it that reads stores and files
+gets it by :func:`current_budget`, without a parameter. A new thread has no budget: run it in a copy of the context.
 
 BudgetError
 ├── TimeUpError     it takes more seconds than it may
 ├── TooMuchError    it loads more blocks, messages or text than it may
-├── BusyError       other questions hold the messages that may be held at once
-└── ClientGoneError whoever asked does not wait any more
+├── BusyError       other queries hold as many messages as may be held at once
+└── ClientGoneError the client no longer waits for the answer
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from lineage_core.errors import LineageError
 NARROWER_HINT = "narrow it: fewer rows, one step (steps), or a node nearer by (until)"
 MIB = 1 << 20
 SMALL_MESSAGES = 1 << 20
-"""Bytes of messages that are loaded whatever other questions hold."""
+"""Bytes of messages that may always be loaded, however many other queries hold."""
 
 
 class BudgetError(LineageError):
-    """A question costs more than it may. ``hint``: how to ask for less, or allow more."""
+    """A query exceeds its limits. ``hint``: how to request less, or raise the limit."""
 
     def __init__(self, detail: str, hint: str = "") -> None:
         super().__init__(f"{detail}: {hint}" if hint else detail)
@@ -47,11 +47,11 @@ class TooMuchError(BudgetError):
 
 
 class BusyError(BudgetError):
-    """Other questions hold as many messages as may be held at once."""
+    """Other queries hold as many messages as may be held at once."""
 
 
 class ClientGoneError(BudgetError):
-    """Whoever asked does not wait for the answer any more."""
+    """The client no longer waits for the answer."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class _Counter:
 
 
 class MessageRoom:
-    """How many bytes of messages all questions together hold in memory, of ``most`` at most.
+    """How many bytes of messages all queries together hold in memory, of ``most`` at most.
 
     A message takes some twenty times as much memory as bytes in the store.
     """
@@ -83,8 +83,8 @@ class MessageRoom:
         """Count messages until ``holder`` is collected.
 
         Raises:
-            TooMuchError: they alone are more than may be.
-            BusyError: together with those of other questions they are.
+            TooMuchError: these messages alone exceed the limit.
+            BusyError: they exceed it together with those of other queries.
         """
         if amount > self._most:
             raise TooMuchError(
@@ -105,10 +105,10 @@ class MessageRoom:
 
 
 class Budget:
-    """Bounds of one question; None: none. May be shared by threads.
+    """Limits of one query; None: no limit. Threads may share it.
 
-    ``messages``: room for messages that all questions of a server share.
-    ``text_bytes``: of texts of rows that are read for the answer. ``hint``: how to go on where it takes too long.
+    ``messages``: room for messages that all queries of a server share.
+    ``text_bytes``: limit for the texts of rows that the answer reads. ``hint``: advice for a query that takes too long.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Budget:
         self._lock = threading.Lock()
         self._blocks, self._text_bytes = _Counter(blocks), _Counter(text_bytes)
         self.gone: Future[None] = Future()
-        """Done once whoever asked does not wait any more."""
+        """Completed once the client no longer waits."""
         # Read far more often than ``gone``, which takes a lock to answer.
         self._is_gone = False
         self._seconds, self._due = seconds, float("inf")
@@ -162,21 +162,22 @@ class Budget:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be done for the answer."""
+        """Whether work on the answer has to stop."""
         return self._is_gone or self._clock() > self._due
 
     def abandon(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Record that the client no longer waits for the answer."""
         with self._lock:
             if not self._is_gone:
                 self._is_gone = True
                 self.gone.set_result(None)
 
     def check(self) -> None:
-        """Go on, if there is time and somebody waits.
+        """Check that time is left and that the client still waits.
 
         Raises:
-            TimeUpError, ClientGoneError: if not.
+            TimeUpError: the time is up.
+            ClientGoneError: the client no longer waits.
         """
         if self._is_gone:
             self.check_client()
@@ -184,10 +185,10 @@ class Budget:
             raise self.time_up_error()
 
     def check_client(self) -> None:
-        """Go on, if somebody waits.
+        """Check that the client still waits.
 
         Raises:
-            ClientGoneError: if not.
+            ClientGoneError: it does not.
         """
         if self._is_gone:
             raise ClientGoneError("nobody waits for the answer any more")
@@ -241,13 +242,13 @@ _CURRENT: ContextVar[Budget] = ContextVar("lineage_budget", default=_UNBOUNDED)
 
 
 def current_budget() -> Budget:
-    """The budget of the question that is being answered; one without bounds where there is none."""
+    """The budget of the query that is being answered; one without limits where none is set."""
     return _CURRENT.get()
 
 
 @contextmanager
 def use_budget(budget: Budget) -> Iterator[Budget]:
-    """Answer a question within a budget."""
+    """Set the budget of the query that the body answers."""
     token = _CURRENT.set(budget)
     try:
         yield budget

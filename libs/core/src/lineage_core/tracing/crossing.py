@@ -1,4 +1,4 @@
-"""One step across one block: from wanted outputs to inputs, or from wanted inputs to outputs."""
+"""One step across one block: from requested outputs to inputs, or from requested inputs to outputs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lineage_core.contract.runs import EMPTY, Runs, overlaps, spread, touching
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockCrossing:
-    """What one block says of some wanted positions.
+    """What one block records about requested positions.
 
-    ``rows``: int64, the flows that hold any, in order. ``seen``: the wanted positions among them
+    ``rows``: int64, the flows that hold any, in order. ``seen``: the requested positions among them
     (runs in any order). ``reached``: by space, runs in any order, overlaps possible.
     """
 
@@ -103,7 +103,7 @@ def _all_outputs(block: FlowBlock) -> Runs:
 
 
 def _outputs_in(block: FlowBlock, space: str, requested: Runs) -> tuple[I64, U64, U64]:
-    """Rows with outputs in ``wanted``, and the output columns of the whole block."""
+    """Rows with outputs among the requested runs, and the output columns of the whole block."""
     first, last = _all_outputs(block)
     matching_rows: list[I64] = []
     for section in block.out:

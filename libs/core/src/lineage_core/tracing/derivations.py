@@ -1,7 +1,7 @@
-"""Single derivations, item by item, as the stored flows tell them.
+"""Single derivations, item by item, from the stored flows.
 
-A trace answers with sets of items. Who writes out which item was made from which reads it here,
-block by block: a pair is given only where some stored flow holds it.
+A trace returns sets of items. This module returns which item was made from which, block by block:
+a pair is returned only where a stored flow holds it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def derivations_among(
     """Derivations between items (regions by space; None: of the whole application).
 
     Both ends of each pair are among the items. Given all items that a trace passed, these are just
-    the pairs that the trace went along: of a wanted item every input is on the way (backward), or
+    the pairs that the trace followed: of a requested item every input is on the way (backward), or
     every output (forward). Some at a time, however many there are.
 
     Raises:
@@ -86,7 +86,7 @@ class _ReaderAttempts:
         self._by_space: dict[str, set[AttemptsRead]] = {}
 
     def restrict(self, pairs: Derivations) -> Iterator[Derivations]:
-        """The pairs, unless nobody read what the attempt put out; a superset where some readers did not."""
+        """The pairs: none if no reader read the outputs of the attempt, a superset if only some readers did."""
         if parse_space(pairs.out_space).kind is not SpaceKind.KEYS:
             yield pairs
             return
@@ -171,7 +171,7 @@ def _of_rows(block: FlowBlock, rows: I64, ins: Runs, outs: Runs) -> Iterator[tup
     in_side = _Side(owner[at], in_first, in_last)
     at, out_first, out_last = overlaps(*_outputs_of(block, rows), outs)
     out_side = _Side(at, out_first, out_last)
-    # In floats: a count may be beyond 64 bits where nobody will ever write it out.
+    # In floats: a count may exceed 64 bits where the pairs are never written out.
     pairs = in_side.sizes(len(rows)) * out_side.sizes(len(rows))
     for start, stop in _groups(pairs):
         if pairs[start:stop].sum() > PAIRS_AT_ONCE:
@@ -211,7 +211,7 @@ _PAIRS_OF = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """Runs of some rows: ``owner`` (int64, never decreasing) says of which row each is."""
+    """Runs of some rows: ``owner`` (int64, never decreasing) is the row of each."""
 
     owner: I64
     first: U64

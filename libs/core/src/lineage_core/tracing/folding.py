@@ -16,7 +16,7 @@ class Fold:
 
     @property
     def first(self) -> NodeRecord:
-        """The node that stands for all: its id names the fold."""
+        """The node that represents all of them; its id is the id of the fold."""
         return self.nodes[0]
 
     @property

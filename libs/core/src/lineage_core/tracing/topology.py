@@ -15,7 +15,7 @@ class Topology:
         self.by_id = {node.node: node for node in nodes}
         self._above: dict[str, list[str]] = {node: [] for node in self.by_id}
         self._below: dict[str, list[str]] = {node: [] for node in self.by_id}
-        # Also from nodes whose registration is lost: what they put out has not begun in the node that they lead to.
+        # Also from nodes whose registration is lost: their outputs do not originate in the node that they lead to.
         self._sources_of: dict[str, set[str]] = {}
         for link in links:
             if link.src != link.dest:
@@ -99,7 +99,7 @@ class Topology:
         """Who owns opaque items that a node took in (put out) and no flow puts out (takes in).
 
         The node, and whether the items end there by rights. Programs instrumented by hand often
-        tell flows of the nodes in the middle only: then the items are their neighbours'. Where a
+        record flows of the nodes in the middle only: then the items are their neighbours'. Where a
         node has no neighbour, whatever its kind, there is nothing else to come from (go to).
         """
         if upstream and self._has_lost_links(node):

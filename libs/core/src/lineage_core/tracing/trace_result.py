@@ -67,7 +67,7 @@ class NodeItems:
 class TraceResult:
     """The answer to a trace.
 
-    ``found``: the items asked for, by node: those of sources (backward) or sinks (forward), of
+    ``found``: the requested items, by node: those of sources (backward) or sinks (forward), of
     the node named by ``until``, or those ``steps`` blocks away (and what ended before).
     ``passed``: every item on the way by node, the start and what was found included.
     ``exact`` is False when a block or node on the way is a superset or the trace met a dead end;

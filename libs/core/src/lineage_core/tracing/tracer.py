@@ -1,7 +1,7 @@
 """Tracing over a stored graph: where items came from, and where they went.
 
-Items are sets of positions by space. A trace crosses blocks: backward from wanted outputs to the
-inputs of the rows that hold them, forward from wanted inputs to outputs. Spaces are taken up in
+Items are sets of positions by space. A trace crosses blocks: backward from requested outputs to the
+inputs of the rows that hold them, forward from requested inputs to outputs. Spaces are taken up in
 topological order of their nodes, so all ways into a space are merged before it is crossed and no
 block is crossed twice for the same positions. In sealed spaces the stored edges narrow down which
 blocks to load, where these are many; what the blocks hold decides the answer.
@@ -63,14 +63,14 @@ class Tracer:
     ) -> TraceResult:
         """Trace the items of ``start`` (regions by space).
 
-        ``until`` is ``ends`` or a node whose items are wanted; ``steps`` stops after so many
+        ``until`` is ``ends`` or a node whose items are requested; ``steps`` stops after so many
         blocks instead. ``exact_only`` goes just along exact blocks of exact nodes: what it finds surely
         took part, whatever else may have.
 
         Raises:
             AddressError: a space that can't be read.
             TraceError: ``until`` names no node, or one that does not lie that way.
-            BudgetError: it costs more than the question may.
+            BudgetError: the trace exceeds the limits of the query.
         """
         start_runs = {space: (region.first, region.last) for space, region in start.items()}
         goal = None if until == "ends" else until
@@ -82,7 +82,7 @@ class Tracer:
         """Blocks from the cache or the graph.
 
         Raises:
-            BudgetError: more than the question may load.
+            BudgetError: they exceed the limits of the query.
         """
         block_ids = list(block_ids)
         current_budget().count_blocks(len(block_ids))

@@ -39,7 +39,7 @@ from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import DeadEnd, Direction, NodeItems, TraceResult
 
 REQUESTERS_AT_ONCE = 16
-"""Blocks of askers in memory together: some MiB each."""
+"""Requesting blocks in memory together: some MiB each."""
 LOOSE_RUNS_MAX = 1 << 20
 """Runs that wait unmerged in one space: 16 MiB."""
 OPAQUE = "*"
@@ -61,16 +61,16 @@ class WalkSource(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Requested:
-    """Positions of one space that wait to be crossed, and the block rows that asked for them."""
+    """Positions of one space that are still to be crossed, and the block rows that requested them."""
 
     parts: list[Runs] = field(default_factory=list)
     requesters: dict[BlockId, list[I64]] = field(default_factory=dict)
     readers: dict[AttemptsRead, list[BlockId]] = field(default_factory=dict)
-    """Backward, in a space of keys: askers by the attempts that they read."""
+    """Backward, in a space of keys: requesting blocks by the attempts that they read."""
     unrequested: Runs = EMPTY
-    """What the trace began with that no asker asked for: edges of askers do not lead to it."""
+    """Positions that the trace starts with and no block requested: no edge of a requesting block leads to them."""
     runs_without: dict[tuple[BlockId, ...], Runs] = field(default_factory=dict)
-    """What all but some askers asked for."""
+    """The requested positions without those of some requesting blocks."""
     runs_by_node: dict[str, list[Runs]] = field(default_factory=dict)
     loose: int = 0
 
@@ -159,8 +159,8 @@ class Walk:
         )
         seen: dict[str, list[Runs]] = {space: [] for space in requested_runs}
         self._cross_each(_with_inputs(reached, requested=True), requested_runs, seen, level)
-        # Blocks without inputs say what items look like. Where no other block tells where items are
-        # from they were made of nothing; those of a source are from outside.
+        # Blocks without inputs hold the values of items. Items that no other block has inputs for
+        # were made of nothing; those of a source come from outside.
         without_inputs = _with_inputs(reached, requested=False)
         open_spaces = [
             space
@@ -199,9 +199,9 @@ class Walk:
     def _readable_runs(
         self, space: str, runs: Runs, requested: _Requested, block: FlowBlock
     ) -> Runs:
-        """The wanted positions of a space that a block put out for (took in from) those who asked.
+        """The requested positions of a space that a block wrote for (read from) the blocks that requested them.
 
-        Outputs of several attempts at a task meet at a key. Who reads it has read those of producer.
+        Outputs of several attempts at a task meet at a key; a reader has read only those of its `attempts_read`.
         """
         if cached_space(space).kind is not SpaceKind.KEYS or not requested.requesters:
             return runs
@@ -219,7 +219,7 @@ class Walk:
         return intersect_runs(requested.runs_without[key], runs)
 
     def _find_readers(self, space: str, requested: _Requested) -> None:
-        """What a key is made from is what its readers read: let them have asked for it."""
+        """Record the readers of keys as their requesters: a key is made from what its readers read."""
         runs, read_runs = union_runs(requested.parts), list[Runs]()
         refs = self.graph.blocks_from(space, int(runs[0][0]), int(runs[1][-1]))
         for part in load_batches(refs):
@@ -245,7 +245,7 @@ class Walk:
     def _requested_by(
         self, space: str, requested: _Requested, requesters: Sequence[BlockId]
     ) -> Iterator[Runs]:
-        """The positions of a space that some blocks asked for."""
+        """The positions of a space that some blocks requested."""
         for at in range(0, len(requesters), REQUESTERS_AT_ONCE):
             for block_id, block in self.source.load(
                 requesters[at : at + REQUESTERS_AT_ONCE]
@@ -305,10 +305,10 @@ class Walk:
         return block.exact and (record is None or record.exact)
 
     def _enqueue(self, block: FlowBlock, crossing: BlockCrossing, space: str, runs: Runs) -> None:
-        """Let positions wait that were reached through a block."""
+        """Queue positions that were reached through a block."""
         block_id = block.block_id
         if cached_space(space).name == OPAQUE:
-            # An opaque position does not tell its node: the block that put it out does.
+            # An opaque position does not identify its node; the block that wrote it does.
             runs = union_runs([runs])
             if not self.backward:
                 self._record_passed(block_id.node, space, runs)
