@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage.access import StoredAccess
-from lineage.materialising import Made, materialise
+from lineage.materialising import Materialised, materialise
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
 from lineage_query.trace_query import TraceQuery
@@ -67,12 +67,12 @@ def access(ran: Path, spark_context: SparkContext) -> StoredAccess:
 
 
 @pytest.fixture(scope="module")
-def made(ran: Path, access: StoredAccess) -> Made:
+def made(ran: Path, access: StoredAccess) -> Materialised:
     (app,) = access.store.application_ids()
     return materialise(access.store, f"sqlite:///{ran / STORE}", app)
 
 
-def job_of(made: Made) -> str:
+def job_of(made: Materialised) -> str:
     return made.app.removesuffix(".rows")
 
 
@@ -89,7 +89,7 @@ def rows_of(ran: Path) -> list[str]:
 
 
 def test_each_row_has_the_sources_that_the_query_finds(
-    ran: Path, access: StoredAccess, made: Made
+    ran: Path, access: StoredAccess, made: Materialised
 ) -> None:
     assert verdict_of(access.store, made.app).complete
     for place in rows_of(ran):
@@ -101,7 +101,7 @@ def test_each_row_has_the_sources_that_the_query_finds(
         assert (looked_up.exact, queried.exact, looked_up.complete) == (True, True, True)
 
 
-def test_forward_reaches_all_outputs(ran: Path, access: StoredAccess, made: Made) -> None:
+def test_forward_reaches_all_outputs(ran: Path, access: StoredAccess, made: Materialised) -> None:
     for line in (3, 5):
         place = f"{ran / 'in.csv'}:{line}"
         looked_up = access.ask(TraceQuery(Direction.FORWARD, (place,)))
@@ -116,7 +116,7 @@ def test_forward_reaches_all_outputs(ran: Path, access: StoredAccess, made: Made
         ]
 
 
-def test_rows_of_parquet_are_shown(ran: Path, access: StoredAccess, made: Made) -> None:
+def test_rows_of_parquet_are_shown(ran: Path, access: StoredAccess, made: Materialised) -> None:
     (out,) = (ran / "out").glob("*.parquet")
     (group,) = access.ask(TraceQuery(Direction.BACKWARD, (f"{out}#1",))).start
     assert [json.loads(item.text or "") for item in group.items] == [
@@ -124,13 +124,15 @@ def test_rows_of_parquet_are_shown(ran: Path, access: StoredAccess, made: Made) 
     ]
 
 
-def test_what_is_refused_is_named_and_the_rest_is_done(made: Made) -> None:
+def test_what_is_refused_is_named_and_the_rest_is_done(made: Materialised) -> None:
     (reason,) = made.refused.values()
     assert "rows are chosen by Rand" in reason
     assert len(made.nodes) == 4
 
 
-def test_it_is_done_once_and_again_when_asked(ran: Path, access: StoredAccess, made: Made) -> None:
+def test_it_is_done_once_and_again_when_asked(
+    ran: Path, access: StoredAccess, made: Materialised
+) -> None:
     url = f"sqlite:///{ran / STORE}"
     with pytest.raises(TraceError, match="--again"):
         materialise(access.store, url, job_of(made))
@@ -144,7 +146,7 @@ def test_it_is_done_once_and_again_when_asked(ran: Path, access: StoredAccess, m
     assert made.app in access.store.application_ids()
 
 
-def test_the_command(ran: Path, made: Made) -> None:
+def test_the_command(ran: Path, made: Materialised) -> None:
     failed = lineage(ran, "materialise", job_of(made))
     assert (failed.returncode, "is materialised" in failed.stderr) == (2, True)
 

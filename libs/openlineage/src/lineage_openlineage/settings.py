@@ -17,16 +17,16 @@ class OpenLineageSettings(BaseModel):
 
     openlineage_url: str = Field(
         "",
-        description="OpenLineage backend that is told of each run, http(s)://HOST[:PORT]; with a "
+        description="OpenLineage backend that receives the events of each run, http(s)://HOST[:PORT]; with a "
         "path it is the endpoint itself",
     )
     openlineage_file: str = Field("", description="file that events are added to, one a line")
     openlineage_namespace: str = Field(DEFAULT_NAMESPACE, description="namespace of jobs")
     openlineage_link: str = Field(
-        "", description="where people look at lineage: the application's id is put behind it"
+        "", description="URL of the page that shows lineage; the application's id is appended"
     )
     openlineage_producer: str = Field(
-        "", description="URI of who tells it; default: urn:lineage-master:producer:VERSION"
+        "", description="URI of the producer; default: urn:lineage-master:producer:VERSION"
     )
     openlineage_schemas: str = Field(
         DEFAULT_SCHEMAS, description="URI below which the schema of our facet is named"
