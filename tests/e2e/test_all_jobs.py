@@ -299,6 +299,11 @@ def test_what_is_too_much_or_only_a_part_is_refused(
     place, _ = next(rows(folder / "three"))
     with pytest.raises(TraceError, match="leave out --step"):
         access.ask(back(place, steps=1))
-    monkeypatch.setattr(all_jobs, "ROWS_MAX", 0)
+    for limit in ("ROWS_MAX", "QUERIES_MAX", "ITEMS_MAX", "QUEUED_MAX"):
+        with monkeypatch.context() as limited:
+            limited.setattr(all_jobs, limit, 0)
+            with pytest.raises(TooMuchError, match="lie on the way"):
+                access.ask(back(place))
+    monkeypatch.setattr(all_jobs, "REFUSALS_MAX", -1)
     with pytest.raises(TooMuchError, match="lie on the way"):
         access.ask(back(place))

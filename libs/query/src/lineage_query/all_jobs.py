@@ -28,6 +28,14 @@ ROWS_MAX = 10_000
 """Maximum number of rows that one query passes from one application to others."""
 QUERIES_MAX = 500
 """Maximum number of queries of single applications that one query makes."""
+ITEMS_MAX = 200_000
+"""Maximum number of items in all answers of single applications together."""
+QUEUED_MAX = 10 * ROWS_MAX
+"""Maximum number of pairs of an item and a node that the trace continues from it at, for one answer."""
+REFUSALS_MAX = 10_000
+"""Maximum number of applications, each for a file, at which a query ends without an answer of theirs."""
+NAMED_MAX = 20
+"""Maximum number of applications that are named for one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,7 @@ class FileLinks:
         spelled = self._spellings.of(path)
         own: Sequence[FileVersion] = ()
         others: dict[FileNode, Sequence[FileVersion]] = {}
+        rewritten: list[FileVersion] = []
         for app in dict.fromkeys(
             (*self._store.applications_knowing(path, self._spellings), origin.app)
         ):
@@ -82,12 +91,15 @@ class FileLinks:
             for (node, wrote), versions in self._files_of(app).get(spelled, {}).items():
                 file_node = FileNode(app, node)
                 if wrote != self._is_backward:
-                    own = tuple(versions) if file_node == origin else own
+                    if file_node == origin:
+                        own = tuple(versions)
+                    elif wrote:
+                        rewritten += versions
                 elif file_node != origin:
                     others[file_node] = tuple(versions)
         if not others or not (own or is_end):
             return JobLinks()
-        return self._compare(origin.app, path, own, others)
+        return self._compare(origin.app, path, own, others, rewritten)
 
     def _compare(
         self,
@@ -95,6 +107,7 @@ class FileLinks:
         path: str,
         own: Sequence[FileVersion],
         others: dict[FileNode, Sequence[FileVersion]],
+        rewritten: Sequence[FileVersion],
     ) -> JobLinks:
         verb, other_verb = ("read", "wrote") if self._is_backward else ("wrote", "read")
         if len(own) != 1:
@@ -115,8 +128,7 @@ class FileLinks:
             node
             for node, versions in others.items()
             if node not in same
-            # A reader of another version has no rows of this one; but the content may be equal if only the time differs.
-            and (self._is_backward or any(_is_doubtful(one, version) for one in versions))
+            and (self._is_backward or any(_may_hold(read, version, rewritten) for read in versions))
         ]
         if self._is_backward:
             # Of the writers of other versions, report the latest only, and none if some node wrote exactly this version.
@@ -124,9 +136,10 @@ class FileLinks:
         more = tuple(
             NotQueried(
                 node.app,
-                f"it {other_verb} {max(others[node], key=lambda one: one.mtime)} at {path}, and {app} {verb} {version}",
+                f"it {other_verb} {max(others[node], key=lambda one: one.mtime)} at {path}, and {app} {verb} {version}"
+                + _others_text(len(different)),
             )
-            for node in different
+            for node in different[:NAMED_MAX]
         )
         return JobLinks(tuple(node for node in same if node not in unsure), (*links.refused, *more))
 
@@ -137,14 +150,23 @@ class FileLinks:
 
 
 def _refused(nodes: Iterable[FileNode], reason: str) -> JobLinks:
-    return JobLinks(
-        refused=tuple(NotQueried(app, reason) for app in {node.app: None for node in nodes})
-    )
+    apps = list(dict.fromkeys(node.app for node in nodes))
+    reason += _others_text(len(apps))
+    return JobLinks(refused=tuple(NotQueried(app, reason) for app in apps[:NAMED_MAX]))
 
 
-def _is_doubtful(read: FileVersion, written: FileVersion) -> bool:
-    """Whether a version that was read may hold what was written: just its time is another."""
-    return read.size == written.size and not (read.checksum and written.checksum)
+def _others_text(number: int) -> str:
+    return f" (the same holds for {number - NAMED_MAX:,} more)" if number > NAMED_MAX else ""
+
+
+def _may_hold(read: FileVersion, written: FileVersion, rewritten: Iterable[FileVersion]) -> bool:
+    """Whether a version that was read may hold rows of the version that was written, which it is not.
+
+    Whoever made it may have copied, appended to or edited the file. It holds none if it is older, or if another
+    application recorded that it wrote exactly this version: a write replaces the file.
+    """
+    is_older = read.mtime < written.mtime and not read.has_state_of(written)
+    return not is_older and not any(map(read.is_same, rewritten))
 
 
 TraceAt = Callable[
@@ -203,11 +225,13 @@ def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
     answers, refused = list[Answer](), dict[NotQueried, None]()
     visited: set[tuple[FileNode, Location]] = set()
     stopped: set[tuple[FileNode, Location]] = set()
-    queries = 0
+    queries = items = 0
     unfollowed = deque([first])
     while unfollowed:
         answer = unfollowed.popleft()
         answers.append(answer)
+        items += sum(len(group.items) for group in answer.groups)
+        _check_most(items, ITEMS_MAX, "items")
         pending: _Pending = {}
         if answer is first:
             # The queried rows may be ends themselves: rows of a source in a backward trace.
@@ -215,13 +239,11 @@ def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
                 refused.update(_go_on(answer, group, links, pending, None))
         for group in answer.groups:
             refused.update(_go_on(answer, group, links, pending, ends))
+        _check_most(len(refused), REFUSALS_MAX, "files that another version was read or written of")
         for node, rows in pending.items():
             new = [row for row in rows if (node, row) not in visited]
             visited.update((node, row) for row in new)
-            if len(visited) > ROWS_MAX:
-                raise TooMuchError(
-                    f"more than {ROWS_MAX:,} rows lie on the way", "ask for fewer rows"
-                )
+            _check_most(len(visited), ROWS_MAX, "rows")
             for some, ask in trace_at(node, new) if new else ():
                 queries += 1
                 if queries > QUERIES_MAX:
@@ -245,6 +267,11 @@ def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
     return _composed(answers, tuple(ends.all()), tuple(refused))
 
 
+def _check_most(number: int, most: int, what: str) -> None:
+    if number > most:
+        raise TooMuchError(f"more than {most:,} {what} lie on the way", "ask for fewer rows")
+
+
 def _go_on(
     answer: Answer, group: Group, links: FileLinks, pending: _Pending, ends: _Ends | None
 ) -> dict[NotQueried, None]:
@@ -256,12 +283,15 @@ def _go_on(
         )
     origin = FileNode(group.app or answer.app, group.node)
     refused: dict[NotQueried, None] = {}
+    queued = 0
     for item in group.items:
         place = _place_of(item)
         found = (
             JobLinks() if place is None else links.of(origin, place.path, is_end=ends is not None)
         )
         refused.update(dict.fromkeys(found.refused))
+        queued += len(found.nodes)
+        _check_most(queued, QUEUED_MAX, "rows")
         for node in found.nodes:
             assert place is not None
             pending.setdefault(node, {}).setdefault(place, []).append((origin, group, item))

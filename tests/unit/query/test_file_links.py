@@ -1,0 +1,95 @@
+"""Which applications are named where a file leads no further, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from lineage_core.contract.message import Begin, RecordSplit, RecordSplits, SinkFile, SinkFiles
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.all_jobs import NAMED_MAX, FileLinks, FileNode
+from lineage_store.sqlite.store import SqliteStore
+
+PATH = "/data/part-00000"
+WRITER = FileNode("writer", "0")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    """The store, in which one application wrote the file."""
+    with SqliteStore(tmp_path / "store.db") as store:
+        _write(store, "writer", size=10, mtime=5.0, checksum="sha256:aa")
+        yield store
+
+
+def _write(store: SqliteStore, app: str, *, size: int, mtime: float, checksum: str = "") -> None:
+    file = SinkFile(partition=0, path=PATH, size=size, mtime=mtime, checksum=checksum)
+    files = SinkFiles(app=app, node="0", path="/data", files=(file,))
+    store.write(app, [Begin(app=app, name=app, started_at=mtime), files])
+
+
+def _read(store: SqliteStore, app: str, *, size: int, mtime: float, checksum: str = "") -> None:
+    split = RecordSplit(
+        partition=0,
+        path=PATH,
+        start=0,
+        length=size,
+        file_size=size,
+        mtime=mtime,
+        checksum=checksum,
+    )
+    splits = RecordSplits(app=app, node="0", whole=False, splits=(split,))
+    store.write(app, [Begin(app=app, name=app, started_at=mtime), splits])
+
+
+@pytest.mark.parametrize(
+    ("version", "is_named"),
+    [
+        ({"size": 10, "mtime": 50.0, "checksum": "sha256:aa"}, True),
+        ({"size": 10, "mtime": 50.0}, True),
+        # Edited, appended to or cut by nobody that is known: its rows may still be there.
+        ({"size": 10, "mtime": 50.0, "checksum": "sha256:bb"}, True),
+        ({"size": 20, "mtime": 50.0}, True),
+        ({"size": 5, "mtime": 50.0}, True),
+        ({"size": 10, "mtime": 5.0, "checksum": "sha256:bb"}, True),
+        # What was there before it was written.
+        ({"size": 20, "mtime": 1.0}, False),
+        # What another application wrote instead.
+        ({"size": 30, "mtime": 40.0}, False),
+    ],
+)
+def test_readers_of_versions_that_may_hold_what_was_written_are_named(
+    store: SqliteStore, version: Mapping[str, float], is_named: bool
+) -> None:
+    _write(store, "later", size=30, mtime=40.0)
+    _read(store, "reader", **version)  # type: ignore[arg-type]
+    links = FileLinks(store, Direction.FORWARD).of(WRITER, PATH, is_end=True)
+    assert links.nodes == ()
+    assert [gap.app for gap in links.refused] == ["reader"] * is_named
+
+
+def test_a_reader_of_the_version_is_followed_and_those_of_others_named(store: SqliteStore) -> None:
+    _read(store, "reader", size=10, mtime=5.0)
+    _read(store, "other", size=12, mtime=7.0)
+    links = FileLinks(store, Direction.FORWARD).of(WRITER, PATH, is_end=True)
+    assert links.nodes == (FileNode("reader", "0"),)
+    assert [gap.app for gap in links.refused] == ["other"]
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_no_more_applications_are_named_for_a_file_than_people_read(
+    store: SqliteStore, direction: Direction
+) -> None:
+    for number in range(NAMED_MAX + 5):
+        if direction is Direction.FORWARD:
+            _read(store, f"app-{number}", size=11, mtime=50.0)
+        else:
+            _write(store, f"app-{number}", size=11, mtime=50.0)
+    _read(store, "reader", size=11, mtime=50.0)
+    origin = WRITER if direction is Direction.FORWARD else FileNode("reader", "0")
+    refused = FileLinks(store, direction).of(origin, PATH, is_end=True).refused
+    assert len(refused) == NAMED_MAX
+    more = 6 if direction is Direction.FORWARD else 5
+    assert all(f"{more} more" in gap.reason for gap in refused)
