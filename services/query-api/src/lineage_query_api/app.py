@@ -59,7 +59,7 @@ DESCRIPTION = """Record-level lineage of PySpark jobs: which input rows made an 
 Errors are problems (RFC 9457) with a request id and, where there is one, a hint how to go on."""
 PROBED_AT_ONCE = 4
 COMPRESSED_FROM = 1024
-"""Bytes of an answer: less takes one packet anyway."""
+"""Minimum size of a compressed response: a smaller one fits in one packet anyway."""
 COMPRESSION = 5
 """Higher levels take three times as long for a twentieth less."""
 AS_THEY_ARE = (
@@ -68,7 +68,7 @@ AS_THEY_ARE = (
     "application/vnd.apache.arrow.stream",
     "application/vnd.apache.parquet",
 )
-"""Types that are not compressed: lines that say how far something is would wait for others, and what is packed already."""
+"""Media types that are not compressed: streamed progress lines, which compression would delay, and compressed formats."""
 REFUSALS = (400, 401, 403, 404, 413, 414, 422, 429, 500, 503, 504)
 """Statuses of problems that any route may answer."""
 
@@ -85,7 +85,7 @@ def create_app(
     """
     if reader is None:
         reader = RootedReader(settings.api_roots, index_folder(settings.store))
-    # Files of rows are those of whoever wrote them.
+    # Files of rows are untrusted: any job may have written them.
     reader.formats = ConfinedFormats()
     problem = {"content": {problems.MEDIA_TYPE: {"schema": {"$ref": PROBLEM_REFERENCE}}}}
     lineages = Lineages(store, reader, settings)
@@ -171,13 +171,13 @@ def create_app(
 
 
 def local_token(app: FastAPI) -> str:
-    """The token of who runs the server; empty where others are let in, too."""
+    """The token of the user who runs the server; empty if others have access too."""
     gate: Gate = app.state.gate
     return gate.token if isinstance(gate, LocalGate) else ""
 
 
 def gate_of(settings: QueryApiSettings) -> Gate:
-    """Who is let in.
+    """The authentication of the server.
 
     Raises:
         SettingsError: the file of tokens can't be used.
@@ -204,7 +204,7 @@ def _probes(app: FastAPI, rates: Rates, registry: CollectorRegistry) -> APIRoute
     router = APIRouter(include_in_schema=False)
     threads = CapacityLimiter(PROBED_AT_ONCE)
 
-    # Not in the threads of questions: those may all wait for a store or a log.
+    # Not in the threads of requests: these may all wait for a store or a log.
     @router.get("/healthz")
     async def healthz() -> JSONResponse:
         return JSONResponse({"status": "ok"})

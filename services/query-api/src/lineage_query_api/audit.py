@@ -1,7 +1,7 @@
-"""Audit records: who asked what, from where, and with which outcome, kept where nobody rewrites them.
+"""Audit records: who requested what, from where, and with which outcome, written to a log that nobody rewrites.
 
-An answer leaves only after its record is kept; what changes or deletes something is recorded before it begins, too. Where
-a record can't be kept, the request is refused.
+A response is sent only after its record is written; a request that changes or deletes something is recorded before it
+starts, too. If a record can't be written, the request is refused.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ from lineage_query_api.errors import ProblemError, SettingsError
 from lineage_query_api.problems import problem
 
 BODY_BYTES_MAX = 2_048
-"""Bytes of a question in a record; all of a record stays below 8 KiB, which any server of syslog takes."""
+"""Maximum size of a request body in a record; a whole record stays below 8 KiB, which any syslog server accepts."""
 SCANNED_MAX = 16_384
-"""Signs of a question that secrets are looked for in: what is behind them is not told."""
+"""Characters of a request body that are searched for secrets: the rest is not recorded."""
 CHARACTERS_PER_TEXT = 16
 """What a text counts beside its own: many short ones take longer."""
 SCANNED_PER_CHARACTER = 4
-"""Signs of a path that secrets are looked for in, for each that is told."""
+"""Characters of a path that are searched for secrets, for each that is recorded."""
 OMITTED = "..."
 ADDRESS_BYTES_MAX = 1_024
 """Bytes of a path in a record, and of a query."""
 ANONYMOUS_BYTES_MAX = 256
-"""The same of a caller without a login, whose questions are not kept: nobody fills the log from outside."""
+"""The same for an unauthenticated caller, whose bodies are not recorded: outsiders can't fill the log."""
 CLIENT_BYTES_MAX = 64
 """Bytes of the address of a caller: a proxy may hand on any text for one."""
 WAIT_S = 10.0
 """How long another server may take to have a record."""
 FAILED_S = 1.0
-"""How long nothing is tried after a record could not be kept."""
+"""Seconds without a new attempt after a record could not be written."""
 WRITER_THREADS = 4
 """Threads that keep records: a log that hangs holds up no others."""
 SYSLOG_PORT = 514
@@ -90,7 +90,7 @@ class AuditLog(Protocol):
         """
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release resources."""
 
 
 def open_audit(where: str, days: int) -> AuditLog | None:
@@ -158,7 +158,7 @@ class _Folder:
     def _append(self, data: bytes) -> None:
         end = os.lseek(self._file, 0, os.SEEK_END)
         if end and os.pread(self._file, 1, end - 1) != b"\n":
-            # Whoever wrote last was killed in the middle.
+            # The previous writer was killed in the middle of a record.
             data = b"\n" + data
         try:
             if os.write(self._file, data) != len(data):
@@ -209,7 +209,7 @@ def _name(day: str) -> str:
 
 
 class _Stdout:
-    """Standard output, whatever the level of the log: where a cluster collects it."""
+    """Standard output, independent of the log level: for a cluster's log collector."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -227,7 +227,7 @@ class _Stdout:
 
 
 class _Syslog:
-    """A server of syslog, or this machine's. It acknowledges nothing: what was on the way when it went is lost."""
+    """A syslog server, or this machine's. Syslog has no acknowledgements: records in transit are lost if it stops."""
 
     def __init__(self, at: SplitResult) -> None:
         self._at = at
@@ -263,7 +263,7 @@ class _Syslog:
 
 
 class _StrictHandler(SysLogHandler):
-    """Raises what went wrong, where the handler of the standard library prints it, and waits no longer than `WAIT_S`."""
+    """Raises errors, which the standard library's handler prints, and waits no longer than `WAIT_S`."""
 
     append_nul = False
 
@@ -348,7 +348,7 @@ class _Topic:
 class Auditor:
     """ASGI middleware: each request of the API is recorded before its answer leaves.
 
-    ``registry``: takes the count of records that could not be kept.
+    ``registry``: registers the counter of records that could not be written.
     """
 
     def __init__(self, app: ASGIApp, *, audit: AuditLog, registry: CollectorRegistry) -> None:
@@ -361,7 +361,7 @@ class Auditor:
         self._threads = CapacityLimiter(WRITER_THREADS)
         self._not_before = 0.0
         self._stuck_threads = 0
-        """Threads that were given up, and still wait for the log."""
+        """Abandoned threads that still wait for the log."""
         self._lock = Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -412,7 +412,7 @@ class Auditor:
             await _refusal(scope)(scope, receive, send)
 
     async def _write_in_thread(self, record: Callable[[], Fields], request_id: str) -> bool:
-        """Keep a record in a thread; one that takes too long is not kept, whatever comes of it."""
+        """Write a record in a thread; one that takes too long counts as failed, whatever its later outcome."""
         if time.monotonic() < self._not_before or self._stuck_threads >= WRITER_THREADS:
             self._failed.inc()
             return False
@@ -466,17 +466,17 @@ def _refusal(scope: Scope) -> ASGIApp:
 
 
 class _RequestBody:
-    """The body of a request, as far as it has come; the server bounds it."""
+    """The body of a request, as far as it is received; the server limits its size."""
 
     def __init__(self) -> None:
         self._body = bytearray()
 
     def take(self, part: bytes) -> None:
-        """Add what has come."""
+        """Append a received chunk."""
         self._body += part
 
     def audit_fields(self) -> dict[str, Any]:
-        """What a record holds of it: JSON without secrets, cut where it is long, and what tells one from others."""
+        """The fields of a record: JSON without secrets, cut if it is long, and a digest that identifies the body."""
         if not self._body:
             return {"question": None}
         body = bytes(self._body)
@@ -487,21 +487,21 @@ class _RequestBody:
             text = json.dumps(redacted, allow_nan=False)
             is_complete = redactor.left > 0 and len(text) <= BODY_BYTES_MAX
             return {**digest, "question": redacted if is_complete else _cut(text, BODY_BYTES_MAX)}
-        # No question: what is no JSON is answered by nobody.
+        # Not recorded: the service refuses a body that is not JSON.
         return {**digest, "question": None}
 
 
 class _Redactor:
-    """Takes secrets out of JSON, as far as a record may tell of it: the rest is not looked at.
+    """Removes secrets from JSON, as far as a record may contain it: the rest is not processed.
 
-    ``left``: signs that are still looked at.
+    ``left``: remaining number of characters to process.
     """
 
     def __init__(self) -> None:
         self.left = SCANNED_MAX
 
     def of(self, value: Any) -> Any:
-        """What is told of a value."""
+        """The recorded form of a value."""
         if isinstance(value, str):
             return self._redact_text(value)
         self.left -= 1
@@ -525,7 +525,7 @@ class _Redactor:
 
     def _redact_text(self, text: str) -> str:
         self.left -= len(text) + CHARACTERS_PER_TEXT
-        # Not the beginning of it: of a secret that is cut nobody sees that it is one.
+        # Not its beginning: a secret that is cut can't be recognised.
         return _without_secrets(text) if self.left > 0 else OMITTED
 
 
@@ -556,18 +556,18 @@ def _fields(scope: Scope, body: _RequestBody) -> dict[str, Any]:
 
 
 def _redacted_beginning(text: str, most: int, redact: Callable[[str], str]) -> str:
-    """A text without secrets, or what is told of the beginning of a longer one.
+    """A text without secrets, or the recorded part of a longer one.
 
-    ``redact``: what takes the secrets out.
+    ``redact``: removes the secrets.
     """
     near = text[: SCANNED_PER_CHARACTER * most]
     redacted = redact(near)
-    # Of a secret that is cut nobody sees that it is one: it lies far behind what is told, or nothing is.
+    # A secret that is cut can't be recognised: the cut must be far beyond the recorded part, else nothing is recorded.
     return OMITTED if len(near) < len(text) and len(redacted) < 2 * most else redacted
 
 
 def _redacted_query(query: str, most: int) -> str:
-    """The first parameters of a query, as many as are told."""
+    """The first parameters of a query string, up to the recorded number."""
     parameters, characters = list[str](), 0
     for parameter in query.split("&"):
         parameters.append(_redacted_beginning(parameter, most, _redacted_parameter))

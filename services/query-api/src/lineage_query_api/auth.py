@@ -1,4 +1,4 @@
-"""Who asks, and what they may: bearer tokens that are hashed at rest, and JWTs of an OIDC issuer."""
+"""Authentication and rights of callers: bearer tokens that are hashed at rest, and JWTs of an OIDC issuer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Principal:
 
     @property
     def identity(self) -> str:
-        """``token:NAME`` or ``sub:SUBJECT``, which nobody chooses for themselves; empty where it is the server's own user."""
+        """``token:NAME`` or ``sub:SUBJECT``, which callers can't choose themselves; empty for the server's own user."""
         return next(
             (identity for identity in self.identities if not identity.startswith("role:")), ""
         )
@@ -76,7 +76,7 @@ class _Token(BaseModel):
 
     @property
     def principal(self) -> Principal:
-        """Who has it, and what they may."""
+        """The holder of the token, with the rights."""
         rows = self.rows or self.role == "admin"
         known = frozenset({f"token:{self.name}"})
         return Principal(self.name, self.role, rows, self.delete, "token", known)
@@ -89,32 +89,32 @@ class _Tokens(BaseModel):
 
 
 class Keys(Protocol):
-    """Where the keys of an issuer come from."""
+    """The source of an issuer's keys."""
 
     def get_signing_key_from_jwt(self, token: str) -> Any:
         """The key that signed a token."""
 
 
 class Gate(Protocol):
-    """Tells who asks."""
+    """Authenticates callers."""
 
     def authenticate(self, authorization: str | None) -> Principal:
-        """Who sent an ``Authorization`` header.
+        """The caller who sent an ``Authorization`` header.
 
         Raises:
-            ProblemError: 401 when nobody is known by it.
+            ProblemError: 401 if it identifies no caller.
         """
 
 
 class OpenGate:
-    """Lets anybody in: for a server that nobody but those who may do everything can reach."""
+    """Accepts every caller: for a server that only users with all rights can reach."""
 
     def authenticate(self, authorization: str | None) -> Principal:
         return ANYBODY
 
 
 class LocalGate:
-    """Lets in who has the one token: the user of this machine who runs the server.
+    """Accepts the holder of the one token: the user of this machine who runs the server.
 
     ``token``: by default a new one, of 256 random bits.
     """
@@ -136,7 +136,7 @@ class LocalGate:
 
 
 class TokenGate:
-    """Knows callers by bearer tokens, and by JWTs of an issuer."""
+    """Authenticates callers by bearer tokens, and by JWTs of an issuer."""
 
     def __init__(self, tokens: Path | None, oidc: Oidc | None = None) -> None:
         self._tokens = (
@@ -151,7 +151,7 @@ class TokenGate:
         try:
             tokens = () if self._tokens is None else self._tokens.get()
         except SettingsError as error:
-            # Nobody's token can be told from a wrong one by now: that is not the caller's fault.
+            # No token can be verified at the moment: that is not the caller's fault.
             structlog.get_logger().error("tokens_unreadable", reason=str(error))
             raise ProblemError(
                 HTTPStatus.INTERNAL_SERVER_ERROR, "the server can't read its file of tokens"
@@ -176,11 +176,11 @@ class Oidc:
         self._keys = keys
 
     def principal(self, token: str) -> Principal:
-        """Who a JWT speaks of.
+        """The subject of a JWT.
 
         Raises:
-            ProblemError: 401 when it is not valid; 403 when it gives no role here; 503 when the
-                issuer does not answer.
+            ProblemError: 401 if it is not valid; 403 if it grants no role here; 503 if the
+            issuer does not respond.
         """
         try:
             key = self._signing_keys().get_signing_key_from_jwt(token)
@@ -189,7 +189,7 @@ class Oidc:
                 HTTPStatus.SERVICE_UNAVAILABLE, "the issuer of tokens does not answer"
             ) from error
         except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-            # What the issuer answers is no set of keys.
+            # The issuer's response is not a set of keys.
             raise ProblemError(
                 HTTPStatus.SERVICE_UNAVAILABLE, "the issuer of tokens does not give its keys"
             ) from error
@@ -285,7 +285,7 @@ def _find(credentials: str, tokens: tuple[_Token, ...]) -> _Token | None:
     now = datetime.now(UTC)
     match = None
     for token in tokens:
-        # Each is compared, in constant time: how long it takes tells nothing.
+        # Compare all, in constant time: the duration reveals nothing.
         if hmac.compare_digest(token.sha256, digest) and not _is_over(token, now):
             match = token
     return match
@@ -298,7 +298,7 @@ def _known_tokens(path: Path) -> tuple[_Token, ...]:
 
 
 def _warn_of_admins(tokens: tuple[_Token, ...]) -> None:
-    """Name those whose role let them delete before deleting was a right of its own."""
+    """Log the tokens whose role included deleting before that became a separate right."""
     names = [
         token.name
         for token in tokens

@@ -12,7 +12,7 @@ from lineage_core.tracing.budget import Budget, use_budget
 from lineage_query_api.problems import budget_problem
 
 GRACE_S = 2.0
-"""Seconds beyond its time in which a request may still answer by itself, that it takes too long."""
+"""Seconds after its time limit in which a request may still respond itself that it takes too long."""
 
 CHECK_EVERY_S = 5.0
 """Seconds after which it is seen whether the time has become another."""
@@ -21,8 +21,8 @@ CHECK_EVERY_S = 5.0
 class Budgeted:
     """ASGI middleware: answers each request below ``/v1/`` within a budget.
 
-    Work for it stops where :func:`lineage_core.tracing.budget.current_budget` is checked. A request that does not come to one, for a
-    store that hangs, say, is answered without it. ``new``: makes a budget.
+    Work for it stops at checks of :func:`lineage_core.tracing.budget.current_budget`. A request that reaches none, because a
+    store hangs for example, gets a response without it. ``new``: creates a budget.
     """
 
     def __init__(self, app: ASGIApp, *, new: Callable[[], Budget]) -> None:
@@ -62,7 +62,7 @@ class Budgeted:
         await self._app(scope, client.receive, client.send)
 
     def _abandon(self, budget: Budget, task: asyncio.Task[None]) -> None:
-        """End what nobody waits for; its thread ends at the next check."""
+        """Cancel an abandoned request; its thread ends at the next check."""
         budget.abandon()
         task.cancel()
         self._abandoned.add(task)
@@ -71,7 +71,7 @@ class Budgeted:
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._abandoned.discard(task)
         if not task.cancelled():
-            # Nobody is left to be told of it.
+            # The client has disconnected: there is no recipient for the error.
             task.exception()
 
 
@@ -85,7 +85,7 @@ class _Client:
         self.has_started = self.is_closed = False
 
     async def read(self) -> None:
-        """Take what the client sends (bodies are bounded) until it leaves."""
+        """Receive from the client (the size of bodies is limited) until it disconnects."""
         while True:
             try:
                 message = await self._receive()
@@ -112,11 +112,11 @@ class _Client:
 
 
 def _raise_failure(answering: asyncio.Task[None], budget: Budget, client: _Client) -> None:
-    """What came of an answer.
+    """The outcome of a response.
 
     Raises:
-        BudgetError: a stream broke off for it. Whatever else was raised meanwhile is of no interest, and costly to log.
-        Exception: what the answer raised.
+        BudgetError: it aborted a stream. Other errors raised meanwhile are irrelevant, and costly to log.
+        Exception: the response raised it.
     """
     problem = answering.exception()
     if problem is not None and client.has_started:

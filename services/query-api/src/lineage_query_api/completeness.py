@@ -20,7 +20,7 @@ from lineage_query.finding import NotFoundError
 from lineage_query_api.lineages import Lineages
 
 SCRAPE_S = 2.0
-"""Verdicts that a scrape has no time for are told as they were last."""
+"""Seconds of a scrape; verdicts for which it has no time keep their last value."""
 NAME_MAX = 80
 """Characters of a program's name in a label."""
 LABELS = ("app", "name")
@@ -28,7 +28,7 @@ LABELS = ("app", "name")
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """An application and its verdict. ``at``: when that was made, by the collector's clock."""
+    """An application and its verdict. ``at``: the time of the verdict, by the collector's clock."""
 
     name: str
     started_at: float
@@ -37,10 +37,10 @@ class _Judged:
 
 
 class Completeness(Collector):
-    """Judges the ``latest`` applications anew at each scrape; those that are whole are judged once.
+    """Computes the verdicts of the ``latest`` applications at each scrape; that of a complete one is computed once.
 
-    Of a store that does not answer nothing is told, rather than what it said before. ``clock``: of
-    no epoch, in seconds.
+    If the store does not respond, no values are exported, rather than old ones. ``clock``: monotonic,
+    in seconds.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Completeness(Collector):
         self._log = structlog.get_logger()
 
     def describe(self) -> Iterator[Metric]:
-        """Names, without asking the store: the registry wants them when this is registered."""
+        """Names, without a query to the store: the registry needs them at registration."""
         return iter(_families({}))
 
     def collect(self) -> Iterator[Metric]:
         """Samples of the applications that are the latest now."""
-        # Scrapes that Prometheus has given up do not queue here: they would take all threads there are.
+        # Scrapes that Prometheus has abandoned do not queue here: they would take all threads.
         if self._at_work.acquire(blocking=False):
             try:
                 self._judged = self._judge()
@@ -89,7 +89,7 @@ class Completeness(Collector):
         return judged
 
     def _judge_application(self, app: str, now: float, seconds: float) -> _Judged | None:
-        """An application as it is now; None where that takes longer."""
+        """The current verdict of an application; None if it takes too long."""
         known = self._judged.get(app)
         verdict = self._lineages.verdict_within(app, seconds)
         if verdict is None:

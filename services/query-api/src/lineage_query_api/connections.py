@@ -1,4 +1,4 @@
-"""Connections: how long a client may take to ask and to take its answer, and how many there are."""
+"""Connections: time limits for sending a request and for receiving the response, and the number of connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from lineage_query_api.problems import problem
 
 CHECK_EVERY_S = 1.0
-"""Seconds after which a connection is looked at again."""
+"""Seconds between checks of a connection."""
 
 _log = structlog.get_logger()
 
@@ -25,9 +25,9 @@ class Bounds:
     """Of one server.
 
     Args:
-        request_s: seconds from the connection, or the end of the answer before, until a request is there with its body.
-        stalled_s: seconds in which nothing of an answer is taken.
-        answer_s: seconds in which an answer is taken to its end, once all of it was handed over.
+        request_s: seconds from the connection, or the end of the previous response, until a complete request is received.
+        stalled_s: seconds without any progress in sending a response.
+        answer_s: seconds for a client to receive the rest of a response, once all of it was written.
         connections: at once.
     """
 
@@ -38,7 +38,7 @@ class Bounds:
 
 
 class BoundedConnection(H11Protocol):
-    """One connection of uvicorn, which by itself waits for a client as long as that sends or takes anything at all."""
+    """A connection of uvicorn, which by default waits for a client as long as it sends or receives anything at all."""
 
     bounds = Bounds()
 
@@ -47,9 +47,9 @@ class BoundedConnection(H11Protocol):
         self._request_awaited_since = self.loop.time()
         """Since when a request is waited for, while there is none."""
         self._has_sent = False
-        """Whether anything of that request has come."""
+        """Whether any part of that request was received."""
         self._unsent_bytes_before, self._taken_at = 0, 0.0
-        """Of the answer: what the client has not taken, and when that was other than it is."""
+        """Bytes of the response still to be sent, and the time of the last change of that number."""
         self._check_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -72,7 +72,7 @@ class BoundedConnection(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, by a problem as every error."""
+        """Refuse input that is not HTTP, by a problem document as for every error."""
         self._refuse(HTTPStatus.BAD_REQUEST, msg)
 
     @property
@@ -84,7 +84,7 @@ class BoundedConnection(H11Protocol):
 
     @property
     def _is_answering(self) -> bool:
-        """Whether a whole request is there and its answer is not."""
+        """Whether a complete request was received and its response is not finished."""
         cycle = self.cycle
         return cycle is not None and not (cycle.more_body or cycle.response_complete)
 
@@ -121,7 +121,7 @@ class BoundedConnection(H11Protocol):
         request_id = uuid.uuid4().hex
         _log.info("request_refused", request_id=request_id, status=int(status), reason=detail)
         if self.cycle is not None and not self.cycle.response_complete:
-            # Who works for it learns that nobody waits any more.
+            # This notifies the request's task that the client has disconnected.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -146,13 +146,13 @@ class BoundedConnection(H11Protocol):
     @staticmethod
     def _drop(connection: BoundedConnection) -> None:
         _log.info("connection_dropped", client=(connection.client or ("",))[0])
-        # Whatever is left of an answer is not sent: closing would wait until it is.
+        # Drop the rest of a response: closing would wait until it is sent.
         connection.connections.discard(connection)
         connection.transport.abort()
 
 
 def bounded_by(server_bounds: Bounds) -> type[BoundedConnection]:
-    """The class of connections of a server of its own bounds."""
+    """A connection class with the limits of one server."""
 
     class Bounded(BoundedConnection):
         bounds = server_bounds

@@ -1,4 +1,4 @@
-"""What routes ask for: the store, and who the caller is."""
+"""Dependencies of routes: the store, and the authenticated caller."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _within(request: Request, scope: CallerScope) -> tuple[Lineages, Principal]:
         try:
             app = unpack(parameters["trace"]).app
         except ProblemError:
-            # What asks for the trace says so.
+            # The lookup of the trace reports the error.
             return scope.traced, replace(scope.caller, rows=False)
         return scope.within(app)
     if "app" in parameters:
@@ -103,7 +103,7 @@ async def _deleter(request: Request, caller: Caller, store: Store) -> Principal:
 
 
 def check_rows(caller: Principal) -> None:
-    """Refuse who may not read the text of rows: what a search finds tells it, too.
+    """Refuse callers who may not read the text of rows: search results reveal it too.
 
     Raises:
         ProblemError: 403.

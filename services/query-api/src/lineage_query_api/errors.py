@@ -14,11 +14,11 @@ from lineage_core.errors import LineageError
 
 
 class SettingsError(LineageError):
-    """A setting that can't be used; the message names it and says what to do."""
+    """An invalid setting; the message names it and what to do."""
 
 
 class PageMissingError(LineageError):
-    """The web page was not built; the message says how to build it."""
+    """The web page was not built; the message has the command that builds it."""
 
 
 class ProblemError(LineageError):
@@ -40,7 +40,7 @@ class ProblemError(LineageError):
 
 
 def rows_refused_error() -> ProblemError:
-    """A question that only those may ask who may read the text of rows."""
+    """A request that needs the right to read the text of rows."""
     return ProblemError(
         HTTPStatus.FORBIDDEN,
         "the text of rows is not for this caller",
@@ -49,7 +49,7 @@ def rows_refused_error() -> ProblemError:
 
 
 def hidden_parts_error() -> ProblemError:
-    """A question whose answer may tell what grants hide from a caller, or mask."""
+    """A request whose response may reveal what grants hide from a caller, or mask."""
     return ProblemError(
         HTTPStatus.FORBIDDEN,
         "the answer may tell what is hidden from you of this application, or masked",
@@ -58,12 +58,12 @@ def hidden_parts_error() -> ProblemError:
 
 
 def too_costly_error(detail: str, hint: str) -> ProblemError:
-    """A question whose answer costs more than the server gives."""
+    """A request that costs more than the server allows."""
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, hint=hint)
 
 
 def busy_error(questions: str) -> ProblemError:
-    """A question for which no turn came; ``questions``: which are answered instead."""
+    """A request that got no turn in time; ``questions``: the kind of requests that hold the turns."""
     return ProblemError(
         HTTPStatus.TOO_MANY_REQUESTS,
         f"too many {questions} are being answered",

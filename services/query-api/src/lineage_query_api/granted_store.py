@@ -28,7 +28,7 @@ NAMES_S = 5.0
 
 
 class ApplicationNames:
-    """What the programs of a store's applications are called. May be shared by threads."""
+    """The program names of a store's applications. May be shared by threads."""
 
     def __init__(self, store: GraphStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -38,10 +38,10 @@ class ApplicationNames:
         self._until = -math.inf
 
     def of(self, app: str) -> frozenset[str]:
-        """All names that messages of an application give it: usually one, none while its beginning is on its way."""
+        """All names in the begin messages of an application: usually one, none before the message arrives."""
         names = self._all().get(app)
         if names is None:
-            # It may have come since all were asked for.
+            # The message may have arrived since all were read.
             try:
                 begins = self._store.messages(app, "begin")
             except KeyError:
@@ -53,7 +53,7 @@ class ApplicationNames:
         return names
 
     def retain(self, ids: Iterable[str]) -> None:
-        """Forget others: an id may be another program's when it comes again."""
+        """Drop the names of all other applications: an id may later be another program's."""
         retained = set(ids)
         with self._lock:
             for app in self._names_by_app.keys() - retained:
@@ -71,7 +71,7 @@ class ApplicationNames:
 
 
 class ReadOnlyStore:
-    """A store that nothing is written to, and that is closed by who opened it."""
+    """A read-only store, which the code that opened it closes."""
 
     def write(
         self,
@@ -92,7 +92,7 @@ class ReadOnlyStore:
         raise UnfitStoreError("nothing is written through grants")
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -107,21 +107,21 @@ class ReadOnlyStore:
 
 
 class VisibilityCheck(Protocol):
-    """Says of which applications all is seen."""
+    """Decides which applications are fully visible."""
 
     def is_fully_visible(self, app: str) -> bool:
-        """Whether nothing of an application is hidden or masked."""
+        """Whether no part of an application is hidden or masked."""
 
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
-        """The verdict of an application without what it tells of what is hidden."""
+        """The verdict of an application without the parts that reveal hidden data."""
 
 
 class GrantedStore(ReadOnlyStore):
     """The applications of a store whose names fit some patterns.
 
-    Lineage that was materialised (``APP.rows``) is that of the application whose rows it holds. ``visibility``: says what is
-    hidden of them; None: nothing is. ``fully_visible_only``: just those are there of which nothing is hidden; others are listed
-    and judged, and no more. ``key``: names what is there, and no other.
+    Materialised lineage (``APP.rows``) counts as that of the application whose rows it holds. ``visibility``: decides what is
+    hidden; None: nothing is. ``fully_visible_only``: include only applications without hidden parts; others are listed
+    with their verdicts, and no more. ``key``: identifies the visible content uniquely.
     """
 
     def __init__(
@@ -179,24 +179,24 @@ class GrantedStore(ReadOnlyStore):
         return self._store.counts(app)
 
     def delete(self, app: str) -> None:
-        """As :meth:`GraphStore.delete`; others stay."""
+        """As :meth:`GraphStore.delete`, for granted applications only."""
         if self.shows(app):
             self._store.delete(app)
 
     def shows(self, app: str) -> bool:
-        """Whether an application is granted, by its whole id; of one that is not there nobody knows a name."""
+        """Whether an application is granted, by its full id; a missing application has no name."""
         names = names_of(self._names, app)
-        # All of them: who sends a second name for an application of others does not get to see it.
+        # Require a grant for all names: sending a second name for another user's application must not reveal it.
         if not names or not all(matches_any(name, self._patterns) for name in names):
             return False
         return not self._fully_visible_only or self.is_fully_visible(app)
 
     def is_fully_visible(self, app: str) -> bool:
-        """Whether nothing of an application is hidden."""
+        """Whether no part of an application is hidden."""
         return self._visibility is None or self._visibility.is_fully_visible(app)
 
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
-        """A verdict without what it tells of hidden datasets."""
+        """A verdict without the parts that reveal hidden datasets."""
         return verdict if self._visibility is None else self._visibility.verdict_of(app, verdict)
 
     def _check(self, app: str) -> None:
@@ -234,6 +234,6 @@ class GrantedApplicationCache(ApplicationCache):
 
 
 def names_of(names: ApplicationNames, app: str) -> frozenset[str]:
-    """The names that grants know an application by: those of the one whose rows it holds."""
+    """The names of an application for grants: those of the one whose rows it holds."""
     base = stands_for(app)
     return (base and names.of(base)) or names.of(app)

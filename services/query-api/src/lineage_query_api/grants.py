@@ -1,4 +1,4 @@
-"""Grants: which applications and datasets a caller may know, and of which of these they may read rows, and columns."""
+"""Grants: which applications and datasets a caller may see, and of which of these they may read rows and columns."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Rule(BaseModel):
     datasets: Patterns
 
     def holds_for(self, identities: frozenset[str]) -> bool:
-        """Whether the rule is for who is known by some identities."""
+        """Whether the rule applies to a caller with the given identities."""
         return bool(identities & set(self.callers)) and not identities & set(self.unless)
 
 
@@ -74,7 +74,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class DatasetGrant:
-    """Datasets that a caller may know of some applications, and those of them whose rows they may read."""
+    """Datasets that a caller may see of some applications, and those of them whose rows they may read."""
 
     applications: frozenset[str]
     datasets: frozenset[str]
@@ -113,7 +113,7 @@ class Grants:
         self._file = ReloadedFile(SETTING, path, read_grants)
 
     def of(self, caller: Principal) -> Granted:
-        """What a caller is granted; who is not named in the file is granted nothing.
+        """The grants of a caller; one that the file does not name has none.
 
         Raises:
             SettingsError: the file can't be read or used any more.

@@ -1,4 +1,4 @@
-"""The names that a server goes by."""
+"""The host names of a server."""
 
 from __future__ import annotations
 

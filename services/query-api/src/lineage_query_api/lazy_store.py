@@ -13,13 +13,13 @@ from lineage_store.errors import StoreUnavailableError
 from lineage_store.port import GraphStore
 
 RETRY_S = 1.0
-"""Seconds between two tries: requests meanwhile are told what the last one said."""
+"""Seconds between two attempts: requests in between get the error of the last one."""
 
 log = structlog.get_logger(__name__)
 
 
 class LazyStore:
-    """Stands in for a store that does not answer yet. May be shared by threads."""
+    """A placeholder for a store that does not respond yet. May be shared by threads."""
 
     def __init__(
         self, open_store: Callable[[], GraphStore], clock: Callable[[], float] = time.monotonic
@@ -44,8 +44,8 @@ class LazyStore:
         """The store.
 
         Raises:
-            StoreUnavailableError: it does not answer yet.
-            StoreError: it answers, and can't be used.
+            StoreUnavailableError: it does not respond yet.
+            StoreError: it responds, but can't be used.
         """
         with self._lock:
             if self._store is None and self._clock() >= self._next_try:
@@ -63,7 +63,7 @@ class LazyStore:
 def open_lazily(
     open_store: Callable[[], GraphStore], clock: Callable[[], float] = time.monotonic
 ) -> GraphStore:
-    """The store; where it does not answer now, one that is opened when it does.
+    """The store; if it does not respond now, a placeholder that opens it later.
 
     Raises:
         StoreError: it can't be used, now or later.

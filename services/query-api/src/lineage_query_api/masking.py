@@ -22,15 +22,15 @@ from lineage_query_api.visibility import (
 )
 
 Header = Callable[[str], str | None]
-"""The first line of a file; None where it can't be told."""
+"""The first line of a file; None if it is unknown."""
 
 MASK = "***"
-"""What stands for a value, whatever it is, and for NULL."""
+"""The replacement of every masked value, also of NULL."""
 _TAB = {"\\t": "\t"}
 
 
 def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) -> str | None:
-    """A row without the values of some columns: of a JSON object by name, of anything else no value at all.
+    """A row without the values of some columns: by name in a JSON object, all values in other formats.
 
     Args:
         text: the row; None: there is none, or it is not shown.
@@ -53,7 +53,7 @@ def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) 
         return MASK
     hidden = (*masked, CORRUPT_NAME)
     members = [
-        # What lies within a column is not told apart.
+        # Mask a nested column as a whole.
         (
             name,
             MASK if isinstance(value, list) or (not listed and is_named(name, hidden)) else value,
@@ -62,13 +62,13 @@ def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) 
         if not (listed and is_named(name, hidden))
     ]
     if listed:
-        # In one order, behind the others: where they stood would tell which are NULL.
+        # In sorted order after the other columns: the original positions would reveal which are NULL.
         members += [(column, MASK) for column in masked]
     return "{" + ",".join(f"{_json(name)}:{_json(value)}" for name, value in members) + "}"
 
 
 def masked_answer(answer: Answer, visible_app: VisibleApplication, header: Header) -> Answer:
-    """An answer about rows of DataFrames without what is not shown of them."""
+    """An answer for rows of DataFrames with the masked columns removed."""
     back = answer.direction is Direction.BACKWARD
     once = cache(header)
 
@@ -107,7 +107,7 @@ def _masked_group(
         of_unknown = unread and bool(shown.masked) and item.location is not None
         if masks_all or of_unknown or not _has_header_of(item, headed, header):
             return MASK
-        # What the program copied under the same name is masked where it is.
+        # The program may have copied a masked column here under the same name: mask it too.
         others = [one for one in visible_app.masked if one not in shown.masked]
         return masked_row(masked_row(row, shown.masked), others, listed=False)
 
@@ -129,14 +129,14 @@ def _tells_columns_of_source(source: Source, masked: Iterable[str]) -> bool:
         return False
     if source.format in BY_NAME:
         return True
-    # A program may call the columns of a text otherwise than its first line does.
+    # A program may name the columns of a text file differently from its header line.
     has_header = source.format == "csv" and options.get("header", "").lower() == "true"
     names = [name for name, _ in source.columns()]
     return has_header and all(any(is_named(name, [column]) for name in names) for column in masked)
 
 
 def _has_header_of(item: Item, sources: Sequence[Source], header: Header) -> bool:
-    """Whether the columns of a row of CSV are called as its own file says: Spark takes the names of one file for all."""
+    """Whether a CSV row has the column names of its own file: Spark uses the header of one file for all."""
     if not sources:
         return True
     line = None
@@ -149,7 +149,7 @@ def _is_header(line: str, source: Source) -> bool:
     options = {name.lower(): value for name, value in source.options.items()}
     separator = options.get("sep", options.get("delimiter", ","))
     names = [name.lower() for name, _ in replace(source, partitions="").columns()]
-    # What is quoted or escaped in another way is taken for another header.
+    # A header with different quoting or escaping counts as a different header.
     return [_unquoted(cell).lower() for cell in line.split(_TAB.get(separator, separator))] == names
 
 

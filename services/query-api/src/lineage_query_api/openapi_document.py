@@ -1,4 +1,4 @@
-"""The description of the API (OpenAPI): one problem for all errors, and how callers say who they are."""
+"""The OpenAPI document: one problem schema for all errors, and the authentication schemes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ BEARER = {
     "description": "a token of `lineage token`, of the OIDC issuer, or of a server of one user",
 }
 OPEN = ("/v1/sign-in",)
-"""Paths that ask for no token."""
+"""Paths that need no token."""
 
 
 class DescribedApi(FastAPI):
-    """An application whose description holds what routes alone can't say."""
+    """An application whose OpenAPI document includes what routes alone don't declare."""
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document."""

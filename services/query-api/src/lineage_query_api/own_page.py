@@ -16,8 +16,8 @@ _OWN_PAGES = ("same-origin", "none")
 class OwnPage:
     """ASGI middleware of a server that one user runs for themself.
 
-    The token is a header's alone: cookies know no ports, and a browser would send them to the server of another user
-    of the machine, too.
+    The token is sent in a header only: cookies ignore ports, and a browser would also send them to the server of another
+    user of the machine.
     """
 
     def __init__(self, app: ASGIApp) -> None:

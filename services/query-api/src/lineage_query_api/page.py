@@ -13,7 +13,7 @@ from lineage_query_api.errors import PageMissingError
 
 FOLDER = Path(str(files("lineage_query_api") / "web" / "static"))
 LASTING = {"Cache-Control": "public, max-age=31536000, immutable"}
-"""Of assets, whose names hold a hash of what is in them."""
+"""Cache header of assets, whose names contain a hash of their content."""
 FRESH = {"Cache-Control": "no-cache"}
 
 
@@ -36,7 +36,7 @@ def require_page() -> None:
 
 
 def serve_page(app: FastAPI) -> None:
-    """Answer with the page wherever no route before does; to be called last."""
+    """Serve the page for all paths without a route; to be called last."""
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
     def page(path: str, request: Request) -> Response:
@@ -61,5 +61,5 @@ def _file_of(path: str) -> Path | None:
         file = (FOLDER / path).resolve()
         return file if file.is_relative_to(FOLDER.resolve()) and file.is_file() else None
     except OSError:
-        # A name that is longer than a file system takes.
+        # A name that is too long for the file system.
         return None

@@ -25,10 +25,10 @@ KEY_PREFIX = "lm-rate"
 ANSWER_S = 0.25
 """A request waits so long for Redis at most."""
 RETRY_S = 1.0
-"""After a failure, Redis is asked again by one request of each such time."""
+"""Seconds between attempts after a failure of Redis; one request makes each attempt."""
 CONNECTIONS_MAX = 16
 CALLER_BITS = 64
-"""Of an IPv6 address: who has one has all of its network."""
+"""Prefix length of an IPv6 address: a caller with one address has its whole network."""
 NOBODY = "unknown"
 REDIS_AWAY = "Redis does not count requests: each server limits callers by itself"
 
@@ -64,7 +64,7 @@ class Rates:
 
     @property
     def problem(self) -> str:
-        """What an operator should know; empty: nothing."""
+        """The warning for an operator; empty: none."""
         return REDIS_AWAY if self._is_redis_away else ""
 
     async def wait_s(self, host: str) -> int:
@@ -116,8 +116,8 @@ class Rates:
 def caller_of(host: str) -> str:
     """By what requests from an address are counted.
 
-    A network of IPv6 is one caller, an IPv4 address is the same in IPv6's form, and what is no address (as proxies
-    write where they know none) is one caller together.
+    An IPv6 network is one caller, an IPv4 address equals its IPv6-mapped form, and all texts that are not addresses (which
+    proxies write if they know none) are one caller together.
     """
     try:
         address = ip_address(host.partition("%")[0])
