@@ -92,7 +92,7 @@ class QueryEngine:
         Args:
             query: for records, or rows of DataFrames.
             derivations: the caller needs the pairs of outputs and inputs, which a recomputation does not return: use
-            records and materialised flows wherever there are any.
+                records and materialised flows wherever there are any.
 
         Raises:
             NotFoundError: no such application, or none used the file.

@@ -180,7 +180,7 @@ class Oidc:
 
         Raises:
             ProblemError: 401 if it is not valid; 403 if it grants no role here; 503 if the
-            issuer does not respond.
+                issuer does not respond.
         """
         try:
             key = self._signing_keys().get_signing_key_from_jwt(token)

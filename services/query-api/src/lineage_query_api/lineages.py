@@ -1,4 +1,4 @@
-"""Questions to the store, within bounds of time and work, and what is kept between them."""
+"""Queries of the store within limits of time and work, and the caches shared between them."""
 
 from __future__ import annotations
 
@@ -77,29 +77,29 @@ CACHED_TRACES_MAX = 256
 CACHED_RECOMPUTED_MAX = 32
 """Traces among them whose items are listed: answers that were recomputed."""
 CACHED_RUNS_MAX = 1 << 22
-"""Runs of positions in traces that are kept: 64 MiB."""
+"""Maximum number of runs of positions in cached traces: 64 MiB."""
 MATCHES_MAX = 10_000
-"""Items that a search text may begin a trace at."""
+"""Maximum number of items matched by a search text at which a trace starts."""
 STALE_S = 2.0
-"""Seconds for which the lineage of a running job is taken for what it was: pages of one trace agree."""
+"""Seconds for which the lineage of a running job is cached: pages of one trace agree."""
 CACHED_VERDICTS_MAX = 10_000
 SLOW_S = 60.0
-"""How long an application is not judged in passing again whose verdict took too long."""
+"""Seconds until the next attempt at a verdict for a list, after one that took too long."""
 CHECKED_S = 5.0
-"""How long a request looks at whether rows of outputs can be traced."""
+"""Seconds that a request spends on checking whether rows of outputs can be traced."""
 FILES_LOOKED_UP = 3
-"""Files of a trace's start whose other readers are named."""
+"""Maximum number of files at a trace's start whose other readers are named."""
 LEFT_OUT_WARNING = "applications that are not granted to you are left out"
 WAITING_MAX = 16
-"""Requests that wait for a turn: each holds a thread, and others are answered in those that are left."""
+"""Maximum number of requests that wait for a turn: each holds a thread, and the other threads serve other requests."""
 CHECK_TURN_S = 0.25
-"""Seconds after which who waits for a turn sees whether it is still wanted."""
+"""Seconds between checks of a waiting request whether its client is still connected."""
 _HAS_TURN: ContextVar[bool] = ContextVar("lineage_turn", default=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CachedTrace:
-    """A trace that was made: its id, what was asked, and what it came to."""
+    """A computed trace: its id, the query, and the result."""
 
     id: str
     opened: ApplicationSnapshot
@@ -110,15 +110,15 @@ class CachedTrace:
 
     @property
     def records(self) -> RecordTrace:
-        """What it came to among records, which is there (see `Lineages.trace`)."""
+        """The result for records, which is always set (see `Lineages.trace`)."""
         assert self.traced.records is not None
         return self.traced.records
 
     def is_of(self, opened: ApplicationSnapshot) -> bool:
-        """Whether nothing has come to the application's lineage, nor, of what was recomputed, to its files."""
+        """Whether the application's lineage is unchanged, and so are the files of a recomputed answer."""
         if self.traced.recomputed is None:
             return self.opened is opened
-        # What is incomplete is opened over and over.
+        # An incomplete application is opened repeatedly.
         same = self.opened is opened or (
             self.opened.nodes == opened.nodes and self.opened.verdict == opened.verdict
         )
@@ -126,7 +126,7 @@ class CachedTrace:
 
     @staticmethod
     def _has_other_files(answer: Answer, opened: ApplicationSnapshot) -> bool:
-        """Whether files of the rows in an answer are not any more what they were: it is computed anew, or refused."""
+        """Whether files of the rows in an answer have changed: then it is recomputed, or refused."""
         locations = opened.locations.as_now()
         nodes = {group.node for group in (*answer.start, *answer.groups)}
         return any(
@@ -137,9 +137,9 @@ class CachedTrace:
 
 
 class _SharedCache:
-    """What all callers share: turns, and what is kept between questions. ``lock``: of all but the turns.
+    """Turns and caches that all callers share. ``lock``: protects all except the turns.
 
-    ``traces`` are those of a scope each, by the key of its store (None: all applications).
+    ``traces`` are cached by scope, which is the key of its store (None: all applications).
     """
 
     def __init__(self, parallel: int) -> None:
@@ -151,10 +151,10 @@ class _SharedCache:
         self.listings: OrderedDict[str, Listing] = OrderedDict()
         self.verdicts: OrderedDict[tuple[Hashable, str], Verdict] = OrderedDict()
         self.slow: OrderedDict[tuple[Hashable, str], float] = OrderedDict()
-        """Until when applications are not judged in passing, as that took too long."""
+        """The times of the next attempt at verdicts that took too long."""
 
     def store_trace(self, scope: Hashable, trace: CachedTrace) -> None:
-        """Have a trace again when it is asked for again, within bounds."""
+        """Cache a trace, within limits."""
         with self.lock:
             self.forget(scope, trace.id)
             self.traces[scope, trace.id] = trace
@@ -168,12 +168,12 @@ class _SharedCache:
                 self.forget(*at)
 
     def forget(self, scope: Hashable, key: str) -> None:
-        """Keep a trace no more. Who calls it holds the lock."""
+        """Remove a trace from the cache. The caller holds the lock."""
         dropped = self.traces.pop((scope, key), None)
         self.runs -= 0 if dropped is None else dropped.runs
 
     def forget_application(self, app: str) -> None:
-        """Keep nothing of an application."""
+        """Remove all of an application from the caches."""
         with self.lock:
             self.listings.pop(app, None)
             for key in [key for key in self.verdicts if key[1] == app]:
@@ -193,7 +193,7 @@ class Lineages:
         *,
         part_of: Lineages | None = None,
     ) -> None:
-        """``part_of``: lineages of the whole store, with which it shares turns, Spark and what is kept."""
+        """``part_of``: lineages of the whole store, with which it shares turns, Spark and caches."""
         self.store = store
         self.settings = settings
         self._reader = reader
@@ -230,11 +230,11 @@ class Lineages:
         )
 
     def close(self) -> None:
-        """Stop what was started for questions; the store stays open."""
+        """Stop what was started for queries; the store stays open."""
         self.recipe_traces.close()
 
     def within(self, store: GrantedStore | VisibleStore) -> Lineages:
-        """Those of the applications that are granted to some callers, or of what is shown of one of them."""
+        """Lineages restricted to the applications granted to a caller, or to the visible part of one of them."""
         return Lineages(store, self._reader, self.settings, part_of=self)
 
     @property
@@ -243,11 +243,11 @@ class Lineages:
         return self.store if self._part_of is None else self._part_of.store
 
     def has(self, app: str) -> bool:
-        """Whether there is an application, by its whole id."""
+        """Whether there is an application, by its full id."""
         return app in self.store.application_ids()
 
     def granted(self, things: Sequence[T], app_of: Callable[[T], str]) -> list[T]:
-        """Those of some things that belong to applications which are granted; all where nothing is left out."""
+        """Those of the given objects whose applications are granted; all if the scope is unrestricted."""
         if self._part_of is None:
             return list(things)
         ids = set(self.store.application_ids())
@@ -255,7 +255,7 @@ class Lineages:
 
     @contextmanager
     def _hiding(self) -> Iterator[None]:
-        """Say the same of files that are there and that are not, where not all applications are granted."""
+        """If not all applications are granted, give the same error for existing and missing files."""
         try:
             yield
         except (NotFoundError, FolderError) as error:
@@ -266,7 +266,7 @@ class Lineages:
             ) from error
 
     def _add_scope_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:
-        """Warnings, with what this caller does not see."""
+        """Warnings, with one about applications that this caller does not see."""
         scope_warnings = [] if self._part_of is None else [LEFT_OUT_WARNING]
         if self._visible_store is not None:
             scope_warnings.append(
@@ -279,9 +279,9 @@ class Lineages:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Held while the store and files are looked at for a query; raises as :meth:`turn`.
+        """Held while a query reads the store and files; raises as :meth:`turn`.
 
-        What is not there is said of as what is not granted.
+        Errors for missing and for ungranted objects are the same.
         """
         with self.turn(), self._hiding():
             yield
@@ -289,7 +289,7 @@ class Lineages:
     # -- applications ------------------------------------------------------------------------
 
     def find(self, name: str) -> str:
-        """The whole id of an application.
+        """The full id of an application.
 
         Raises:
             NotFoundError: there is none, or more than one.
@@ -313,7 +313,7 @@ class Lineages:
         return list(self.store.applications())
 
     def application(self, app: str) -> ApplicationRecord:
-        """One of them, by its whole id.
+        """An application, by its full id.
 
         Raises:
             NotFoundError: there is none.
@@ -399,7 +399,7 @@ class Lineages:
                     self._cache.verdicts.popitem(last=False)
 
     def delete(self, app: str) -> None:
-        """Remove an application, named by its whole id, and what was kept of it.
+        """Remove an application, named by its full id, and its cached data.
 
         Raises:
             NotFoundError: there is none of this id: the beginning of one, or ``latest``, may mean another by then.
@@ -428,7 +428,7 @@ class Lineages:
     # -- traces ------------------------------------------------------------------------------
 
     def _engine(self, *, rows: bool) -> QueryEngine:
-        """What traces for a caller. ``rows``: they may read what rows say, and so may ask for rows by that."""
+        """The query engine for a caller. ``rows``: the caller may read the text of rows, and so may query rows by values."""
         return QueryEngine(
             self.store,
             self._reader,
@@ -438,10 +438,10 @@ class Lineages:
         )
 
     def trace(self, name: str, request: TraceRequest, *, rows: bool) -> CachedTrace:
-        """As :meth:`trace_any`, of records alone: where they are rows of DataFrames it does not go on.
+        """As :meth:`trace_any`, for records only: the trace does not continue at rows of DataFrames.
 
         Raises:
-            TraceError: also where rows of DataFrames are asked for.
+            TraceError: also if the query is for rows of DataFrames.
         """
         opened, request, key = self._resolve_request(name, request, rows=rows)
         query = _query(opened, request)
@@ -455,9 +455,9 @@ class Lineages:
         )
 
     def trace_any(self, name: str, request: TraceRequest, *, rows: bool) -> CachedTrace:
-        """Answer a request over one application, or have the answer given before.
+        """Answer a request over one application, or return the cached answer.
 
-        ``rows``: whoever asks may read what rows say, and so may ask for rows by that.
+        ``rows``: the caller may read the text of rows, and so may query rows by values.
 
         Raises:
             LineageError: what is asked for is not there.
@@ -478,8 +478,8 @@ class Lineages:
             if trace.recomputed is None:
                 return replace(cached, traced=trace)
         if trace.recomputed is None and (trace.app != opened.app or self._is_valued(query)):
-            # What was materialised has no addresses of the application's, and may stand in for a query that can't be
-            # had now: it holds for this moment.
+            # Not cached: materialised flows have no addresses of the application, and may replace a query that fails only
+            # at the moment.
             return CachedTrace(key, opened, request, self.recipe_traces.detached(trace, rows=rows))
         if trace.recomputed is not None and request.as_now:
             # Over files as they are now.
@@ -487,7 +487,7 @@ class Lineages:
         return self._cache_trace(key, opened, request, trace)
 
     def _is_valued(self, query: TraceQuery) -> bool:
-        """Whether rows of DataFrames are asked for by their values."""
+        """Whether the query names rows of DataFrames by their values."""
         if not query.places or parse_valued(query.places[0]) is None:
             return False
         return any(part.by_values for part in plan_of(self.store, self._reader, query).parts)
@@ -526,7 +526,7 @@ class Lineages:
         """Trace records within bounds.
 
         Raises:
-            RecipeRowError: rows of DataFrames are asked for.
+            RecipeRowError: the query is for rows of DataFrames.
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or too many ask at once.
         """
@@ -534,7 +534,7 @@ class Lineages:
         return replace(records, warnings=self._add_scope_warnings(records.warnings))
 
     def _check_places(self, places: Sequence[str]) -> None:
-        """Refuse questions by values where some of these are masked: what is found tells them.
+        """Refuse queries by values if some values are masked: the results would reveal them.
 
         Raises:
             ProblemError: 403.
@@ -547,7 +547,7 @@ class Lineages:
     def _resolve_request(
         self, name: str, request: TraceRequest, *, rows: bool
     ) -> tuple[ApplicationSnapshot, TraceRequest, str]:
-        """The application, what is asked of it, and the id of the trace.
+        """The application, the query of it, and the id of the trace.
 
         Raises:
             LineageError: what is asked for is not there.
@@ -563,10 +563,10 @@ class Lineages:
         return opened, request, pack(opened.app, request)
 
     def check_listed(self, items: int, hint: str) -> None:
-        """Refuse an answer of more items than are given at once.
+        """Refuse an answer of more items than the limit.
 
         Raises:
-            ProblemError: there are more; ``hint`` says what to ask instead.
+            ProblemError: there are more; ``hint`` suggests another request.
         """
         most = self.settings.api_export_items
         if items > most:
@@ -575,12 +575,12 @@ class Lineages:
             )
 
     def flows(self, app: str, wanted: ViewSelection) -> tuple[RecordFlows, tuple[str, ...]]:
-        """The flows of a record-level view, and what is to be warned of.
+        """The flows of a record-level view, and the warnings.
 
         Raises:
             TooManyFlowsError: there are more than wanted.
             LineageError: what a place names is not there.
-            ProblemError: the trace costs more than a question may.
+            ProblemError: the trace costs more than the limits allow.
         """
         graph = self.open(app).graph
         return requested_flows(
@@ -591,8 +591,8 @@ class Lineages:
         """A trace's answer that lists the first ``limit`` items of each node, or all.
 
         Raises:
-            ProblemError: more items than are given at once.
-            BudgetError: more text than an answer may hold, or it takes too long.
+            ProblemError: more items than the limit.
+            BudgetError: more text than an answer may have, or it takes too long.
         """
         self.check_listed(traced.items_read(limit), "give a limit")
         with self.turn():
@@ -609,19 +609,19 @@ class Lineages:
         )
 
     def allow_stream(self) -> None:
-        """Let the request take what one may that is streamed, makes a file, or changes something."""
+        """Extend the budget of the request to that of streams, exports and changes."""
         settings = self.settings
         current_budget().extend(settings.api_stream_s, settings.api_stream_mb * MIB)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One of the turns in which traces are made, rows searched and files read: no more at once.
+        """One of a limited number of turns in which traces are computed, rows searched and files read.
 
-        Within a turn it is had already.
+        Reentrant: within a turn it takes no other one.
 
         Raises:
-            ProblemError: too many wait for one, or none comes in time.
-            AskerGoneError: nobody waits any more.
+            ProblemError: too many requests wait, or no turn is free in time.
+            AskerGoneError: the client has disconnected.
         """
         if _HAS_TURN.get():
             yield
@@ -653,10 +653,10 @@ class Lineages:
     def _cached_trace(
         self, key: str, opened: ApplicationSnapshot, *, rows: bool
     ) -> CachedTrace | None:
-        """A trace that was made before, of the same lineage.
+        """A cached trace of unchanged lineage.
 
         Raises:
-            ProblemError: 403, it tells what rows say to who may not read that.
+            ProblemError: 403, it has the text of rows and the caller may not read it.
         """
         at = self._scope, key
         with self._cache.lock:
@@ -732,7 +732,7 @@ class Lineages:
 
 @dataclass(frozen=True, slots=True)
 class _CallerLimits:
-    """Implements :class:`lineage_query.engine.QueryLimits` for a caller. ``rows``: they may read what rows say."""
+    """Implements :class:`lineage_query.engine.QueryLimits` for a caller. ``rows``: they may read the text of rows."""
 
     lineages: Lineages
     rows: bool
@@ -749,7 +749,7 @@ class _CallerLimits:
 
 
 def _query(opened: ApplicationSnapshot, request: TraceRequest) -> TraceQuery:
-    """What is traced for a request.
+    """The query of a request.
 
     Raises:
         AddressError: a space can't be read or names no node.

@@ -43,7 +43,7 @@ class RecipeTraces:
         shared: RecipeTraces | None = None,
         visible_app: VisibleApplication | None = None,
     ) -> None:
-        """``shared``: those of the whole store, with which it shares Spark.
+        """``shared``: recipe traces of the whole store, with which it shares Spark.
 
         ``visible_app``: of the one application that the store holds, where something of it is hidden or masked.
         """
@@ -58,11 +58,11 @@ class RecipeTraces:
             self._spark = shared._spark
 
     def for_caller(self, *, rows: bool) -> CallerRecomputation:
-        """What recomputes for somebody. ``rows``: they may read what rows say."""
+        """The recomputation backend for a caller. ``rows``: they may read the text of rows."""
         return CallerRecomputation(self, rows)
 
     def check_traceable(self) -> None:
-        """Refuse traces of an application where these may tell what is hidden of it.
+        """Refuse traces of an application if they may reveal its hidden parts.
 
         Raises:
             ProblemError: 403.
@@ -93,12 +93,12 @@ class RecipeTraces:
         return self._spark.run(lambda session: _answer(session, query, continue_records, rows=rows))
 
     def trace_rows(self, query: TraceQuery, place: RecipePlace, *, rows: bool) -> Answer:
-        """The answer to a query about rows of DataFrames. ``rows``: whoever asks may read what rows say.
+        """The answer to a query for rows of DataFrames. ``rows``: the caller may read the text of rows.
 
         Raises:
             TraceError: this server has no Spark.
             LineageError: no sound trace, or a file of it may not be read.
-            ProblemError: 403 where values are asked for without the right to; Spark does not start or
+            ProblemError: 403 if the query names values and the caller may not read them; Spark does not start or
                 takes too long.
         """
         by_values = place.valued is not None or bool(query.where)
@@ -107,7 +107,7 @@ class RecipeTraces:
         if self._visible_app is not None:
             if by_values or not (self._visible_app.traceable and self._visible_app.of_frames):
                 raise hidden_parts_error()
-            # What Spark says of a row that it can't compute may hold its values.
+            # Spark's error for a row that it can't compute may contain the row's values.
             rows = False
         if self._spark is None:
             raise TraceError(
@@ -138,7 +138,7 @@ class RecipeTraces:
         return masked_answer(answer, self._visible_app, self._reader.header)
 
     def _with_condition(self, query: TraceQuery, place: RecipePlace) -> TraceQuery:
-        """The query with its condition as it was understood: nothing else of what a caller wrote comes into a statement.
+        """The query with its condition as parsed: no other text of the caller gets into a statement.
 
         Raises:
             ConditionError: it is more than is taken, or an output has no such columns.
@@ -151,7 +151,7 @@ class RecipeTraces:
         return replace(query, where=condition.sql)
 
     def detached(self, trace: Trace, *, rows: bool) -> Trace:
-        """What a trace along materialised flows says, as of the application that these are of."""
+        """The answer of a trace along materialised flows, as that of the application they belong to."""
         if self._visible_app is not None:
             raise hidden_parts_error()
         query = trace.query
@@ -160,7 +160,7 @@ class RecipeTraces:
         return alone.warned(CUT_WARNING if alone.is_cut else ())
 
     def unmet_restrictions(self) -> str:
-        """What keeps its Spark from being confined as the settings ask; empty: nothing does, or there is none."""
+        """Why its Spark is not confined as the settings require; empty: it is, or there is no Spark."""
         return "" if self._spark is None else self._spark.unmet_restrictions()
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class RecipeTraces:
 class CallerRecomputation:
     """Implements :class:`lineage_query.recomputation.RecomputationBackend` for one caller of the API.
 
-    ``rows``: they may read what rows say.
+    ``rows``: they may read the text of rows.
     """
 
     traces: RecipeTraces
@@ -211,7 +211,7 @@ def _answer(
 
 
 def _bounded(answer: Answer) -> Answer:
-    """The answer, which says so where it does not list all items that would be kept."""
+    """The answer, with a warning if it does not list all items that would be kept."""
     if all(group.count <= LISTED_ITEMS_MAX for group in answer.groups):
         return answer
     return replace(answer, warnings=(*answer.warnings, *CUT_WARNING))

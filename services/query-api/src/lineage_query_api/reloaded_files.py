@@ -34,7 +34,7 @@ def read_toml(setting: str, path: Path, model: type[Model]) -> Model:
 
 
 class ReloadedFile(Generic[Content]):
-    """What a file holds: rights are given and taken without a restart.
+    """The parsed content of a file, reloaded when it changes: rights change without a restart.
 
     Raises:
         SettingsError: the file can't be read or used.
@@ -47,7 +47,7 @@ class ReloadedFile(Generic[Content]):
         self._read_state, self._content = self._file_state(), read(path)
 
     def get(self) -> Content:
-        """What it holds now.
+        """The current content.
 
         Raises:
             SettingsError: it can't be read or used any more.

@@ -31,14 +31,14 @@ SECURITY_HEADERS: Mapping[str, str] = {
 }
 UNEXPECTED = "something went wrong here; the server's log has it under the request id"
 PATH_MAX = 32_768
-"""Ids of traces stand in paths."""
+"""Paths contain trace ids."""
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
-"""A service that is not ready yet says so many times: none of these is an error of an answer."""
+"""Readiness probes fail repeatedly until the service is ready: these responses do not count as errors."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 ERRORS = (400, 401, 403, 404, 413, 414, 422, 429, 500, 503, 504)
-"""Told as 0 from the beginning, so that the first one shows as a rate."""
+"""Exported as 0 from the start, so that the first one shows as a rate."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-"""Told apart in metrics: whoever connects may send any word, and each would be kept for good."""
+"""HTTP methods with metric labels of their own: clients may send any word, and each label would stay in memory."""
 LOGGED_MAX = 2_048
 """Signs of a path, and of a method, in a line of the log."""
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -47,8 +47,8 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 class RequestMiddleware:
     """ASGI middleware around all of the service.
 
-    ``rates``: how many requests a caller may send; ``body_bytes``: longest body; ``issuer``: origin that the
-    page may ask for tokens, beside this one.
+    ``rates``: limits of requests of a caller; ``body_bytes``: maximum size of a body; ``issuer``: another origin from
+    which the page may fetch tokens.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class RequestMiddleware:
             else:
                 await self._app(scope, self._bounded(receive), send_with_headers)
         except BudgetError as error:
-            # A stream that broke off: the server closes the connection, so that it does not look whole.
+            # An aborted stream: the server closes the connection, so that the response does not look complete.
             self._log.warning("request_broken", request_id=request_id, reason=error.detail)
             raise
         except Exception as error:
@@ -155,7 +155,7 @@ class RequestMiddleware:
         )
 
     def _bounded(self, receive: Receive) -> Receive:
-        """Bodies without a length are counted as they come."""
+        """Count the bytes of bodies without a declared length as they arrive."""
         body_bytes = 0
 
         async def counted() -> Message:
@@ -163,7 +163,7 @@ class RequestMiddleware:
             message = await receive()
             body_bytes += len(message.get("body", b""))
             if body_bytes > self._body_bytes:
-                # Of this kind alone it passes the reading of bodies as it is.
+                # Only exceptions of this type pass unchanged through the reading of bodies.
                 raise HTTPException(413, f"a body has at most {self._body_bytes} bytes")
             return message
 

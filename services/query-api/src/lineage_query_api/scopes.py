@@ -1,4 +1,4 @@
-"""What a caller may see: the lineages behind a request, cut to what is granted."""
+"""What a caller may see: the lineages behind a request, restricted to the grants."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from lineage_store.materialised import stands_for
 from lineage_store.port import GraphStore
 
 CACHED_SCOPES_MAX = 64
-"""Sets of granted applications whose traces are kept."""
+"""Maximum number of sets of granted applications whose traces are cached."""
 CACHED_VISIBLE_MAX = 512
-"""Applications of which something is hidden that are kept; of others it is kept that nothing is."""
+"""Maximum number of cached applications with hidden parts; others have a cache of their own."""
 CACHED_FULLY_VISIBLE_MAX = 100_000
 FULLY_VISIBLE_S = 60.0
-"""Seconds for which nothing is looked for in an application that is all there, and of which nothing is hidden."""
+"""Seconds between two checks of a final application without hidden parts."""
 ALLOWED_WHERE_HIDDEN: frozenset[str] = frozenset(
     {
         "GET /v1/applications/{app}",
@@ -64,12 +64,12 @@ ALLOWED_WHERE_HIDDEN: frozenset[str] = frozenset(
         "POST /v1/answers",
     }
 )
-"""Operations that answer of an application of which something is hidden, or masked: all others refuse it."""
+"""Operations allowed on an application with hidden or masked parts: all others are refused."""
 ALLOWED_WHERE_MASKED: frozenset[str] = ALLOWED_WHERE_HIDDEN | {
     "GET /v1/applications/{app}/nodes/{node}/columns",
     "GET /v1/applications/{app}/openlineage",
 }
-"""Those that answer where no dataset is hidden as a whole: they tell no rows."""
+"""Operations allowed if no dataset is hidden entirely: they return no rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class VisiblePart:
 class Scope:
     """A caller, the applications that they may trace, and those of which they may read rows.
 
-    ``traced`` and ``read`` hold what is shown wholly. ``listed``: all that the caller may know of, to be listed and
-    judged. ``part_of``: gives those of which something is hidden; None: there are none. ``operation``: what is
-    asked, such as ``GET /v1/me``.
+    ``traced`` and ``read`` hold the fully visible applications. ``listed``: all that the caller may see in lists, with
+    verdicts. ``part_of``: returns the visible part of an application with hidden parts; None: there are none.
+    ``operation``: the requested operation, such as ``GET /v1/me``.
     """
 
     caller: Principal
@@ -98,19 +98,19 @@ class Scope:
     operation: str = ""
 
     def within(self, app: str | None) -> tuple[Lineages, Principal]:
-        """What answers a question of an application (None: of any), and who asks it.
+        """The lineages for a request to an application (None: to any), and the caller.
 
-        A question is answered over applications whose rows the caller may read, or without texts: one answer never
-        mixes the two. An application of which something is hidden answers by itself, and is left out of others.
+        A response covers either applications whose rows the caller may read, or has no texts: it never
+        mixes the two. An application with hidden parts is queried separately, and is left out of other answers.
 
         Raises:
-            ProblemError: 403, the answer may tell what is hidden.
+            ProblemError: 403, the answer may reveal what is hidden.
         """
         if self.part_of is not None and app is not None:
             try:
                 part = self.part_of(self.listed.find(app))
             except NotFoundError:
-                # That it is not there is said by what asks for it.
+                # The query itself reports that the application is missing.
                 return self.listed, replace(self.caller, rows=False)
             if part is not None:
                 if self.operation not in (
@@ -150,7 +150,7 @@ class VisibleApplications:
         self._fully_visible_until: OrderedDict[tuple[str, Visibility], float] = OrderedDict()
 
     def of(self, app: str, rules: DatasetRules) -> VisibleApplication | None:
-        """What is seen of an application; None: all of it.
+        """The visible part of an application; None: all of it.
 
         Raises:
             KeyError: there is none.
@@ -191,13 +191,13 @@ class VisibleApplications:
 
 @dataclass(frozen=True, slots=True)
 class _CallerVisibility(VisibilityCheck):
-    """What a caller's rules say of applications."""
+    """Visibility of applications by a caller's rules."""
 
     rules: DatasetRules
     visible_applications: VisibleApplications = field(compare=False)
 
     def is_fully_visible(self, app: str) -> bool:
-        """Whether nothing of an application is hidden, nor of the one whose rows it holds."""
+        """Whether an application has no hidden parts, nor the one whose rows it holds."""
         try:
             return all(
                 self.visible_applications.of(name, self.rules) is None for name in _with_base(app)
@@ -206,7 +206,7 @@ class _CallerVisibility(VisibilityCheck):
             return False
 
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
-        """A verdict without what it tells of hidden datasets."""
+        """A verdict without the parts that reveal hidden datasets."""
         try:
             visible_apps = [
                 self.visible_applications.of(visible_app, self.rules)
@@ -237,7 +237,7 @@ class Scopes:
         self._cached: OrderedDict[Hashable, Lineages] = OrderedDict()
 
     def of(self, caller: Principal, operation: str = "") -> Scope:
-        """What a caller may see. ``operation``: what they ask, such as ``GET /v1/me``.
+        """What a caller may see. ``operation``: the requested operation, such as ``GET /v1/me``.
 
         Raises:
             ProblemError: 500, the file of grants can't be used any more.
@@ -263,7 +263,7 @@ class Scopes:
         def part_of(app: str) -> VisiblePart | None:
             if visibility.is_fully_visible(app):
                 return None
-            # Of the application whose rows another holds more may be hidden than that one tells.
+            # The base application of materialised rows may have more hidden parts than the rows reveal.
             visible_app = (
                 None if stands_for(app) else self._visible_applications.of(app, visibility.rules)
             )

@@ -42,7 +42,7 @@ NOT_JUDGED = "whether its lineage is complete takes longer to find out than a li
 
 
 def application(record: ApplicationRecord, verdict: Verdict | None) -> ApplicationModel:
-    """One application of a list. ``verdict``: None where there was no time for it; then nothing good is said."""
+    """One application of a list. ``verdict``: None if there was no time for it; then it is not reported as complete."""
     return ApplicationModel(
         app=record.app,
         name=record.name,
@@ -101,7 +101,7 @@ def group(answered: Group) -> GroupModel:
 
 
 def trace(cached: CachedTrace, *, texts: bool, others: Others) -> TraceModel:
-    """A trace with its counts and the first items of each node. ``others``: says what it leaves out of others."""
+    """A trace with its counts and the first items of each node. ``others``: lists what it leaves out of other applications."""
     traced = cached.traced
     answer = traced.answer(ITEMS_SHOWN, texts=texts)
     passed = _passed(
@@ -151,7 +151,7 @@ def trace_page(opened: ApplicationSnapshot, node: str, page: Page) -> TracePage:
 
 
 def output_columns(opened: ApplicationSnapshot, node: str, *, traced: bool) -> OutputColumns:
-    """What rows of a DataFrame's node may be asked for by; no columns where it is none."""
+    """The columns by which rows of a DataFrame's node may be queried; none for other nodes."""
     columns = columns_of(opened.graph, opened.nodes, node)
     return OutputColumns(
         node=node,

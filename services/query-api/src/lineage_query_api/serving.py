@@ -1,4 +1,4 @@
-"""Listening: a socket that is bound before anybody is told of it."""
+"""Listening: the socket is bound before its address is published."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def serve(
     token: str = "",
     store: str = "",
 ) -> None:
-    """Serve until a signal; ``tell`` gets the address once requests are taken.
+    """Serve until a signal; ``tell`` is called with the address once the server accepts requests.
 
-    ``token``: that lets in the user who runs it; commands of that user find it in the file that ``tell`` is told, too.
+    ``token``: the token of the user who runs the server; that user's commands find it in the file given to ``tell``.
 
     Raises:
         SettingsError: the address can't be used.
@@ -49,16 +49,16 @@ def serve(
 
 
 def server_config(app: FastAPI, **given: Any) -> uvicorn.Config:
-    """How uvicorn serves an application of :func:`lineage_query_api.app.create_app`; ``given``: settings of uvicorn, besides."""
+    """Configure uvicorn for an application of :func:`lineage_query_api.app.create_app`; ``given``: more options."""
     return uvicorn.Config(
         app,
         http=bounded_by(app.state.bounds),
-        # An upgrade to what is not served would leave the bounds behind.
+        # An upgraded connection would bypass the connection limits.
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
-        # Whose word is taken for who calls is a setting of ours: see create_app.
+        # A setting of this service decides which proxies are trusted: see create_app.
         proxy_headers=False,
         timeout_graceful_shutdown=5,
         **given,
@@ -75,7 +75,7 @@ def _announced(url: str, token: str, store: str) -> Iterator[Path | None]:
 
 
 class _Server(uvicorn.Server):
-    """Says when it takes requests."""
+    """A server that reports when it accepts requests."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)

@@ -19,7 +19,7 @@ from lineage_store.url import DEFAULT_STORE
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 TOKEN = r"^([A-Za-z0-9_.~-]{16,500})?$"
-"""One that stands in an address as it is."""
+"""A text that is used in a URL without escaping."""
 MAPPED_BITS = 96
 """Before an IPv4 address in the IPv6 address that it is mapped to (RFC 4291, section 2.5.5.2)."""
 SCOPES = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$"
@@ -28,7 +28,7 @@ PAGE_ISSUER = re.compile(
     r"((?:https://|http://(?=(?:localhost|127\.0\.0\.1)(?:[:/]|$)))[A-Za-z0-9.-]+(?::[0-9]{1,5})?)"
     r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*)?",
 )
-"""An issuer that browsers may be sent to, and its origin, which stands in the page's policy as it is."""
+"""An issuer to which browsers may be redirected, and its origin, which the page's policy contains unescaped."""
 
 
 class QueryApiSettings(BaseSettings):
@@ -174,7 +174,7 @@ class QueryApiSettings(BaseSettings):
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has to say who they are."""
+        """Whether callers need no authentication."""
         return self.is_local and self.api_open
 
     @property
@@ -217,7 +217,7 @@ def read_redis_settings() -> RedisSettings:
 
 
 def read_settings(**given: object) -> QueryApiSettings:
-    """Settings from the environment; ``given`` come first.
+    """Settings from the environment; ``given`` take precedence.
 
     Raises:
         SettingsError: one can't be used, or together they would let anybody read.

@@ -1,4 +1,4 @@
-"""The server's Spark: started by the first question that needs it, each question within its time."""
+"""The server's Spark: the first query that needs it starts it, and each query has a time limit."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 START_S = 120.0
-"""Seconds that Spark may take to start, beside those of the question that it is started for."""
+"""Seconds that Spark may take to start, in addition to the time of the query that starts it."""
 CANCEL_EVERY_S = 1.0
-"""A question that is over its time is a chain of queries: the next one is cancelled, too."""
+"""Seconds between cancellations of a request over its time limit: it runs several Spark jobs, and each is cancelled."""
 CANCEL_LIMIT_S = 30.0
-"""Seconds that a question which is cancelled may go on: what a query computes of one row is not interrupted."""
+"""Seconds that a cancelled query may still run: Spark does not interrupt the computation of a row."""
 CLEAR_CHECKS = 3
-"""Looks in a row that find no task left behind: Spark tells of what happens some time later."""
+"""Consecutive checks that must find no running task: Spark's reports are delayed."""
 TRACE_ELSEWHERE = "ask `lineage back` or `forward` where the store and Spark are"
 
 log = structlog.get_logger(__name__)
 
 
 class SparkSessionHolder:
-    """Runs questions on one session of Spark. May be shared by threads.
+    """Runs queries on one Spark session. May be shared by threads.
 
-    A Spark that was started here and has ended, or does not end a question, makes room for another one.
+    A Spark started here that has ended, or that does not stop a cancelled query, is replaced by another one.
 
     ``roots``: where it may read, as `lineage_dataframes.spark.own_spark.start_spark` has them.
     """
@@ -59,15 +59,15 @@ class SparkSessionHolder:
         self._is_closed = False
 
     def run(self, work: Callable[[SparkSession], Result]) -> Result:
-        """What ``work`` gives of a session.
+        """The result of ``work`` on the session.
 
         Raises:
-            ProblemError: Spark does not start or has ended, others have its turns, or the work takes too long.
+            ProblemError: Spark does not start or has ended, all turns are taken, or the work takes too long.
         """
         budget = current_budget()
         self._await_turn(budget)
         tag, started = f"lineage-{uuid.uuid4().hex}", threading.Event()
-        # Its time begins when Spark is there.
+        # The time limit starts when Spark is ready.
         budget.extend(START_S + self._limit_s)
         try:
             future = self._pool.submit(copy_context().run, self._run_tagged, work, tag, started)
@@ -96,7 +96,7 @@ class SparkSessionHolder:
         return future.result()
 
     def unmet_restrictions(self) -> str:
-        """What keeps its Spark from being confined as the settings ask, known before it starts; empty: nothing does."""
+        """Why its Spark is not confined as the settings require, known before it starts; empty: it is."""
         try:
             from lineage_dataframes.errors import NoSparkError
             from lineage_dataframes.sandbox.policy import SandboxSettings
@@ -126,7 +126,7 @@ class SparkSessionHolder:
                 scratch_folder = starting.scratch_folder()
                 (stop_session if is_alive(self._session) else kill_spark)(self._session)
                 if scratch_folder is not None:
-                    # A server ends by the signal that it got: nothing else would remove it.
+                    # A signal ends the server without cleanup: nothing else would remove it.
                     starting.remove_folder(scratch_folder)
         self._pool.shutdown(cancel_futures=True)
         if self._folder is not None:
@@ -193,7 +193,7 @@ class SparkSessionHolder:
         except NoSparkError as error:
             log.warning("spark_failed", reason=str(error))
             raise _no_spark(f"Spark does not start: {error}") from error
-        # What stands behind the address of a server may be a token.
+        # The part after a server's address may be a token.
         log.info("spark_is_there", master=self._master.partition(";")[0])
         for restriction in missing_restrictions():
             log.warning("spark_not_confined", lacks=restriction)
@@ -223,7 +223,7 @@ class SparkSessionHolder:
             wait([future], timeout=CANCEL_EVERY_S)
 
     def _end_leftover_tasks(self, session: SparkSession) -> None:
-        """See that the tasks of a question that failed, or was cancelled, end: each would keep a core."""
+        """Wait until the tasks of a failed or cancelled query end: each would occupy a core."""
         from lineage_dataframes.spark.own_spark import leftover_tasks
         from lineage_dataframes.spark.pyspark_parts import is_connected
 
@@ -237,13 +237,13 @@ class SparkSessionHolder:
                     until, clear = time.monotonic() + CANCEL_LIMIT_S, clear + 1
                     continue
                 clear = 0
-                # What Spark tells of tasks that come and go is of different moments, but not for as long as this.
+                # Spark's reports of tasks are of different moments, but not over that many checks.
                 if time.monotonic() > until:
                     self._end_session("spark_is_stuck")
                     return
 
     def _end_session(self, why: str) -> None:
-        """End the Spark that was started here; the next question starts another one. The lock is held."""
+        """End the Spark that was started here; the next query starts another one. The caller holds the lock."""
         from lineage_dataframes.spark.own_spark import kill_spark
 
         assert self._session is not None

@@ -1,6 +1,6 @@
-"""Ids of traces: the question itself, packed, so that every server has the trace again.
+"""Ids of traces: the encoded query itself, so that every server can compute the trace again.
 
-A shared link outlives the server that made it, and needs no state anywhere.
+A shared link outlives the server that created it, and needs no stored state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNPACKED_MAX = 1 << 20
 
 
 class TraceId(_Request):
-    """An application and what is asked of it."""
+    """An application and the query of it."""
 
     app: NodeText
     request: TraceRequest
@@ -31,7 +31,7 @@ def pack(app: str, request: TraceRequest) -> str:
     """The id of a trace.
 
     Raises:
-        ProblemError: what it begins with does not fit in one.
+        ProblemError: the start of the trace does not fit in an id.
     """
     text = TraceId(app=app, request=request).model_dump_json(exclude_defaults=True)
     packed = base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
@@ -44,7 +44,7 @@ def pack(app: str, request: TraceRequest) -> str:
 
 
 def unpack(packed: str) -> TraceId:
-    """What an id stands for.
+    """Decode an id.
 
     Raises:
         ProblemError: 404, it is none.

@@ -35,27 +35,27 @@ ABOUT_DATASETS = (
 )
 """Types of the messages that name datasets."""
 CORRUPT = "columnnameofcorruptrecord"
-"""Option of readers: the column that holds what could not be read, whole."""
+"""Option of readers: the name of the column with the full text of corrupt records."""
 CORRUPT_SETTING = "spark.sql.columnNameOfCorruptRecord"
-"""What Spark calls that column where no option says otherwise."""
+"""The setting with that column's name if the option is not set."""
 CORRUPT_NAME = "_corrupt_record"
-"""What it calls it by default."""
+"""The default name of that column."""
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
-"""Schemes of stores that go by more than one."""
+"""Canonical schemes of stores with several."""
 _SESSION_CATALOG = "spark_catalog."
 _QUOTES = re.compile(r'[`"\[\]]')
 _PATH_AS_TABLE = re.compile(r"\w+\.`([^`]+)`")
-"""A path in the place of a table's name."""
+"""A path used as a table's name."""
 _SEVERAL = re.compile(r"[*?\[{,]")
-"""In what a program calls files: it may be more than one dataset."""
+"""Characters in a program's path that may refer to several datasets."""
 _PLAIN_ID = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 BY_NAME = frozenset({"parquet", "orc", "json", "delta", "iceberg"})
-"""Formats that say themselves what their columns are called."""
+"""Formats whose files contain the names of their columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetVisibility:
-    """What is shown of a dataset: whether it is known, whether its rows are, and which columns of these are masked."""
+    """What a caller sees of a dataset: whether it is visible, whether its rows are, and which columns are masked."""
 
     known: bool = True
     rows: bool = True
@@ -63,7 +63,7 @@ class DatasetVisibility:
 
     @property
     def is_fully_visible(self) -> bool:
-        """Whether nothing of it is hidden."""
+        """Whether no part of it is hidden."""
         return self.known and self.rows and not self.masked
 
     def __and__(self, other: DatasetVisibility) -> DatasetVisibility:
@@ -89,7 +89,7 @@ class Visibility:
 
     @classmethod
     def of(cls, rules: DatasetRules, names: Iterable[str]) -> Visibility:
-        """What rules say of an application of some names."""
+        """The rules for an application with the given names."""
         per_name = [
             [grant for grant in rules.grants if matches_any(name, grant.applications)]
             for name in sorted(names)
@@ -101,17 +101,17 @@ class Visibility:
     def shown(
         self, names: Iterable[str], links: Spellings | None = None, among: Iterable[str] = ()
     ) -> DatasetVisibility:
-        """What is shown of a dataset.
+        """The visibility of a dataset.
 
         Args:
-            names: what it goes by: one that is granted is enough.
-            links: which were followed just now.
-            among: names of what it was read or written with: they hide it, and do not grant it.
+            names: its names: one granted name suffices.
+            links: the links already resolved for this query.
+            among: names of datasets read or written together with it: they can hide it, but don't grant it.
 
         Raises:
-            BudgetError: the question that it is looked at for takes too long.
+            BudgetError: the query takes too long.
         """
-        # An application has as many datasets and files as it says.
+        # The number of datasets and files of an application is not limited.
         current_budget().check()
         links = links or Spellings()
         own = [spellings(name, links) for name in names]
@@ -127,7 +127,7 @@ class Visibility:
             )
         )
         if any(_has_folder_of(name, masked) for name in spelled):
-            # The path tells a value.
+            # The path reveals a value.
             return HIDDEN
         return DatasetVisibility(rows=self._are_in(own, self.read), masked=masked)
 
@@ -152,7 +152,7 @@ def spellings(name: str, links: Spellings) -> frozenset[str]:
 
 
 def is_named(column: str, masked: Iterable[str]) -> bool:
-    """Whether a column is among some, as Spark compares names or as a shell does; of a nested one all of the column is."""
+    """Whether a column matches one of some, as Spark compares names or as a shell pattern; a nested one counts as a whole."""
     folded = column.casefold()
     return any(
         pattern == folded or pattern.startswith(folded + ".") or fnmatchcase(folded, pattern)
@@ -165,8 +165,8 @@ class VisibleApplication:
     """What a caller sees of an application, as far as its messages name datasets.
 
     ``nodes``: by node that has a dataset. ``files``: by canonical path. ``sources``: how DataFrames read those of a
-    ``frame-source``. ``kinds``: of all nodes. ``unclear``: some dataset of it can't be told. ``final``: no more of
-    it is on its way. ``of_databases``: it read tables of databases.
+    ``frame-source``. ``kinds``: of all nodes. ``unclear``: some of its datasets can't be identified. ``final``: no more
+    messages of it will arrive. ``of_databases``: it read tables of databases.
     """
 
     visibility: Visibility
@@ -182,7 +182,7 @@ class VisibleApplication:
 
     @property
     def is_fully_visible(self) -> bool:
-        """Whether nothing of the application is hidden."""
+        """Whether no part of the application is hidden."""
         return (
             self.final and not self.unclear and all(shown.is_fully_visible for shown in self._all())
         )
@@ -204,12 +204,12 @@ class VisibleApplication:
 
     @property
     def of_frames(self) -> bool:
-        """Whether all of its rows are those of DataFrames."""
+        """Whether all its rows are rows of DataFrames."""
         return set(self.kinds.values()) <= RECIPE_NODE_KINDS | {"unknown"}
 
     @property
     def traceable(self) -> bool:
-        """Whether traces of it can be shown without what is hidden."""
+        """Whether traces of it can be shown without the hidden parts."""
         if self.of_records:
             return not self.unclear
         # Names of rows of databases are values of theirs.
@@ -217,20 +217,20 @@ class VisibleApplication:
 
     @property
     def ids_are_plain(self) -> bool:
-        """Whether the nodes' ids are numbers: names that a program gives may tell of what is hidden."""
+        """Whether the nodes' ids are numbers: names chosen by a program may reveal what is hidden."""
         return all(_PLAIN_ID.fullmatch(node) for node in self.kinds)
 
     def of_node(self, node: str) -> DatasetVisibility:
-        """What is shown of a node; of one that is not known nothing."""
+        """The visibility of a node; an unknown node is hidden."""
         if node in self.nodes:
             return self.nodes[node]
         return DatasetVisibility() if node in self.kinds else HIDDEN
 
     def of_file(self, path: str) -> DatasetVisibility:
-        """What is shown of a file, by its canonical path."""
+        """The visibility of a file, by its canonical path."""
         shown = self.files.get(path)
         if shown is None:
-            # It is of no node: a log of a table, say.
+            # It belongs to no node: a log of a table, for example.
             shown = self.visibility.shown([path])
             return HIDDEN if self.hides or not shown.known else WITHHELD
         return shown
@@ -242,10 +242,10 @@ class VisibleApplication:
 def build_visible_application(
     messages: Iterable[Message], visibility: Visibility, *, final: bool
 ) -> VisibleApplication:
-    """What is seen of an application whose messages of :data:`ABOUT_DATASETS` are given.
+    """The visible part of an application, from its messages of :data:`ABOUT_DATASETS`.
 
     Raises:
-        BudgetError: the question that it is looked at for takes too long.
+        BudgetError: the query takes too long.
     """
     names: dict[str, list[str]] = {}
     files: dict[str, list[str]] = {}
@@ -300,7 +300,7 @@ def build_visible_application(
             spelled = links.of(path)
             by_path[spelled] = by_path.get(spelled, nodes[node]) & nodes[node]
     for node, node_datasets in datasets.items():
-        # Who reads a file that is hidden elsewhere does not show it either.
+        # A file that is hidden in one place is hidden at all its readers too.
         for path in (path for listed in node_datasets for path in listed.files):
             nodes[node] &= by_path[links.of(path)]
     return VisibleApplication(
@@ -320,7 +320,7 @@ def build_visible_application(
 class _Dataset:
     """A dataset as messages name it, and its files.
 
-    ``names``: of all of it. ``parts``: of what it was put together from; none of them stands for another.
+    ``names``: of the whole dataset. ``parts``: of the datasets that it combines; none of them grants another.
     """
 
     names: tuple[str, ...]
@@ -346,7 +346,7 @@ class _Dataset:
     def of_node(
         cls, names: Sequence[str], files: Sequence[str], recipe_datasets: Sequence[_Dataset]
     ) -> _Dataset:
-        """Of a node that is called by ``names``, has ``files``, and is told of by recipes."""
+        """The dataset of a node with ``names``, ``files``, and the datasets in recipes."""
         all_names = tuple(
             dict.fromkeys(
                 (*names, *(name for dataset in recipe_datasets for name in dataset.names))
@@ -371,7 +371,7 @@ class _Dataset:
         return not (self.names or self.parts or self.files)
 
     def shown(self, visibility: Visibility, links: Spellings) -> DatasetVisibility:
-        """What is shown of it as a whole: each file is granted by its own name, or by one of all of it."""
+        """The visibility of the whole dataset: each file is granted by its own name, or by a name of the dataset."""
         each = tuple(dict.fromkeys(self.files)) or self.parts
         if not each:
             return visibility.shown(self.names, links)
@@ -393,7 +393,7 @@ def _is_query(source: Source) -> bool:
 
 
 def _with_setting(source: Source, recipe: Recipe) -> Source:
-    """A source with the option that a setting stands for."""
+    """A source with the option that a setting replaces."""
     name = recipe.settings.get(CORRUPT_SETTING, CORRUPT_NAME)
     if name == CORRUPT_NAME or source.format not in {"csv", "json"}:
         return source
@@ -409,7 +409,7 @@ def _leads_up(name: str) -> bool:
 
 
 def _any_denied(names: Iterable[str], patterns: frozenset[str]) -> bool:
-    """Whether a rule holds for one of some names: tables by their last names, too, and whatever their capitals."""
+    """Whether a rule applies to one of some names: tables also by their last name, ignoring case."""
     spelled = frozenset(names)
     spelled |= frozenset(map(_with_one_scheme, spelled))
     patterns |= frozenset(map(_with_one_scheme, patterns))
@@ -420,7 +420,7 @@ def _any_denied(names: Iterable[str], patterns: frozenset[str]) -> bool:
 
 
 def _with_one_scheme(name: str) -> str:
-    """A name by the scheme that stands for all that lead to the same store."""
+    """A name with the canonical scheme of its store."""
     scheme, mark, rest = name.partition("://")
     return _SCHEMES.get(scheme.lower(), scheme) + mark + rest
 
@@ -432,7 +432,7 @@ def _ends(table: str) -> Iterable[str]:
 
 
 def _any_fits(names: Iterable[str], patterns: frozenset[str]) -> bool:
-    """Whether a name, or a folder that it lies in, is among some patterns."""
+    """Whether a name, or one of its parent folders, matches some patterns."""
     return any(
         fnmatchcase(name, pattern) or fnmatchcase(name, pattern.rstrip("/") + "/*")
         for name in names
@@ -441,6 +441,6 @@ def _any_fits(names: Iterable[str], patterns: frozenset[str]) -> bool:
 
 
 def _has_folder_of(path: str, columns: Sequence[str]) -> bool:
-    """Whether a folder in a path says the value of one of some columns."""
+    """Whether a folder name in a path contains the value of one of some columns."""
     parts = (part.partition("=") for part in path.split("/"))
     return any(mark and is_named(unquote(name), columns) for name, mark, _ in parts)

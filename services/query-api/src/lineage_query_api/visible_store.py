@@ -1,4 +1,4 @@
-"""One application as a caller sees it of whom something of it is hidden: its store, its graph, and the rows of its files."""
+"""The visible part of an application with hidden parts: its store, its graph, and the rows of its files."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ from lineage_store.records import FILES, SPLITS
 
 HIDDEN_NAME = "hidden"
 HIDDEN_SCHEME = "hidden://"
-"""Of paths that stand for files of hidden datasets: there are none of it."""
+"""Scheme of placeholder paths for files of hidden datasets: no real path has it."""
 WITHHELD_REASON = "why is not told: it may tell what is hidden from you, or masked"
 HIDDEN_WARNING = (
     "datasets of this application are hidden from you: their paths and rows are not shown"
 )
 MASKED_WARNING = "columns or rows of this application are masked for you"
 ALIASES = frozenset({"read", "write"})
-"""Of nodes by themselves: what else they are called may tell of what is hidden."""
+"""Generic aliases of nodes: other names may reveal what is hidden."""
 HEADER_MAX = 1 << 16
-"""Bytes of a file in which its header is looked for."""
+"""Maximum bytes of a file's header line."""
 LOOKUP_MESSAGE_TYPES = {"begin", "unknown", *SPLITS, *FILES}
 """Types of the messages that lookups of files need."""
 _File = TypeVar("_File", SplitRecord, SinkFileRecord)
@@ -74,9 +74,9 @@ _BY_VALUE = {SpaceKind.KEYS, SpaceKind.OPAQUE}
 
 
 class VisibleGraph:
-    """The lineage of an application without what is hidden in it: :class:`lineage_core.contract.graph.FlowGraph`.
+    """The lineage of an application without its hidden parts: a :class:`lineage_core.contract.graph.FlowGraph`.
 
-    Texts that capture kept beside flows are not there: nobody knows what they were made of.
+    It leaves out texts that capture stored beside flows: their origin is unknown.
     """
 
     def __init__(self, graph: FlowGraph, visible_app: VisibleApplication) -> None:
@@ -151,7 +151,7 @@ class VisibleGraph:
         return replace(file, path=self._path(node, file.path), checksum="")
 
     def _path(self, node: str, path: str) -> str:
-        """What stands for a hidden file: the same for the same file, that positions in it are told right."""
+        """The placeholder of a hidden file: always the same for the same file, so that positions in it stay correct."""
         with self._lock:
             return self._hidden.setdefault(path, f"{HIDDEN_SCHEME}{len(self._hidden) + 1}")
 
@@ -175,18 +175,18 @@ class VisibleGraph:
 
 
 class VisibleStore(ReadOnlyStore):
-    """A store that holds one application, without what is hidden of it.
+    """A store of one application, without its hidden parts.
 
-    ``key``: names what is seen, and no other. ``judged``: has all of it, for verdicts, of which :meth:`verdict_of` takes
-    what is hidden.
+    ``key``: identifies the visible content uniquely. ``judged``: the full store, for verdicts, from which :meth:`verdict_of`
+    removes what is hidden.
     """
 
     def __init__(self, granted: GrantedStore, app: str, visible_app: VisibleApplication) -> None:
-        """``granted``: the applications that the caller may know, with all that is in them."""
+        """``granted``: the applications that the caller may see, with their full content."""
         self.judged = granted
         self.app = app
         self.visible_app = visible_app
-        # It is this look, and no equal one that comes later.
+        # By identity: a later equal object gets another key.
         self.key: Hashable = (granted.key, app, _Identity(visible_app))
 
     def application_ids(self) -> Sequence[str]:
@@ -203,7 +203,7 @@ class VisibleStore(ReadOnlyStore):
 
         Raises:
             KeyError: there is no such application.
-            ProblemError: 403, a dataset is hidden and others are asked for than lookups of files need.
+            ProblemError: 403, a dataset is hidden and the request is for other messages than lookups of files need.
         """
         self._check(app)
         if not self.visible_app.hides:
@@ -232,10 +232,10 @@ class VisibleStore(ReadOnlyStore):
         return {app: names[app] for app in self.application_ids() if app in names}
 
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
-        """A verdict without what it tells of hidden datasets, or of values.
+        """A verdict without the parts that reveal hidden datasets, or values.
 
         Raises:
-            ProblemError: 403, a program named its nodes itself, and they may tell what is hidden.
+            ProblemError: 403, the program chose the names of its nodes, which may reveal what is hidden.
         """
         self._check_ids()
         return (
@@ -284,7 +284,7 @@ def verdict_without_details(verdict: Verdict) -> Verdict:
 
 
 def verdict_without_reasons(verdict: Verdict) -> Verdict:
-    """A verdict without what went wrong: errors of a program tell values."""
+    """A verdict without reasons: errors of a program may contain values."""
     return replace(
         verdict,
         reasons=(WITHHELD_REASON,) if verdict.reasons else (),
@@ -293,7 +293,7 @@ def verdict_without_reasons(verdict: Verdict) -> Verdict:
 
 
 def _without_reasons(message: Message) -> Message:
-    """A message without what went wrong, as :func:`verdict_without_reasons` has it."""
+    """A message without reasons, for the same purpose as :func:`verdict_without_reasons`."""
     if isinstance(message, Fail | Unknown | DeadLetter):
         return message.model_copy(update={"reason": _withheld(message.reason)})
     if isinstance(message, Commit):
@@ -330,7 +330,7 @@ class VisibleReader(RowReader):
         return ComputingReader(self._reader, self._visible_app)
 
     def header(self, path: str) -> str | None:
-        """The first line of a file as it is, to be compared and never shown; None where it can't be told."""
+        """The unmasked first line of a file, to be compared and never shown; None if it is unknown."""
         try:
             spelled = Spellings().of(path)
             self._require_known(spelled)
@@ -398,7 +398,7 @@ class VisibleReader(RowReader):
         return self._visible_app.of_file(path)
 
     def _require_known(self, path: str) -> DatasetVisibility:
-        """What is shown of a file.
+        """The visibility of a file.
 
         Raises:
             RowsError: it is hidden.
@@ -410,7 +410,7 @@ class VisibleReader(RowReader):
 
     @staticmethod
     def _masked(shown: DatasetVisibility, texts: Sequence[str | None]) -> list[str | None]:
-        """Lines: where columns stand in one is not known."""
+        """The text of lines: the position of columns in a line is unknown."""
         if not shown.rows:
             return [None] * len(texts)
         if shown.masked:
@@ -451,10 +451,10 @@ class VisibleNames(Names):
 
 
 class VisibleTracer(Tracer):
-    """Traces over all of an application, for who does not see all of it."""
+    """Traces over a whole application, for callers who see only a part of it."""
 
     def __init__(self, tracer: Tracer, visible_app: VisibleApplication) -> None:
-        # What it keeps is the other tracer's.
+        # Its cache is that of the other tracer.
         self._tracer = tracer
         self._visible_app = visible_app
 
@@ -470,7 +470,7 @@ class VisibleTracer(Tracer):
         """As :meth:`Tracer.trace`.
 
         Raises:
-            ProblemError: 403, it would tell what is hidden.
+            ProblemError: 403, it would reveal what is hidden.
         """
         if not (self._visible_app.traceable and self._visible_app.of_records):
             raise hidden_parts_error()
@@ -523,13 +523,13 @@ class VisibleApplicationCache(ApplicationCache):
 
 
 class VisibleListing(Listing):
-    """Items of nodes, which are not looked for by what they say."""
+    """Items of nodes, which can't be searched by text."""
 
     def page(self, *args: Any, contains: str = "", **options: Any) -> Page:
         """As :meth:`Listing.page`.
 
         Raises:
-            ProblemError: 403, what is found tells what is masked.
+            ProblemError: 403, the matches would reveal what is masked.
         """
         if contains:
             raise hidden_parts_error()

@@ -102,7 +102,7 @@ def commits_of(reader: RowReader, place: str, known: Known, there: Collection[st
         reader: decides which files may be read.
         place: the table's folder.
         known: a version of Delta Lake counts only if a known write left exactly the files that it added: a recreated
-        table counts from 0 again. Snapshot ids of Iceberg are unique.
+            table counts from 0 again. Snapshot ids of Iceberg are unique.
         there: versions of known writes whose files exist unchanged.
 
     Raises:
