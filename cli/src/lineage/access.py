@@ -141,7 +141,7 @@ class StoredAccess:
     def answerable(self, app: str, verdict: Verdict, most_s: float | None = None) -> Verdict:
         if not verdict.recipes_received:
             return verdict
-        # Loads PySpark, which who has no DataFrames need not wait for.
+        # This import loads PySpark, which only applications with DataFrames need.
         from lineage_dataframes.trace.answerable import with_answerable
 
         return with_answerable(self.store, app, verdict, timeout_s=most_s)

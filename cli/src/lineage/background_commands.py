@@ -18,7 +18,7 @@ ENDS_S = 90.0
 
 app = typer.Typer(
     name="session",
-    help="Sessions in the background, which keep a Spark for questions about rows of DataFrames.",
+    help="Sessions in the background, which keep a Spark session for queries about rows of DataFrames.",
     no_args_is_help=True,
 )
 
@@ -26,7 +26,7 @@ app = typer.Typer(
 @app.command("start")
 @reported
 def start(context: typer.Context, store: StoreOption = "", as_json: JsonOption = False) -> None:
-    """Start the session that the first question would start, and warm it up until then."""
+    """Start the session that the first query would start, and warm it up until then."""
     from lineage.background.asking import StartOutcome, begin
 
     outcome = begin(chosen_store(context, store))
@@ -61,7 +61,7 @@ def status(as_json: JsonOption = False) -> None:
         echo("no session runs")
     for session in sessions:
         echo(
-            f"{session.store}: process {session.pid}, since {session.began}, ends {session.idle_s:g} s after the last question; "
+            f"{session.store}: process {session.pid}, since {session.began}, ends {session.idle_s:g} s after the last query; "
             f"its log is {log_of(session.name)}"
         )
 
@@ -74,7 +74,7 @@ def stop(
         float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for their end.")
     ] = ENDS_S,
 ) -> None:
-    """End all sessions of yours; a question that one is at gets no answer from it."""
+    """End all your sessions; a running query gets no answer from its session."""
     from lineage.background.sessions import running
     from lineage_core.tracing.trace_result import TraceError
 

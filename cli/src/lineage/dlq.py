@@ -80,7 +80,7 @@ def replay(
     application: AppOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Send dead letters back to where they belong, after what was wrong is mended.
+    """Send dead letters back to where they belong, after the cause is fixed.
 
     May be repeated. A record that still can't be used becomes a dead letter again.
     """

@@ -157,7 +157,7 @@ def _spark() -> Iterator[Finding]:
         return
     except ImportError as error:
         yield Finding(
-            "spark", "problem", f"PySpark {installed} can't be imported: {error}", "install it anew"
+            "spark", "problem", f"PySpark {installed} can't be imported: {error}", "reinstall it"
         )
         return
     if spark_versions.is_untested(installed):
@@ -359,9 +359,7 @@ def _program(job: Path) -> Iterator[Finding]:
         yield Finding("program", "problem", str(error))
         return
     if not used:
-        detail = (
-            f"{job} names nothing of Spark that is known here: what it imports is not looked at"
-        )
+        detail = f"{job} names nothing of Spark that is known here: its imports are not checked"
         yield Finding("program", "warning", detail)
     words: dict[str, tuple[State, str]] = {
         "captured": ("ok", "captured row by row"),

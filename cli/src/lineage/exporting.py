@@ -74,7 +74,7 @@ def export_trace(
     """Trace and write; warnings go to stderr."""
     chosen = _format(request)
     if as_json and request.output == STDOUT:
-        raise ExportError("--json tells what was written to a file: name it by -o FILE")
+        raise ExportError("--json reports on a written file: name it by -o FILE")
     question, output = request.question(), partial(_stream, request.output)
     with opened(url) as access:
         summary = access.export(question, chosen.name, output, options)

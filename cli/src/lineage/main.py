@@ -1,4 +1,4 @@
-"""``lineage``: capture a PySpark job, ask where rows come from and where they go.
+"""``lineage``: capture a PySpark job, trace where rows come from and where they go.
 
 Everything heavy is imported inside the commands that need it.
 """
@@ -150,7 +150,7 @@ def run(
         bool | None,
         typer.Option(
             "--session/--no-session",
-            help="Afterwards, start the session in the background that answers questions about rows of "
+            help="Afterwards, start the session in the background that answers queries about rows of "
             "DataFrames, so that the first one need not wait for Spark. By default where stderr is a terminal.",
             show_default=False,
         ),
@@ -429,7 +429,7 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     ] = "-",
     application: AppOption = "",
     way: Annotated[
-        bool, typer.Option("--way", help="Tables: also the rows asked for and items in between.")
+        bool, typer.Option("--way", help="Tables: also the start rows and items in between.")
     ] = False,
     texts: Annotated[
         bool, typer.Option("--texts/--no-texts", help="With what rows look like.")
@@ -506,9 +506,9 @@ def openlineage(
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Tell OpenLineage of a run: what it read and wrote, and whether its lineage is complete.
+    """Send a run to OpenLineage: what it read and wrote, and whether its lineage is complete.
 
-    A START event and COMPLETE, FAIL or ABORT. Telling twice is the same run.
+    A START event and COMPLETE, FAIL or ABORT. Sending twice is the same run.
     """
     from lineage.openlineage_events import tell_run
 

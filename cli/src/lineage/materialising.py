@@ -1,7 +1,7 @@
 """``lineage materialise``: the rows of DataFrames' outputs as ordinary lineage, for traces in milliseconds.
 
 The relations are those of :mod:`lineage_dataframes.trace.relations`. They become the flows of an application of their
-own, which has the files of the job's: whoever asks for a row of such a file is answered from its flows.
+own, which has the files of the job's: a trace of a row of such a file uses its flows.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def materialise(
     outcome = Materialised(f"{app}{SUFFIX}")
     if outcome.app in store.application_ids():
         if not again:
-            raise TraceError(f"{app} is materialised, as {outcome.app}; --again does it anew")
+            raise TraceError(f"{app} is materialised, as {outcome.app}; --again repeats it")
         store.delete(outcome.app)
     started = time.monotonic()
     with ExitStack() as stack:
@@ -143,7 +143,7 @@ def _check_ends(graph: FlowGraph, node: NodeRecord) -> None:
     links = graph.links()
     sources = {link.src for link in links if link.dest == node.node}
     if any(link.dest in sources for link in links):
-        raise RefusedError("it reads rows of an RDD, whose lineage goes on")
+        raise RefusedError("it reads rows of an RDD, whose lineage continues")
 
 
 def _check_lines(source: Source) -> None:

@@ -85,7 +85,7 @@ def tell_linked(store: GraphStore, app: str) -> None:
             tell(store, app, settings)
     except (LineageError, OSError, KeyError) as problem:
         echo(
-            f"lineage: OpenLineage was not told of {app}: {problem}; "
-            f"`lineage openlineage {app}` tells it",
+            f"lineage: no OpenLineage events were sent for {app}: {problem}; "
+            f"`lineage openlineage {app}` sends them",
             err=True,
         )

@@ -104,7 +104,7 @@ _WHY = {
     "readStream": "streams have no lineage yet",
     "writeStream": "streams have no lineage yet",
     "foreachBatch": "streams have no lineage yet",
-    "remote": "a session of Spark Connect has no JVM to ask",
+    "remote": "a session of Spark Connect has no JVM to read from",
     "broadcast": "what goes through the driver's memory is not lineage",
     "accumulator": "what goes through the driver's memory is not lineage",
     "_jvm": "what Java is called for directly is not seen",

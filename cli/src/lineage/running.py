@@ -97,7 +97,7 @@ def _begin_session(url: str, notes: RunNotes, *, quiet: bool) -> None:
         )
     if has_recipes and begin(url) is StartOutcome.STARTED and not quiet:
         hint = f"it ends after {idle_s():g} s without one; --no-session: none"
-        echo(f"lineage: a session in the background waits for questions; {hint}", err=True)
+        echo(f"lineage: a background session waits for queries; {hint}", err=True)
 
 
 def _absolute(url: str) -> str:

@@ -84,7 +84,7 @@ class ServedAccess:
         return verdict
 
     def probed(self, app: str, verdict: Verdict, rows: int) -> Verdict:
-        raise TraceError("--probe runs queries of Spark: ask the store itself, not a server")
+        raise TraceError("--probe runs queries of Spark: use the store itself, not a server")
 
     def ask(self, question: TraceQuery) -> Answer:
         places = [_seen_from_anywhere(place) for place in question.places]

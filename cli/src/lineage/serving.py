@@ -38,7 +38,7 @@ def ui(
 
     A store that is not there yet begins empty, and the page says how to fill it.
 
-    The address that is printed holds a token: only who has it is let in. Commands of yours
+    The address that is printed holds a token: it is required for access. Commands of yours
     (`--store http://127.0.0.1:PORT`) find it by themselves. LINEAGE_API_TOKEN sets another one.
     """
     from lineage_query.rows.reader import RowReader
@@ -138,7 +138,7 @@ def login(
         str, typer.Argument(metavar="URL", help="The server (default: the store that is set).")
     ] = "",
 ) -> None:
-    """Keep a token for a server; it is asked for, or read from stdin where that is no terminal."""
+    """Keep a token for a server; the command prompts for it, or reads it from stdin where that is no terminal."""
     from lineage.credentials import keep
     from lineage.served import ServedAccess
 

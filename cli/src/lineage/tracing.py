@@ -65,7 +65,7 @@ def _show(answer: Answer) -> None:
         echo(line, bold=True)
     towards = "from" if answer.direction is Direction.BACKWARD else "into"
     if not answer.groups:
-        among = " by those who could be asked" if answer.not_queried else ""
+        among = " by those that could be queried" if answer.not_queried else ""
         echo(f"{towards} nothing: no item was found{among}")
     for group in answer.groups:
         echo("")

@@ -72,7 +72,7 @@ def wait_for_verdict(
 def awaited(access: Access, name: str, timeout_s: float, *, as_json: bool) -> tuple[str, Verdict]:
     """:func:`wait_for_verdict` with progress on a terminal, and a word when time is up.
 
-    Exits with 1 when nothing was ever heard of the application.
+    Exits with 1 when no message of the application was ever received.
     """
     line = ProgressLine()
     try:

@@ -108,7 +108,7 @@ def _files_of_packages() -> Iterator[tuple[str, Path]]:
     for package in PACKAGES:
         spec = find_spec(package)
         if spec is None or not spec.submodule_search_locations:
-            raise LineageError(f"the package {package} is not installed: install the wheel anew")
+            raise LineageError(f"the package {package} is not installed: reinstall the wheel")
         for home in map(Path, spec.submodule_search_locations):
             for path in home.rglob("*"):
                 if path.is_file() and "__pycache__" not in path.parts:
@@ -119,7 +119,7 @@ def _installed(name: str) -> Distribution:
     try:
         return distribution(name)
     except PackageNotFoundError:
-        raise LineageError(f"{name} is not installed: install the wheel anew") from None
+        raise LineageError(f"{name} is not installed: reinstall the wheel") from None
 
 
 def _files_of(installed: Distribution) -> Iterator[tuple[str, Path]]:

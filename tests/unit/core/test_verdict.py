@@ -223,7 +223,7 @@ def test_a_claimed_task_counts_as_committed() -> None:
     ("now", "status", "reason"),
     [
         (85.0, "running", "the application is still running: the verdict is final when it ends"),
-        (86.0, "abandoned", "the application never ended: nothing was heard of it for 61 s"),
+        (86.0, "abandoned", "the application never ended: no message was received for 61 s"),
     ],
 )
 def test_an_application_without_an_end(now: float, status: str, reason: str) -> None:

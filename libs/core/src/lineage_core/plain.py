@@ -54,7 +54,7 @@ def from_plain(annotation: Any, raw: Any, names: Mapping[type, str], where: str 
         return _from_object(annotation, raw, names, where)
     if origin is tuple:
         if not isinstance(raw, list):
-            raise PlainError(f"{where}: a list is wanted")
+            raise PlainError(f"{where}: must be a list")
         return tuple(
             from_plain(choices[0], item, names, f"{where}[{n}]") for n, item in enumerate(raw)
         )
@@ -66,7 +66,7 @@ def from_plain(annotation: Any, raw: Any, names: Mapping[type, str], where: str 
         return raw
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(raw, dict):
-            raise PlainError(f"{where}: an object is wanted")
+            raise PlainError(f"{where}: must be an object")
         return {
             key: from_plain(choices[1], item, names, f"{where}.{key}") for key, item in raw.items()
         }
@@ -93,7 +93,7 @@ def _from_union(choices: tuple[Any, ...], raw: Any, names: Mapping[type, str], w
 
 def _from_object(kind: Any, raw: Any, names: Mapping[type, str], where: str) -> Any:
     if not isinstance(raw, dict):
-        raise PlainError(f"{where or kind.__name__}: an object is wanted")
+        raise PlainError(f"{where or kind.__name__}: must be an object")
     if kind in names and raw.get(KIND_KEY) != names[kind]:
         raise PlainError(f"{where}: {names[kind]!r} is wanted, not {raw.get(KIND_KEY)!r}")
     annotations = _annotations(kind)

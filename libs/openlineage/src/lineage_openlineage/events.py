@@ -120,7 +120,7 @@ class _Speaker:
             link=facts.naming.link_to(facts.app) or None,
             producer=self._producer,
         )
-        # The model asks the class for it, not the facet.
+        # The model reads it from the class, not from the facet.
         facet._schemaURL = facts.naming.schema(SCHEMA)
         return facet
 

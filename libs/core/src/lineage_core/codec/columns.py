@@ -130,7 +130,7 @@ def unpack_block(packed: bytes) -> FlowBlock:
     block = _unpack_columns(header, content[_COUNTS.size :], flags, runs)
     check_block(block)
     if associations(block) != header.associations:
-        raise BlockError("another number of associations than noted", where="associations")
+        raise BlockError("the number of associations differs from the header", where="associations")
     return block
 
 
@@ -217,10 +217,10 @@ def _unpack_inputs(
 
 def _pointer(counts: U64, runs: int) -> I64:
     if len(counts) and int(counts.max()) > runs:
-        raise BlockError("more runs than noted", where="in_ptr")
+        raise BlockError("more runs than announced", where="in_ptr")
     pointer = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts.astype(np.int64))))
     if pointer[-1] != runs:
-        raise BlockError(f"{pointer[-1]} runs, {runs} noted", where="in_ptr")
+        raise BlockError(f"{pointer[-1]} runs, {runs} announced", where="in_ptr")
     return pointer
 
 

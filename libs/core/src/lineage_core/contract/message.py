@@ -91,7 +91,7 @@ class Begin(_Message):
 class Register(_Message):
     """A node of the coarse-grained graph. ``reason``: why ``exact`` is False.
 
-    ``call_path`` stands for all calls that led to the node: nodes with the same one were made by
+    ``call_path`` identifies all calls that led to the node: nodes with the same one were made by
     the same call, in a loop. ``inputs``: how many links lead to it, where that is known already.
     """
 

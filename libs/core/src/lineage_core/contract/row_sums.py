@@ -25,7 +25,7 @@ def sum_of(rows: bytes) -> str:
 
 
 class RowSums:
-    """Sums rows as they come: who reads them appends each to :attr:`pending`, without its end.
+    """Sums rows as they are read: the reader appends each to :attr:`pending`, without its end.
 
     After :attr:`pending_max` of them :meth:`add_pending` is called, which holds none then.
     """

@@ -353,7 +353,7 @@ class _Facts:
                 yield "the application is still running: the verdict is final when it ends"
             case "abandoned":
                 yield (
-                    f"the application never ended: nothing was heard of it for {int(silent_s)} s"
+                    f"the application never ended: no message was received for {int(silent_s)} s"
                 )
 
     def capture_problems(self, counts: StoreCounts) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 A recipe is recorded when the job runs and costs it next to nothing: the optimised plan (`lineage_core.recipe.plan`), the sources as
 they were, the output, and the settings that change what the same plan means. It holds no rows but for those of
-small local tables, and no program but for Python functions where the job asks for it. ``docs/reference/recipes.md`` states the form.
+small local tables, and no program but for Python functions where the job requests it. ``docs/reference/recipes.md`` defines the format.
 """
 
 from __future__ import annotations

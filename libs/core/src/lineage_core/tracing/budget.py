@@ -94,7 +94,7 @@ class MessageRoom:
         with self._lock:
             if amount > SMALL_MESSAGES and self._held + amount > self._most:
                 raise BusyError(
-                    "other questions hold as many messages as fit into memory", "ask again later"
+                    "other queries hold as many messages as fit into memory", "ask again later"
                 )
             self._held += amount
         weakref.finalize(holder, self._release, amount).atexit = False
@@ -191,7 +191,7 @@ class Budget:
             ClientGoneError: it does not.
         """
         if self._is_gone:
-            raise ClientGoneError("nobody waits for the answer any more")
+            raise ClientGoneError("the client no longer waits for the answer")
 
     def time_up_error(self) -> TimeUpError:
         """The error of an answer that takes too long."""

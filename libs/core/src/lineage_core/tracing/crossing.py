@@ -24,7 +24,7 @@ class BlockCrossing:
 
 
 def cross_backward(block: FlowBlock, space: str, requested: Runs) -> BlockCrossing:
-    """Inputs of the block's outputs that lie in ``wanted`` (normal runs of ``space``)."""
+    """Inputs of the block's outputs that lie in ``requested`` (normal runs of ``space``)."""
     rows, out_first, out_last = _outputs_in(block, space, requested)
     if len(rows) == 0:
         return BlockCrossing(rows, EMPTY, {})
@@ -46,7 +46,7 @@ def cross_backward(block: FlowBlock, space: str, requested: Runs) -> BlockCrossi
 
 
 def cross_forward(block: FlowBlock, requested: Runs) -> BlockCrossing:
-    """Outputs of the block's inputs that lie in ``wanted`` (normal runs of its input space)."""
+    """Outputs of the block's inputs that lie in ``requested`` (normal runs of its input space)."""
     first, last = _all_inputs(block)
     matching_runs = np.flatnonzero(touching(first, last, requested))
     if len(matching_runs) == 0:

@@ -132,7 +132,7 @@ def _may_hold(ref: BlockRef, runs: Runs) -> bool:
 def block_derivations(
     block: FlowBlock, requested: Mapping[str, Runs] | None = None
 ) -> Iterator[Derivations]:
-    """The derivations of one block whose ends are both in ``wanted`` (normal runs by space)."""
+    """The derivations of one block whose ends are both in ``requested`` (normal runs by space)."""
     ins = ALL_POSITIONS if requested is None else requested.get(block.in_space)
     if ins is None:
         return

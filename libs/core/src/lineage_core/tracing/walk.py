@@ -278,7 +278,7 @@ class Walk:
     def _cross(
         self, block_id: BlockId, block: FlowBlock, space: str, runs: Runs, seen: list[Runs]
     ) -> None:
-        """Cross one block from the wanted positions of one of its spaces."""
+        """Cross one block from the requested positions of one of its spaces."""
         crossing = (
             cross_backward(block, space, runs) if self.backward else cross_forward(block, runs)
         )

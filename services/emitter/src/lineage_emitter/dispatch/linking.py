@@ -65,10 +65,12 @@ class BackgroundLinker:
 
             with SqliteStore(self._settings.store_file()) as store:
                 if tell(store, app, self._settings) is None:
-                    logger.warning("OpenLineage was not told of %s: it is not all linked", app)
+                    logger.warning(
+                        "no OpenLineage events were sent for %s: it is not all linked", app
+                    )
         except Exception as problem:
             logger.warning(
-                "OpenLineage was not told of %s: %s; `lineage openlineage %s` tells it",
+                "no OpenLineage events were sent for %s: %s; `lineage openlineage %s` sends them",
                 app,
                 problem,
                 app,
