@@ -164,7 +164,7 @@ def test_a_run_leaves_a_session_that_is_warm_when_it_is_asked(
         assert done.returncode == 0, done.stderr
         return done.stdout or done.stderr
 
-    assert "waits for questions; it ends after 600 s" in command("run", "--session", "job.py")
+    assert "waits for queries; it ends after 600 s" in command("run", "--session", "job.py")
     (log,) = (tmp_path / "state/lineage/sessions").glob("*.log")
     (session,) = json.loads(command("session", "status", "--json"))["sessions"]
     assert command("session", "start") == "a session is there\n"
