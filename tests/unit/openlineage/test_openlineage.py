@@ -331,7 +331,7 @@ def test_who_can_not_be_told_does_no_harm(here: Path, caplog: pytest.LogCaptureF
     url = f"sqlite:///{here}/told.db"
     with LineageApi("told", store=url, openlineage_file=str(here)) as api:
         tell_one(api)
-    assert f"`lineage openlineage {api.app}` tells it" in caplog.text
+    assert f"`lineage openlineage {api.app}` sends them" in caplog.text
     assert lineage("--store", url, "verify", api.app).exit_code == 0
 
 
