@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lineage_core.contract.message import Begin, End, Message, Unknown
-from lineage_core.tracing.budget import Budget, TimeUpError, current_budget, use_budget
+from lineage_core.contract.message import (
+    Begin,
+    End,
+    Message,
+    Register,
+    Split,
+    Splits,
+    Unknown,
+)
+from lineage_core.tracing.budget import (
+    Budget,
+    TimeUpError,
+    TooMuchError,
+    current_budget,
+    use_budget,
+)
+from lineage_core.tracing.trace_result import Direction
+from lineage_query import all_jobs
+from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_query_api.app import create_app
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
@@ -21,6 +40,7 @@ from lineage_query_api.serializers import NOT_JUDGED
 from lineage_query_api.settings import read_settings
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.api_server import running
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 TALKATIVE, HONEST = "talkative", "honest"
@@ -100,3 +120,35 @@ def test_an_application_that_says_very_much_ends_no_scrape(
     complete = "lineage_api_application_complete"
     assert registry.get_sample_value(complete, {"app": HONEST, "name": "job"}) == 0
     assert registry.get_sample_value(complete, {"app": TALKATIVE, "name": "job"}) is None
+
+
+def test_a_file_that_very_many_nodes_read_is_given_up_before_its_rows_are_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row goes on at each node: both together are what it takes."""
+    nodes = 30
+    run = store_run(f"sqlite:///{tmp_path}/store.db", tmp_path)
+    written = run.sink.stat()
+    whole = Split(
+        partition=0,
+        path=f"file:{run.sink}",
+        start=0,
+        length=written.st_size,
+        file_size=written.st_size,
+        mtime=written.st_mtime,
+    )
+    messages: list[Message] = [Begin(app=TALKATIVE, name="job", started_at=1.0)]
+    for at in range(nodes):
+        node = Register(app=TALKATIVE, node=f"{at}", kind="source", op="textFile")
+        messages += [node, Splits(app=TALKATIVE, node=f"{at}", splits=(whole,))]
+    query = TraceQuery(Direction.FORWARD, (f"{run.source}:1",), app=run.app, all_jobs=True)
+    with SqliteStore(tmp_path / "store.db") as store:
+        store.write(TALKATIVE, messages)
+        engine = QueryEngine(store, RowReader())
+        assert engine.ask(query).apps == (run.app, TALKATIVE)
+        alone = engine.ask(replace(query, all_jobs=False))
+        (group,) = alone.groups
+        several = replace(alone, groups=(group,) * 3)
+        monkeypatch.setattr(all_jobs, "QUEUED_MAX", 2 * group.count * nodes)
+        with pytest.raises(TooMuchError, match="rows lie on the way"):
+            all_jobs.follow(several, store, lambda *_: iter(()))

@@ -201,8 +201,29 @@ class _Ends:
             yield replace(group, items=items, count=len(items))
 
 
-_Pending = dict[FileNode, dict[Location, list[tuple[FileNode, Group, Item]]]]
-"""By node, rows to go on from, each with the items that are this row in the applications before."""
+@dataclass
+class _Pending:
+    """By node, rows to continue from, each with the items of the applications before that are this row."""
+
+    nodes: dict[FileNode, dict[Location, list[tuple[FileNode, Group, Item]]]] = field(
+        default_factory=dict
+    )
+    _queued: int = 0
+
+    def add(
+        self, nodes: Sequence[FileNode], row: Location, item: tuple[FileNode, Group, Item]
+    ) -> None:
+        """Continue from a row at nodes: any number of them may say that they read its file.
+
+        Raises:
+            TooMuchError: there are more pairs of an item and a node than are queued for one answer.
+            BudgetError: the query has no time left.
+        """
+        current_budget().check()
+        self._queued += len(nodes)
+        _check_most(self._queued, QUEUED_MAX, "rows")
+        for node in nodes:
+            self.nodes.setdefault(node, {}).setdefault(row, []).append(item)
 
 
 def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
@@ -232,7 +253,7 @@ def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
         answers.append(answer)
         items += sum(len(group.items) for group in answer.groups)
         _check_most(items, ITEMS_MAX, "items")
-        pending: _Pending = {}
+        pending = _Pending()
         if answer is first:
             # The queried rows may be ends themselves: rows of a source in a backward trace.
             for group in answer.start:
@@ -240,7 +261,7 @@ def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
         for group in answer.groups:
             refused.update(_go_on(answer, group, links, pending, ends))
         _check_most(len(refused), REFUSALS_MAX, "files that another version was read or written of")
-        for node, rows in pending.items():
+        for node, rows in pending.nodes.items():
             new = [row for row in rows if (node, row) not in visited]
             visited.update((node, row) for row in new)
             _check_most(len(visited), ROWS_MAX, "rows")
@@ -283,18 +304,14 @@ def _go_on(
         )
     origin = FileNode(group.app or answer.app, group.node)
     refused: dict[NotQueried, None] = {}
-    queued = 0
     for item in group.items:
         place = _place_of(item)
         found = (
             JobLinks() if place is None else links.of(origin, place.path, is_end=ends is not None)
         )
         refused.update(dict.fromkeys(found.refused))
-        queued += len(found.nodes)
-        _check_most(queued, QUEUED_MAX, "rows")
-        for node in found.nodes:
-            assert place is not None
-            pending.setdefault(node, {}).setdefault(place, []).append((origin, group, item))
+        if place is not None:
+            pending.add(found.nodes, place, (origin, group, item))
         if not found.nodes and ends is not None:
             ends.add(origin, group, item)
     return refused
