@@ -307,3 +307,35 @@ def test_what_is_too_much_or_only_a_part_is_refused(
     monkeypatch.setattr(all_jobs, "REFUSALS_MAX", -1)
     with pytest.raises(TooMuchError, match="lie on the way"):
         access.ask(back(place))
+
+
+def test_jobs_and_datasets_name_what_real_jobs_read_and_wrote(
+    folder: Path, apps: dict[str, str], access: StoredAccess
+) -> None:
+    runs = {run.app: run for job in access.jobs(None) for run in access.runs(job.name, None)}
+    contents = {name: runs[app].content for name, app in apps.items()}
+    assert all(
+        content is not None and not content.reads_without_files for content in contents.values()
+    )
+    used = {
+        name: ({use.name for use in content.reads}, {use.name for use in content.writes})
+        for name, content in contents.items()
+        if content is not None
+    }
+    assert used["first"] == ({str(folder / "in.txt")}, {str(folder / "one")})
+    assert used["second"] == ({str(folder / "one")}, {str(folder / "two")})
+    assert used["third"][1] == {str(folder / "three")}
+    # What `collect_list` gathers has no order of its own.
+    assert [runs[apps[name]].exact for name in ("first", "second")] == [True, False]
+    assert all(run.complete and run.status == "ok" for run in runs.values())
+
+    def users(out: str) -> list[tuple[str, bool]]:
+        """Who wrote and read a folder, in order."""
+        found = access.dataset_runs("file", str(folder / out))
+        return list(dict.fromkeys((run.app, run.wrote) for run in reversed(found)))
+
+    assert users("in.txt") == [(apps["first"], False)]
+    # The third job named files of the folder by a pattern.
+    assert users("one") == [(apps["first"], True), (apps["second"], False), (apps["third"], False)]
+    assert users("two") == [(apps["second"], True), (apps["third"], False)]
+    assert users("three") == [(apps["third"], True)]

@@ -39,6 +39,12 @@ PLACES = [
 ]
 COMMANDS = [
     ("apps",),
+    ("jobs",),
+    ("jobs", "job"),
+    ("jobs", "nothing"),
+    ("datasets",),
+    ("datasets", "part-"),
+    ("datasets", "out"),
     ("graph",),
     ("back", "out/part-00000:2"),
     ("back", "out/part-00000:2", "--step"),

@@ -268,6 +268,26 @@ def test_no_route_tells_what_is_hidden_or_masked(served: Served) -> None:
     assert served.ask("hid", *deletes[:1], f"/v1/applications/{APP}").status_code == 204
 
 
+def test_what_a_run_used_is_not_told_where_a_dataset_of_it_is_hidden(served: Served) -> None:
+    for caller in ("hid", "narrow", "listed", "masked", "all"):
+        jobs = served.ask(caller, "get", "/v1/jobs").json()["items"]
+        [job] = [one for one in jobs if one["last_run"]["app"] == APP]
+        [run] = served.ask(caller, "get", "/v1/runs", params={"job": job["name"]}).json()["items"]
+        assert (run["app"], run["complete"]) == (APP, False)
+        datasets = served.ask(caller, "get", "/v1/datasets").json()
+        users = {one["last_write"]["app"] for one in datasets["items"] if one["last_write"]}
+        names = {"namespace": "file", "name": f"{served.folder}/{APP}/out"}
+        status = served.ask(caller, "get", "/v1/datasets/runs", params=names).status_code
+        if caller in HIDES:
+            assert run["content"] is job["last_run"]["content"] is None
+            assert datasets["runs_not_told"] >= 1
+            assert (APP in users, status) == (False, 404)
+        else:
+            assert [use["name"] for use in run["content"]["writes"]] == [names["name"]]
+            assert datasets["runs_not_told"] == 0
+            assert (APP in users, status) == (True, 200)
+
+
 def test_who_is_denied_nothing_sees_all(served: Served) -> None:
     found = served.trace("all", "write#0#0")
     assert f"{CANARY}-row-1 5000kr" in found.text

@@ -46,7 +46,11 @@ rows = true
 """
 CALLERS: dict[str, Role] = {"ann": "admin", "rex": "admin", "nobody": "admin", "all": "admin"}
 BACKWARD = {"direction": "backward", "start": {"places": ["write#0#0"]}}
-QUERY = {"/v1/applications/{app}/rows": {"address": "read#0#0"}}
+QUERY = {
+    "/v1/applications/{app}/rows": {"address": "read#0#0"},
+    "/v1/runs": {"job": "shop sales"},
+    "/v1/datasets/runs": {"namespace": "file", "name": "/"},
+}
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/v1/applications/{app}/traces"): BACKWARD,
     ("post", "/v1/applications/{app}/diff"): {"left": BACKWARD, "right": BACKWARD},
@@ -158,6 +162,48 @@ def test_lists_latest_and_beginnings_are_of_granted_ones(served: Served) -> None
     assert served.ask("rex", "get", "/v1/applications/app").json()["app"] == "app-audit"
     assert served.ask("rex", "get", "/v1/applications/latest").json()["app"] == "app-audit"
     assert served.ask("nobody", "get", "/v1/applications/latest").status_code == 404
+
+
+def test_jobs_and_datasets_are_those_of_granted_applications(served: Served) -> None:
+    def jobs(caller: str) -> set[str]:
+        page = served.ask(caller, "get", "/v1/jobs").json()
+        assert page["total"] == len(page["items"])
+        return {job["name"] for job in page["items"]}
+
+    def datasets(caller: str) -> set[str]:
+        page = served.ask(caller, "get", "/v1/datasets").json()
+        assert (page["runs"], page["total"]) == (page["runs_total"], len(page["items"]))
+        return {dataset["name"] for dataset in page["items"]}
+
+    def status(caller: str, path: str, **query: str) -> int:
+        answer: int = served.ask(caller, "get", path, params=query).status_code
+        return answer
+
+    of_apps = {
+        app: {f"{served.folder}/{app}/in.txt", f"{served.folder}/{app}/out"}
+        for app in (OWN, "app-audit", HIDDEN)
+    }
+    assert jobs("nobody") == datasets("nobody") == set()
+    assert (jobs("rex"), datasets("rex")) == ({"audit sales"}, of_apps["app-audit"])
+    assert jobs("all") == {"shop sales", "audit sales", "hush"}
+    assert datasets("all") == set().union(*of_apps.values())
+    for caller, found in (("rex", 404), ("all", 200)):
+        assert status(caller, "/v1/runs", job="hush") == found
+        name = f"{served.folder}/{HIDDEN}/out"
+        assert status(caller, "/v1/datasets/runs", namespace="file", name=name) == found
+
+
+def test_who_else_uses_a_dataset_is_not_told(served: Served) -> None:
+    """One that is granted and one that is not read the same file."""
+    store_run(served.url, served.folder / OWN, "secret-78", name="hush", started_at=2000.0)
+    query = {"namespace": "file", "name": f"{served.folder}/{OWN}/out"}
+    for caller, apps in (("ann", [OWN]), ("all", ["secret-78", OWN])):
+        page = served.ask(caller, "get", "/v1/datasets/runs", params=query).json()
+        assert ([run["app"] for run in page["items"]], page["total"]) == (apps, len(apps))
+        listed = served.ask(caller, "get", "/v1/datasets").json()["items"]
+        [dataset] = [one for one in listed if one["name"] == query["name"]]
+        assert dataset["last_write"]["app"] == apps[0]
+        assert ("hush" in dataset["writers"]) == (caller == "all")
 
 
 def test_rows_are_read_of_those_whose_rows_are_granted(served: Served) -> None:

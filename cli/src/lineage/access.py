@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.comparing import Difference, Suspects
     from lineage_query.exports import Exported, ExportOptions
+    from lineage_query.jobs import DatasetRun, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
 
 Output: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
@@ -40,6 +41,26 @@ class Access(Protocol):
 
     def applications(self) -> Sequence[ApplicationRecord]:
         """All applications, the latest first."""
+
+    def jobs(self, limit: int | None) -> Sequence[Job]:
+        """Jobs with their last runs, those that ran latest first."""
+
+    def runs(self, job: str, limit: int | None) -> Sequence[Run]:
+        """Runs of a job, the latest first.
+
+        Raises:
+            StoreError: there is no such job.
+        """
+
+    def datasets(self, text: str) -> Datasets:
+        """Datasets whose names hold a text, by name."""
+
+    def dataset_runs(self, namespace: str, name: str) -> Sequence[DatasetRun]:
+        """The runs that read or wrote files of a dataset, the latest first.
+
+        Raises:
+            StoreError: there is no such dataset.
+        """
 
     def find(self, name: str) -> str:
         """The whole id of an application.
@@ -126,6 +147,26 @@ class StoredAccess:
 
     def applications(self) -> Sequence[ApplicationRecord]:
         return self.store.applications()
+
+    def jobs(self, limit: int | None) -> Sequence[Job]:
+        from lineage_query.jobs import StoredRuns, list_jobs
+
+        return list_jobs(StoredRuns(self.store), limit)
+
+    def runs(self, job: str, limit: int | None) -> Sequence[Run]:
+        from lineage_query.jobs import StoredRuns, list_runs
+
+        return list_runs(StoredRuns(self.store), job, limit)
+
+    def datasets(self, text: str) -> Datasets:
+        from lineage_query.jobs import StoredRuns, find_datasets
+
+        return find_datasets(StoredRuns(self.store), text)
+
+    def dataset_runs(self, namespace: str, name: str) -> Sequence[DatasetRun]:
+        from lineage_query.jobs import StoredRuns, find_dataset_runs
+
+        return find_dataset_runs(StoredRuns(self.store), namespace, name)
 
     def find(self, name: str) -> str:
         return find_application(self.store, name)

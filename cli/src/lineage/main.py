@@ -252,6 +252,62 @@ def apps(context: typer.Context, store: StoreOption = "", as_json: JsonOption = 
         show_apps(records)
 
 
+@app.command("jobs")
+@reported
+def jobs(
+    context: typer.Context,
+    job: Annotated[
+        str, typer.Argument(metavar="JOB", help="The name of a job: its runs.", show_default=False)
+    ] = "",
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, metavar="N", help="The first so many (default: all)."),
+    ] = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List jobs, what their last runs read and wrote, and how complete the lineage of these is.
+
+    A job is all applications of one name. With JOB: its runs, the latest first.
+    """
+    from lineage.job_tables import show_jobs, show_runs
+
+    with opened(chosen_store(context, store)) as access:
+        if job:
+            show_runs(access.runs(job, limit), as_json=as_json)
+        else:
+            show_jobs(access.jobs(limit), as_json=as_json)
+
+
+@app.command("datasets")
+@reported
+def datasets(
+    context: typer.Context,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="Part of a dataset's name. All of it, or a path of this machine: the runs that read and wrote it.",
+            show_default=False,
+        ),
+    ] = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List datasets, and which jobs write and read them.
+
+    Datasets are named as OpenLineage names them: a namespace such as file or s3://bucket, and a name.
+    """
+    from lineage.job_tables import dataset_named, show_dataset_runs, show_datasets
+
+    with opened(chosen_store(context, store)) as access:
+        name = dataset_named(access, text) if text else None
+        if name is None:
+            show_datasets(access.datasets(text), as_json=as_json)
+        else:
+            show_dataset_runs(*name, access.dataset_runs(*name), as_json=as_json)
+
+
 @app.command("graph")
 @reported
 def graph(

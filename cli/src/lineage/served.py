@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from urllib.parse import quote
 
 import httpx
+from pydantic import TypeAdapter
 
 from lineage.credentials import token_for
 from lineage_core.contract.graph import LinkRecord, NodeRecord
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.comparing import Difference, Suspects
     from lineage_query.exports import Exported, ExportOptions
+    from lineage_query.jobs import DatasetRun, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
 
+PAGE_MAX = 1_000
+"""Items that a server lists at once."""
 TIMEOUT_S = 60.0
 STREAM_TIMEOUT_S = 600.0
 """The server completes files and views before it sends their first byte."""
@@ -67,6 +71,51 @@ class ServedAccess:
             ApplicationRecord(**{name: record[name] for name in field_names if name in record})
             for record in self._get("/v1/records")["applications"]
         ]
+
+    def jobs(self, limit: int | None) -> Sequence[Job]:
+        from lineage_query.jobs import Job
+
+        items, _ = self._listed("/v1/jobs", {}, limit)
+        return TypeAdapter(list[Job]).validate_python(items)
+
+    def runs(self, job: str, limit: int | None) -> Sequence[Run]:
+        from lineage_query.jobs import Run
+
+        items, _ = self._listed("/v1/runs", {"job": job}, limit)
+        return TypeAdapter(list[Run]).validate_python(items)
+
+    def datasets(self, text: str) -> Datasets:
+        from lineage_query.jobs import Dataset, Datasets
+
+        items, page = self._listed("/v1/datasets", {"search": text})
+        return Datasets(
+            TypeAdapter(tuple[Dataset, ...]).validate_python(items),
+            page["runs"],
+            page["runs_total"],
+            page["runs_not_told"],
+        )
+
+    def dataset_runs(self, namespace: str, name: str) -> Sequence[DatasetRun]:
+        from lineage_query.jobs import DatasetRun
+
+        named = {"namespace": namespace, "name": name}
+        items, _ = self._listed("/v1/datasets/runs", named)
+        return TypeAdapter(list[DatasetRun]).validate_python(items)
+
+    def _listed(
+        self, path: str, parameters: dict[str, str], limit: int | None = None
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Items of all pages of a list, and the last page."""
+        items: list[Any] = []
+        cursor: str | None = None
+        while True:
+            left = PAGE_MAX if limit is None else min(PAGE_MAX, limit - len(items))
+            query = parameters | {"limit": str(left)} | ({"cursor": cursor} if cursor else {})
+            page = self._get(path, params=query)
+            items += page["items"]
+            cursor = page["next"]
+            if cursor is None or (limit is not None and len(items) >= limit):
+                return items, page
 
     def find(self, name: str) -> str:
         return str(self._get(f"/v1/applications/{_part(name)}/progress")["app"])

@@ -102,30 +102,43 @@ def _nodes(graph: FlowGraph, *kinds: str) -> Iterable[NodeRecord]:
 
 def _datasets(node: NodeRecord, files: Sequence[_File], cwd: str) -> list[Dataset]:
     """The datasets that a node's files belong to."""
-    node_paths = [node_path for node_path in (node.path or "").split(",") if node_path]
-    parts: dict[tuple[str, str], list[_File]] = {}
-    unnamed: list[_File] = []
+    by_path: dict[str, list[_File]] = {}
     for file in files:
-        owner = next(
-            (
-                owner_of_file
-                for owner_of_file in (_owner(file, node_path, cwd) for node_path in node_paths)
-                if owner_of_file
-            ),
-            None,
-        )
+        by_path.setdefault(file.path, []).append(file)
+    return [
+        _dataset(name, [file for path in paths for file in by_path[path]])
+        for name, paths in paths_by_dataset(node.path or "", list(by_path), cwd).items()
+    ]
+
+
+def paths_by_dataset(
+    node_path: str, paths: Iterable[str], cwd: str = ""
+) -> dict[tuple[str, str], list[str]]:
+    """The datasets that files of a node belong to, by namespace and name.
+
+    Args:
+        node_path: what the program read or wrote; several paths are separated by commas.
+        paths: the files, each once.
+        cwd: where relative paths of the program begin.
+    """
+    node_paths = [part for part in node_path.split(",") if part]
+    parts: dict[tuple[str, str], list[str]] = {}
+    unnamed: list[str] = []
+    for path in paths:
+        owners = (_owner(path, part, cwd) for part in node_paths)
+        owner = next((owner_of_file for owner_of_file in owners if owner_of_file), None)
         if owner is None:
-            unnamed.append(file)
+            unnamed.append(path)
         else:
-            parts.setdefault(owner, []).append(file)
-    for file in unnamed:
-        parts.setdefault(_by_itself(file, folder=len(unnamed) > FILES_NAMED), []).append(file)
-    return [_dataset(name, of_it) for name, of_it in parts.items()]
+            parts.setdefault(owner, []).append(path)
+    for path in unnamed:
+        parts.setdefault(_by_itself(path, folder=len(unnamed) > FILES_NAMED), []).append(path)
+    return parts
 
 
-def _owner(file: _File, node_path: str, cwd: str) -> tuple[str, str] | None:
+def _owner(file_path: str, node_path: str, cwd: str) -> tuple[str, str] | None:
     """The dataset that a path of the program means, if the file is it or lies under it."""
-    namespace, name = dataset_name(file.path)
+    namespace, name = dataset_name(file_path)
     scheme, path_in_scheme = split_scheme(node_path)
     if scheme != "file" or node_path.startswith(("/", "file:")):
         node_dataset = dataset_name(node_path)
@@ -136,7 +149,7 @@ def _owner(file: _File, node_path: str, cwd: str) -> tuple[str, str] | None:
     else:
         path = posixpath.normpath(posixpath.join(cwd, path_in_scheme)) if cwd else None
     if path is not None and _lies_under(name, path):
-        return namespace, path.lstrip("/") if not name.startswith("/") else path
+        return namespace, path if name.startswith("/") else path.lstrip("/") or "/"
     # Its working directory may have been another one, as Hadoop's is.
     tail = [
         part
@@ -153,11 +166,11 @@ def _owner(file: _File, node_path: str, cwd: str) -> tuple[str, str] | None:
 
 def _lies_under(name: str, path: str) -> bool:
     name, path = name.lstrip("/"), path.strip("/")
-    return name == path or name.startswith(f"{path}/")
+    return not path or name == path or name.startswith(f"{path}/")
 
 
-def _by_itself(file: _File, *, folder: bool) -> tuple[str, str]:
-    namespace, name = dataset_name(file.path)
+def _by_itself(path: str, *, folder: bool) -> tuple[str, str]:
+    namespace, name = dataset_name(path)
     return namespace, (posixpath.dirname(name) or name) if folder else name
 
 

@@ -46,7 +46,7 @@ class RunFacts:
     @property
     def exact(self) -> bool:
         """Whether no node names more inputs than it used."""
-        return not self.verdict.superset and not self.verdict.collisions
+        return self.verdict.exact
 
 
 def run_id(app: str) -> UUID:

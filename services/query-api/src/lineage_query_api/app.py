@@ -39,6 +39,7 @@ from lineage_query_api.routes import (
     dead_letters,
     exports,
     graph,
+    jobs,
     meta,
     openlineage,
     record_view,
@@ -128,6 +129,7 @@ def create_app(
     for module in (
         meta,
         applications,
+        jobs,
         graph,
         traces,
         exports,

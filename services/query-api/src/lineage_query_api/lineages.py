@@ -354,7 +354,7 @@ class Lineages:
             if self._cache.slow.get(key, 0.0) > time.monotonic():
                 return None
         try:
-            with use_budget(Budget(seconds=seconds, messages=self._message_room)):
+            with self.bounded(seconds):
                 return self.verdict(app)
         except (TimeUpError, TooMuchError, BusyError):
             current_budget().check()
@@ -364,6 +364,12 @@ class Lineages:
                 while len(self._cache.slow) > CACHED_VERDICTS_MAX:
                     self._cache.slow.popitem(last=False)
             return None
+
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        """Do a part of what is asked within a time of its own; messages of it are counted among those of all questions."""
+        with use_budget(Budget(seconds=seconds, messages=self._message_room)):
+            yield
 
     def answerable(self, app: str) -> Verdict:
         """:meth:`verdict` with whether rows of all outputs can be traced; not known where this server has no PySpark.

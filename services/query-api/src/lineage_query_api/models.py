@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from lineage_query.conditions import ACCEPTED_SYNTAX, CHARACTERS_MAX
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
+from lineage_query.jobs import Dataset, DatasetRun, Job, Run
 from lineage_query.record_flows import FLOWS_MAX
 
 PLACES_MAX = 1_000
@@ -21,6 +22,8 @@ VIEW_FLOWS_MAX = 1_000_000
 NO_NUL = r"^[^\x00]*$"
 PlaceText = Annotated[str, StringConstraints(min_length=1, max_length=PLACE_MAX, pattern=NO_NUL)]
 NodeText = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=NO_NUL)]
+NameText = Annotated[str, StringConstraints(min_length=1, max_length=PLACE_MAX, pattern=NO_NUL)]
+"""The name of a job, or of a dataset."""
 SearchText = Annotated[str, StringConstraints(max_length=1_000)]
 ConditionText = Annotated[
     str, StringConstraints(min_length=1, max_length=CHARACTERS_MAX, pattern=NO_NUL)
@@ -111,6 +114,38 @@ class ApplicationModel(_Model):
 
 class ApplicationPage(_Model):
     items: list[ApplicationModel]
+    next: str | None
+    total: int
+
+
+class JobPage(_Model):
+    items: list[Job]
+    next: str | None
+    total: int
+
+
+class RunPage(_Model):
+    items: list[Run]
+    next: str | None
+    total: int
+
+
+class DatasetPage(_Model):
+    """Datasets by name, of the latest ``runs`` of ``runs_total``."""
+
+    items: list[Dataset]
+    next: str | None
+    total: int
+    runs: int
+    runs_total: int
+    runs_not_told: int = Field(
+        description="of the runs, how many say nothing of what they read and wrote: a dataset of theirs is hidden from "
+        "the caller, or they said more than a list may hold"
+    )
+
+
+class DatasetRunPage(_Model):
+    items: list[DatasetRun]
     next: str | None
     total: int
 

@@ -132,6 +132,11 @@ class Verdict:
     unchecked: int = 0
     earlier: tuple[str, ...] = ()
 
+    @property
+    def exact(self) -> bool:
+        """Whether no node names more inputs than it used, as far as blocks tell: traces by recipes say so themselves."""
+        return not self.superset and not self.collisions
+
     def answered(self, refusals: Iterable[Refusal], unchecked: int = 0) -> Verdict:
         """The verdict with what was found out about the outputs."""
         all_refusals = tuple(refusals)

@@ -8,11 +8,9 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from lineage_core.contract.verdict import Verdict
-from lineage_query.listing import CursorError
 from lineage_query_api import serializers
 from lineage_query_api.dependencies import AppName, Caller, Cursor, Deleter, PageSize, Store
-from lineage_query_api.lineages import Lineages
+from lineage_query_api.judging import Judge
 from lineage_query_api.models import (
     AnyObject,
     ApplicationDetails,
@@ -22,37 +20,10 @@ from lineage_query_api.models import (
     RefusalModel,
     SearchText,
 )
+from lineage_query_api.paging import page_of
 
 router = APIRouter(prefix="/v1/applications", tags=["applications"])
 Status = Literal["running", "ok", "failed", "abandoned"]
-JUDGED_S = 5.0
-"""How long verdicts of a list may take together."""
-JUDGED_EACH_S = 1.0
-JUDGED_ANYWAY_S = 0.1
-"""How long one may take where that time is over: most take some milliseconds."""
-
-
-class _Judge:
-    """Verdicts for one list: one application that said very much, or several, take the list's time from no other."""
-
-    def __init__(self, store: Lineages) -> None:
-        self._store = store
-        self._seconds_left = JUDGED_S
-        self._found: dict[str, Verdict | None] = {}
-
-    def verdict(self, app: str) -> Verdict | None:
-        """The verdict on an application; None: it takes too long."""
-        if app not in self._found:
-            began = time.monotonic()
-            seconds = min(JUDGED_EACH_S, max(self._seconds_left, JUDGED_ANYWAY_S))
-            self._found[app] = self._store.verdict_within(app, seconds)
-            self._seconds_left -= time.monotonic() - began
-        return self._found[app]
-
-    def is_complete(self, app: str) -> bool:
-        """Whether an application is known to be complete."""
-        verdict = self.verdict(app)
-        return verdict is not None and verdict.complete
 
 
 @router.get("")
@@ -74,26 +45,16 @@ def list_applications(
     ]
     if status is not None:
         records = [record for record in records if record.status == status]
-    judge = _Judge(store)
+    judge = Judge(store)
     if complete is not None:
         records = [record for record in records if judge.is_complete(record.app) == complete]
-    first = 0
-    if cursor is not None:
-        # By id, not by place: new applications come in front while somebody pages.
-        ids = [record.app for record in records]
-        if cursor not in ids:
-            raise CursorError(
-                f"cursor {cursor!r:.40} was not given by a page of these applications"
-            )
-        first = ids.index(cursor) + 1
-    page = records[first : first + limit]
+    page, following = page_of(
+        records, lambda record: record.app, limit, cursor, "these applications"
+    )
     items: list[ApplicationModel] = [
         serializers.application(record, judge.verdict(record.app)) for record in page
     ]
-    more = first + limit < len(records)
-    return ApplicationPage(
-        items=items, next=page[-1].app if more and page else None, total=len(records)
-    )
+    return ApplicationPage(items=items, next=following, total=len(records))
 
 
 @router.get("/{app}")

@@ -1,0 +1,152 @@
+"""Jobs, runs and datasets as tables and JSON."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from lineage.access import Access
+from lineage.options import print_json
+from lineage.tables import console, moment_text, table_of
+from lineage.terminal import echo
+from lineage_openlineage.datasets import dataset_name
+from lineage_query.jobs import DatasetName, DatasetRun, Datasets, DatasetUse, Job, Run
+
+MOMENT = "%Y-%m-%d %H:%M"
+NOT_TOLD = "?"
+NAMES_SHOWN = 3
+
+
+def show_jobs(jobs: Sequence[Job], *, as_json: bool) -> None:
+    """One line for each job."""
+    if as_json:
+        print_json([asdict(job) for job in jobs])
+        return
+    table = table_of("job", "runs", "last run", "status", "lineage", "reads", "writes")
+    table.columns[1].justify = "right"
+    for job in jobs:
+        run = job.last_run
+        table.add_row(
+            job.name,
+            f"{job.runs:,}",
+            moment_text(run.started_at, MOMENT),
+            run.status,
+            _lineage(run),
+            *_content(run),
+        )
+    console().print(table)
+
+
+def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
+    """One line for each run."""
+    if as_json:
+        print_json([asdict(run) | {"duration_s": run.duration_s} for run in runs])
+        return
+    table = table_of("application", "started", "seconds", "status", "lineage", "reads", "writes")
+    table.columns[2].justify = "right"
+    for run in runs:
+        table.add_row(
+            run.app,
+            moment_text(run.started_at, MOMENT),
+            "" if run.duration_s is None else f"{run.duration_s:,.1f}",
+            run.status,
+            _lineage(run),
+            *_content(run),
+        )
+    console().print(table)
+
+
+def show_datasets(datasets: Datasets, *, as_json: bool) -> None:
+    """One line for each dataset."""
+    if as_json:
+        print_json(asdict(datasets))
+        return
+    table = table_of("dataset", "written by", "read by", "last write")
+    for dataset in datasets.items:
+        written = dataset.last_write
+        table.add_row(
+            dataset.full_name,
+            _names(dataset.writers),
+            _names(dataset.readers),
+            "" if written is None else moment_text(written.started_at, MOMENT),
+        )
+    console().print(table)
+    if datasets.runs < datasets.runs_total:
+        echo(f"of the latest {datasets.runs:,} of {datasets.runs_total:,} runs")
+    if datasets.runs_not_told:
+        echo(f"{datasets.runs_not_told:,} runs do not say here what they read and wrote")
+
+
+def show_dataset_runs(
+    namespace: str, name: str, runs: Sequence[DatasetRun], *, as_json: bool
+) -> None:
+    """One line for each run that read or wrote a dataset."""
+    if as_json:
+        print_json({"namespace": namespace, "name": name, "runs": [asdict(run) for run in runs]})
+        return
+    table = table_of("started", "job", "application", "status", "did", "files", "versions", "as")
+    for column in (5, 6):
+        table.columns[column].justify = "right"
+    for run in runs:
+        same = (run.use.namespace, run.use.name) == (namespace, name)
+        table.add_row(
+            moment_text(run.started_at, MOMENT),
+            run.job,
+            run.app,
+            run.status,
+            "write" if run.wrote else "read",
+            f"{run.use.files:,}",
+            f"{run.use.versions:,}",
+            "" if same else run.use.full_name,
+        )
+    console().print(table)
+
+
+def dataset_named(access: Access, text: str) -> DatasetName | None:
+    """The dataset whose whole name a text is, or that it is the path of; None: there is none, or several.
+
+    Names with their namespace come first: only these mean one dataset wherever it is.
+    """
+    datasets = access.datasets(text).items
+    path = dataset_name(os.path.abspath(text))
+    matches = (
+        [dataset for dataset in datasets if dataset.full_name == text],
+        [dataset for dataset in datasets if dataset.name == text],
+        [
+            dataset
+            for dataset in access.datasets(path[1]).items
+            if (dataset.namespace, dataset.name) == path
+        ],
+    )
+    matching = next((some for some in matches if some), [])
+    return (matching[0].namespace, matching[0].name) if len(matching) == 1 else None
+
+
+def _lineage(run: Run) -> str:
+    """How complete and exact the lineage of a run is."""
+    if run.complete is None:
+        return NOT_TOLD
+    if not run.complete:
+        return "incomplete"
+    return "complete" if run.exact is None else "exact" if run.exact else "superset"
+
+
+def _content(run: Run) -> tuple[str, str]:
+    """What a run read and wrote."""
+    if run.content is None:
+        return NOT_TOLD, NOT_TOLD
+    content = run.content
+    return (
+        _used(content.reads, content.reads_without_files),
+        _used(content.writes, content.writes_without_files),
+    )
+
+
+def _used(uses: Sequence[DatasetUse], others: Sequence[str]) -> str:
+    return _names([*(use.full_name for use in uses), *others])
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

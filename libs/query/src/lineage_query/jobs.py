@@ -1,0 +1,472 @@
+"""Jobs, their runs, and the datasets that they read and wrote.
+
+A run is an application, and a job is all runs of the same program. Jobs and datasets are named as
+OpenLineage events name them (:mod:`lineage_openlineage`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+from lineage_core.contract.message import (
+    Begin,
+    Message,
+    RecordFiles,
+    RecordSplits,
+    Register,
+    SinkFiles,
+    Splits,
+)
+from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.budget import current_budget
+from lineage_openlineage.datasets import dataset_name, paths_by_dataset
+from lineage_query.finding import FileVersion, NotFoundError
+from lineage_query.verdicts import verdict_of
+from lineage_store.materialised import whose_rows
+from lineage_store.port import ApplicationRecord, GraphStore
+from lineage_store.records import FILES, SPLITS
+
+DATASET_MESSAGE_TYPES = ("begin", "register", *SPLITS, *FILES)
+"""Types of the messages that say what an application read and wrote."""
+
+DatasetName: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+_Versions: TypeAlias = dict[str, set[FileVersion]]
+"""Of files, by their paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetUse:
+    """A dataset that a run read or wrote.
+
+    ``files``: how many files of it. ``versions``: how many versions of these; more than ``files`` where a file
+    changed in between.
+    """
+
+    namespace: str
+    name: str
+    files: int
+    versions: int
+
+    @property
+    def full_name(self) -> str:
+        """Its name behind its namespace."""
+        return _full_name(self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class RunContent:
+    """What a run read and wrote, as far as its lineage tells.
+
+    ``reads_without_files`` and ``writes_without_files``: paths and tables of which no file is known, such as tables of
+    databases. They belong to no dataset.
+    """
+
+    reads: tuple[DatasetUse, ...]
+    writes: tuple[DatasetUse, ...]
+    reads_without_files: tuple[str, ...] = ()
+    writes_without_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One application. Times in unix seconds; ``ended_at`` is None while it runs.
+
+    ``status``: running, ok, failed or abandoned. ``complete``: whether all of its lineage was received; where it was not,
+    reads and writes may be missing. ``exact``: whether no node names more inputs than it used. None: not known; rows
+    of DataFrames are traced by queries, which say so themselves. ``content``: None where it is not told.
+    """
+
+    app: str
+    job: str
+    started_at: float
+    ended_at: float | None
+    status: str
+    complete: bool | None
+    exact: bool | None
+    content: RunContent | None
+
+    @property
+    def duration_s(self) -> float | None:
+        """Seconds that it took; None while it runs, and where it is not known when it ended."""
+        return None if self.ended_at is None else max(self.ended_at - self.started_at, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All runs of the same program. ``runs``: how many; ``last_run``: the latest of them."""
+
+    name: str
+    runs: int
+    last_run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRun:
+    """A run that read or wrote (``wrote``) files of a dataset.
+
+    ``use``: the dataset as the run named it: a part of it, or a folder that it lies in.
+    """
+
+    app: str
+    job: str
+    started_at: float
+    status: str
+    wrote: bool
+    use: DatasetUse
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset, and how many times runs read or wrote files of it.
+
+    ``writers`` and ``readers``: jobs, those that did so latest first. ``last_write``: None where no run wrote it.
+    """
+
+    namespace: str
+    name: str
+    writers: tuple[str, ...]
+    readers: tuple[str, ...]
+    last_write: DatasetRun | None
+    runs: int
+
+    @property
+    def full_name(self) -> str:
+        """Its name behind its namespace."""
+        return _full_name(self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Datasets:
+    """Datasets by name, of the latest ``runs`` of ``runs_total``.
+
+    ``runs_not_told``: how many of these say nothing of what they read and wrote.
+    """
+
+    items: tuple[Dataset, ...]
+    runs: int
+    runs_total: int
+    runs_not_told: int = 0
+
+
+class RunSource(Protocol):
+    """What jobs and datasets are made of."""
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        """All applications, the latest first."""
+
+    def messages(self, app: str) -> Sequence[Message] | None:
+        """Messages of `DATASET_MESSAGE_TYPES` of an application; None: they are not told.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+
+    def verdict(self, app: str) -> Verdict | None:
+        """The verdict of an application; None: it is not told.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+
+
+class StoredRuns:
+    """Implements :class:`RunSource` over a store."""
+
+    def __init__(self, store: GraphStore) -> None:
+        self._store = store
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        return self._store.applications()
+
+    def messages(self, app: str) -> Sequence[Message]:
+        return self._store.messages(app, *DATASET_MESSAGE_TYPES)
+
+    def verdict(self, app: str) -> Verdict:
+        return verdict_of(self._store, app)
+
+
+def jobs_of(source: RunSource) -> dict[str, list[ApplicationRecord]]:
+    """The runs of each job, the latest first, by the jobs' names: those that ran latest come first.
+
+    What was materialised of other applications is no run.
+    """
+    records = source.applications()
+    ids = {record.app for record in records}
+    runs: dict[str, list[ApplicationRecord]] = {}
+    for record in records:
+        if whose_rows(record.app, ids) is None:
+            # As the event of a run names its job.
+            runs.setdefault(record.name or record.app, []).append(record)
+    return runs
+
+
+def list_jobs(source: RunSource, limit: int | None = None) -> list[Job]:
+    """Jobs with their last runs, those that ran latest first."""
+    jobs = list(jobs_of(source).items())[:limit]
+    return [Job(name, len(records), run_of(source, records[0])) for name, records in jobs]
+
+
+def list_runs(source: RunSource, job: str, limit: int | None = None) -> list[Run]:
+    """Runs of a job, the latest first.
+
+    Raises:
+        NotFoundError: there is no such job.
+    """
+    return [run_of(source, record) for record in runs_of_job(source, job)[:limit]]
+
+
+def runs_of_job(source: RunSource, job: str) -> list[ApplicationRecord]:
+    """The runs of a job, the latest first.
+
+    Raises:
+        NotFoundError: there is no such job.
+    """
+    records = jobs_of(source).get(job)
+    if records is None:
+        raise NotFoundError(f"there is no job {job!r:.200}; `lineage jobs` lists them")
+    return records
+
+
+def run_of(source: RunSource, record: ApplicationRecord) -> Run:
+    """A run with what it read and wrote, and its verdict.
+
+    Raises:
+        BudgetError: it takes more than the question may.
+    """
+    run = Run(
+        record.app,
+        record.name or record.app,
+        record.started_at,
+        record.ended_at,
+        record.status,
+        None,
+        None,
+        None,
+    )
+    try:
+        verdict, messages = source.verdict(record.app), source.messages(record.app)
+    except KeyError:
+        # It was deleted just now.
+        return run
+    return replace(
+        run,
+        complete=None if verdict is None else verdict.complete,
+        exact=None if verdict is None else _exactness(verdict),
+        content=None if messages is None else _content(messages),
+    )
+
+
+def find_datasets(source: RunSource, text: str = "", runs: int | None = None) -> Datasets:
+    """Datasets whose names hold a text, by name.
+
+    A run counts as a reader or writer of each dataset that its files lie in: who wrote ``out`` is a writer of
+    ``out/part-00000`` where it wrote that file, and who read ``out/part-*`` is a reader of ``out``.
+
+    Args:
+        source: the applications.
+        text: part of namespace and name, or all of it.
+        runs: the latest runs that are looked at; None: all.
+
+    Raises:
+        BudgetError: it takes more than the question may.
+    """
+    found = _find_uses(source, runs)
+    items = tuple(
+        _dataset(name, found.uses[name])
+        for name in sorted(found.uses)
+        if text in name[1] or text in _full_name(*name)
+    )
+    return Datasets(items, found.runs, found.runs_total, found.runs_not_told)
+
+
+def find_dataset_runs(
+    source: RunSource, namespace: str, name: str, runs: int | None = None
+) -> list[DatasetRun]:
+    """The runs that read or wrote files of a dataset, the latest first, as :func:`find_datasets` counts them.
+
+    Raises:
+        NotFoundError: no run that is looked at did.
+        BudgetError: it takes more than the question may.
+    """
+    dataset_runs = _find_uses(source, runs).uses.get((namespace, name))
+    if dataset_runs is None:
+        raise NotFoundError(
+            f"no run read or wrote a dataset {_full_name(namespace, name)}; `lineage datasets` lists them"
+        )
+    return dataset_runs
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """By dataset the runs that used it, and how many runs were looked at."""
+
+    uses: dict[DatasetName, list[DatasetRun]]
+    runs: int
+    runs_total: int
+    runs_not_told: int
+
+
+def _find_uses(source: RunSource, runs: int | None) -> _Uses:
+    jobs = jobs_of(source)
+    in_order = sorted(
+        (record for records in jobs.values() for record in records),
+        key=lambda record: record.started_at,
+        reverse=True,
+    )
+    looked_at = in_order[:runs]
+    uses: list[tuple[DatasetRun, list[DatasetName]]] = []
+    not_told = 0
+    for record in looked_at:
+        current_budget().check()
+        try:
+            messages = source.messages(record.app)
+        except KeyError:
+            # It was deleted just now, or something of it was hidden.
+            messages = None
+        if messages is None:
+            not_told += 1
+        else:
+            uses += _dataset_runs(record, messages)
+    by_name: dict[DatasetName, list[DatasetRun]] = {
+        (run.use.namespace, run.use.name): [] for run, _ in uses
+    }
+    for run, files in uses:
+        own = (run.use.namespace, run.use.name)
+        for name in dict.fromkeys((own, *_known_above(files, by_name))):
+            by_name[name].append(run)
+    return _Uses(by_name, len(looked_at), len(in_order), not_told)
+
+
+def _known_above(
+    files: Iterable[DatasetName], known: Collection[DatasetName]
+) -> Iterator[DatasetName]:
+    """Those of known datasets that files are, or lie in."""
+    seen: set[DatasetName] = set()
+    for namespace, name in files:
+        current_budget().check()
+        above = name
+        while (namespace, above) not in seen:
+            seen.add((namespace, above))
+            if (namespace, above) in known:
+                yield namespace, above
+            # A bucket is "/", and the names of its objects begin with no slash.
+            above = posixpath.dirname(above) or "/"
+
+
+def _dataset(name: DatasetName, runs: Sequence[DatasetRun]) -> Dataset:
+    return Dataset(
+        *name,
+        writers=tuple(dict.fromkeys(run.job for run in runs if run.wrote)),
+        readers=tuple(dict.fromkeys(run.job for run in runs if not run.wrote)),
+        last_write=next((run for run in runs if run.wrote), None),
+        runs=len(runs),
+    )
+
+
+def _full_name(namespace: str, name: str) -> str:
+    return f"file:{name}" if namespace == "file" else f"{namespace}/{name.removeprefix('/')}"
+
+
+def _dataset_runs(
+    record: ApplicationRecord, messages: Sequence[Message]
+) -> list[tuple[DatasetRun, list[DatasetName]]]:
+    """The datasets that a run used, each with its files as OpenLineage names them."""
+    recorded = _Recorded(messages)
+    return [
+        (
+            DatasetRun(
+                record.app,
+                record.name or record.app,
+                record.started_at,
+                record.status,
+                wrote,
+                _use(name, versions),
+            ),
+            [dataset_name(path) for path in versions],
+        )
+        for wrote in (True, False)
+        for name, versions in recorded.datasets(wrote=wrote).items()
+    ]
+
+
+def _content(messages: Sequence[Message]) -> RunContent:
+    recorded = _Recorded(messages)
+    reads, writes = (
+        tuple(_use(name, versions) for name, versions in recorded.datasets(wrote=wrote).items())
+        for wrote in (False, True)
+    )
+    return RunContent(
+        reads,
+        writes,
+        recorded.without_files("source", "frame-source"),
+        recorded.without_files("sink", "frame"),
+    )
+
+
+def _use(name: DatasetName, versions: _Versions) -> DatasetUse:
+    return DatasetUse(*name, len(versions), sum(len(some) for some in versions.values()))
+
+
+def _exactness(verdict: Verdict) -> bool | None:
+    if not verdict.exact:
+        return False
+    by_recipes = verdict.recipes_expected or verdict.recipes_received
+    return None if by_recipes or not verdict.complete else True
+
+
+class _Recorded:
+    """The files that messages of one application name, by node."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self._cwd = ""
+        self._nodes: dict[str, Register] = {}
+        self._files: dict[tuple[str, bool], _Versions] = {}
+        for message in messages:
+            current_budget().check()
+            match message:
+                case Begin():
+                    self._cwd = message.cwd
+                case Register():
+                    self._nodes[message.node] = message
+                case Splits() | RecordSplits():
+                    for split in message.splits:
+                        version = FileVersion(split.file_size, split.mtime, split.checksum)
+                        self._add(message.node, split.path, version, wrote=False)
+                case SinkFiles() | RecordFiles():
+                    for file in message.files:
+                        version = FileVersion(file.size, file.mtime, file.checksum)
+                        self._add(message.node, file.path, version, wrote=True)
+                case _:
+                    pass
+
+    def _add(self, node: str, path: str, version: FileVersion, *, wrote: bool) -> None:
+        self._files.setdefault((node, wrote), {}).setdefault(path, set()).add(version)
+
+    def datasets(self, *, wrote: bool) -> dict[DatasetName, _Versions]:
+        """Files and their versions by dataset, of all nodes together."""
+        found: dict[DatasetName, _Versions] = {}
+        for (node, node_wrote), versions in self._files.items():
+            if node_wrote != wrote:
+                continue
+            register = self._nodes.get(node)
+            node_path = "" if register is None else register.path or ""
+            for name, paths in paths_by_dataset(node_path, versions, self._cwd).items():
+                dataset = found.setdefault(name, {})
+                for path in paths:
+                    dataset.setdefault(path, set()).update(versions[path])
+        return found
+
+    def without_files(self, *kinds: str) -> tuple[str, ...]:
+        """Paths of nodes of some kinds that name no file."""
+        with_files = {node for node, _ in self._files}
+        return tuple(
+            dict.fromkeys(
+                register.path
+                for node, register in self._nodes.items()
+                if register.kind in kinds and register.path and node not in with_files
+            )
+        )

@@ -1,0 +1,67 @@
+"""Runs as a caller may see them: what is hidden of an application is not told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lineage_core.contract.message import Message
+from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.budget import (
+    BusyError,
+    TimeUpError,
+    TooMuchError,
+    current_budget,
+)
+from lineage_query.finding import NotFoundError
+from lineage_query.jobs import DATASET_MESSAGE_TYPES
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.judging import Judge
+from lineage_query_api.scopes import Scope
+from lineage_store.port import ApplicationRecord, GraphStore
+
+READ_EACH_S = 1.0
+"""How long the messages of one application may take in a list."""
+
+
+class GrantedRuns:
+    """Implements :class:`lineage_query.jobs.RunSource` for a caller.
+
+    Of an application of which a dataset is hidden none is told. One that said more than a list may hold, or takes
+    too long to be read, tells nothing either.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._judge = Judge(scope.listed)
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        return self._scope.listed.applications()
+
+    def messages(self, app: str) -> Sequence[Message] | None:
+        store = self._store_of(app)
+        if store is None:
+            return None
+        try:
+            with self._scope.listed.bounded(READ_EACH_S):
+                return store.messages(app, *DATASET_MESSAGE_TYPES)
+        except (TimeUpError, TooMuchError, BusyError):
+            current_budget().check()
+            return None
+
+    def verdict(self, app: str) -> Verdict | None:
+        try:
+            return self._judge.verdict(app)
+        except NotFoundError as error:
+            raise KeyError(app) from error
+
+    def _store_of(self, app: str) -> GraphStore | None:
+        """What tells the datasets of an application; None: some are hidden."""
+        if self._scope.part_of is None:
+            return self._scope.listed.store
+        try:
+            part = self._scope.part_of(app)
+        except ProblemError:
+            return None
+        if part is None:
+            return self._scope.listed.store
+        return None if part.hides else part.lineages.store

@@ -1,0 +1,113 @@
+"""Jobs, their runs, and the datasets that they read and wrote."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from lineage_query.jobs import (
+    Dataset,
+    DatasetRun,
+    Job,
+    find_dataset_runs,
+    find_datasets,
+    jobs_of,
+    run_of,
+    runs_of_job,
+)
+from lineage_query_api.dependencies import CallerScope, PageSize
+from lineage_query_api.granted_runs import GrantedRuns
+from lineage_query_api.models import (
+    DatasetPage,
+    DatasetRunPage,
+    JobPage,
+    NameText,
+    RunPage,
+    SearchText,
+)
+from lineage_query_api.paging import page_of
+
+router = APIRouter(prefix="/v1", tags=["jobs"])
+RUNS_LOOKED_AT = 1_000
+ListCursor = Annotated[str | None, Query(max_length=512, description="next of the page before")]
+Runs = Annotated[
+    int, Query(ge=1, le=100_000, description="the latest runs that are looked at for datasets")
+]
+
+
+@router.get("/jobs")
+def list_jobs(scope: CallerScope, limit: PageSize = 50, cursor: ListCursor = None) -> JobPage:
+    """Jobs with their last runs, those that ran latest first. A job is all applications of one name."""
+    runs = GrantedRuns(scope)
+    jobs = list(jobs_of(runs).items())
+    page, following = page_of(jobs, lambda job: job[1][0].app, limit, cursor, "these jobs")
+    items = [Job(name, len(records), run_of(runs, records[0])) for name, records in page]
+    return JobPage(items=items, next=following, total=len(jobs))
+
+
+@router.get("/runs")
+def list_runs(
+    scope: CallerScope,
+    job: Annotated[NameText, Query(description="the name of the job")],
+    limit: PageSize = 50,
+    cursor: ListCursor = None,
+) -> RunPage:
+    """Runs of a job, the latest first, with what they read and wrote."""
+    runs = GrantedRuns(scope)
+    records = runs_of_job(runs, job)
+    page, following = page_of(records, lambda run: run.app, limit, cursor, "these runs")
+    items = [run_of(runs, record) for record in page]
+    return RunPage(items=items, next=following, total=len(records))
+
+
+@router.get("/datasets")
+def list_datasets(
+    scope: CallerScope,
+    search: Annotated[SearchText, Query(description="part of namespace and name")] = "",
+    runs: Runs = RUNS_LOOKED_AT,
+    limit: PageSize = 50,
+    cursor: ListCursor = None,
+) -> DatasetPage:
+    """Datasets that the latest runs read and wrote, by name."""
+    with scope.listed.turn():
+        found = find_datasets(GrantedRuns(scope), search, runs)
+    page, following = page_of(found.items, _key, limit, cursor, "these datasets")
+    return DatasetPage(
+        items=list(page),
+        next=following,
+        total=len(found.items),
+        runs=found.runs,
+        runs_total=found.runs_total,
+        runs_not_told=found.runs_not_told,
+    )
+
+
+@router.get("/datasets/runs")
+def list_dataset_runs(
+    scope: CallerScope,
+    namespace: Annotated[NameText, Query(description="of the dataset, such as file")],
+    name: Annotated[NameText, Query(description="of the dataset, such as /data/out")],
+    runs: Runs = RUNS_LOOKED_AT,
+    limit: PageSize = 50,
+    cursor: ListCursor = None,
+) -> DatasetRunPage:
+    """The runs that read or wrote a dataset, the latest first."""
+    with scope.listed.turn():
+        dataset_runs = find_dataset_runs(GrantedRuns(scope), namespace, name, runs)
+    page, following = page_of(dataset_runs, _run_key, limit, cursor, "the runs of this dataset")
+    return DatasetRunPage(items=list(page), next=following, total=len(dataset_runs))
+
+
+def _run_key(run: DatasetRun) -> str:
+    return _hashed(run.app, str(run.wrote), run.use.namespace, run.use.name)
+
+
+def _key(dataset: Dataset) -> str:
+    return _hashed(dataset.namespace, dataset.name)
+
+
+def _hashed(*names: str) -> str:
+    """A cursor: names may be longer than a query takes."""
+    return sha256("\0".join(names).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,227 @@
+"""Jobs, runs and datasets over built stores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from lineage.main import app
+from lineage_core.contract.message import (
+    Begin,
+    End,
+    Message,
+    Register,
+    SinkFile,
+    SinkFiles,
+    Split,
+    Splits,
+)
+from lineage_openlineage.facts import facts_of
+from lineage_query.finding import NotFoundError
+from lineage_query.jobs import (
+    DatasetUse,
+    StoredRuns,
+    find_dataset_runs,
+    find_datasets,
+    list_jobs,
+    list_runs,
+)
+from lineage_store.sqlite.store import SqliteStore
+from tests.support.stored_lineage import store_run
+
+pytestmark = pytest.mark.unit
+
+
+def run(
+    app_id: str,
+    name: str,
+    at: float,
+    reads: dict[str, list[str]] | None = None,
+    writes: dict[str, list[str]] | None = None,
+    mtime: float = 1.0,
+) -> list[Message]:
+    """Messages of an application that read and wrote files: by what the program named."""
+    messages: list[Message] = [Begin(app=app_id, name=name, started_at=at, cwd="/work")]
+    for kind, named in (("source", reads or {}), ("sink", writes or {})):
+        for number, (path, files) in enumerate(named.items()):
+            node = f"{kind}{number}"
+            messages.append(Register(app=app_id, node=node, kind=kind, op=kind, path=path))
+            if kind == "source":
+                splits = tuple(
+                    Split(partition=at, path=file, start=0, length=1, file_size=1, mtime=mtime)
+                    for at, file in enumerate(files)
+                )
+                messages += [Splits(app=app_id, node=node, splits=splits)] if files else []
+            else:
+                written = tuple(
+                    SinkFile(partition=at, path=file, size=1, mtime=mtime)
+                    for at, file in enumerate(files)
+                )
+                messages.append(SinkFiles(app=app_id, node=node, path=path, files=written))
+    return [*messages, End(app=app_id, ended_at=at + 5.0, status="ok")]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqliteStore:
+    """A job that ran twice and writes `out`, and one that reads parts of it."""
+    store = SqliteStore(tmp_path / "lineage.db")
+    parts = ["file:/work/out/part-0", "file:/work/out/part-1"]
+    for app_id, at in (("app-1", 10.0), ("app-3", 30.0)):
+        store.write(
+            app_id, run(app_id, "clean", at, {"in.txt": ["file:/work/in.txt"]}, {"out": parts})
+        )
+    store.write(
+        "app-2",
+        run(
+            "app-2",
+            "report",
+            20.0,
+            {"out/part-*": parts, "shop.customers": []},
+            {"s3a://lake/report": ["s3a://lake/report/part-0"]},
+        ),
+    )
+    return store
+
+
+def test_jobs_are_the_runs_of_one_name_the_latest_first(store: SqliteStore) -> None:
+    clean, report = list_jobs(StoredRuns(store))
+    assert (clean.name, clean.runs, clean.last_run.app) == ("clean", 2, "app-3")
+    assert (report.name, report.runs, report.last_run.app) == ("report", 1, "app-2")
+    assert [job.name for job in list_jobs(StoredRuns(store), 1)] == ["clean"]
+    assert clean.last_run.duration_s == 5.0
+    assert clean.last_run.status == "ok"
+    assert [one.app for one in list_runs(StoredRuns(store), "clean")] == ["app-3", "app-1"]
+    with pytest.raises(NotFoundError):
+        list_runs(StoredRuns(store), "cle")
+
+
+def test_runs_name_datasets_as_their_events_do(store: SqliteStore) -> None:
+    for app_id in ("app-1", "app-2"):
+        facts = facts_of(store, app_id)
+        [found] = [one for one in list_runs(StoredRuns(store), facts.name) if one.app == app_id]
+        assert found.content is not None
+        assert [(use.namespace, use.name, use.files) for use in found.content.reads] == [
+            (dataset.namespace, dataset.name, dataset.files) for dataset in facts.inputs
+        ]
+        assert [(use.namespace, use.name, use.files) for use in found.content.writes] == [
+            (dataset.namespace, dataset.name, dataset.files) for dataset in facts.outputs
+        ]
+
+
+def test_what_names_no_file_is_listed_beside_datasets(store: SqliteStore) -> None:
+    content = list_jobs(StoredRuns(store))[1].last_run.content
+    assert content is not None
+    assert content.reads_without_files == ("shop.customers",)
+    assert content.writes_without_files == ()
+
+
+def test_files_that_two_nodes_read_and_their_versions_are_counted_once(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        file = "file:/work/in.txt"
+        store.write("app-1", run("app-1", "job", 1.0, {"in.txt": [file], "/work/in.txt": [file]}))
+        again = Split(partition=1, path=file, start=0, length=1, file_size=1, mtime=90.0)
+        store.write("app-1", [Splits(app="app-1", node="source0", splits=(again,))])
+        content = list_jobs(StoredRuns(store))[0].last_run.content
+    assert content is not None
+    assert content.reads == (DatasetUse("file", "/work/in.txt", 1, 2),)
+
+
+def test_datasets_have_the_jobs_whose_files_lie_in_them(store: SqliteStore) -> None:
+    found = find_datasets(StoredRuns(store))
+    assert (found.runs, found.runs_total, found.runs_not_told) == (3, 3, 0)
+    by_name = {dataset.full_name: dataset for dataset in found.items}
+    assert list(by_name) == [
+        "file:/work/in.txt",
+        "file:/work/out",
+        "file:/work/out/part-0",
+        "file:/work/out/part-1",
+        "s3://lake/report",
+    ]
+    out = by_name["file:/work/out"]
+    assert (out.writers, out.readers) == (("clean",), ("report",))
+    assert out.last_write is not None
+    assert out.last_write.app == "app-3"
+    part = by_name["file:/work/out/part-1"]
+    assert (part.writers, part.readers) == (("clean",), ("report",))
+    assert by_name["s3://lake/report"].readers == ()
+    assert [one.name for one in find_datasets(StoredRuns(store), "lake").items] == ["report"]
+
+
+def test_runs_of_a_dataset_are_listed_with_what_they_named(store: SqliteStore) -> None:
+    runs = find_dataset_runs(StoredRuns(store), "file", "/work/out")
+    assert [(one.app, one.wrote, one.use.name) for one in runs] == [
+        ("app-3", True, "/work/out"),
+        ("app-2", False, "/work/out/part-0"),
+        ("app-2", False, "/work/out/part-1"),
+        ("app-1", True, "/work/out"),
+    ]
+    part = find_dataset_runs(StoredRuns(store), "file", "/work/out/part-0")
+    assert [one.use.name for one in part] == ["/work/out", "/work/out/part-0", "/work/out"]
+    with pytest.raises(NotFoundError):
+        find_dataset_runs(StoredRuns(store), "file", "/work")
+
+
+def test_a_folder_of_a_like_name_is_another_dataset(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        store.write("app-1", run("app-1", "a", 1.0, writes={"/d/out": ["/d/out/part-0"]}))
+        store.write("app-2", run("app-2", "b", 2.0, reads={"/d/out2": ["/d/out2/part-0"]}))
+        assert [one.readers for one in find_datasets(StoredRuns(store)).items] == [(), ("b",)]
+
+
+def test_a_bucket_has_all_that_lies_in_it(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        file = "s3a://lake/a/part-0"
+        store.write("app-1", run("app-1", "a", 1.0, writes={"s3a://lake/a": [file]}))
+        store.write("app-2", run("app-2", "b", 2.0, reads={"s3a://lake/": [file]}))
+        bucket, folder = find_datasets(StoredRuns(store)).items
+    assert (bucket.full_name, bucket.writers, bucket.readers) == ("s3://lake/", ("a",), ("b",))
+    assert (folder.full_name, folder.writers, folder.readers) == ("s3://lake/a", ("a",), ("b",))
+
+
+def test_only_the_latest_runs_are_looked_at_where_so_many_are_asked_for(store: SqliteStore) -> None:
+    found = find_datasets(StoredRuns(store), runs=1)
+    assert (found.runs, found.runs_total) == (1, 3)
+    assert "s3://lake/report" not in {dataset.full_name for dataset in found.items}
+
+
+def test_what_was_materialised_is_no_run(store: SqliteStore) -> None:
+    store.write("app-3.rows", run("app-3.rows", "clean", 40.0))
+    assert [one.app for one in list_runs(StoredRuns(store), "clean")] == ["app-3", "app-1"]
+
+
+def test_an_incomplete_run_is_not_called_exact(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/lineage.db"
+    for app_id, committed in (("app-1", True), ("app-2", False)):
+        (tmp_path / app_id).mkdir()
+        store_run(url, tmp_path / app_id, app_id, committed=committed)
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        runs = {one.app: one for one in list_runs(StoredRuns(store), "job")}
+    assert (runs["app-1"].complete, runs["app-1"].exact) == (True, True)
+    assert (runs["app-2"].complete, runs["app-2"].exact) == (False, None)
+
+
+def told(store: SqliteStore, *arguments: str) -> Any:
+    result = CliRunner().invoke(
+        app, [*arguments, "--json", "--store", f"sqlite:///{store.path}"], catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_commands_list_jobs_runs_and_datasets(store: SqliteStore) -> None:
+    assert [job["name"] for job in told(store, "jobs")] == ["clean", "report"]
+    assert [one["duration_s"] for one in told(store, "jobs", "report")] == [5.0]
+    assert len(told(store, "datasets")["items"]) == 5
+    assert len(told(store, "datasets", "part-")["items"]) == 2
+    for named in ("file:/work/out", "/work/out"):
+        dataset = told(store, "datasets", named)
+        assert (dataset["namespace"], dataset["name"]) == ("file", "/work/out")
+        assert len(dataset["runs"]) == 4
+    text = CliRunner().invoke(app, ["jobs", "--store", f"sqlite:///{store.path}"]).output
+    assert "file:/work/out/part-0, file:/work/out/part-1, shop.customers" in text
+    unknown = CliRunner().invoke(app, ["jobs", "other", "--store", f"sqlite:///{store.path}"])
+    assert unknown.exit_code == 2
