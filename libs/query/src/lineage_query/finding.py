@@ -320,7 +320,7 @@ def _possible_writers(store: GraphStore, state: CurrentState, app: str | None) -
 
 def _unknown(path: str, state: CurrentState, app: str | None) -> str:
     who = "no application" if app is None else f"application {app}"
-    if state is None:
-        return f"{path}: no such file, and {who} knows it"
     verb = "did not read or write" if app is not None else "read or wrote"
+    if state is None:
+        return f"{path}: no such file, and {who} {verb} it"
     return f"{path}: {who} {verb} this file; `lineage apps` lists the applications of the store"
