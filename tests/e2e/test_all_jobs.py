@@ -331,7 +331,7 @@ def test_jobs_and_datasets_name_what_real_jobs_read_and_wrote(
 
     def users(out: str) -> list[tuple[str, bool]]:
         """Who wrote and read a folder, in order."""
-        found = access.dataset_runs("file", str(folder / out))
+        found = access.dataset_runs("file", str(folder / out)).items
         return list(dict.fromkeys((run.app, run.wrote) for run in reversed(found)))
 
     assert users("in.txt") == [(apps["first"], False)]

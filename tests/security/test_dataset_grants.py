@@ -278,6 +278,12 @@ def test_what_a_run_used_is_not_told_where_a_dataset_of_it_is_hidden(served: Ser
         users = {one["last_write"]["app"] for one in datasets["items"] if one["last_write"]}
         names = {"namespace": "file", "name": f"{served.folder}/{APP}/out"}
         status = served.ask(caller, "get", "/v1/datasets/runs", params=names).status_code
+        own = names | {"name": f"{served.folder}/{OWN}/out"}
+        of_own = served.ask(caller, "get", "/v1/datasets/runs", params=own)
+        if of_own.status_code == 200:
+            # Who else used it is not said to be nobody.
+            told = [of_own.json()[field] for field in ("runs", "runs_total", "runs_not_told")]
+            assert told == [datasets[field] for field in ("runs", "runs_total", "runs_not_told")]
         if caller in HIDES:
             assert run["content"] is job["last_run"]["content"] is None
             assert datasets["runs_not_told"] >= 1

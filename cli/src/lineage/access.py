@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.comparing import Difference, Suspects
     from lineage_query.exports import Exported, ExportOptions
-    from lineage_query.jobs import DatasetRun, Datasets, Job, Run
+    from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
 
 Output: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
@@ -55,7 +55,7 @@ class Access(Protocol):
     def datasets(self, text: str) -> Datasets:
         """Datasets whose names hold a text, by name."""
 
-    def dataset_runs(self, namespace: str, name: str) -> Sequence[DatasetRun]:
+    def dataset_runs(self, namespace: str, name: str) -> DatasetRuns:
         """The runs that read or wrote files of a dataset, the latest first.
 
         Raises:
@@ -163,7 +163,7 @@ class StoredAccess:
 
         return find_datasets(StoredRuns(self.store), text)
 
-    def dataset_runs(self, namespace: str, name: str) -> Sequence[DatasetRun]:
+    def dataset_runs(self, namespace: str, name: str) -> DatasetRuns:
         from lineage_query.jobs import StoredRuns, find_dataset_runs
 
         return find_dataset_runs(StoredRuns(self.store), namespace, name)

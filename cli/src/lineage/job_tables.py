@@ -11,7 +11,7 @@ from lineage.options import print_json
 from lineage.tables import console, moment_text, table_of
 from lineage.terminal import echo
 from lineage_openlineage.datasets import dataset_name
-from lineage_query.jobs import DatasetName, DatasetRun, Datasets, DatasetUse, Job, Run
+from lineage_query.jobs import DatasetName, DatasetRuns, Datasets, DatasetUse, Job, Run
 
 MOMENT = "%Y-%m-%d %H:%M"
 NOT_TOLD = "?"
@@ -72,23 +72,18 @@ def show_datasets(datasets: Datasets, *, as_json: bool) -> None:
             "" if written is None else moment_text(written.started_at, MOMENT),
         )
     console().print(table)
-    if datasets.runs < datasets.runs_total:
-        echo(f"of the latest {datasets.runs:,} of {datasets.runs_total:,} runs")
-    if datasets.runs_not_told:
-        echo(f"{datasets.runs_not_told:,} runs do not say here what they read and wrote")
+    _show_left_out(datasets)
 
 
-def show_dataset_runs(
-    namespace: str, name: str, runs: Sequence[DatasetRun], *, as_json: bool
-) -> None:
+def show_dataset_runs(namespace: str, name: str, runs: DatasetRuns, *, as_json: bool) -> None:
     """One line for each run that read or wrote a dataset."""
     if as_json:
-        print_json({"namespace": namespace, "name": name, "runs": [asdict(run) for run in runs]})
+        print_json({"namespace": namespace, "name": name, **asdict(runs)})
         return
     table = table_of("started", "job", "application", "status", "did", "files", "versions", "as")
     for column in (5, 6):
         table.columns[column].justify = "right"
-    for run in runs:
+    for run in runs.items:
         same = (run.use.namespace, run.use.name) == (namespace, name)
         table.add_row(
             moment_text(run.started_at, MOMENT),
@@ -101,6 +96,15 @@ def show_dataset_runs(
             "" if same else run.use.full_name,
         )
     console().print(table)
+    _show_left_out(runs)
+
+
+def _show_left_out(found: Datasets | DatasetRuns) -> None:
+    """Say which runs the list leaves out."""
+    if found.runs < found.runs_total:
+        echo(f"of the latest {found.runs:,} of {found.runs_total:,} runs")
+    if found.runs_not_told:
+        echo(f"{found.runs_not_told:,} runs do not say here what they read and wrote")
 
 
 def dataset_named(access: Access, text: str) -> DatasetName | None:

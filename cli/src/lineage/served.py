@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.comparing import Difference, Suspects
     from lineage_query.exports import Exported, ExportOptions
-    from lineage_query.jobs import DatasetRun, Datasets, Job, Run
+    from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
 
 PAGE_MAX = 1_000
@@ -95,12 +95,17 @@ class ServedAccess:
             page["runs_not_told"],
         )
 
-    def dataset_runs(self, namespace: str, name: str) -> Sequence[DatasetRun]:
-        from lineage_query.jobs import DatasetRun
+    def dataset_runs(self, namespace: str, name: str) -> DatasetRuns:
+        from lineage_query.jobs import DatasetRun, DatasetRuns
 
         named = {"namespace": namespace, "name": name}
-        items, _ = self._listed("/v1/datasets/runs", named)
-        return TypeAdapter(list[DatasetRun]).validate_python(items)
+        items, page = self._listed("/v1/datasets/runs", named)
+        return DatasetRuns(
+            TypeAdapter(tuple[DatasetRun, ...]).validate_python(items),
+            page["runs"],
+            page["runs_total"],
+            page["runs_not_told"],
+        )
 
     def _listed(
         self, path: str, parameters: dict[str, str], limit: int | None = None

@@ -152,14 +152,14 @@ def test_datasets_have_the_jobs_whose_files_lie_in_them(store: SqliteStore) -> N
 
 
 def test_runs_of_a_dataset_are_listed_with_what_they_named(store: SqliteStore) -> None:
-    runs = find_dataset_runs(StoredRuns(store), "file", "/work/out")
+    runs = find_dataset_runs(StoredRuns(store), "file", "/work/out").items
     assert [(one.app, one.wrote, one.use.name) for one in runs] == [
         ("app-3", True, "/work/out"),
         ("app-2", False, "/work/out/part-0"),
         ("app-2", False, "/work/out/part-1"),
         ("app-1", True, "/work/out"),
     ]
-    part = find_dataset_runs(StoredRuns(store), "file", "/work/out/part-0")
+    part = find_dataset_runs(StoredRuns(store), "file", "/work/out/part-0").items
     assert [one.use.name for one in part] == ["/work/out", "/work/out/part-0", "/work/out"]
     with pytest.raises(NotFoundError):
         find_dataset_runs(StoredRuns(store), "file", "/work")
@@ -186,6 +186,9 @@ def test_only_the_latest_runs_are_looked_at_where_so_many_are_asked_for(store: S
     found = find_datasets(StoredRuns(store), runs=1)
     assert (found.runs, found.runs_total) == (1, 3)
     assert "s3://lake/report" not in {dataset.full_name for dataset in found.items}
+    runs_of_one = find_dataset_runs(StoredRuns(store), "file", "/work/out", runs=1)
+    assert [run.app for run in runs_of_one.items] == ["app-3"]
+    assert (runs_of_one.runs, runs_of_one.runs_total) == (1, 3)
 
 
 def test_what_was_materialised_is_no_run(store: SqliteStore) -> None:
@@ -220,7 +223,8 @@ def test_commands_list_jobs_runs_and_datasets(store: SqliteStore) -> None:
     for named in ("file:/work/out", "/work/out"):
         dataset = told(store, "datasets", named)
         assert (dataset["namespace"], dataset["name"]) == ("file", "/work/out")
-        assert len(dataset["runs"]) == 4
+        assert len(dataset["items"]) == 4
+        assert (dataset["runs"], dataset["runs_total"]) == (3, 3)
     text = CliRunner().invoke(app, ["jobs", "--store", f"sqlite:///{store.path}"]).output
     assert "file:/work/out/part-0, file:/work/out/part-1, shop.customers" in text
     unknown = CliRunner().invoke(app, ["jobs", "other", "--store", f"sqlite:///{store.path}"])

@@ -152,6 +152,16 @@ class Datasets:
     runs_not_told: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class DatasetRuns:
+    """The runs that read or wrote files of a dataset, the latest first; other fields as those of :class:`Datasets`."""
+
+    items: tuple[DatasetRun, ...]
+    runs: int
+    runs_total: int
+    runs_not_told: int = 0
+
+
 class RunSource(Protocol):
     """What jobs and datasets are made of."""
 
@@ -285,19 +295,21 @@ def find_datasets(source: RunSource, text: str = "", runs: int | None = None) ->
 
 def find_dataset_runs(
     source: RunSource, namespace: str, name: str, runs: int | None = None
-) -> list[DatasetRun]:
+) -> DatasetRuns:
     """The runs that read or wrote files of a dataset, the latest first, as :func:`find_datasets` counts them.
 
     Raises:
         NotFoundError: no run that is looked at did.
         BudgetError: it takes more than the question may.
     """
-    dataset_runs = _find_uses(source, runs).uses.get((namespace, name))
+    found = _find_uses(source, runs)
+    dataset_runs = found.uses.get((namespace, name))
     if dataset_runs is None:
         raise NotFoundError(
-            f"no run read or wrote a dataset {_full_name(namespace, name)}; `lineage datasets` lists them"
+            f"none of {found.runs - found.runs_not_told:,} runs read or wrote a dataset "
+            f"{_full_name(namespace, name)}; `lineage datasets` lists them"
         )
-    return dataset_runs
+    return DatasetRuns(tuple(dataset_runs), found.runs, found.runs_total, found.runs_not_told)
 
 
 @dataclass(frozen=True, slots=True)

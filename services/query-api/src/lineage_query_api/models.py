@@ -118,6 +118,12 @@ class ApplicationPage(_Model):
     total: int
 
 
+RUNS_NOT_TOLD: Any = Field(
+    description="of the runs, how many say nothing of what they read and wrote: a dataset of theirs is hidden from "
+    "the caller, or they said more than a list may hold"
+)
+
+
 class JobPage(_Model):
     items: list[Job]
     next: str | None
@@ -138,16 +144,18 @@ class DatasetPage(_Model):
     total: int
     runs: int
     runs_total: int
-    runs_not_told: int = Field(
-        description="of the runs, how many say nothing of what they read and wrote: a dataset of theirs is hidden from "
-        "the caller, or they said more than a list may hold"
-    )
+    runs_not_told: int = RUNS_NOT_TOLD
 
 
 class DatasetRunPage(_Model):
+    """Runs of a dataset, among the latest ``runs`` of ``runs_total``."""
+
     items: list[DatasetRun]
     next: str | None
     total: int
+    runs: int
+    runs_total: int
+    runs_not_told: int = RUNS_NOT_TOLD
 
 
 class NodeRef(_Model):

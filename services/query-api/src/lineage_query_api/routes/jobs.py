@@ -95,9 +95,16 @@ def list_dataset_runs(
 ) -> DatasetRunPage:
     """The runs that read or wrote a dataset, the latest first."""
     with scope.listed.turn():
-        dataset_runs = find_dataset_runs(GrantedRuns(scope), namespace, name, runs)
-    page, following = page_of(dataset_runs, _run_key, limit, cursor, "the runs of this dataset")
-    return DatasetRunPage(items=list(page), next=following, total=len(dataset_runs))
+        found = find_dataset_runs(GrantedRuns(scope), namespace, name, runs)
+    page, following = page_of(found.items, _run_key, limit, cursor, "the runs of this dataset")
+    return DatasetRunPage(
+        items=list(page),
+        next=following,
+        total=len(found.items),
+        runs=found.runs,
+        runs_total=found.runs_total,
+        runs_not_told=found.runs_not_told,
+    )
 
 
 def _run_key(run: DatasetRun) -> str:
