@@ -380,7 +380,7 @@ def test_where_no_spark_is_the_answer_ends_and_says_how_to_go_on(
     assert found is not None
     on = forward(tmp_path, found[1])
     assert [group.what for group in on.groups] == ["DataFrameWriter.parquet"]
-    assert list(made.refused.values()) == ["it reads rows of an RDD, whose lineage goes on"]
+    assert list(made.refused.values()) == ["it reads rows of an RDD, whose lineage continues"]
 
 
 # -- values ------------------------------------------------------------------------------------
