@@ -9,7 +9,7 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     (
         r"^DataFrame\.(toJSON|(localC|c)heckpoint|approxQuantile|corr|cov|crosstab|freqItems)\(",
         "^unknown$",
-        "the guide lists them (dataframes.md, What is not): the verdict names them",
+        "the guide lists them (dataframes.md, What is not recorded): the verdict names them",
     ),
 )
 """Differences: patterns of the program's name and of what differs, and the reason."""
