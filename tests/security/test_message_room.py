@@ -6,11 +6,22 @@ import gc
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from lineage_core.contract.message import Begin, Commit, End, Message, Recipe, Unknown
+from lineage_core.contract.message import (
+    Begin,
+    Commit,
+    End,
+    Message,
+    Recipe,
+    Register,
+    Split,
+    Splits,
+    Unknown,
+)
 from lineage_core.tracing.budget import (
     SMALL_MESSAGES,
     Budget,
@@ -19,16 +30,23 @@ from lineage_core.tracing.budget import (
     TooMuchError,
     use_budget,
 )
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.all_jobs import FileLinks, FileNode
 from lineage_query_api.app import create_app
 from lineage_query_api.serializers import NOT_JUDGED
 from lineage_query_api.settings import read_settings
 from lineage_store.recipes import map_messages
 from lineage_store.sqlite.store import SqliteStore
-from tests.support.api_server import running
+from tests.support.api_server import running, serving
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 TALKATIVE, HONEST = "talkative", "honest"
 TEXT = "x" * 10_000
+
+
+def _split(path: str, size: int = 0, mtime: float = 0.0) -> Split:
+    return Split(partition=0, path=path, start=0, length=size, file_size=size, mtime=mtime)
 
 
 def _many(mebibytes: int) -> Sequence[Message]:
@@ -98,3 +116,72 @@ def test_a_server_refuses_a_talkative_application_and_lists_it_beside_others(
     first, second = listed.json()["items"]
     assert (first["app"], first["reasons"], first["complete"]) == (TALKATIVE, [NOT_JUDGED], False)
     assert NOT_JUDGED not in second["reasons"]
+
+
+def test_an_application_with_more_than_fit_ends_no_query_about_files_of_others(
+    tmp_path: Path,
+) -> None:
+    """Any application may say that it read any file."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    run = store_run(url, tmp_path)
+    with SqliteStore(tmp_path / "store.db") as store:
+        node = Register(app=TALKATIVE, node="0", kind="source", op="textFile")
+        store.write(TALKATIVE, [Begin(app=TALKATIVE, name="job", started_at=9000.0), node])
+        for path in (run.source, run.sink):
+            state = path.stat()
+            split = _split(str(path), state.st_size, state.st_mtime)
+            others = [split.model_copy(update={"path": f"file:/{at}/{TEXT}"}) for at in range(60)]
+            store.write(TALKATIVE, [Splits(app=TALKATIVE, node="0", splits=(split, *others))])
+    source, sink = f"{run.source}:1", f"{run.sink}:1"
+    with (
+        serving(url, api_roots=str(tmp_path), api_message_mb=1) as address,
+        httpx.Client(base_url=address, timeout=30) as client,
+    ):
+
+        def ask(direction: str, place: str, **more: object) -> Any:
+            body = {"direction": direction, "places": [place], **more}
+            answer = client.post("/v1/answers", json=body)
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        assert ask("backward", sink)["complete"]
+        # What nobody can tell is said, and not left out.
+        for more in ({}, {"app": run.app, "all_jobs": True}):
+            forward = ask("forward", source, **more)
+            assert TALKATIVE in [refused["app"] for refused in forward["not_asked"]]
+            assert not forward["complete"]
+        back = ask("backward", sink, all_jobs=True)
+        assert source in json.dumps(back)
+        assert TALKATIVE in [refused["app"] for refused in back["not_asked"]]
+        body = {"direction": "forward", "start": {"places": [source]}}
+        shown = client.post(f"/v1/applications/{run.app}/traces", json=body)
+        assert shown.status_code == 200, shown.text
+        assert f"whether {TALKATIVE} read it, too, is not known" in " ".join(
+            shown.json()["warnings"]
+        )
+
+
+@pytest.mark.parametrize(("applications", "files"), [(3, 30_000), (12, 10_000)])
+def test_what_a_trace_through_all_jobs_keeps_of_files_is_counted(
+    tmp_path: Path, applications: int, files: int
+) -> None:
+    """Forged applications name a file of another and very many more: all of them are kept for one query."""
+    room = MessageRoom(4 * SMALL_MESSAGES)
+    with SqliteStore(tmp_path / "store.db") as store:
+        store.write(HONEST, [Begin(app=HONEST, name="job", started_at=1.0)])
+        for number in range(applications):
+            app = f"{TALKATIVE}-{number}"
+            splits = tuple(_split(f"/data/{at}") for at in range(files // 10))
+            store.write(app, [Begin(app=app, name="job", started_at=1.0)])
+            store.write(app, [Splits(app=app, node=f"{node}", splits=splits) for node in range(10)])
+        with use_budget(Budget(messages=room)):
+            links = FileLinks(store, Direction.FORWARD)
+            found = links.of(FileNode(HONEST, "0"), "/data/0", is_end=True)
+            gc.collect()
+            assert 0 < room.held <= 4 * SMALL_MESSAGES
+            # Those that there is no room for are named.
+            reasons = [one.reason for one in found.refused]
+            assert any("more messages than a query may hold" in reason for reason in reasons)
+            del links
+            gc.collect()
+            assert room.held == 0

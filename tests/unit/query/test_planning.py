@@ -56,11 +56,11 @@ def test_all_that_read_a_file_in_one_version_are_asked(
     assert apps(asked(store, "in.txt:1")) == ["app-2", "app-1"]
     assert apps(asked(store, "in.txt:1", "app-1")) == ["app-1"]
     assert apps(asked(store, "write#0#1")) == [None]
-    assert other_readers(store, RowReader(), "in.txt", "app-2") == ["app-1"]
+    assert other_readers(store, RowReader(), "in.txt", "app-2").apps == ("app-1",)
     # What was materialised of an application is no other reader.
     run(tmp_path, "app-1.rows", 3000.0)
     assert apps(asked(store, "in.txt:1")) == ["app-2", "app-1"]
-    assert other_readers(store, RowReader(), "in.txt", "app-1.rows") == ["app-2"]
+    assert other_readers(store, RowReader(), "in.txt", "app-1.rows").apps == ("app-2",)
     monkeypatch.setattr(planning, "APPLICATIONS_QUERIED_MAX", 1)
     plan = asked(store, "in.txt:1")
     assert (apps(plan), [one.app for one in plan.not_queried]) == (["app-2"], ["app-1"])

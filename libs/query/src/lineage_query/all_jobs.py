@@ -13,10 +13,16 @@ from dataclasses import dataclass, field, replace
 
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
-from lineage_core.tracing.budget import TooMuchError, current_budget
+from lineage_core.tracing.budget import (
+    SMALL_MESSAGES,
+    BusyError,
+    TooManyMessagesError,
+    TooMuchError,
+    current_budget,
+)
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer, Group, Item, NotQueried
-from lineage_query.finding import FileVersion, FileVersions, recorded_files
+from lineage_query.finding import UNREAD_REASON, FileVersion, FileVersions, recorded_files
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
 from lineage_store.errors import StoreUnavailableError
@@ -34,6 +40,8 @@ QUEUED_MAX = 10 * ROWS_MAX
 """Maximum number of pairs of an item and a node that the trace continues from it at, for one answer."""
 REFUSALS_MAX = 10_000
 """Maximum number of applications, each for a file, at which a query ends without an answer of theirs."""
+VERSION_BYTES = 40
+"""Bytes of messages that take as much memory as one version of a file that is kept."""
 NAMED_MAX = 20
 """Maximum number of applications that are named for one file."""
 
@@ -62,8 +70,9 @@ class FileLinks:
         self._is_backward = direction is Direction.BACKWARD
         self._spellings = Spellings()
         self._ids = store.application_ids()
-        self._files: dict[str, dict[str, FileVersions]] = {}
+        self._files: dict[str, dict[str, FileVersions] | None] = {}
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
+        self._held = 0
 
     def of(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
         """The nodes that wrote (backward) or read (forward) the version of a file that a node recorded.
@@ -83,12 +92,17 @@ class FileLinks:
         own: Sequence[FileVersion] = ()
         others: dict[FileNode, Sequence[FileVersion]] = {}
         rewritten: list[FileVersion] = []
+        unread = list[str]()
         for app in dict.fromkeys(
             (*self._store.applications_knowing(path, self._spellings), origin.app)
         ):
             if whose_rows(app, self._ids) is not None and app != origin.app:
                 continue
-            for (node, wrote), versions in self._files_of(app).get(spelled, {}).items():
+            files = self._files_of(app)
+            if files is None:
+                unread.append(app)
+                continue
+            for (node, wrote), versions in files.get(spelled, {}).items():
                 file_node = FileNode(app, node)
                 if wrote != self._is_backward:
                     if file_node == origin:
@@ -97,9 +111,19 @@ class FileLinks:
                         rewritten += versions
                 elif file_node != origin:
                     others[file_node] = tuple(versions)
-        if not others or not (own or is_end):
+        if not own and not is_end:
             return JobLinks()
-        return self._compare(origin.app, path, own, others, rewritten)
+        verb = "wrote" if self._is_backward else "read"
+        why = f"whether it {verb} {path} is not known: {UNREAD_REASON}"
+        links = JobLinks(refused=tuple(NotQueried(app, why) for app in unread if app != origin.app))
+        if others and self._is_backward and unread:
+            # One of them may have written the same version later.
+            found = _refused(others, f"who else wrote {path} is not known")
+        elif others:
+            found = self._compare(origin.app, path, own, others, rewritten)
+        else:
+            return links
+        return JobLinks(found.nodes, (*found.refused, *links.refused))
 
     def _compare(
         self,
@@ -143,10 +167,33 @@ class FileLinks:
         )
         return JobLinks(tuple(node for node in same if node not in unsure), (*links.refused, *more))
 
-    def _files_of(self, app: str) -> dict[str, FileVersions]:
+    def _files_of(self, app: str) -> dict[str, FileVersions] | None:
+        """What an application recorded of files; None: it is more than this query may hold."""
         if app not in self._files:
-            self._files[app] = recorded_files(self._store, app, self._spellings)
+            try:
+                files = recorded_files(self._store, app, self._spellings)
+                self._hold(
+                    sum(len(versions) for uses in files.values() for versions in uses.values())
+                )
+            except TooManyMessagesError:
+                self._files[app] = None
+            except BusyError:
+                # The rest of the room may be taken by this query itself: to ask it again later would not help.
+                if not self._held:
+                    raise
+                self._files[app] = None
+            else:
+                self._files[app] = files
         return self._files[app]
+
+    def _hold(self, versions: int) -> None:
+        """Count what was recorded of files as the messages that take as much memory, until this query ends."""
+        room = current_budget().messages
+        if room is not None:
+            amount = versions * VERSION_BYTES
+            # Many applications of few files each are as much as one of many.
+            room.hold(self, amount, max(SMALL_MESSAGES - self._held, 0))
+            self._held += amount
 
 
 def _refused(nodes: Iterable[FileNode], reason: str) -> JobLinks:

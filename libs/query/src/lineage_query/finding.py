@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from lineage_core.contract.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
-from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.budget import TooManyMessagesError, current_budget
 from lineage_query.rows.file_status import (
     CurrentState,
     FileStatus,
@@ -28,6 +28,8 @@ from lineage_store.records import FILES, SPLITS
 APPLICATIONS_CHECKED_MAX = 20
 """Of the latest applications, beyond the one that answers."""
 PARTS_NAMED = 3
+UNREAD_REASON = "it sent more messages than a query may hold"
+"""Why it is not known what an application did."""
 
 
 class NotFoundError(StoreError):
@@ -135,18 +137,23 @@ def find_uses(
 
     Raises:
         NotFoundError: no application read or wrote the file.
+        TooManyMessagesError: an application that may be the one sent too many messages to tell.
     """
     spellings = spellings or Spellings()
     best: list[FileUse] = []
+    unread: dict[str, TooManyMessagesError] = {}
     rank = (2, 2)
     current = current_state(reader, spellings.of(path))
-    for uses in _uses_by_application(store, reader, path, app, current, spellings):
+    for uses in _uses_by_application(store, reader, path, app, current, spellings, unread):
         for changed, other in ((False, False), (False, True), (True, False), (True, True)):
             matching = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
             if matching and (changed, other) < rank:
                 best, rank = matching, (changed, other)
         if rank == (False, False):
             break
+    # An application that used the current version is one, whatever others that can't be read did.
+    if unread and rank != (False, False):
+        raise next(iter(unread.values()))
     if not best:
         raise NotFoundError(_unknown(path, current, app) + _possible_writers(store, current, app))
     if best[-1].changed or best[-1].file_status == "unknown":
@@ -161,10 +168,12 @@ class Readers:
 
     ``apps``: the applications, the latest first. ``unsure``: those of which some node read a version that may be the
     same (only its time differs, and there is no checksum), or that read this version and later another one.
+    ``unread``: applications that may have read it, but sent more messages than may be held to tell.
     """
 
     apps: tuple[str, ...] = ()
     unsure: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
@@ -174,25 +183,28 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
     """
     spellings = Spellings()
     current = current_state(reader, spellings.of(path))
+    unread: dict[str, TooManyMessagesError] = {}
     uses = [
         use
-        for application_uses in _uses_by_application(store, reader, path, None, current, spellings)
+        for application_uses in _uses_by_application(
+            store, reader, path, None, current, spellings, unread
+        )
         for use in application_uses
         if not use.wrote
     ]
     unchanged_uses = [use for use in uses if not use.changed]
     if unchanged_uses and current != "unseen":
-        return Readers(_apps(unchanged_uses), _apps(use for use in uses if use.undecided))
+        undecided = _apps(use for use in uses if use.undecided)
+        return Readers(_apps(unchanged_uses), undecided, tuple(unread))
     if not uses:
-        return Readers()
+        return Readers(unread=tuple(unread))
     # Of each application, the version that it used last counts.
     last = {use.app: use.then for use in uses}
     version = last[uses[0].app]
     apps = _apps(use for use in uses if use.is_of(version) and use.is_of(last[use.app]))
     same_size_uses = (use for use in uses if use.has_size_of(version))
-    return Readers(
-        apps, _apps(use for use in same_size_uses if use.app not in apps or not use.is_of(version))
-    )
+    unsure = _apps(use for use in same_size_uses if use.app not in apps or not use.is_of(version))
+    return Readers(apps, unsure, tuple(unread))
 
 
 def _uses_by_application(
@@ -202,8 +214,11 @@ def _uses_by_application(
     app: str | None,
     state: CurrentState,
     spellings: Spellings,
+    unread: dict[str, TooManyMessagesError],
 ) -> Iterator[list[FileUse]]:
     """How applications used a file, the latest first; ``app``: none but this one.
+
+    Applications that sent more messages than may be held are added to ``unread``, and others follow.
 
     If the store's keys lead to no application that used the file, all others follow: a folder may have been moved since,
     and replaced by a link.
@@ -213,18 +228,27 @@ def _uses_by_application(
         if app in store.application_ids():
             yield _uses(store, reader, app, canonical_path, state, spellings)
         return
+
+    def uses_of(known: str) -> list[FileUse]:
+        try:
+            return _uses(store, reader, known, canonical_path, state, spellings)
+        except TooManyMessagesError as error:
+            # Any application may say that it used any file: it ends no query about those of others.
+            unread[known] = error
+            return []
+
     is_known = False
     keyed = store.applications_knowing(path, spellings)
     for known in keyed:
         if not _is_materialised(store, known):
-            uses = _uses(store, reader, known, canonical_path, state, spellings)
+            uses = uses_of(known)
             is_known = is_known or bool(uses)
             yield uses
     if not is_known:
         ids = store.application_ids()
         for known in ids:
             if known not in keyed and whose_rows(known, ids) is None:
-                yield _uses(store, reader, known, canonical_path, state, spellings)
+                yield uses_of(known)
 
 
 def _is_materialised(store: GraphStore, app: str) -> bool:
@@ -236,14 +260,16 @@ def _apps(uses: Iterable[FileUse]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(use.app for use in uses))
 
 
-def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> list[str]:
-    """Other applications that read a file in the version that :func:`find_readers` means."""
-    own = whose_rows(app, store.application_ids()) or app
-    return [
-        reader_app
-        for reader_app in find_readers(store, reader, path).apps
-        if reader_app not in {app, own}
-    ]
+def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> Readers:
+    """As :func:`find_readers`, without an application and the one whose rows it holds."""
+    own = {app, whose_rows(app, store.application_ids()) or app}
+    readers = find_readers(store, reader, path)
+    return Readers(
+        *(
+            tuple(reader_app for reader_app in apps if reader_app not in own)
+            for apps in (readers.apps, readers.unsure, readers.unread)
+        )
+    )
 
 
 def recorded_files(

@@ -10,6 +10,7 @@ from lineage_core.contract.message import RecordSplits, Splits
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import NotQueried
 from lineage_query.finding import (
+    UNREAD_REASON,
     NotFoundError,
     find_application,
     find_readers,
@@ -184,6 +185,9 @@ class _Planner:
                     f"it read {path} at another time (too), and nothing tells whether it was the same "
                     "then: --app asks it"
                 )
+                self._not_queried.append(NotQueried(app, why))
+            for app in readers.unread:
+                why = f"whether it read {path} is not known: {UNREAD_REASON}"
                 self._not_queried.append(NotQueried(app, why))
         apps = self._bounded([app for app in self._ids if app in places])
         parts = [Part(replace(query, app=app, places=tuple(places[app]))) for app in apps]

@@ -15,8 +15,10 @@ from lineage_core.tracing.trace_result import Direction, TraceError, TraceResult
 from lineage_core.tracing.walk import NOT_RECORDED
 from lineage_query.blocks import outputs_of
 from lineage_query.finding import (
+    UNREAD_REASON,
     FileUse,
     NotFoundError,
+    Readers,
     find_application,
     find_uses,
     other_readers,
@@ -191,8 +193,7 @@ class RecordTracer:
             for place in uses:
                 path = parse_location(place).path
                 others = other_readers(self._store, self._reader, path, opened.app)
-                if others:
-                    yield also_read_warning(place, opened.app, others)
+                yield from also_read_warnings(place, opened.app, others)
         verdict = opened.verdict
         if not verdict.complete:
             yield incomplete_warning(opened.app, verdict)
@@ -353,10 +354,16 @@ def _refuse_unheard_of(start_regions: dict[str, Region], result: TraceResult, na
             raise LocationError(f"there is no item {shown} in this application")
 
 
-def also_read_warning(place: str, app: str, others: Sequence[str]) -> str:
-    """The warning that a trace forward is just of one application."""
-    named = ", ".join(others[:OTHERS_NAMED]) + (", ..." if len(others) > OTHERS_NAMED else "")
-    return f"{place}: this is what {app} made of it; {named} read it, too (--app chooses)"
+def also_read_warnings(place: str, app: str, others: Readers) -> Iterator[str]:
+    """The warnings that a forward trace covers one application only."""
+    if others.apps:
+        yield f"{place}: this is what {app} made of it; {_named(others.apps)} read it, too (--app chooses)"
+    if others.unread:
+        yield f"{place}: whether {_named(others.unread)} read it, too, is not known: {UNREAD_REASON}"
+
+
+def _named(apps: Sequence[str]) -> str:
+    return ", ".join(apps[:OTHERS_NAMED]) + (", ..." if len(apps) > OTHERS_NAMED else "")
 
 
 def incomplete_warning(app: str, verdict: Verdict) -> str:

@@ -34,7 +34,7 @@ from lineage_query.finding import NotFoundError, find_application, other_readers
 from lineage_query.listing import Listing
 from lineage_query.planning import plan_of
 from lineage_query.record_trace import RecordTrace
-from lineage_query.record_tracing import also_read_warning
+from lineage_query.record_tracing import also_read_warnings
 from lineage_query.record_views import ViewSelection, requested_flows
 from lineage_query.rows.file_status import has_changed
 from lineage_query.rows.places import (
@@ -523,9 +523,16 @@ class Lineages:
                 files.setdefault(parse_location(item.location or "").path, item.location or "")
         app, warnings = cached.opened.app, list[str]()
         for path, place in list(files.items())[:FILES_LOOKED_UP]:
-            others = other_readers(self.store, self._reader, path, app)
-            if others:
-                warnings.append(also_read_warning(place, app, others))
+            seconds = min(CHECKED_S, current_budget().left_s)
+            try:
+                with use_budget(Budget(seconds=seconds, messages=self._message_room)):
+                    others = other_readers(self.store, self._reader, path, app)
+            except (TimeUpError, TooMuchError, BusyError) as error:
+                # Any application may say that it read the file: it ends no trace of another.
+                current_budget().check()
+                warnings.append(f"{place}: who else read it is not known: {error.detail}")
+            else:
+                warnings += also_read_warnings(place, app, others)
         return warnings
 
     def trace_records(self, query: TraceQuery) -> RecordTrace:

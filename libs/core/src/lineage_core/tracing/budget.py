@@ -6,6 +6,7 @@ gets it by :func:`current_budget`, without a parameter. A new thread has no budg
 BudgetError
 ├── TimeUpError     it takes more seconds than it may
 ├── TooMuchError    it loads more blocks, messages or text than it may
+│   └── TooManyMessagesError    of one application alone
 ├── BusyError       other queries hold as many messages as may be held at once
 └── ClientGoneError the client no longer waits for the answer
 """
@@ -46,6 +47,10 @@ class TooMuchError(BudgetError):
     """The answer loads more blocks, messages or text of rows than it may."""
 
 
+class TooManyMessagesError(TooMuchError):
+    """The messages of one application alone are more than may be held."""
+
+
 class BusyError(BudgetError):
     """Other queries hold as many messages as may be held at once."""
 
@@ -79,20 +84,20 @@ class MessageRoom:
         """Bytes of the messages that are held now."""
         return self._held
 
-    def hold(self, holder: object, amount: int) -> None:
-        """Count messages until ``holder`` is collected.
+    def hold(self, holder: object, amount: int, small: int = SMALL_MESSAGES) -> None:
+        """Count messages until ``holder`` is collected; up to ``small`` whatever other queries hold.
 
         Raises:
-            TooMuchError: these messages alone exceed the limit.
+            TooManyMessagesError: these messages alone exceed the limit.
             BusyError: they exceed it together with those of other queries.
         """
         if amount > self._most:
-            raise TooMuchError(
+            raise TooManyMessagesError(
                 f"the messages of the application have more than {self._most / MIB:,.0f} MiB",
                 "raise LINEAGE_API_MESSAGE_MB and the memory of the server, or ask with the command line",
             )
         with self._lock:
-            if amount > SMALL_MESSAGES and self._held + amount > self._most:
+            if amount > small and self._held + amount > self._most:
                 raise BusyError(
                     "other queries hold as many messages as fit into memory", "ask again later"
                 )
