@@ -32,10 +32,10 @@ from lineage_query import all_jobs
 from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
+from lineage_query_api import judging
 from lineage_query_api.app import create_app
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
-from lineage_query_api.routes import applications
 from lineage_query_api.serializers import NOT_JUDGED
 from lineage_query_api.settings import read_settings
 from lineage_store.sqlite.store import SqliteStore
@@ -87,7 +87,7 @@ def test_messages_are_read_within_the_time_of_a_question(tmp_path: Path) -> None
 def test_an_application_that_says_very_much_keeps_no_other_from_a_list(
     store: Talkative, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(applications, "JUDGED_EACH_S", 0.2)
+    monkeypatch.setattr(judging, "JUDGED_EACH_S", 0.2)
     settings = read_settings(store="sqlite:///x", api_open=True, api_query_s=5)
     with running(create_app(store, settings)) as address:
         for complete in (None, None, False):
