@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lineage
+from lineage.notebook import NotebookError
 from lineage.tables import console, table_of
 from lineage.terminal import echo
 from lineage.tracing import _show
@@ -89,3 +90,9 @@ def test_rows_that_a_program_shows_steer_no_terminal(monkeypatch: pytest.MonkeyP
         # A file gets what is there.
         assert ("\x1b" in out.getvalue()) == (made is io.StringIO)
         assert ("\\x1b]0;title\\x07\\u202eb" in out.getvalue()) == (made is _Terminal)
+
+
+def test_errors_of_a_notebooks_magics_steer_no_terminal() -> None:
+    """IPython in a terminal prints them as they are."""
+    (line,) = NotebookError(f"{EVIL} is no application\n")._render_traceback_()
+    assert line == "lineage: a\\x1b]52;c;ZXZpbA==\\x07\\x9b2J\\u202eb is no application\n"

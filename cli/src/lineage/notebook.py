@@ -14,6 +14,7 @@ from IPython.display import display as _untyped_display
 
 from lineage.questions import trace
 from lineage_core.errors import LineageError
+from lineage_core.terminal_text import plain
 from lineage_query.html_parts import block, note
 from lineage_query.showing import mime_bundle
 
@@ -38,7 +39,8 @@ class NotebookError(Exception):
     """What a magic can't do; a notebook shows the message alone."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"lineage: {self}"]
+        # IPython in a terminal prints it as it is; a job may have chosen names and paths in it.
+        return [plain(f"lineage: {self}", keep="\n\t")]
 
 
 def add_magics(shell: Any) -> None:
