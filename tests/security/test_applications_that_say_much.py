@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +18,8 @@ from lineage_core.contract.message import (
     End,
     Message,
     Register,
+    SinkFile,
+    SinkFiles,
     Split,
     Splits,
     Unknown,
@@ -29,7 +33,7 @@ from lineage_core.tracing.budget import (
 )
 from lineage_core.tracing.trace_result import Direction
 from lineage_query import all_jobs
-from lineage_query.engine import QueryEngine
+from lineage_query.engine import NoLimits, QueryEngine
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_query_api import judging
@@ -152,3 +156,53 @@ def test_a_file_that_very_many_nodes_read_is_given_up_before_its_rows_are_handed
         monkeypatch.setattr(all_jobs, "QUEUED_MAX", 2 * group.count * nodes)
         with pytest.raises(TooMuchError, match="rows lie on the way"):
             all_jobs.follow(several, store, lambda *_: iter(()))
+
+
+class _Watched(SqliteStore):
+    """Notes what is read of it while nobody holds a turn."""
+
+    def __init__(self, path: Path, limits: _CountedTurns) -> None:
+        super().__init__(path)
+        self._limits = limits
+        self.read_outside: list[str] = []
+
+    def _query(self, query: str, *values: str | int) -> list[Any]:
+        if not self._limits.turns:
+            self.read_outside.append(query)
+        return super()._query(query, *values)
+
+
+class _CountedTurns(NoLimits):
+    turns = 0
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        self.turns += 1
+        try:
+            yield
+        finally:
+            self.turns -= 1
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_trace_through_all_jobs_reads_the_store_in_its_turn_alone(
+    tmp_path: Path, direction: Direction
+) -> None:
+    """Else any number of such queries work at once, in all threads that there are."""
+    run = store_run(f"sqlite:///{tmp_path}/store.db", tmp_path)
+    before = run.source.stat()
+    made = SinkFile(
+        partition=0, path=f"file:{run.source}", size=before.st_size, mtime=before.st_mtime, rows=5
+    )
+    limits = _CountedTurns()
+    with _Watched(tmp_path / "store.db", limits) as store:
+        begin = Begin(app="maker", name="job", started_at=1.0)
+        node = Register(app="maker", node="0", kind="sink", op="saveAsTextFile")
+        files = SinkFiles(app="maker", node="0", path=str(tmp_path), files=(made,))
+        store.write("maker", [begin, node, files])
+        store.read_outside.clear()
+        place = f"{run.source if direction is Direction.FORWARD else run.sink}:1"
+        query = TraceQuery(direction, (place,), app=run.app, all_jobs=True)
+        answer = QueryEngine(store, RowReader(), limits=limits).ask(query)
+        assert ("maker" in answer.apps) == (direction is Direction.BACKWARD)
+        assert store.read_outside == []

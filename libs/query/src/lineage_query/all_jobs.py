@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from lineage_core.contract.region import Region
@@ -273,13 +274,19 @@ class _Pending:
             self.nodes.setdefault(node, {}).setdefault(row, []).append(item)
 
 
-def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
+def follow(
+    first: Answer,
+    store: GraphStore,
+    trace_at: TraceAt,
+    working: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Answer:
     """Go on from an answer through all applications that wrote what was read, or read what was written.
 
     Args:
         first: lists all of its items.
         store: has the applications.
         trace_at: traces rows of a file within one application; its answers list all of their items.
+        working: held while the store is read, but not while rows are traced.
 
     Returns:
         The rows at which no known application continues. Complete if all applications on the way are, and all were queried.
@@ -289,7 +296,9 @@ def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
         BudgetError: the query exceeds its budget.
         StoreUnavailableError: the store does not answer.
     """
-    links, ends = FileLinks(store, first.direction), _Ends()
+    with working():
+        links = FileLinks(store, first.direction)
+    ends = _Ends()
     answers, refused = list[Answer](), dict[NotQueried, None]()
     visited: set[tuple[FileNode, Location]] = set()
     stopped: set[tuple[FileNode, Location]] = set()
@@ -301,12 +310,13 @@ def follow(first: Answer, store: GraphStore, trace_at: TraceAt) -> Answer:
         items += sum(len(group.items) for group in answer.groups)
         _check_most(items, ITEMS_MAX, "items")
         pending = _Pending()
-        if answer is first:
-            # The queried rows may be ends themselves: rows of a source in a backward trace.
-            for group in answer.start:
-                refused.update(_go_on(answer, group, links, pending, None))
-        for group in answer.groups:
-            refused.update(_go_on(answer, group, links, pending, ends))
+        with working():
+            if answer is first:
+                # The queried rows may be ends themselves: rows of a source in a backward trace.
+                for group in answer.start:
+                    refused.update(_go_on(answer, group, links, pending, None))
+            for group in answer.groups:
+                refused.update(_go_on(answer, group, links, pending, ends))
         _check_most(len(refused), REFUSALS_MAX, "files that another version was read or written of")
         for node, rows in pending.nodes.items():
             new = [row for row in rows if (node, row) not in visited]

@@ -142,13 +142,16 @@ class QueryEngine:
         def trace_at(
             node: FileNode, rows: Sequence[Location]
         ) -> Iterator[tuple[Sequence[Location], Callable[[], Answer]]]:
-            if recipe_nodes_among(self._store.graph(node.app).nodes(), (node.node,)):
+            with self._limits.working():
+                is_recipe = recipe_nodes_among(self._store.graph(node.app).nodes(), (node.node,))
+            if is_recipe:
                 for row in rows:
                     yield (row,), partial(trace_row, node, row)
             else:
                 yield rows, partial(trace_records, node, rows)
 
-        return follow(self._listed(self.trace(single)), self._store, trace_at)
+        first = self._listed(self.trace(single))
+        return follow(first, self._store, trace_at, self._limits.working)
 
     def _listed(self, trace: Trace) -> Answer:
         """All that a trace found.
@@ -204,7 +207,9 @@ class QueryEngine:
                 result = self._tracer.look_up(query)
             if isinstance(result, RecordTrace):
                 if derivations:
-                    return Trace(query, _as_far_as_it_goes(query, result))
+                    with self._limits.working():
+                        continues = continues_in(query, result)
+                    return Trace(query, _as_far_as_it_goes(result, continues=continues))
                 return self._continued(query, result)
             place = result
         return self._trace_rows(query, place, by_query=by_query, derivations=derivations)
@@ -234,13 +239,15 @@ class QueryEngine:
     def _continued(self, query: TraceQuery, records: RecordTrace) -> Trace:
         """A trace of records, through the DataFrames whose rows some of them are."""
         answer = None
-        if self._backend is not None and continues_in(query, records):
+        with self._limits.working():
+            continues = continues_in(query, records)
+        if self._backend is not None and continues:
             answer = self._backend.continue_trace(query, records)
         if answer is None:
-            records = _as_far_as_it_goes(query, records)
+            records = _as_far_as_it_goes(records, continues=continues)
         return Trace(query, records, answer)
 
 
-def _as_far_as_it_goes(query: TraceQuery, records: RecordTrace) -> RecordTrace:
+def _as_far_as_it_goes(records: RecordTrace, *, continues: bool) -> RecordTrace:
     """A trace that does not continue: it is incomplete if the rest of the query lies beyond DataFrames."""
-    return replace(records, complete=records.complete and not continues_in(query, records))
+    return replace(records, complete=records.complete and not continues)
