@@ -57,9 +57,6 @@ class Talkative(SqliteStore):
 
     asked = 0
 
-    def __enter__(self) -> Talkative:
-        return self
-
     def messages(self, app: str, *kinds: str) -> Sequence[Message]:
         if app != TALKATIVE or "unknown" not in kinds:
             return super().messages(app, *kinds)
