@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from lineage_core.contract.message import (
     Split,
     Splits,
 )
+from lineage_core.tracing.budget import Budget, MessageRoom, use_budget
 from lineage_openlineage.facts import facts_of
 from lineage_query.finding import NotFoundError
 from lineage_query.jobs import (
@@ -229,3 +233,51 @@ def test_commands_list_jobs_runs_and_datasets(store: SqliteStore) -> None:
     assert "file:/work/out/part-0, file:/work/out/part-1, shop.customers" in text
     unknown = CliRunner().invoke(app, ["jobs", "other", "--store", f"sqlite:///{store.path}"])
     assert unknown.exit_code == 2
+
+
+def test_a_path_of_very_many_folders_costs_no_more_than_its_length(tmp_path: Path) -> None:
+    deep = "/data" + "/a" * 30_000
+    with SqliteStore(tmp_path / "store.db") as store:
+        store.write("deep", run("deep", "job", 1.0, writes={"/data": [deep]}))
+        store.write("all", run("all", "other", 2.0, reads={"/data/a/a": [f"/data/a/a{'/b' * 9}"]}))
+        tracemalloc.start()
+        datasets = find_datasets(StoredRuns(store))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 30 << 20
+    by_name = {dataset.name: dataset for dataset in datasets.items}
+    assert by_name["/data"].readers == ("other",)
+    assert by_name["/data/a/a"].writers == ("job",)
+
+
+def test_runs_whose_files_fit_in_no_memory_are_counted_as_not_told(tmp_path: Path) -> None:
+    files = [f"/data/{'x' * 400}{number}" for number in range(3_000)]
+    with SqliteStore(tmp_path / "store.db") as store:
+        store.write("wide", run("wide", "wide", 9.0, writes={"/data": files}))
+        store.write("small", run("small", "small", 1.0, writes={"/other": ["/other/1"]}))
+        room = MessageRoom(50_000)
+        stored = StoredRuns(store)
+        with use_budget(Budget()):
+            messages = {app: stored.messages(app) for app in ("wide", "small")}
+
+        class Read(StoredRuns):
+            def messages(self, app: str) -> Sequence[Message]:
+                return messages[app]
+
+        with use_budget(Budget(messages=room)):
+            datasets = find_datasets(Read(store))
+    assert [dataset.name for dataset in datasets.items] == ["/other"]
+    assert (datasets.runs, datasets.runs_total, datasets.runs_not_told) == (2, 2, 1)
+
+
+def test_half_of_the_time_is_kept_for_the_list_itself(tmp_path: Path) -> None:
+    ticks = itertools.count()
+    with SqliteStore(tmp_path / "store.db") as store:
+        for number in range(50):
+            app_id = f"app-{number}"
+            store.write(app_id, run(app_id, "job", float(number), writes={"/out": ["/out/1"]}))
+        budget = Budget(seconds=400, clock=lambda: float(next(ticks)))
+        with use_budget(budget):
+            datasets = find_datasets(StoredRuns(store))
+    assert 0 < datasets.runs < datasets.runs_total == 50
+    assert [dataset.name for dataset in datasets.items] == ["/out"]

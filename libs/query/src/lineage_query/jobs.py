@@ -6,8 +6,7 @@ OpenLineage events name them (:mod:`lineage_openlineage`).
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
@@ -21,7 +20,7 @@ from lineage_core.contract.message import (
     Splits,
 )
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.budget import BusyError, TooMuchError, current_budget
 from lineage_openlineage.datasets import dataset_name, paths_by_dataset
 from lineage_query.finding import FileVersion, NotFoundError
 from lineage_query.verdicts import verdict_of
@@ -31,6 +30,11 @@ from lineage_store.records import FILES, SPLITS
 
 DATASET_MESSAGE_TYPES = ("begin", "register", *SPLITS, *FILES)
 """Types of the messages that say what an application read and wrote."""
+
+NAME_BYTES = 200
+"""Memory of the name of a file, beyond its characters."""
+MEMORY_OF_MESSAGES = 20
+"""Bytes of memory that one byte of messages takes, as the limit of messages has it."""
 
 DatasetName: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -279,7 +283,7 @@ def find_datasets(source: RunSource, text: str = "", runs: int | None = None) ->
     Args:
         source: the applications.
         text: part of namespace and name, or all of it.
-        runs: the latest runs that are looked at; None: all.
+        runs: the latest runs that are looked at; None: all. Fewer are where half of the time of the query is over.
 
     Raises:
         BudgetError: it takes more than the question may.
@@ -329,44 +333,78 @@ def _find_uses(source: RunSource, runs: int | None) -> _Uses:
         key=lambda record: record.started_at,
         reverse=True,
     )
-    looked_at = in_order[:runs]
-    uses: list[tuple[DatasetRun, list[DatasetName]]] = []
-    not_told = 0
-    for record in looked_at:
-        current_budget().check()
+    uses = _RunUses()
+    looked_at = not_told = 0
+    budget = current_budget()
+    # Half of the time is for reading: a list of the latest runs is better than none.
+    least_s = budget.left_s / 2
+    for record in in_order[:runs]:
+        budget.check()
+        if budget.left_s < least_s:
+            break
+        looked_at += 1
         try:
             messages = source.messages(record.app)
         except KeyError:
             # It was deleted just now, or something of it was hidden.
             messages = None
-        if messages is None:
+        if messages is None or not uses.add(_dataset_runs(record, messages)):
             not_told += 1
-        else:
-            uses += _dataset_runs(record, messages)
     by_name: dict[DatasetName, list[DatasetRun]] = {
-        (run.use.namespace, run.use.name): [] for run, _ in uses
+        (run.use.namespace, run.use.name): [] for run, _ in uses.items
     }
-    for run, files in uses:
+    lengths: dict[str, set[int]] = {}
+    for namespace, name in by_name:
+        lengths.setdefault(namespace, set()).add(len(name))
+    for run, files in uses.items:
         own = (run.use.namespace, run.use.name)
-        for name in dict.fromkeys((own, *_known_above(files, by_name))):
-            by_name[name].append(run)
-    return _Uses(by_name, len(looked_at), len(in_order), not_told)
+        for dataset in dict.fromkeys((own, *_known_above(files, by_name, lengths))):
+            by_name[dataset].append(run)
+    return _Uses(by_name, looked_at, len(in_order), not_told)
+
+
+class _RunUses:
+    """Datasets that runs used, with the names of their files, counted as the messages that take as much memory."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[DatasetRun, list[DatasetName]]] = []
+
+    def add(self, used: list[tuple[DatasetRun, list[DatasetName]]]) -> bool:
+        """Keep what a run used; False: there is no room for it, and it is not kept."""
+        room = current_budget().messages
+        if room is not None:
+            memory = sum(len(name) + NAME_BYTES for _, files in used for _, name in files)
+            try:
+                room.hold(self, memory // MEMORY_OF_MESSAGES, small=0)
+            except (TooMuchError, BusyError):
+                return False
+        self.items += used
+        return True
 
 
 def _known_above(
-    files: Iterable[DatasetName], known: Collection[DatasetName]
+    files: Iterable[DatasetName],
+    known: Collection[DatasetName],
+    lengths: Mapping[str, Collection[int]],
 ) -> Iterator[DatasetName]:
-    """Those of known datasets that files are, or lie in."""
-    seen: set[DatasetName] = set()
+    """Those of known datasets that files are, or lie in; some of them several times.
+
+    ``lengths``: of the names of known datasets, by namespace. A path may have very many folders, so only folders of
+    such a length are looked up.
+    """
     for namespace, name in files:
         current_budget().check()
-        above = name
-        while (namespace, above) not in seen:
-            seen.add((namespace, above))
-            if (namespace, above) in known:
-                yield namespace, above
-            # A bucket is "/", and the names of its objects begin with no slash.
-            above = posixpath.dirname(above) or "/"
+        possible = lengths.get(namespace, ())
+        if (namespace, name) in known:
+            yield namespace, name
+        # A bucket is "/", and the names of its objects begin with no slash.
+        if (namespace, "/") in known:
+            yield namespace, "/"
+        end = name.find("/", 1)
+        while end != -1:
+            if end in possible and (namespace, name[:end]) in known:
+                yield namespace, name[:end]
+            end = name.find("/", end + 1)
 
 
 def _dataset(name: DatasetName, runs: Sequence[DatasetRun]) -> Dataset:
