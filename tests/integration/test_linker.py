@@ -221,7 +221,7 @@ from pathlib import Path
 from aiokafka.errors import KafkaConnectionError
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from lineage_linker.__main__ import main
-from lineage_linker.batch import Batch
+from lineage_linker.batch import LinkBatch
 
 broken = Path("broken")
 
@@ -238,7 +238,7 @@ if not broken.exists():
     if sys.argv[1] == "kafka":
         AIOKafkaConsumerThread._commit = commit
     else:
-        Batch.handle = handle
+        LinkBatch.handle = handle
 sys.exit(main())
 """
 
