@@ -236,9 +236,15 @@ def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
     bodies["/v1/answers/diff"] = {"left": ["write#0#0"], "right": ["write#0#1"]}
     bodies["/v1/answers/suspects"] = {"places": ["write#0#0", "write#0#1"]}
     values = {"{app}": "app-1", "{node}": "read", "{trace}": trace}
+    parameters = {
+        "/v1/runs": {"job": "job"},
+        "/v1/datasets/runs": {"namespace": "file", "name": "/"},
+    }
     released = threading.Event()
     store: GraphStore = Hanging(released)
-    settings = read_settings(store="sqlite:///x", api_open=True, api_query_s=0.3, api_stream_s=0.3)
+    settings = read_settings(
+        store="sqlite:///x", api_open=True, api_query_s=0.3, api_stream_s=0.3, api_parallel=32
+    )
     asked = [
         (method.upper(), path)
         for path, methods in routes.items()
@@ -251,7 +257,7 @@ def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
         def answer(method: str, path: str) -> httpx.Response:
             for name, value in values.items():
                 path = path.replace(name, value)
-            params = {"address": "read#0#0"} if path.endswith("/rows") else {}
+            params = parameters.get(path, {"address": "read#0#0"} if path.endswith("/rows") else {})
             url = address + path
             body = bodies.get(path)
             return httpx.request(method, url, json=body, params=params, timeout=WAIT_S)
