@@ -49,7 +49,7 @@ def run(
     mtime: float = 1.0,
 ) -> list[Message]:
     """Messages of an application that read and wrote files: by what the program named."""
-    messages: list[Message] = [Begin(app=app_id, name=name, started_at=at, cwd="/work")]
+    messages: list[Message] = [Begin(app=app_id, name=name, started_at=at, cwd="/srv")]
     for kind, named in (("source", reads or {}), ("sink", writes or {})):
         for number, (path, files) in enumerate(named.items()):
             node = f"{kind}{number}"
@@ -73,10 +73,10 @@ def run(
 def store(tmp_path: Path) -> SqliteStore:
     """A job that ran twice and writes `out`, and one that reads parts of it."""
     store = SqliteStore(tmp_path / "lineage.db")
-    parts = ["file:/work/out/part-0", "file:/work/out/part-1"]
+    parts = ["file:/srv/out/part-0", "file:/srv/out/part-1"]
     for app_id, at in (("app-1", 10.0), ("app-3", 30.0)):
         store.write(
-            app_id, run(app_id, "clean", at, {"in.txt": ["file:/work/in.txt"]}, {"out": parts})
+            app_id, run(app_id, "clean", at, {"in.txt": ["file:/srv/in.txt"]}, {"out": parts})
         )
     store.write(
         "app-2",
@@ -125,13 +125,13 @@ def test_what_names_no_file_is_listed_beside_datasets(store: SqliteStore) -> Non
 
 def test_files_that_two_nodes_read_and_their_versions_are_counted_once(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "lineage.db") as store:
-        file = "file:/work/in.txt"
-        store.write("app-1", run("app-1", "job", 1.0, {"in.txt": [file], "/work/in.txt": [file]}))
+        file = "file:/srv/in.txt"
+        store.write("app-1", run("app-1", "job", 1.0, {"in.txt": [file], "/srv/in.txt": [file]}))
         again = Split(partition=1, path=file, start=0, length=1, file_size=1, mtime=90.0)
         store.write("app-1", [Splits(app="app-1", node="source0", splits=(again,))])
         content = list_jobs(StoredRuns(store))[0].last_run.content
     assert content is not None
-    assert content.reads == (DatasetUse("file", "/work/in.txt", 1, 2),)
+    assert content.reads == (DatasetUse("file", "/srv/in.txt", 1, 2),)
 
 
 def test_datasets_have_the_jobs_whose_files_lie_in_them(store: SqliteStore) -> None:
@@ -139,34 +139,34 @@ def test_datasets_have_the_jobs_whose_files_lie_in_them(store: SqliteStore) -> N
     assert (found.runs, found.runs_total, found.runs_not_told) == (3, 3, 0)
     by_name = {dataset.full_name: dataset for dataset in found.items}
     assert list(by_name) == [
-        "file:/work/in.txt",
-        "file:/work/out",
-        "file:/work/out/part-0",
-        "file:/work/out/part-1",
+        "file:/srv/in.txt",
+        "file:/srv/out",
+        "file:/srv/out/part-0",
+        "file:/srv/out/part-1",
         "s3://lake/report",
     ]
-    out = by_name["file:/work/out"]
+    out = by_name["file:/srv/out"]
     assert (out.writers, out.readers) == (("clean",), ("report",))
     assert out.last_write is not None
     assert out.last_write.app == "app-3"
-    part = by_name["file:/work/out/part-1"]
+    part = by_name["file:/srv/out/part-1"]
     assert (part.writers, part.readers) == (("clean",), ("report",))
     assert by_name["s3://lake/report"].readers == ()
     assert [one.name for one in find_datasets(StoredRuns(store), "lake").items] == ["report"]
 
 
 def test_runs_of_a_dataset_are_listed_with_what_they_named(store: SqliteStore) -> None:
-    runs = find_dataset_runs(StoredRuns(store), "file", "/work/out").items
+    runs = find_dataset_runs(StoredRuns(store), "file", "/srv/out").items
     assert [(one.app, one.wrote, one.use.name) for one in runs] == [
-        ("app-3", True, "/work/out"),
-        ("app-2", False, "/work/out/part-0"),
-        ("app-2", False, "/work/out/part-1"),
-        ("app-1", True, "/work/out"),
+        ("app-3", True, "/srv/out"),
+        ("app-2", False, "/srv/out/part-0"),
+        ("app-2", False, "/srv/out/part-1"),
+        ("app-1", True, "/srv/out"),
     ]
-    part = find_dataset_runs(StoredRuns(store), "file", "/work/out/part-0").items
-    assert [one.use.name for one in part] == ["/work/out", "/work/out/part-0", "/work/out"]
+    part = find_dataset_runs(StoredRuns(store), "file", "/srv/out/part-0").items
+    assert [one.use.name for one in part] == ["/srv/out", "/srv/out/part-0", "/srv/out"]
     with pytest.raises(NotFoundError):
-        find_dataset_runs(StoredRuns(store), "file", "/work")
+        find_dataset_runs(StoredRuns(store), "file", "/srv")
 
 
 def test_a_folder_of_a_like_name_is_another_dataset(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_only_the_latest_runs_are_looked_at_where_so_many_are_asked_for(store: S
     found = find_datasets(StoredRuns(store), runs=1)
     assert (found.runs, found.runs_total) == (1, 3)
     assert "s3://lake/report" not in {dataset.full_name for dataset in found.items}
-    runs_of_one = find_dataset_runs(StoredRuns(store), "file", "/work/out", runs=1)
+    runs_of_one = find_dataset_runs(StoredRuns(store), "file", "/srv/out", runs=1)
     assert [run.app for run in runs_of_one.items] == ["app-3"]
     assert (runs_of_one.runs, runs_of_one.runs_total) == (1, 3)
 
@@ -224,13 +224,13 @@ def test_commands_list_jobs_runs_and_datasets(store: SqliteStore) -> None:
     assert [one["duration_s"] for one in told(store, "jobs", "report")] == [5.0]
     assert len(told(store, "datasets")["items"]) == 5
     assert len(told(store, "datasets", "part-")["items"]) == 2
-    for named in ("file:/work/out", "/work/out"):
+    for named in ("file:/srv/out", "/srv/out"):
         dataset = told(store, "datasets", named)
-        assert (dataset["namespace"], dataset["name"]) == ("file", "/work/out")
+        assert (dataset["namespace"], dataset["name"]) == ("file", "/srv/out")
         assert len(dataset["items"]) == 4
         assert (dataset["runs"], dataset["runs_total"]) == (3, 3)
     text = CliRunner().invoke(app, ["jobs", "--store", f"sqlite:///{store.path}"]).output
-    assert "file:/work/out/part-0, file:/work/out/part-1, shop.customers" in text
+    assert "file:/srv/out/part-0, file:/srv/out/part-1, shop.customers" in text
     unknown = CliRunner().invoke(app, ["jobs", "other", "--store", f"sqlite:///{store.path}"])
     assert unknown.exit_code == 2
 
