@@ -11,7 +11,7 @@ from lineage.options import print_json
 from lineage.tables import console, moment_text, table_of
 from lineage.terminal import echo
 from lineage_openlineage.datasets import dataset_name
-from lineage_query.jobs import DatasetName, DatasetRuns, Datasets, DatasetUse, Job, Run
+from lineage_query.jobs import Dataset, DatasetName, DatasetRuns, Datasets, DatasetUse, Job, Run
 
 MOMENT = "%Y-%m-%d %H:%M"
 NOT_TOLD = "?"
@@ -107,23 +107,22 @@ def _show_left_out(found: Datasets | DatasetRuns) -> None:
         echo(f"{found.runs_not_told:,} runs do not say here what they read and wrote")
 
 
-def dataset_named(access: Access, text: str) -> DatasetName | None:
+def dataset_named(access: Access, datasets: Sequence[Dataset], text: str) -> DatasetName | None:
     """The dataset whose whole name a text is, or that it is the path of; None: there is none, or several.
 
-    Names with their namespace come first: only these mean one dataset wherever it is.
+    Names with their namespace come first: only these mean one dataset wherever it is. ``datasets``: those whose names
+    hold the text.
     """
-    datasets = access.datasets(text).items
     path = dataset_name(os.path.abspath(text))
-    matches = (
-        [dataset for dataset in datasets if dataset.full_name == text],
-        [dataset for dataset in datasets if dataset.name == text],
-        [
+    matching = (
+        [dataset for dataset in datasets if dataset.full_name == text]
+        or [dataset for dataset in datasets if dataset.name == text]
+        or [
             dataset
             for dataset in access.datasets(path[1]).items
             if (dataset.namespace, dataset.name) == path
-        ],
+        ]
     )
-    matching = next((some for some in matches if some), [])
     return (matching[0].namespace, matching[0].name) if len(matching) == 1 else None
 
 

@@ -301,9 +301,10 @@ def datasets(
     from lineage.job_tables import dataset_named, show_dataset_runs, show_datasets
 
     with opened(chosen_store(context, store)) as access:
-        name = dataset_named(access, text) if text else None
+        found = access.datasets(text)
+        name = dataset_named(access, found.items, text) if text else None
         if name is None:
-            show_datasets(access.datasets(text), as_json=as_json)
+            show_datasets(found, as_json=as_json)
         else:
             show_dataset_runs(*name, access.dataset_runs(*name), as_json=as_json)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import (
+    MEMORY_OF_MESSAGES,
     SMALL_MESSAGES,
     BusyError,
     TooManyMessagesError,
@@ -41,8 +42,8 @@ QUEUED_MAX = 10 * ROWS_MAX
 """Maximum number of pairs of an item and a node that the trace continues from it at, for one answer."""
 REFUSALS_MAX = 10_000
 """Maximum number of applications, each for a file, at which a query ends without an answer of theirs."""
-VERSION_BYTES = 40
-"""Bytes of messages that take as much memory as one version of a file that is kept."""
+VERSION_BYTES = 800
+"""Memory of one version of a file that is kept."""
 NAMED_MAX = 20
 """Maximum number of applications that are named for one file."""
 
@@ -189,12 +190,11 @@ class FileLinks:
 
     def _hold(self, versions: int) -> None:
         """Count what was recorded of files as the messages that take as much memory, until this query ends."""
-        room = current_budget().messages
-        if room is not None:
-            amount = versions * VERSION_BYTES
-            # Many applications of few files each are as much as one of many.
-            room.hold(self, amount, max(SMALL_MESSAGES - self._held, 0))
-            self._held += amount
+        amount = versions * VERSION_BYTES // MEMORY_OF_MESSAGES
+        # Many applications of few files each are as much as one of many.
+        small = max(SMALL_MESSAGES - self._held, 0)
+        current_budget().hold_messages(self, lambda: amount, small)
+        self._held += amount
 
 
 def _refused(nodes: Iterable[FileNode], reason: str) -> JobLinks:

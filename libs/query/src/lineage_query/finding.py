@@ -6,7 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from lineage_core.contract.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
+from lineage_core.contract.message import (
+    Message,
+    RecordFiles,
+    RecordSplits,
+    SinkFiles,
+    Splits,
+    Unknown,
+)
 from lineage_core.tracing.budget import TooManyMessagesError, current_budget
 from lineage_query.rows.file_status import (
     CurrentState,
@@ -281,23 +288,24 @@ def recorded_files(
         BudgetError: the query exceeds its budget.
     """
     found: dict[str, dict[tuple[str, bool], set[FileVersion]]] = {}
-
-    def add(path: str, node: str, version: FileVersion, *, wrote: bool) -> None:
-        spelled = spellings.of(path)
-        if only is None or spelled == only:
-            found.setdefault(spelled, {}).setdefault((node, wrote), set()).add(version)
-
     for message in store.messages(app, *SPLITS, *FILES):
         current_budget().check()
-        if isinstance(message, Splits | RecordSplits):
-            for split in message.splits:
-                version = FileVersion(split.file_size, split.mtime, split.checksum)
-                add(split.path, message.node, version, wrote=False)
-        elif isinstance(message, SinkFiles | RecordFiles):
-            for file in message.files:
-                version = FileVersion(file.size, file.mtime, file.checksum)
-                add(file.path, message.node, version, wrote=True)
+        for node, path, version, wrote in file_versions(message):
+            spelled = spellings.of(path)
+            if only is None or spelled == only:
+                found.setdefault(spelled, {}).setdefault((node, wrote), set()).add(version)
     return dict(found)
+
+
+def file_versions(message: Message) -> Iterator[tuple[str, str, FileVersion, bool]]:
+    """The versions of files that a message names: the node, the path as it wrote it, the version, and whether it wrote it."""
+    if isinstance(message, Splits | RecordSplits):
+        for split in message.splits:
+            version = FileVersion(split.file_size, split.mtime, split.checksum)
+            yield message.node, split.path, version, False
+    elif isinstance(message, SinkFiles | RecordFiles):
+        for file in message.files:
+            yield message.node, file.path, FileVersion(file.size, file.mtime, file.checksum), True
 
 
 def _uses(

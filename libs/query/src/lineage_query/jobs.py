@@ -10,19 +10,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
-from lineage_core.contract.message import (
-    Begin,
-    Message,
-    RecordFiles,
-    RecordSplits,
-    Register,
-    SinkFiles,
-    Splits,
-)
+from lineage_core.contract.message import Begin, Message, Register
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.budget import BusyError, TooMuchError, current_budget
+from lineage_core.tracing.budget import (
+    MEMORY_OF_MESSAGES,
+    BusyError,
+    TooMuchError,
+    current_budget,
+)
 from lineage_openlineage.datasets import dataset_name, paths_by_dataset
-from lineage_query.finding import FileVersion, NotFoundError
+from lineage_query.finding import FileVersion, NotFoundError, file_versions
 from lineage_query.verdicts import verdict_of
 from lineage_store.materialised import whose_rows
 from lineage_store.port import ApplicationRecord, GraphStore
@@ -33,8 +30,6 @@ DATASET_MESSAGE_TYPES = ("begin", "register", *SPLITS, *FILES)
 
 NAME_BYTES = 200
 """Memory of the name of a file, beyond its characters."""
-MEMORY_OF_MESSAGES = 20
-"""Bytes of memory that one byte of messages takes, as the limit of messages has it."""
 
 DatasetName: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -213,15 +208,24 @@ def jobs_of(source: RunSource) -> dict[str, list[ApplicationRecord]]:
     runs: dict[str, list[ApplicationRecord]] = {}
     for record in records:
         if whose_rows(record.app, ids) is None:
-            # As the event of a run names its job.
-            runs.setdefault(record.name or record.app, []).append(record)
+            runs.setdefault(_job_name(record), []).append(record)
     return runs
+
+
+def _job_name(record: ApplicationRecord) -> str:
+    # As the event of a run names its job.
+    return record.name or record.app
 
 
 def list_jobs(source: RunSource, limit: int | None = None) -> list[Job]:
     """Jobs with their last runs, those that ran latest first."""
-    jobs = list(jobs_of(source).items())[:limit]
-    return [Job(name, len(records), run_of(source, records[0])) for name, records in jobs]
+    return [job_of(source, records) for records in list(jobs_of(source).values())[:limit]]
+
+
+def job_of(source: RunSource, runs: Sequence[ApplicationRecord]) -> Job:
+    """A job, of which all runs are given, the latest first."""
+    last_run = run_of(source, runs[0])
+    return Job(last_run.job, len(runs), last_run)
 
 
 def list_runs(source: RunSource, job: str, limit: int | None = None) -> list[Run]:
@@ -253,7 +257,7 @@ def run_of(source: RunSource, record: ApplicationRecord) -> Run:
     """
     run = Run(
         record.app,
-        record.name or record.app,
+        _job_name(record),
         record.started_at,
         record.ended_at,
         record.status,
@@ -371,13 +375,15 @@ class _RunUses:
 
     def add(self, used: list[tuple[DatasetRun, list[DatasetName]]]) -> bool:
         """Keep what a run used; False: there is no room for it, and it is not kept."""
-        room = current_budget().messages
-        if room is not None:
+
+        def count_bytes() -> int:
             memory = sum(len(name) + NAME_BYTES for _, files in used for _, name in files)
-            try:
-                room.hold(self, memory // MEMORY_OF_MESSAGES, small=0)
-            except (TooMuchError, BusyError):
-                return False
+            return memory // MEMORY_OF_MESSAGES
+
+        try:
+            current_budget().hold_messages(self, count_bytes, small=0)
+        except (TooMuchError, BusyError):
+            return False
         self.items += used
         return True
 
@@ -430,7 +436,7 @@ def _dataset_runs(
         (
             DatasetRun(
                 record.app,
-                record.name or record.app,
+                _job_name(record),
                 record.started_at,
                 record.status,
                 wrote,
@@ -482,19 +488,10 @@ class _Recorded:
                     self._cwd = message.cwd
                 case Register():
                     self._nodes[message.node] = message
-                case Splits() | RecordSplits():
-                    for split in message.splits:
-                        version = FileVersion(split.file_size, split.mtime, split.checksum)
-                        self._add(message.node, split.path, version, wrote=False)
-                case SinkFiles() | RecordFiles():
-                    for file in message.files:
-                        version = FileVersion(file.size, file.mtime, file.checksum)
-                        self._add(message.node, file.path, version, wrote=True)
                 case _:
-                    pass
-
-    def _add(self, node: str, path: str, version: FileVersion, *, wrote: bool) -> None:
-        self._files.setdefault((node, wrote), {}).setdefault(path, set()).add(version)
+                    for node, path, version, wrote in file_versions(message):
+                        files = self._files.setdefault((node, wrote), {})
+                        files.setdefault(path, set()).add(version)
 
     def datasets(self, *, wrote: bool) -> dict[DatasetName, _Versions]:
         """Files and their versions by dataset, of all nodes together."""

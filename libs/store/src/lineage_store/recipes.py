@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from lineage_core.codec.zstd import compress, decompress
 from lineage_core.contract.graph import FlowGraph
@@ -46,52 +46,40 @@ class MessageList(list[Message]):
     source: Sequence[Message]
 
 
-def map_messages(change: Callable[[Message], Message], messages: Sequence[Message]) -> MessageList:
-    """Changed messages, which are counted as those that were read."""
-    changed = MessageList(change(message) for message in messages)
-    changed.source = messages
-    return changed
+def derived_messages(messages: Iterable[Message], source: Sequence[Message]) -> MessageList:
+    """Messages that were made of others, and are counted as these."""
+    derived = MessageList(messages)
+    derived.source = source
+    return derived
 
 
 def read_messages(
     read: Callable[[], Iterable[str | bytes]], count_bytes: Callable[[], int]
 ) -> MessageList:
-    """Stored messages, as many as the question that asks for them may hold.
+    """Stored messages, as many as the query may hold, and as far as it has time.
 
     Args:
         read: Reads the bodies of the messages; bytes are compressed ones.
-        count_bytes: Counts their bytes in the store; called only where a question may not hold any number.
+        count_bytes: Counts their bytes in the store; called only where a query may not hold any number.
 
     Raises:
         StoreError: the bytes of one are damaged.
         ContractError: one is no message.
-        BudgetError: they are more than may be held, or the question has no time left.
+        BudgetError: they are more than may be held, or the query has no time left.
     """
     messages = MessageList()
-    room = current_budget().messages
-    if room is not None:
-        room.hold(messages, count_bytes())
-    parse_bodies(read(), messages)
-    return messages
-
-
-def parse_bodies(bodies: Iterable[str | bytes], messages: MessageList | None = None) -> MessageList:
-    """Stored messages, as far as the question that asks for them has time; appended to ``messages`` where given.
-
-    Raises:
-        StoreError: the bytes of one are damaged.
-        ContractError: one is no message.
-        BudgetError: the question has no time left.
-    """
     budget = current_budget()
-    messages = MessageList() if messages is None else messages
-    for body in bodies:
+    budget.hold_messages(messages, count_bytes)
+    for body in read():
         # An application may have sent any number of messages.
         budget.check()
-        if budget.messages is not None and isinstance(body, bytes):
+        if isinstance(body, bytes):
             # Text that repeats itself is far longer than what was counted of it.
-            budget.messages.hold(messages, len(_expanded(body)))
-        messages.append(parse_body(body))
+            expanded = _expanded(body)
+            budget.hold_messages(messages, partial(len, expanded))
+            messages.append(parse_message(expanded))
+        else:
+            messages.append(parse_body(body))
     return messages
 
 

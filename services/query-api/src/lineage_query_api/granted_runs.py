@@ -6,12 +6,6 @@ from collections.abc import Sequence
 
 from lineage_core.contract.message import Message
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.budget import (
-    BusyError,
-    TimeUpError,
-    TooMuchError,
-    current_budget,
-)
 from lineage_query.finding import NotFoundError
 from lineage_query.jobs import DATASET_MESSAGE_TYPES
 from lineage_query_api.errors import ProblemError
@@ -41,12 +35,9 @@ class GrantedRuns:
         store = self._store_of(app)
         if store is None:
             return None
-        try:
-            with self._scope.listed.bounded(READ_EACH_S):
-                return store.messages(app, *DATASET_MESSAGE_TYPES)
-        except (TimeUpError, TooMuchError, BusyError):
-            current_budget().check()
-            return None
+        return self._scope.listed.read_within(
+            READ_EACH_S, lambda: store.messages(app, *DATASET_MESSAGE_TYPES)
+        )
 
     def verdict(self, app: str) -> Verdict | None:
         try:

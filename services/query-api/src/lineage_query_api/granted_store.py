@@ -21,7 +21,7 @@ from lineage_store.errors import UnfitStoreError
 from lineage_store.materialised import stands_for
 from lineage_store.paths import Spellings
 from lineage_store.port import ApplicationRecord, GraphStore
-from lineage_store.recipes import map_messages
+from lineage_store.recipes import derived_messages
 
 NAMES_S = 5.0
 """Seconds for which names are taken for all there are: another one may be on its way, and hides the application."""
@@ -165,7 +165,8 @@ class GrantedStore(ReadOnlyStore):
         self._check(app)
         if not kinds or not set(kinds) <= set(VERDICT_MESSAGE_TYPES):
             self._check_fully_visible(app)
-        return map_messages(self._shown, self._store.messages(app, *kinds))
+        messages = self._store.messages(app, *kinds)
+        return derived_messages(map(self._shown, messages), messages)
 
     def graph(self, app: str) -> FlowGraph:
         """As :meth:`GraphStore.graph`; raises KeyError for others, too."""

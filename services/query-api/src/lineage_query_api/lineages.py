@@ -353,23 +353,27 @@ class Lineages:
         with self._cache.lock:
             if self._cache.slow.get(key, 0.0) > time.monotonic():
                 return None
-        try:
-            with self.bounded(seconds):
-                return self.verdict(app)
-        except (TimeUpError, TooMuchError, BusyError):
-            current_budget().check()
+        verdict = self.read_within(seconds, lambda: self.verdict(app))
+        if verdict is None:
             with self._cache.lock:
                 self._cache.slow[key] = time.monotonic() + SLOW_S
                 self._cache.slow.move_to_end(key)
                 while len(self._cache.slow) > CACHED_VERDICTS_MAX:
                     self._cache.slow.popitem(last=False)
-            return None
+        return verdict
 
-    @contextmanager
-    def bounded(self, seconds: float) -> Iterator[None]:
-        """Do a part of what is asked within a time of its own; messages of it are counted among those of all questions."""
-        with use_budget(Budget(seconds=seconds, messages=self._message_room)):
-            yield
+    def read_within(self, seconds: float, read: Callable[[], T]) -> T | None:
+        """What a part of a query reads within a time of its own; None where that takes longer or is more than may be held.
+
+        Raises:
+            BudgetError: the whole query has no time left.
+        """
+        try:
+            with use_budget(Budget(seconds=seconds, messages=self._message_room)):
+                return read()
+        except (TimeUpError, TooMuchError, BusyError):
+            current_budget().check()
+            return None
 
     def answerable(self, app: str) -> Verdict:
         """:meth:`verdict` with whether rows of all outputs can be traced; not known where this server has no PySpark.

@@ -51,7 +51,7 @@ from lineage_query_api.masking import MASK, masked_row
 from lineage_query_api.visibility import DatasetVisibility, VisibleApplication
 from lineage_store.paths import Bytes, FileState, RowsError, Spellings
 from lineage_store.port import ApplicationRecord
-from lineage_store.recipes import MessageList, map_messages
+from lineage_store.recipes import derived_messages
 from lineage_store.records import FILES, SPLITS
 
 HIDDEN_NAME = "hidden"
@@ -207,11 +207,13 @@ class VisibleStore(ReadOnlyStore):
         """
         self._check(app)
         if not self.visible_app.hides:
-            return map_messages(_without_reasons, self.judged.messages(app, *kinds))
+            messages = self.judged.messages(app, *kinds)
+            return derived_messages(map(_without_reasons, messages), messages)
         if not kinds or not set(kinds) <= LOOKUP_MESSAGE_TYPES:
             # With some of them left out a verdict would be another.
             raise hidden_parts_error()
-        return self._shown(self.judged.messages(app, *kinds))
+        messages = self.judged.messages(app, *kinds)
+        return derived_messages(self._shown(messages), messages)
 
     def graph(self, app: str) -> VisibleGraph:
         self._check(app)
@@ -252,24 +254,19 @@ class VisibleStore(ReadOnlyStore):
         if self.visible_app.hides and not self.visible_app.ids_are_plain:
             raise hidden_parts_error()
 
-    def _shown(self, messages: Sequence[Message]) -> list[Message]:
+    def _shown(self, messages: Iterable[Message]) -> Iterator[Message]:
         """What lookups of files need, and no more."""
         graph = VisibleGraph(self.judged.graph(self.app), self.visible_app)
-        shown = MessageList()
-        shown.source = messages
         for message in messages:
             if isinstance(message, Begin):
-                shown.append(
-                    Begin(app=message.app, name=message.name, started_at=message.started_at)
-                )
+                yield Begin(app=message.app, name=message.name, started_at=message.started_at)
             elif isinstance(message, Splits | RecordSplits):
                 splits = [s for s in message.splits if not graph.is_hidden(message.node, s.path)]
-                shown.append(message.model_copy(update={"splits": tuple(splits)}))
+                yield message.model_copy(update={"splits": tuple(splits)})
             elif isinstance(message, SinkFiles | RecordFiles):
                 files = [f for f in message.files if not graph.is_hidden(message.node, f.path)]
                 if files:
-                    shown.append(message.model_copy(update={"files": tuple(files)}))
-        return shown
+                    yield message.model_copy(update={"files": tuple(files)})
 
 
 def verdict_without_details(verdict: Verdict) -> Verdict:

@@ -26,6 +26,8 @@ from lineage_core.errors import LineageError
 
 NARROWER_HINT = "narrow it: fewer rows, one step (steps), or a node nearer by (until)"
 MIB = 1 << 20
+MEMORY_OF_MESSAGES = 20
+"""Bytes of memory that a byte of messages takes, about."""
 SMALL_MESSAGES = 1 << 20
 """Bytes of messages that may always be loaded, however many other queries hold."""
 
@@ -70,7 +72,7 @@ class _Counter:
 class MessageRoom:
     """How many bytes of messages all queries together hold in memory, of ``most`` at most.
 
-    A message takes some twenty times as much memory as bytes in the store.
+    A message takes `MEMORY_OF_MESSAGES` times as much memory as bytes in the store.
     """
 
     def __init__(self, most: int) -> None:
@@ -148,6 +150,17 @@ class Budget:
             if text_bytes is not None:
                 self._blocks.used = 0
                 self._text_bytes.used, self._text_bytes.most = 0, text_bytes
+
+    def hold_messages(
+        self, holder: object, count_bytes: Callable[[], int], small: int = SMALL_MESSAGES
+    ) -> None:
+        """Count messages until ``holder`` is collected, as :meth:`MessageRoom.hold`; they are not even counted where any number may be held.
+
+        Raises:
+            TooMuchError, BusyError: they may not be held.
+        """
+        if self.messages is not None:
+            self.messages.hold(holder, count_bytes(), small)
 
     @property
     def left_s(self) -> float:

@@ -111,53 +111,27 @@ WHERE t.id STARTS WITH $prefix
 RETURN t.node, sum(size(t.attempts)), sum(CASE WHEN t.digests = $named THEN 0 ELSE size(t.attempts) END)
 """
 
-_MESSAGES: Final[LiteralString] = """
-MATCH (m:Message)
-USING INDEX m:Message(app, type)
-WHERE m.app = $app AND m.type IN $types
-RETURN coalesce(m.packed, m.body) ORDER BY m.number
-"""
 
-_MESSAGE_BYTES: Final[LiteralString] = """
-MATCH (m:Message)
-USING INDEX m:Message(app, type)
-WHERE m.app = $app AND m.type IN $types
-RETURN coalesce(sum(size(coalesce(m.packed, m.body))), 0)
-"""
+def _bodies_and_bytes(condition: LiteralString) -> tuple[LiteralString, LiteralString]:
+    """Statements that read the bodies of messages in the order written, and that count their bytes."""
+    match: LiteralString = (
+        f"MATCH (m:Message)\nUSING INDEX m:Message(app, type)\nWHERE m.app = $app AND {condition}\n"
+    )
+    return (
+        f"{match}RETURN coalesce(m.packed, m.body) ORDER BY m.number",
+        f"{match}RETURN coalesce(sum(size(coalesce(m.packed, m.body))), 0)",
+    )
 
-_ALL_MESSAGES: Final[LiteralString] = """
-MATCH (m:Message)
-USING INDEX m:Message(app, type)
-WHERE m.app = $app AND m.type IS NOT NULL
-RETURN coalesce(m.packed, m.body) ORDER BY m.number
-"""
 
-_ALL_MESSAGE_BYTES: Final[LiteralString] = """
-MATCH (m:Message)
-USING INDEX m:Message(app, type)
-WHERE m.app = $app AND m.type IS NOT NULL
-RETURN coalesce(sum(size(coalesce(m.packed, m.body))), 0)
-"""
+_MESSAGES: Final = _bodies_and_bytes("m.type IN $types")
+_ALL_MESSAGES: Final = _bodies_and_bytes("m.type IS NOT NULL")
+_ABOUT: Final = _bodies_and_bytes("m.type IN $types AND $node IN m.about")
 
 _RECIPE: Final[LiteralString] = """
 MATCH (m:Message)
 USING INDEX m:Message(app, recipe_of)
 WHERE m.app = $app AND m.recipe_of = $node
 RETURN m.packed ORDER BY m.number DESC LIMIT 1
-"""
-
-_ABOUT: Final[LiteralString] = """
-MATCH (m:Message)
-USING INDEX m:Message(app, type)
-WHERE m.app = $app AND m.type IN $types AND $node IN m.about
-RETURN m.body ORDER BY m.number
-"""
-
-_ABOUT_BYTES: Final[LiteralString] = """
-MATCH (m:Message)
-USING INDEX m:Message(app, type)
-WHERE m.app = $app AND m.type IN $types AND $node IN m.about
-RETURN coalesce(sum(size(m.body)), 0)
 """
 
 
@@ -177,8 +151,8 @@ class Neo4jGraph:
     def messages(self, *kinds: str) -> Sequence[Message]:
         """Messages in the order written, of some types or (none given) all."""
         if kinds:
-            return self._read_messages(_MESSAGES, _MESSAGE_BYTES, types=list(kinds))
-        return self._read_messages(_ALL_MESSAGES, _ALL_MESSAGE_BYTES)
+            return self._read_messages(_MESSAGES, types=list(kinds))
+        return self._read_messages(_ALL_MESSAGES)
 
     def nodes(self) -> Sequence[NodeRecord]:
         rows = self._connection.read(_COUNTS, prefix=prefix(self._app), half=HALF)
@@ -300,16 +274,17 @@ class Neo4jGraph:
 
     def _about(self, node: str, *kinds: str) -> list[Message]:
         """Messages of some types that have something to say of a node's splits or files."""
-        return self._read_messages(_ABOUT, _ABOUT_BYTES, types=list(kinds), node=node)
+        return self._read_messages(_ABOUT, types=list(kinds), node=node)
 
     def _read_messages(
-        self, statement: LiteralString, count: LiteralString, **parameters: object
+        self, statements: tuple[LiteralString, LiteralString], **parameters: object
     ) -> list[Message]:
-        def rows(of: LiteralString) -> Sequence[Sequence[Any]]:
-            return self._connection.read(of, app=self._app, **parameters)
+        def rows(statement: LiteralString) -> Sequence[Sequence[Any]]:
+            return self._connection.read(statement, app=self._app, **parameters)
 
+        bodies, body_bytes = statements
         return read_messages(
-            lambda: (body for (body,) in rows(statement)), lambda: int(rows(count)[0][0])
+            lambda: (body for (body,) in rows(bodies)), lambda: int(rows(body_bytes)[0][0])
         )
 
 

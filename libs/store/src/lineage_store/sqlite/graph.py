@@ -275,10 +275,8 @@ class SqliteGraph:
     def _newlines(self, node: str) -> dict[int, tuple[tuple[int, int], ...]]:
         """(row, newlines inside it) by partition of a sink."""
         held = MessageList()
-        room = current_budget().messages
-        if room is not None:
-            where = " AND type = 'commit' AND json_extract(body, '$.node') = ?"
-            room.hold(held, self._body_bytes(where, (self._app_id, node)))
+        where = " AND type = 'commit' AND json_extract(body, '$.node') = ?"
+        current_budget().hold_messages(held, lambda: self._body_bytes(where, (self._app_id, node)))
         rows = self._query(
             "SELECT json_extract(body, '$.partition'), json_extract(one.value, '$[0]'), "
             "json_extract(one.value, '$[1]') FROM message, json_each(body, '$.newlines') AS one "

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
 from lineage_query.jobs import (
     Dataset,
     DatasetRun,
-    Job,
+    DatasetRuns,
+    Datasets,
     find_dataset_runs,
     find_datasets,
+    job_of,
     jobs_of,
     run_of,
     runs_of_job,
@@ -41,9 +44,9 @@ Runs = Annotated[
 def list_jobs(scope: CallerScope, limit: PageSize = 50, cursor: ListCursor = None) -> JobPage:
     """Jobs with their last runs, those that ran latest first. A job is all applications of one name."""
     runs = GrantedRuns(scope)
-    jobs = list(jobs_of(runs).items())
-    page, following = page_of(jobs, lambda job: job[1][0].app, limit, cursor, "these jobs")
-    items = [Job(name, len(records), run_of(runs, records[0])) for name, records in page]
+    jobs = list(jobs_of(runs).values())
+    page, following = page_of(jobs, lambda records: records[0].app, limit, cursor, "these jobs")
+    items = [job_of(runs, records) for records in page]
     return JobPage(items=items, next=following, total=len(jobs))
 
 
@@ -73,15 +76,8 @@ def list_datasets(
     """Datasets that the latest runs read and wrote, by name."""
     with scope.listed.turn():
         found = find_datasets(GrantedRuns(scope), search, runs)
-    page, following = page_of(found.items, _key, limit, cursor, "these datasets")
-    return DatasetPage(
-        items=list(page),
-        next=following,
-        total=len(found.items),
-        runs=found.runs,
-        runs_total=found.runs_total,
-        runs_not_told=found.runs_not_told,
-    )
+    page = page_of(found.items, _key, limit, cursor, "these datasets")
+    return DatasetPage(**_fields(found, *page))
 
 
 @router.get("/datasets/runs")
@@ -96,15 +92,22 @@ def list_dataset_runs(
     """The runs that read or wrote a dataset, the latest first."""
     with scope.listed.turn():
         found = find_dataset_runs(GrantedRuns(scope), namespace, name, runs)
-    page, following = page_of(found.items, _run_key, limit, cursor, "the runs of this dataset")
-    return DatasetRunPage(
-        items=list(page),
-        next=following,
-        total=len(found.items),
-        runs=found.runs,
-        runs_total=found.runs_total,
-        runs_not_told=found.runs_not_told,
-    )
+    page = page_of(found.items, _run_key, limit, cursor, "the runs of this dataset")
+    return DatasetRunPage(**_fields(found, *page))
+
+
+def _fields(
+    found: Datasets | DatasetRuns, items: Sequence[object], following: str | None
+) -> dict[str, Any]:
+    """The fields of a page: its items, and what all of them were found in."""
+    return {
+        "items": list(items),
+        "next": following,
+        "total": len(found.items),
+        "runs": found.runs,
+        "runs_total": found.runs_total,
+        "runs_not_told": found.runs_not_told,
+    }
 
 
 def _run_key(run: DatasetRun) -> str:
