@@ -39,11 +39,11 @@ QUERIES_MAX = 500
 ITEMS_MAX = 200_000
 """Maximum number of items in all answers of single applications together."""
 QUEUED_MAX = 10 * ROWS_MAX
-"""Maximum number of pairs of an item and a node that the trace continues from it at, for one answer."""
+"""Maximum number of pairs, for one answer, of an item and a node at which the trace continues."""
 REFUSALS_MAX = 10_000
-"""Maximum number of applications, each for a file, at which a query ends without an answer of theirs."""
+"""Maximum number of pairs of a file and an application that can't be queried about it."""
 VERSION_BYTES = 800
-"""Memory of one version of a file that is kept."""
+"""Memory in bytes of one version of a file."""
 NAMED_MAX = 20
 """Maximum number of applications that are named for one file."""
 
@@ -74,7 +74,7 @@ class FileLinks:
         self._ids = store.application_ids()
         self._files: dict[str, dict[str, FileVersions] | None] = {}
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
-        self._held = 0
+        self._held_messages = 0
 
     def of(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
         """The nodes that wrote (backward) or read (forward) the version of a file that a node recorded.
@@ -82,7 +82,7 @@ class FileLinks:
         Args:
             origin: read the file (backward), or wrote it.
             path: of the file.
-            is_end: whether ``origin`` is known to have done so; else, where it has not, nothing goes on from it.
+            is_end: whether ``origin`` is known to have read or written the file. If False and it has not, there are no links.
         """
         key = origin, path, is_end
         if key not in self._links:
@@ -90,10 +90,10 @@ class FileLinks:
         return self._links[key]
 
     def _find(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
-        spelled = self._spellings.of(path)
-        own: Sequence[FileVersion] = ()
+        canonical_path = self._spellings.of(path)
+        origin_versions: Sequence[FileVersion] = ()
         others: dict[FileNode, Sequence[FileVersion]] = {}
-        rewritten: list[FileVersion] = []
+        overwriting_versions: list[FileVersion] = []
         unread = list[str]()
         for app in dict.fromkeys(
             (*self._store.applications_knowing(path, self._spellings), origin.app)
@@ -104,73 +104,87 @@ class FileLinks:
             if files is None:
                 unread.append(app)
                 continue
-            for (node, wrote), versions in files.get(spelled, {}).items():
+            for (node, wrote), versions in files.get(canonical_path, {}).items():
                 file_node = FileNode(app, node)
                 if wrote != self._is_backward:
                     if file_node == origin:
-                        own = tuple(versions)
+                        origin_versions = tuple(versions)
                     elif wrote:
-                        rewritten += versions
+                        overwriting_versions += versions
                 elif file_node != origin:
                     others[file_node] = tuple(versions)
-        if not own and not is_end:
+        if not origin_versions and not is_end:
             return JobLinks()
         verb = "wrote" if self._is_backward else "read"
-        why = f"whether it {verb} {path} is not known: {UNREAD_REASON}"
-        links = JobLinks(refused=tuple(NotQueried(app, why) for app in unread if app != origin.app))
+        reason = f"whether it {verb} {path} is not known: {UNREAD_REASON}"
+        unread_links = JobLinks(
+            refused=tuple(NotQueried(app, reason) for app in unread if app != origin.app)
+        )
         if others and self._is_backward and unread:
-            # One of them may have written the same version later.
-            found = _refused(others, f"who else wrote {path} is not known")
+            # One of the unread applications may have written the same version later.
+            links = _refused(others, f"which other applications wrote {path} is not known")
         elif others:
-            found = self._compare(origin.app, path, own, others, rewritten)
+            links = self._compare(origin.app, path, origin_versions, others, overwriting_versions)
         else:
-            return links
-        return JobLinks(found.nodes, (*found.refused, *links.refused))
+            return unread_links
+        return JobLinks(links.nodes, (*links.refused, *unread_links.refused))
 
     def _compare(
         self,
         app: str,
         path: str,
-        own: Sequence[FileVersion],
+        origin_versions: Sequence[FileVersion],
         others: dict[FileNode, Sequence[FileVersion]],
-        rewritten: Sequence[FileVersion],
+        overwriting_versions: Sequence[FileVersion],
     ) -> JobLinks:
         verb, other_verb = ("read", "wrote") if self._is_backward else ("wrote", "read")
-        if len(own) != 1:
-            known = "is not known" if not own else "of several these rows are of is not known"
-            return _refused(others, f"which version of {path} that {app} {verb} {known}")
-        (version,) = own
-        same = [node for node, versions in others.items() if any(map(version.is_same, versions))]
-        if self._is_backward and len(same) > 1:
-            return _refused(
-                same,
-                f"{path} was written more than once as {app} read it, and who wrote it last is not known",
+        if len(origin_versions) != 1:
+            reason = (
+                f"{app} {verb} several versions of {path}; which of them holds these rows is not known"
+                if origin_versions
+                else f"which version of {path} {app} {verb} is not known"
             )
-        unsure = [node for node in same if len(others[node]) > 1]
+            return _refused(others, reason)
+        (version,) = origin_versions
+        same_version_nodes = [
+            node for node, versions in others.items() if any(map(version.is_same, versions))
+        ]
+        if self._is_backward and len(same_version_nodes) > 1:
+            return _refused(
+                same_version_nodes,
+                f"several nodes wrote {path} in the version that {app} read; which wrote it last is not known",
+            )
+        unsure = [node for node in same_version_nodes if len(others[node]) > 1]
         links = _refused(
             unsure, f"it {other_verb} several versions of {path}, one of which {app} {verb}"
         )
-        different = [
+        other_version_nodes = [
             node
             for node, versions in others.items()
-            if node not in same
-            and (self._is_backward or any(_may_hold(read, version, rewritten) for read in versions))
+            if node not in same_version_nodes
+            and (
+                self._is_backward
+                or any(_may_hold(read, version, overwriting_versions) for read in versions)
+            )
         ]
         if self._is_backward:
             # Of the writers of other versions, report the latest only, and none if some node wrote exactly this version.
-            different = [] if same else different[:1]
-        more = tuple(
+            other_version_nodes = [] if same_version_nodes else other_version_nodes[:1]
+        other_version_refusals = tuple(
             NotQueried(
                 node.app,
-                f"it {other_verb} {max(others[node], key=lambda one: one.mtime)} at {path}, and {app} {verb} {version}"
-                + _others_text(len(different)),
+                f"it {other_verb} {max(others[node], key=lambda seen_version: seen_version.mtime)} at {path}, and {app} {verb} {version}"
+                + _others_text(len(other_version_nodes)),
             )
-            for node in different[:NAMED_MAX]
+            for node in other_version_nodes[:NAMED_MAX]
         )
-        return JobLinks(tuple(node for node in same if node not in unsure), (*links.refused, *more))
+        return JobLinks(
+            tuple(node for node in same_version_nodes if node not in unsure),
+            (*links.refused, *other_version_refusals),
+        )
 
     def _files_of(self, app: str) -> dict[str, FileVersions] | None:
-        """What an application recorded of files; None: it is more than this query may hold."""
+        """The file versions that an application recorded; None: they are more than this query may hold."""
         if app not in self._files:
             try:
                 files = recorded_files(self._store, app, self._spellings)
@@ -180,8 +194,8 @@ class FileLinks:
             except TooManyMessagesError:
                 self._files[app] = None
             except BusyError:
-                # The rest of the room may be taken by this query itself: to ask it again later would not help.
-                if not self._held:
+                # This query itself may hold the rest of the memory: a repetition would not help.
+                if not self._held_messages:
                     raise
                 self._files[app] = None
             else:
@@ -189,12 +203,12 @@ class FileLinks:
         return self._files[app]
 
     def _hold(self, versions: int) -> None:
-        """Count what was recorded of files as the messages that take as much memory, until this query ends."""
+        """Count recorded file versions as the messages that take as much memory, until this query ends."""
         amount = versions * VERSION_BYTES // MEMORY_OF_MESSAGES
         # Many applications of few files each are as much as one of many.
-        small = max(SMALL_MESSAGES - self._held, 0)
+        small = max(SMALL_MESSAGES - self._held_messages, 0)
         current_budget().hold_messages(self, lambda: amount, small)
-        self._held += amount
+        self._held_messages += amount
 
 
 def _refused(nodes: Iterable[FileNode], reason: str) -> JobLinks:
@@ -207,14 +221,16 @@ def _others_text(number: int) -> str:
     return f" (the same holds for {number - NAMED_MAX:,} more)" if number > NAMED_MAX else ""
 
 
-def _may_hold(read: FileVersion, written: FileVersion, rewritten: Iterable[FileVersion]) -> bool:
-    """Whether a version that was read may hold rows of the version that was written, which it is not.
+def _may_hold(
+    read: FileVersion, written: FileVersion, overwriting_versions: Iterable[FileVersion]
+) -> bool:
+    """Whether a version that was read may hold rows of another version that was written.
 
-    Whoever made it may have copied, appended to or edited the file. It holds none if it is older, or if another
+    A program may have copied, appended to or edited the file. The version holds no rows if it is older, or if another
     application recorded that it wrote exactly this version: a write replaces the file.
     """
     is_older = read.mtime < written.mtime and not read.has_state_of(written)
-    return not is_older and not any(map(read.is_same, rewritten))
+    return not is_older and not any(map(read.is_same, overwriting_versions))
 
 
 TraceAt = Callable[
@@ -224,7 +240,7 @@ TraceAt = Callable[
 
 
 @dataclass
-class _Ends:
+class _EndRows:
     """Rows at which a trace ends, by application and node."""
 
     groups: dict[FileNode, Group] = field(default_factory=dict)
@@ -233,14 +249,14 @@ class _Ends:
 
     def add(self, node: FileNode, group: Group, item: Item) -> None:
         if item.location is not None:
-            # On two ways to one row it is one. Rows in no file have no address of their own.
+            # A row that is reached on two ways counts once. Rows in no file have no address of their own.
             key = node, item.address, item.location
             if key in self._located:
                 return
             self._located.add(key)
-        known = self.groups.setdefault(node, replace(group, app=node.app))
-        if group.changed and not known.changed:
-            self.groups[node] = replace(known, file_status=group.file_status)
+        known_group = self.groups.setdefault(node, replace(group, app=node.app))
+        if group.changed and not known_group.changed:
+            self.groups[node] = replace(known_group, file_status=group.file_status)
         self.items.setdefault(node, []).append(item)
 
     def all(self) -> Iterator[Group]:
@@ -250,8 +266,8 @@ class _Ends:
 
 
 @dataclass
-class _Pending:
-    """By node, rows to continue from, each with the items of the applications before that are this row."""
+class _PendingRows:
+    """By node, rows to continue from, each with the items of the previous applications that are this row."""
 
     nodes: dict[FileNode, dict[Location, list[tuple[FileNode, Group, Item]]]] = field(
         default_factory=dict
@@ -261,7 +277,7 @@ class _Pending:
     def add(
         self, nodes: Sequence[FileNode], row: Location, item: tuple[FileNode, Group, Item]
     ) -> None:
-        """Continue from a row at nodes: any number of them may say that they read its file.
+        """Continue from a row at nodes: any number of nodes may have read its file.
 
         Raises:
             TooMuchError: there are more pairs of an item and a node than are queued for one answer.
@@ -274,13 +290,13 @@ class _Pending:
             self.nodes.setdefault(node, {}).setdefault(row, []).append(item)
 
 
-def follow(
+def follow_across_applications(
     first: Answer,
     store: GraphStore,
     trace_at: TraceAt,
     working: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Answer:
-    """Go on from an answer through all applications that wrote what was read, or read what was written.
+    """Continue an answer through all applications that wrote the files that were read, or read those that were written.
 
     Args:
         first: lists all of its items.
@@ -289,7 +305,7 @@ def follow(
         working: held while the store is read, but not while rows are traced.
 
     Returns:
-        The rows at which no known application continues. Complete if all applications on the way are, and all were queried.
+        The rows at which no other application continues. Complete if all applications on the way are, and all were queried.
 
     Raises:
         TooMuchError: more rows or applications lie on the way than the limits allow.
@@ -298,7 +314,7 @@ def follow(
     """
     with working():
         links = FileLinks(store, first.direction)
-    ends = _Ends()
+    ends = _EndRows()
     answers, refused = list[Answer](), dict[NotQueried, None]()
     visited: set[tuple[FileNode, Location]] = set()
     stopped: set[tuple[FileNode, Location]] = set()
@@ -309,20 +325,20 @@ def follow(
         answers.append(answer)
         items += sum(len(group.items) for group in answer.groups)
         _check_most(items, ITEMS_MAX, "items")
-        pending = _Pending()
+        pending = _PendingRows()
         with working():
             if answer is first:
-                # The queried rows may be ends themselves: rows of a source in a backward trace.
+                # The trace may continue from the queried rows themselves: rows of a source in a backward trace.
                 for group in answer.start:
-                    refused.update(_go_on(answer, group, links, pending, None))
+                    refused.update(_queue_rows(answer, group, links, pending, None))
             for group in answer.groups:
-                refused.update(_go_on(answer, group, links, pending, ends))
+                refused.update(_queue_rows(answer, group, links, pending, ends))
         _check_most(len(refused), REFUSALS_MAX, "files that another version was read or written of")
         for node, rows in pending.nodes.items():
-            new = [row for row in rows if (node, row) not in visited]
-            visited.update((node, row) for row in new)
+            new_rows = [row for row in rows if (node, row) not in visited]
+            visited.update((node, row) for row in new_rows)
             _check_most(len(visited), ROWS_MAX, "rows")
-            for some, ask in trace_at(node, new) if new else ():
+            for query_rows, trace_rows in trace_at(node, new_rows) if new_rows else ():
                 queries += 1
                 if queries > QUERIES_MAX:
                     raise TooMuchError(
@@ -331,13 +347,13 @@ def follow(
                     )
                 current_budget().check()
                 try:
-                    unfollowed.append(ask())
+                    unfollowed.append(trace_rows())
                 except StoreUnavailableError:
                     raise
                 except LineageError as problem:
                     current_budget().check()
                     refused[NotQueried(node.app, str(problem), node.node)] = None
-                    stopped.update((node, row) for row in some)
+                    stopped.update((node, row) for row in query_rows)
             for row in rows:
                 if (node, row) in stopped:
                     for origin, group, item in rows[row]:
@@ -345,15 +361,17 @@ def follow(
     return _composed(answers, tuple(ends.all()), tuple(refused))
 
 
-def _check_most(number: int, most: int, what: str) -> None:
+def _check_most(number: int, most: int, counted_items: str) -> None:
     if number > most:
-        raise TooMuchError(f"more than {most:,} {what} lie on the way", "ask for fewer rows")
+        raise TooMuchError(
+            f"more than {most:,} {counted_items} lie on the way", "ask for fewer rows"
+        )
 
 
-def _go_on(
-    answer: Answer, group: Group, links: FileLinks, pending: _Pending, ends: _Ends | None
+def _queue_rows(
+    answer: Answer, group: Group, links: FileLinks, pending: _PendingRows, ends: _EndRows | None
 ) -> dict[NotQueried, None]:
-    """Queue the rows from which a trace continues, add the others to ``ends`` (unless None); return what can't be queried."""
+    """Queue the rows from which a trace continues, and add the others to ``ends`` (unless None); return the refusals."""
     if len(group.items) != group.count:
         raise TooMuchError(
             f"{group.count:,} rows of {group.path or group.node} lie on the way",
@@ -362,19 +380,21 @@ def _go_on(
     origin = FileNode(group.app or answer.app, group.node)
     refused: dict[NotQueried, None] = {}
     for item in group.items:
-        place = _place_of(item)
-        found = (
-            JobLinks() if place is None else links.of(origin, place.path, is_end=ends is not None)
+        location = _location_of(item)
+        job_links = (
+            JobLinks()
+            if location is None
+            else links.of(origin, location.path, is_end=ends is not None)
         )
-        refused.update(dict.fromkeys(found.refused))
-        if place is not None:
-            pending.add(found.nodes, place, (origin, group, item))
-        if not found.nodes and ends is not None:
+        refused.update(dict.fromkeys(job_links.refused))
+        if location is not None:
+            pending.add(job_links.nodes, location, (origin, group, item))
+        if not job_links.nodes and ends is not None:
             ends.add(origin, group, item)
     return refused
 
 
-def _place_of(item: Item) -> Location | None:
+def _location_of(item: Item) -> Location | None:
     try:
         return None if item.location is None else parse_location(item.location)
     except LocationError:
@@ -392,7 +412,9 @@ def _composed(
 
     reasons = [text for answer in answers for text in named(answer.app, answer.reasons)]
     warnings = [text for answer in answers for text in named(answer.app, answer.warnings)]
-    not_queried = dict.fromkeys((*(gap for one in answers for gap in one.not_queried), *refused))
+    not_queried = dict.fromkeys(
+        (*(gap for answer in answers for gap in answer.not_queried), *refused)
+    )
     return replace(
         first,
         exact=all(answer.exact for answer in answers),
@@ -406,28 +428,32 @@ def _composed(
     )
 
 
-def regions_at(locations: Locations, node: str, places: Iterable[Location]) -> dict[str, Region]:
-    """The items of a node at places of files, by space.
+def regions_of_locations(
+    node_locations: Locations, node: str, locations: Iterable[Location]
+) -> dict[str, Region]:
+    """The items of a node at locations in files, by space.
 
     Raises:
-        LocationError: the node counts rows of a file otherwise, or has none there.
+        LocationError: the node counts rows of the file in another unit, or has no rows there.
         RowsError: rows must be counted in a file that can't be read.
     """
-    found: dict[str, list[Region]] = {}
-    for place in places:
-        where = replace(place, path=locations.spelled(place.path))
-        if locations.unit(node, where.path) != where.unit:
-            raise LocationError(f"rows of {place.path} are counted otherwise there")
-        for space, region in locations.items_at(node, where).items():
-            found.setdefault(space, []).append(region)
-    return {space: Region.union(regions) for space, regions in found.items()}
+    regions_by_space: dict[str, list[Region]] = {}
+    for location in locations:
+        node_location = replace(location, path=node_locations.spelled(location.path))
+        if node_locations.unit(node, node_location.path) != node_location.unit:
+            raise LocationError(f"{node} counts the rows of {location.path} in another unit")
+        for space, region in node_locations.items_at(node, node_location).items():
+            regions_by_space.setdefault(space, []).append(region)
+    return {space: Region.union(regions) for space, regions in regions_by_space.items()}
 
 
-def check_followed(until: str | None, steps: int | None) -> None:
-    """Refuse a part of the way of a trace through all applications.
+def refuse_step_limits(until: str | None, steps: int | None) -> None:
+    """Refuse options that stop a trace through all applications on the way.
 
     Raises:
-        TraceError: it is to end at a node, or after steps.
+        TraceError: the trace is limited to a node or to a number of steps.
     """
     if until is not None or steps is not None:
-        raise TraceError("a trace through all jobs goes all the way: leave out --step and --to")
+        raise TraceError(
+            "a trace through all jobs can't stop on the way: leave out --step and --to"
+        )

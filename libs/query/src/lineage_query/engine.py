@@ -9,7 +9,13 @@ from functools import partial
 from typing import Protocol
 
 from lineage_core.tracing.budget import TooMuchError, current_budget
-from lineage_query.all_jobs import ROWS_MAX, FileNode, check_followed, follow, regions_at
+from lineage_query.all_jobs import (
+    ROWS_MAX,
+    FileNode,
+    follow_across_applications,
+    refuse_step_limits,
+    regions_of_locations,
+)
 from lineage_query.answers import Answer
 from lineage_query.composing import answer_all
 from lineage_query.materialised_flows import MaterialisedFlows, best
@@ -125,7 +131,7 @@ class QueryEngine:
         return Trace(query, recomputed=answer_all(query, plan, ask))
 
     def _trace_all_jobs(self, query: TraceQuery) -> Answer:
-        check_followed(query.until, query.steps)
+        refuse_step_limits(query.until, query.steps)
         single = replace(query, all_jobs=False, limit=None)
         base = replace(single, app=None, places=(), regions={}, where="")
 
@@ -136,7 +142,7 @@ class QueryEngine:
 
         def trace_records(node: FileNode, rows: Sequence[Location]) -> Answer:
             with self._limits.working():
-                regions = regions_at(self._tracer.locations(node.app), node.node, rows)
+                regions = regions_of_locations(self._tracer.locations(node.app), node.node, rows)
             return self._listed(self.trace(replace(base, app=node.app, regions=regions)))
 
         def trace_at(
@@ -151,7 +157,7 @@ class QueryEngine:
                 yield rows, partial(trace_records, node, rows)
 
         first = self._listed(self.trace(single))
-        return follow(first, self._store, trace_at, self._limits.working)
+        return follow_across_applications(first, self._store, trace_at, self._limits.working)
 
     def _listed(self, trace: Trace) -> Answer:
         """All that a trace found.

@@ -1,4 +1,4 @@
-"""Finds the application of a file: the latest that wrote or read its current version."""
+"""Finds the applications that wrote or read a file, and those that used its current version."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from lineage_store.records import FILES, SPLITS
 
 APPLICATIONS_CHECKED_MAX = 20
 """Of the latest applications, beyond the one that answers."""
-PARTS_NAMED = 3
+NAMED_PARTS_MAX = 3
 UNREAD_REASON = "it sent more messages than a query may hold"
-"""Why it is not known what an application did."""
+"""The reason why the messages of an application are not read."""
 
 
 class NotFoundError(StoreError):
@@ -85,12 +85,12 @@ class FileUse:
 
     @property
     def changed(self) -> bool:
-        """Whether the file is not any more as the application left or saw it."""
+        """Whether the file has changed since the application wrote or read it."""
         return has_changed(self.file_status)
 
     @property
     def gone(self) -> bool:
-        """Whether there is no such file any more."""
+        """Whether the file no longer exists."""
         return self.file_status == "gone"
 
     def is_of(self, versions: Collection[FileVersion]) -> bool:
@@ -99,7 +99,9 @@ class FileUse:
 
     def has_size_of(self, versions: Collection[FileVersion]) -> bool:
         """Whether the recorded size of the file is that of one of these states."""
-        return not {then.size for then in self.then}.isdisjoint(one.size for one in versions)
+        return not {then.size for then in self.then}.isdisjoint(
+            version.size for version in versions
+        )
 
 
 def find_application(store: GraphStore, name: str | None) -> str:
@@ -111,10 +113,10 @@ def find_application(store: GraphStore, name: str | None) -> str:
     ids = store.application_ids()
     if name is not None and name in ids:
         return name
-    # Those that hold what was materialised of others are named in full.
+    # An application that holds the materialised lineage of another one is named by its full id only.
     application_ids = [app for app in ids if whose_rows(app, ids) is None]
     if not application_ids:
-        raise NotFoundError("the store holds no application yet; `lineage run JOB` makes one")
+        raise NotFoundError("the store holds no application; `lineage run JOB` captures one")
     if name in (None, "latest"):
         return application_ids[0]
     assert name is not None
@@ -122,7 +124,7 @@ def find_application(store: GraphStore, name: str | None) -> str:
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise NotFoundError(f"{name!r} fits {', '.join(matching[:5])}: give more of it")
+        raise NotFoundError(f"{name!r} matches {', '.join(matching[:5])}: give more characters")
     raise NotFoundError(f"there is no application {name!r}; `lineage apps` lists them")
 
 
@@ -135,16 +137,16 @@ def find_uses(
     app: str | None = None,
     spellings: Spellings | None = None,
 ) -> list[FileUse]:
-    """How the application of a file used it: by one node or several.
+    """The nodes by which one application used a file.
 
     The order of preference: applications that used the current version of the file, the latest first, then those for
     which it has changed since; within each, those that wrote it (``wrote``: backward traces) or read it (forward traces)
     before others. ``app`` restricts the search to one application. Applications that hold the materialised lineage of
-    others stand for these. ``spellings``: the links already resolved for this query.
+    others are represented by these. ``spellings``: the links already resolved for this query.
 
     Raises:
         NotFoundError: no application read or wrote the file.
-        TooManyMessagesError: an application that may be the one sent too many messages to tell.
+        TooManyMessagesError: an application that may have used the file sent more messages than a query may hold.
     """
     spellings = spellings or Spellings()
     best: list[FileUse] = []
@@ -158,13 +160,15 @@ def find_uses(
                 best, rank = matching, (changed, other)
         if rank == (False, False):
             break
-    # An application that used the current version is one, whatever others that can't be read did.
+    # An application that used the current version is an answer, whatever the unread applications did.
     if unread and rank != (False, False):
         raise next(iter(unread.values()))
     if not best:
-        raise NotFoundError(_unknown(path, current, app) + _possible_writers(store, current, app))
+        raise NotFoundError(
+            _no_use_text(path, current, app) + _possible_writers_text(store, current, app)
+        )
     if best[-1].changed or best[-1].file_status == "unknown":
-        # The application may have used several versions of the file: keep the last one only.
+        # The application may have used several versions of the file: only the last one counts.
         best = [use for use in best if use.is_of(best[-1].then)]
     return best
 
@@ -175,7 +179,7 @@ class Readers:
 
     ``apps``: the applications, the latest first. ``unsure``: those of which some node read a version that may be the
     same (only its time differs, and there is no checksum), or that read this version and later another one.
-    ``unread``: applications that may have read it, but sent more messages than may be held to tell.
+    ``unread``: applications that may have read it, but sent more messages than a query may hold.
     """
 
     apps: tuple[str, ...] = ()
@@ -186,7 +190,7 @@ class Readers:
 def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
     """All applications that read the current version of a file; if none did, the version that its latest reader read.
 
-    Those that hold the materialised lineage of others are not among them.
+    Applications that hold the materialised lineage of others are left out.
     """
     spellings = Spellings()
     current = current_state(reader, spellings.of(path))
@@ -201,16 +205,18 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
     ]
     unchanged_uses = [use for use in uses if not use.changed]
     if unchanged_uses and current != "unseen":
-        undecided = _apps(use for use in uses if use.undecided)
-        return Readers(_apps(unchanged_uses), undecided, tuple(unread))
+        undecided = _app_ids(use for use in uses if use.undecided)
+        return Readers(_app_ids(unchanged_uses), undecided, tuple(unread))
     if not uses:
         return Readers(unread=tuple(unread))
     # Of each application, the version that it used last counts.
     last = {use.app: use.then for use in uses}
     version = last[uses[0].app]
-    apps = _apps(use for use in uses if use.is_of(version) and use.is_of(last[use.app]))
+    apps = _app_ids(use for use in uses if use.is_of(version) and use.is_of(last[use.app]))
     same_size_uses = (use for use in uses if use.has_size_of(version))
-    unsure = _apps(use for use in same_size_uses if use.app not in apps or not use.is_of(version))
+    unsure = _app_ids(
+        use for use in same_size_uses if use.app not in apps or not use.is_of(version)
+    )
     return Readers(apps, unsure, tuple(unread))
 
 
@@ -223,12 +229,12 @@ def _uses_by_application(
     spellings: Spellings,
     unread: dict[str, TooManyMessagesError],
 ) -> Iterator[list[FileUse]]:
-    """How applications used a file, the latest first; ``app``: none but this one.
+    """How applications used a file, the latest first; ``app`` restricts the search to one application.
 
-    Applications that sent more messages than may be held are added to ``unread``, and others follow.
+    Applications that sent more messages than a query may hold are added to ``unread``, and the search continues.
 
-    If the store's keys lead to no application that used the file, all others follow: a folder may have been moved since,
-    and replaced by a link.
+    If the store's index leads to no application that used the file, all other applications are searched: a folder may have
+    been moved since, and replaced by a link.
     """
     canonical_path = spellings.of(path)
     if app is not None:
@@ -236,39 +242,39 @@ def _uses_by_application(
             yield _uses(store, reader, app, canonical_path, state, spellings)
         return
 
-    def uses_of(known: str) -> list[FileUse]:
+    def uses_of(candidate: str) -> list[FileUse]:
         try:
-            return _uses(store, reader, known, canonical_path, state, spellings)
+            return _uses(store, reader, candidate, canonical_path, state, spellings)
         except TooManyMessagesError as error:
-            # Any application may say that it used any file: it ends no query about those of others.
-            unread[known] = error
+            # Any application can claim that it used any file, so its messages must not end queries about other applications.
+            unread[candidate] = error
             return []
 
-    is_known = False
+    has_uses = False
     keyed = store.applications_knowing(path, spellings)
-    for known in keyed:
-        if not _is_materialised(store, known):
-            uses = uses_of(known)
-            is_known = is_known or bool(uses)
+    for candidate in keyed:
+        if not _is_materialised(store, candidate):
+            uses = uses_of(candidate)
+            has_uses = has_uses or bool(uses)
             yield uses
-    if not is_known:
+    if not has_uses:
         ids = store.application_ids()
-        for known in ids:
-            if known not in keyed and whose_rows(known, ids) is None:
-                yield uses_of(known)
+        for candidate in ids:
+            if candidate not in keyed and whose_rows(candidate, ids) is None:
+                yield uses_of(candidate)
 
 
 def _is_materialised(store: GraphStore, app: str) -> bool:
-    """Whether an application holds the materialised lineage of one that is there, too."""
+    """Whether an application holds the materialised lineage of another application of the store."""
     return stands_for(app) is not None and whose_rows(app, store.application_ids()) is not None
 
 
-def _apps(uses: Iterable[FileUse]) -> tuple[str, ...]:
+def _app_ids(uses: Iterable[FileUse]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(use.app for use in uses))
 
 
 def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> Readers:
-    """As :func:`find_readers`, without an application and the one whose rows it holds."""
+    """As :func:`find_readers`, without ``app`` and the application whose materialised lineage it holds."""
     own = {app, whose_rows(app, store.application_ids()) or app}
     readers = find_readers(store, reader, path)
     return Readers(
@@ -282,23 +288,25 @@ def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> 
 def recorded_files(
     store: GraphStore, app: str, spellings: Spellings, only: str | None = None
 ) -> dict[str, FileVersions]:
-    """The files that an application read or wrote, by canonical path; ``only``: no other than this one.
+    """The files that an application read or wrote, by canonical path; ``only`` restricts the result to one path.
 
     Raises:
         BudgetError: the query exceeds its budget.
     """
-    found: dict[str, dict[tuple[str, bool], set[FileVersion]]] = {}
+    versions_by_file: dict[str, dict[tuple[str, bool], set[FileVersion]]] = {}
     for message in store.messages(app, *SPLITS, *FILES):
         current_budget().check()
         for node, path, version, wrote in file_versions(message):
-            spelled = spellings.of(path)
-            if only is None or spelled == only:
-                found.setdefault(spelled, {}).setdefault((node, wrote), set()).add(version)
-    return dict(found)
+            canonical_path = spellings.of(path)
+            if only is None or canonical_path == only:
+                versions_by_file.setdefault(canonical_path, {}).setdefault(
+                    (node, wrote), set()
+                ).add(version)
+    return dict(versions_by_file)
 
 
 def file_versions(message: Message) -> Iterator[tuple[str, str, FileVersion, bool]]:
-    """The versions of files that a message names: the node, the path as it wrote it, the version, and whether it wrote it."""
+    """The versions of files that a message names: node, path as recorded, version, and whether the node wrote the file."""
     if isinstance(message, Splits | RecordSplits):
         for split in message.splits:
             version = FileVersion(split.file_size, split.mtime, split.checksum)
@@ -324,7 +332,7 @@ def _uses(
             for version in versions
         }
         if None in statuses:
-            # Only its time differs: the application's checksums may decide.
+            # Only the modification time differs: the application's checksums may decide.
             locations = Locations(store.graph(app), reader)
             file_status = locations.file_status(node, path)
             undecided = file_status == "changed" and locations.is_undecided(node, path)
@@ -335,8 +343,8 @@ def _uses(
     return [use(node, version, wrote=wrote) for (node, wrote), version in recorded.items()]
 
 
-def _possible_writers(store: GraphStore, state: CurrentState, app: str | None) -> str:
-    """Applications that may have written the file in a part of theirs that has no lineage."""
+def _possible_writers_text(store: GraphStore, state: CurrentState, app: str | None) -> str:
+    """The text that names applications that may have written the file in a part without lineage."""
     candidates: list[str] = []
     for record in store.applications()[:APPLICATIONS_CHECKED_MAX]:
         if state is None or state == "unseen" or (app is not None and record.app != app):
@@ -345,14 +353,16 @@ def _possible_writers(store: GraphStore, state: CurrentState, app: str | None) -
             continue
         parts = {m.what for m in store.messages(record.app, "unknown") if isinstance(m, Unknown)}
         if parts:
-            named = ", ".join(sorted(parts)[:PARTS_NAMED]) + (", ..." * (len(parts) > PARTS_NAMED))
+            named = ", ".join(sorted(parts)[:NAMED_PARTS_MAX]) + (
+                ", ..." * (len(parts) > NAMED_PARTS_MAX)
+            )
             candidates.append(f"{record.app} ({record.name}: {named})")
     if not candidates:
         return ""
-    return f"; it may have been written by a part without lineage of {', '.join(candidates[:PARTS_NAMED])}"
+    return f"; it may have been written by a part without lineage of {', '.join(candidates[:NAMED_PARTS_MAX])}"
 
 
-def _unknown(path: str, state: CurrentState, app: str | None) -> str:
+def _no_use_text(path: str, state: CurrentState, app: str | None) -> str:
     who = "no application" if app is None else f"application {app}"
     verb = "did not read or write" if app is not None else "read or wrote"
     if state is None:

@@ -34,7 +34,7 @@ NAME_BYTES = 200
 DatasetName: TypeAlias = tuple[str, str]
 """Namespace and name."""
 _Versions: TypeAlias = dict[str, set[FileVersion]]
-"""Of files, by their paths."""
+"""The versions of files, by path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class DatasetUse:
 
     @property
     def full_name(self) -> str:
-        """Its name behind its namespace."""
+        """The name after the namespace."""
         return _full_name(self.namespace, self.name)
 
 
@@ -134,7 +134,7 @@ class Dataset:
 
     @property
     def full_name(self) -> str:
-        """Its name behind its namespace."""
+        """The name after the namespace."""
         return _full_name(self.namespace, self.name)
 
 
@@ -162,20 +162,20 @@ class DatasetRuns:
 
 
 class RunSource(Protocol):
-    """What jobs and datasets are made of."""
+    """Applications, their messages and verdicts, from which jobs and datasets are listed."""
 
     def applications(self) -> Sequence[ApplicationRecord]:
         """All applications, the latest first."""
 
     def messages(self, app: str) -> Sequence[Message] | None:
-        """Messages of `DATASET_MESSAGE_TYPES` of an application; None: they are not told.
+        """Messages of `DATASET_MESSAGE_TYPES` of an application; None: the caller may not see them.
 
         Raises:
             KeyError: there is no such application.
         """
 
     def verdict(self, app: str) -> Verdict | None:
-        """The verdict of an application; None: it is not told.
+        """The verdict of an application; None: the caller may not see it.
 
         Raises:
             KeyError: there is no such application.
@@ -201,7 +201,7 @@ class StoredRuns:
 def jobs_of(source: RunSource) -> dict[str, list[ApplicationRecord]]:
     """The runs of each job, the latest first, by the jobs' names: those that ran latest come first.
 
-    What was materialised of other applications is no run.
+    An application that holds the materialised lineage of another one is no run.
     """
     records = source.applications()
     ids = {record.app for record in records}
@@ -213,7 +213,7 @@ def jobs_of(source: RunSource) -> dict[str, list[ApplicationRecord]]:
 
 
 def _job_name(record: ApplicationRecord) -> str:
-    # As the event of a run names its job.
+    # OpenLineage events name the job of a run in the same way.
     return record.name or record.app
 
 
@@ -223,7 +223,7 @@ def list_jobs(source: RunSource, limit: int | None = None) -> list[Job]:
 
 
 def job_of(source: RunSource, runs: Sequence[ApplicationRecord]) -> Job:
-    """A job, of which all runs are given, the latest first."""
+    """The job whose runs are ``runs``, the latest first."""
     last_run = run_of(source, runs[0])
     return Job(last_run.job, len(runs), last_run)
 
@@ -268,37 +268,37 @@ def run_of(source: RunSource, record: ApplicationRecord) -> Run:
     try:
         verdict, messages = source.verdict(record.app), source.messages(record.app)
     except KeyError:
-        # It was deleted just now.
+        # The application was deleted meanwhile.
         return run
     return replace(
         run,
         complete=None if verdict is None else verdict.complete,
         exact=None if verdict is None else _exactness(verdict),
-        content=None if messages is None else _content(messages),
+        content=None if messages is None else _run_content(messages),
     )
 
 
 def find_datasets(source: RunSource, text: str = "", runs: int | None = None) -> Datasets:
     """Datasets whose names hold a text, by name.
 
-    A run counts as a reader or writer of each dataset that its files lie in: who wrote ``out`` is a writer of
-    ``out/part-00000`` where it wrote that file, and who read ``out/part-*`` is a reader of ``out``.
+    A run counts as a reader or writer of each dataset that its files lie in: a run that wrote ``out`` is a writer of
+    ``out/part-00000`` if it wrote that file, and a run that read ``out/part-*`` is a reader of ``out``.
 
     Args:
         source: the applications.
         text: part of namespace and name, or all of it.
-        runs: the latest runs that are looked at; None: all. Fewer are where half of the time of the query is over.
+        runs: how many of the latest runs are read; None: all. Fewer are read if half of the time of the query is over.
 
     Raises:
         BudgetError: it takes more than the question may.
     """
-    found = _find_uses(source, runs)
+    dataset_uses = _find_dataset_uses(source, runs)
     items = tuple(
-        _dataset(name, found.uses[name])
-        for name in sorted(found.uses)
+        _dataset(name, dataset_uses.uses[name])
+        for name in sorted(dataset_uses.uses)
         if text in name[1] or text in _full_name(*name)
     )
-    return Datasets(items, found.runs, found.runs_total, found.runs_not_told)
+    return Datasets(items, dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_not_told)
 
 
 def find_dataset_runs(
@@ -307,22 +307,24 @@ def find_dataset_runs(
     """The runs that read or wrote files of a dataset, the latest first, as :func:`find_datasets` counts them.
 
     Raises:
-        NotFoundError: no run that is looked at did.
+        NotFoundError: none of the runs that were read did so.
         BudgetError: it takes more than the question may.
     """
-    found = _find_uses(source, runs)
-    dataset_runs = found.uses.get((namespace, name))
+    dataset_uses = _find_dataset_uses(source, runs)
+    dataset_runs = dataset_uses.uses.get((namespace, name))
     if dataset_runs is None:
         raise NotFoundError(
-            f"none of {found.runs - found.runs_not_told:,} runs read or wrote a dataset "
+            f"none of {dataset_uses.runs - dataset_uses.runs_not_told:,} runs read or wrote a dataset "
             f"{_full_name(namespace, name)}; `lineage datasets` lists them"
         )
-    return DatasetRuns(tuple(dataset_runs), found.runs, found.runs_total, found.runs_not_told)
+    return DatasetRuns(
+        tuple(dataset_runs), dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_not_told
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Uses:
-    """By dataset the runs that used it, and how many runs were looked at."""
+class _DatasetUses:
+    """By dataset the runs that used it, and how many runs were read."""
 
     uses: dict[DatasetName, list[DatasetRun]]
     runs: int
@@ -330,7 +332,7 @@ class _Uses:
     runs_not_told: int
 
 
-def _find_uses(source: RunSource, runs: int | None) -> _Uses:
+def _find_dataset_uses(source: RunSource, runs: int | None) -> _DatasetUses:
     jobs = jobs_of(source)
     in_order = sorted(
         (record for records in jobs.values() for record in records),
@@ -338,22 +340,22 @@ def _find_uses(source: RunSource, runs: int | None) -> _Uses:
         reverse=True,
     )
     uses = _RunUses()
-    looked_at = not_told = 0
+    runs_read = runs_not_read = 0
     budget = current_budget()
-    # Half of the time is for reading: a list of the latest runs is better than none.
-    least_s = budget.left_s / 2
+    # Half of the time is for reading messages: a list of the latest runs is better than none.
+    reserved_s = budget.left_s / 2
     for record in in_order[:runs]:
         budget.check()
-        if budget.left_s < least_s:
+        if budget.left_s < reserved_s:
             break
-        looked_at += 1
+        runs_read += 1
         try:
             messages = source.messages(record.app)
         except KeyError:
-            # It was deleted just now, or something of it was hidden.
+            # The application was deleted meanwhile, or one of its datasets is hidden.
             messages = None
         if messages is None or not uses.add(_dataset_runs(record, messages)):
-            not_told += 1
+            runs_not_read += 1
     by_name: dict[DatasetName, list[DatasetRun]] = {
         (run.use.namespace, run.use.name): [] for run, _ in uses.items
     }
@@ -362,9 +364,9 @@ def _find_uses(source: RunSource, runs: int | None) -> _Uses:
         lengths.setdefault(namespace, set()).add(len(name))
     for run, files in uses.items:
         own = (run.use.namespace, run.use.name)
-        for dataset in dict.fromkeys((own, *_known_above(files, by_name, lengths))):
+        for dataset in dict.fromkeys((own, *_datasets_containing(files, by_name, lengths))):
             by_name[dataset].append(run)
-    return _Uses(by_name, looked_at, len(in_order), not_told)
+    return _DatasetUses(by_name, runs_read, len(in_order), runs_not_read)
 
 
 class _RunUses:
@@ -374,7 +376,7 @@ class _RunUses:
         self.items: list[tuple[DatasetRun, list[DatasetName]]] = []
 
     def add(self, used: list[tuple[DatasetRun, list[DatasetName]]]) -> bool:
-        """Keep what a run used; False: there is no room for it, and it is not kept."""
+        """Add what a run used; False: it exceeds the memory of the query, and is not added."""
 
         def count_bytes() -> int:
             memory = sum(len(name) + NAME_BYTES for _, files in used for _, name in files)
@@ -388,27 +390,27 @@ class _RunUses:
         return True
 
 
-def _known_above(
+def _datasets_containing(
     files: Iterable[DatasetName],
-    known: Collection[DatasetName],
+    datasets: Collection[DatasetName],
     lengths: Mapping[str, Collection[int]],
 ) -> Iterator[DatasetName]:
-    """Those of known datasets that files are, or lie in; some of them several times.
+    """The ``datasets`` that files are, or lie in; some of them several times.
 
-    ``lengths``: of the names of known datasets, by namespace. A path may have very many folders, so only folders of
+    ``lengths``: of the names of ``datasets``, by namespace. A path may have very many folders, so only folders of
     such a length are looked up.
     """
     for namespace, name in files:
         current_budget().check()
-        possible = lengths.get(namespace, ())
-        if (namespace, name) in known:
+        name_lengths = lengths.get(namespace, ())
+        if (namespace, name) in datasets:
             yield namespace, name
-        # A bucket is "/", and the names of its objects begin with no slash.
-        if (namespace, "/") in known:
+        # The name of a bucket is "/", and the names of its objects don't begin with a slash.
+        if (namespace, "/") in datasets:
             yield namespace, "/"
         end = name.find("/", 1)
         while end != -1:
-            if end in possible and (namespace, name[:end]) in known:
+            if end in name_lengths and (namespace, name[:end]) in datasets:
                 yield namespace, name[:end]
             end = name.find("/", end + 1)
 
@@ -431,7 +433,7 @@ def _dataset_runs(
     record: ApplicationRecord, messages: Sequence[Message]
 ) -> list[tuple[DatasetRun, list[DatasetName]]]:
     """The datasets that a run used, each with its files as OpenLineage names them."""
-    recorded = _Recorded(messages)
+    recorded = _RecordedFiles(messages)
     return [
         (
             DatasetRun(
@@ -440,7 +442,7 @@ def _dataset_runs(
                 record.started_at,
                 record.status,
                 wrote,
-                _use(name, versions),
+                _dataset_use(name, versions),
             ),
             [dataset_name(path) for path in versions],
         )
@@ -449,10 +451,13 @@ def _dataset_runs(
     ]
 
 
-def _content(messages: Sequence[Message]) -> RunContent:
-    recorded = _Recorded(messages)
+def _run_content(messages: Sequence[Message]) -> RunContent:
+    recorded = _RecordedFiles(messages)
     reads, writes = (
-        tuple(_use(name, versions) for name, versions in recorded.datasets(wrote=wrote).items())
+        tuple(
+            _dataset_use(name, versions)
+            for name, versions in recorded.datasets(wrote=wrote).items()
+        )
         for wrote in (False, True)
     )
     return RunContent(
@@ -463,8 +468,12 @@ def _content(messages: Sequence[Message]) -> RunContent:
     )
 
 
-def _use(name: DatasetName, versions: _Versions) -> DatasetUse:
-    return DatasetUse(*name, len(versions), sum(len(some) for some in versions.values()))
+def _dataset_use(name: DatasetName, versions: _Versions) -> DatasetUse:
+    return DatasetUse(
+        *name,
+        len(versions),
+        sum(len(file_versions_seen) for file_versions_seen in versions.values()),
+    )
 
 
 def _exactness(verdict: Verdict) -> bool | None:
@@ -474,8 +483,8 @@ def _exactness(verdict: Verdict) -> bool | None:
     return None if by_recipes or not verdict.complete else True
 
 
-class _Recorded:
-    """The files that messages of one application name, by node."""
+class _RecordedFiles:
+    """The files that the messages of one application name, by node."""
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self._cwd = ""
@@ -495,20 +504,20 @@ class _Recorded:
 
     def datasets(self, *, wrote: bool) -> dict[DatasetName, _Versions]:
         """Files and their versions by dataset, of all nodes together."""
-        found: dict[DatasetName, _Versions] = {}
+        datasets: dict[DatasetName, _Versions] = {}
         for (node, node_wrote), versions in self._files.items():
             if node_wrote != wrote:
                 continue
             register = self._nodes.get(node)
             node_path = "" if register is None else register.path or ""
             for name, paths in paths_by_dataset(node_path, versions, self._cwd).items():
-                dataset = found.setdefault(name, {})
+                dataset = datasets.setdefault(name, {})
                 for path in paths:
                     dataset.setdefault(path, set()).update(versions[path])
-        return found
+        return datasets
 
     def without_files(self, *kinds: str) -> tuple[str, ...]:
-        """Paths of nodes of some kinds that name no file."""
+        """Paths of nodes of these kinds for which no file is recorded."""
         with_files = {node for node, _ in self._files}
         return tuple(
             dict.fromkeys(
