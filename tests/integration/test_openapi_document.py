@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -39,6 +40,39 @@ def test_all_errors_are_one_problem(document: dict[str, Any]) -> None:
         for told in errors:
             schema = told["content"]["application/problem+json"]["schema"]
             assert schema == {"$ref": "#/components/schemas/Problem"}
+
+
+def untyped(schema: Any, path: str) -> Iterator[str]:
+    """Paths of the objects of which a schema says nothing."""
+    if isinstance(schema, dict):
+        if (
+            schema.get("type") == "object"
+            and "properties" not in schema
+            and "additionalProperties" not in schema
+        ):
+            yield path
+        for name, part in schema.items():
+            yield from untyped(part, f"{path}.{name}")
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from untyped(part, path)
+
+
+def test_every_answer_of_json_has_a_model(document: dict[str, Any]) -> None:
+    for path, operation in operations(document):
+        for status, response in operation["responses"].items():
+            if "application/json" not in response.get("content", {}) or path.endswith("/export"):
+                continue
+            schema = response["content"]["application/json"]["schema"]
+            parts = schema.get("oneOf", [schema])
+            assert all("$ref" in part for part in parts), (path, status)
+    schemas = document["components"]["schemas"]
+    assert not list(untyped(schemas, ""))
+    open_ended = [
+        name for name, schema in schemas.items() if schema.get("additionalProperties") is True
+    ]
+    # The specification of OpenLineage says what events hold.
+    assert open_ended == ["OpenLineageEvent"]
 
 
 def test_callers_say_who_they_are_by_a_bearer_token(document: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ DirectionText = Literal["backward", "forward"]
 FormatName = Literal["csv", "arrow", "parquet", "prov", "graphml", "mermaid"]
 
 
-class _Model(BaseModel):
+class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
@@ -40,7 +40,7 @@ class _Request(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Me(_Model):
+class Me(FrozenModel):
     """Who the caller is, and what they may."""
 
     name: str
@@ -54,7 +54,7 @@ class Me(_Model):
     )
 
 
-class OidcClient(_Model):
+class OidcClient(FrozenModel):
     """The page's public client at an issuer (OpenID Connect Core 1.0)."""
 
     issuer: str
@@ -62,7 +62,7 @@ class OidcClient(_Model):
     scopes: str = Field(description="with spaces")
 
 
-class SignIn(_Model):
+class SignIn(FrozenModel):
     """How people sign in on the page, beside a token."""
 
     oidc: OidcClient | None = Field(
@@ -87,7 +87,7 @@ BINDING: Any = Field(
 )
 
 
-class ItemModel(_Model):
+class ItemModel(FrozenModel):
     """One item. ``text`` is null where it can't be told, or may not be read by the caller."""
 
     address: str
@@ -96,7 +96,7 @@ class ItemModel(_Model):
     binding: BindingText | None = BINDING
 
 
-class ApplicationModel(_Model):
+class ApplicationModel(FrozenModel):
     """One application; times in unix seconds."""
 
     app: str
@@ -112,7 +112,7 @@ class ApplicationModel(_Model):
     reasons: list[str] = Field(description="why the lineage is incomplete")
 
 
-class ApplicationPage(_Model):
+class ApplicationPage(FrozenModel):
     items: list[ApplicationModel]
     next: str | None
     total: int
@@ -124,19 +124,19 @@ RUNS_NOT_TOLD: Any = Field(
 )
 
 
-class JobPage(_Model):
+class JobPage(FrozenModel):
     items: list[Job]
     next: str | None
     total: int
 
 
-class RunPage(_Model):
+class RunPage(FrozenModel):
     items: list[Run]
     next: str | None
     total: int
 
 
-class DatasetPage(_Model):
+class DatasetPage(FrozenModel):
     """Datasets by name, of the latest ``runs`` of ``runs_total``."""
 
     items: list[Dataset]
@@ -147,7 +147,7 @@ class DatasetPage(_Model):
     runs_not_told: int = RUNS_NOT_TOLD
 
 
-class DatasetRunPage(_Model):
+class DatasetRunPage(FrozenModel):
     """Runs of a dataset, among the latest ``runs`` of ``runs_total``."""
 
     items: list[DatasetRun]
@@ -158,14 +158,14 @@ class DatasetRunPage(_Model):
     runs_not_told: int = RUNS_NOT_TOLD
 
 
-class NodeRef(_Model):
+class NodeRef(FrozenModel):
     node: str
     label: str
     what: str
     path: str | None
 
 
-class RefusalModel(_Model):
+class RefusalModel(FrozenModel):
     """Why rows of an output can't be traced back, though its lineage is there."""
 
     node: str
@@ -207,18 +207,18 @@ class GraphNode(NodeRef):
     has_items: bool
 
 
-class GraphLink(_Model):
+class GraphLink(FrozenModel):
     src: str
     dest: str
 
 
-class GraphModel(_Model):
+class GraphModel(FrozenModel):
     app: str
     nodes: list[GraphNode]
     links: list[GraphLink]
 
 
-class ItemPage(_Model):
+class ItemPage(FrozenModel):
     """Items of a node.
 
     ``next``: cursor of the following page; with a search a page may be empty and have one.
@@ -274,12 +274,12 @@ class TraceRequest(_Request):
     as_now: bool = Field(False, description=AS_NOW)
 
 
-class OutputColumn(_Model):
+class OutputColumn(FrozenModel):
     name: str
     type: str = Field(description="as Spark SQL writes it")
 
 
-class OutputColumns(_Model):
+class OutputColumns(FrozenModel):
     """What rows of a DataFrame's node may be asked for by."""
 
     node: str
@@ -288,7 +288,7 @@ class OutputColumns(_Model):
     traced: bool = Field(description="this server has a Spark that traces them")
 
 
-class GroupModel(_Model):
+class GroupModel(FrozenModel):
     """Items of one node: all are counted, the first are listed."""
 
     node: str
@@ -302,13 +302,13 @@ class GroupModel(_Model):
     items: list[ItemModel]
 
 
-class Passed(_Model):
+class Passed(FrozenModel):
     node: str
     label: str
     count: int
 
 
-class TraceModel(_Model):
+class TraceModel(FrozenModel):
     trace: str = Field(description="has the trace again, from any server of this store")
     app: str
     direction: DirectionText
@@ -330,7 +330,7 @@ class TraceModel(_Model):
     count: int
 
 
-class TracePage(_Model):
+class TracePage(FrozenModel):
     node: str
     label: str
     count: int
@@ -340,7 +340,7 @@ class TracePage(_Model):
     standing: StandingText = STANDING
 
 
-class RowModel(_Model):
+class RowModel(FrozenModel):
     number: int = Field(description="line from 1, or record from 0")
     location: str
     text: str | None
@@ -349,7 +349,7 @@ class RowModel(_Model):
     binding: BindingText | None = BINDING
 
 
-class RowsModel(_Model):
+class RowsModel(FrozenModel):
     path: str
     unit: Literal["line", "record", "file"]
     changed: bool
@@ -363,31 +363,31 @@ class DiffRequest(_Request):
     right: TraceRequest
 
 
-class Side(_Model):
+class DiffSide(FrozenModel):
     trace: str
     count: int
     start: list[GroupModel] = Field(description="what was asked for, with locations and texts")
 
 
-class Some(_Model):
+class CountedItems(FrozenModel):
     """The first of ``count`` items."""
 
     count: int
     items: list[ItemModel]
 
 
-class DiffGroup(_Model):
+class DiffGroup(FrozenModel):
     node: str
     label: str
     path: str | None
-    only_left: Some
-    only_right: Some
+    only_left: CountedItems
+    only_right: CountedItems
     both: int
 
 
-class DiffModel(_Model):
-    left: Side
-    right: Side
+class DiffModel(FrozenModel):
+    left: DiffSide
+    right: DiffSide
     exact: bool
     complete: bool
     reasons: list[str] = Field(description="why it is not exact")
@@ -407,7 +407,7 @@ class Suspect(ItemModel):
     outputs: int = Field(description="how many of the outputs it went into")
 
 
-class SuspectsModel(_Model):
+class SuspectsModel(FrozenModel):
     outputs: int
     items: list[Suspect]
     total: int = Field(description="inputs of any of the outputs")
@@ -418,36 +418,36 @@ class SuspectsModel(_Model):
     warnings: list[str]
 
 
-class Captured(_Model):
+class CaptureProgress(FrozenModel):
     tasks: int
     tasks_expected: int
 
 
-class Linked(_Model):
+class LinkProgress(FrozenModel):
     blocks_expected: int
     blocks_received: int
     blocks_linked: int
 
 
-class Written(_Model):
+class WriteProgress(FrozenModel):
     blocks: int
     flows: int
 
 
-class ProgressModel(_Model):
+class ProgressModel(FrozenModel):
     """How far capture, linking and writing are; ``updated_at`` in unix seconds."""
 
     app: str
     status: str
     final: bool
     complete: bool
-    capture: Captured
-    link: Linked
-    write: Written
+    capture: CaptureProgress
+    link: LinkProgress
+    write: WriteProgress
     updated_at: float
 
 
-class _Asked(_Request):
+class _PlacesRequest(_Request):
     direction: DirectionText
     places: list[PlaceText] = Field(min_length=1, max_length=PLACES_MAX)
     app: NodeText | None = Field(
@@ -465,7 +465,7 @@ class _Asked(_Request):
     )
 
 
-class AnswerRequest(_Asked):
+class AnswerRequest(_PlacesRequest):
     """What the command line asks: places as people type them."""
 
     limit: int | None = Field(20, ge=0, description="items listed of each node")
@@ -476,7 +476,7 @@ class AnswerRequest(_Asked):
     )
 
 
-class ExportRequest(_Asked):
+class ExportRequest(_PlacesRequest):
     """A question whose answer is to be a file."""
 
     format: FormatName = "csv"
@@ -527,20 +527,35 @@ class ViewRequest(_Request):
     texts: bool = Field(True, description="with what items look like")
 
 
-class ViewRemoved(_Model):
+class ViewRemoved(FrozenModel):
     app: str
     removed: int = Field(description="flows that the view had")
 
 
-class OpenLineageEvents(_Model):
-    """What OpenLineage is told of an application; ``run`` is the id of its run."""
+class OpenLineageEvent(BaseModel):
+    """A RunEvent; what its run, job and datasets hold, the specification at ``schemaURL`` says."""
+
+    model_config = ConfigDict(extra="allow")
+
+    eventTime: str
+    eventType: str
+    run: dict[str, Any]
+    job: dict[str, Any]
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+    producer: str
+    schemaURL: str
+
+
+class OpenLineageEvents(FrozenModel):
+    """The events of an application for OpenLineage; ``run``: the id of its run."""
 
     app: str
     run: str
-    events: list[dict[str, Any]] = Field(description="RunEvents of OpenLineage")
+    events: list[OpenLineageEvent]
 
 
-class DeadLetterModel(_Model):
+class DeadLetterModel(FrozenModel):
     """A record that could not be used; ``at`` in unix seconds, ``size`` in bytes."""
 
     letter: str
@@ -553,15 +568,6 @@ class DeadLetterModel(_Model):
     cut: bool
 
 
-class DeadLetterList(_Model):
+class DeadLetterList(FrozenModel):
     items: list[DeadLetterModel]
     total: int
-
-
-class AnyObject(BaseModel):
-    """An object whose keys the reference lists."""
-
-    model_config = ConfigDict(extra="allow")
-
-    def __init__(self, **data: Any) -> None:
-        super().__init__(**data)

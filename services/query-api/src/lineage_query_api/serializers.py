@@ -16,13 +16,13 @@ from lineage_query.snapshot import ApplicationSnapshot
 from lineage_query_api.lineages import CachedTrace
 from lineage_query_api.models import (
     ApplicationModel,
-    Captured,
+    CaptureProgress,
     GraphLink,
     GraphModel,
     GraphNode,
     GroupModel,
     ItemModel,
-    Linked,
+    LinkProgress,
     NodeRef,
     OutputColumn,
     OutputColumns,
@@ -30,7 +30,7 @@ from lineage_query_api.models import (
     ProgressModel,
     TraceModel,
     TracePage,
-    Written,
+    WriteProgress,
 )
 from lineage_store.port import ApplicationRecord
 
@@ -227,12 +227,14 @@ def progress(app: str, verdict: Verdict, now: float) -> ProgressModel:
         status=verdict.status,
         final=verdict.final,
         complete=verdict.complete,
-        capture=Captured(tasks=verdict.tasks_committed, tasks_expected=verdict.tasks_expected),
-        link=Linked(
+        capture=CaptureProgress(
+            tasks=verdict.tasks_committed, tasks_expected=verdict.tasks_expected
+        ),
+        link=LinkProgress(
             blocks_expected=verdict.blocks_expected,
             blocks_received=verdict.blocks_received,
             blocks_linked=verdict.blocks_linked,
         ),
-        write=Written(blocks=verdict.blocks_written, flows=verdict.flows),
+        write=WriteProgress(blocks=verdict.blocks_written, flows=verdict.flows),
         updated_at=now,
     )

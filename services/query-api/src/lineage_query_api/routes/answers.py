@@ -10,7 +10,6 @@ from itertools import chain
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
-from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.comparing import records_to_compare
 from lineage_query.conditions import parse_condition
@@ -19,10 +18,19 @@ from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.record_trace import RecordTrace
 from lineage_query.trace_query import TraceQuery
 from lineage_query_api import models
+from lineage_query_api.answer_models import (
+    ApplicationRecords,
+    DifferenceModel,
+    NodeRecords,
+    RankedInputs,
+    TraceAnswer,
+    difference,
+    ranked_inputs,
+    trace_answer,
+)
 from lineage_query_api.dependencies import AppName, Caller, CallerScope, RowCaller, Store
 from lineage_query_api.errors import too_costly_error
 from lineage_query_api.lineages import Lineages
-from lineage_query_api.models import AnyObject
 from lineage_query_api.routes.comparing import compare_traces, rank_traces
 from lineage_query_api.routes.exports import parts_of, write_export
 from lineage_store.dump import dump_application
@@ -33,12 +41,12 @@ FRAMED = "application/vnd.lineage.file"
 
 
 @router.post("/answers")
-def answer(body: models.AnswerRequest, scope: CallerScope) -> AnyObject:
+def answer(body: models.AnswerRequest, scope: CallerScope) -> TraceAnswer:
     """Trace places as people type them, over all applications: as `lineage back --json` and `lineage forward --json`."""
     store, caller = scope.within(body.app)
     query = replace(_query_of(body), limit=body.limit, as_now=body.as_now, all_jobs=body.all_jobs)
     traced = store.trace_query(query, rows=caller.rows)
-    return AnyObject(**store.answer(traced, body.limit, texts=caller.rows).to_json())
+    return trace_answer(store.answer(traced, body.limit, texts=caller.rows))
 
 
 @router.post(
@@ -87,7 +95,7 @@ def _query_of(request: models.AnswerRequest | models.ExportRequest) -> TraceQuer
 
 
 @router.post("/answers/diff")
-def compare_answers(body: models.CompareRequest, scope: CallerScope) -> AnyObject:
+def compare_answers(body: models.CompareRequest, scope: CallerScope) -> DifferenceModel:
     """What the traces of some places have that those of others have not: as `lineage diff --json`."""
     store, caller = scope.within(body.app)
     left, right = (
@@ -97,19 +105,18 @@ def compare_answers(body: models.CompareRequest, scope: CallerScope) -> AnyObjec
     most = left.items_listed + right.items_listed
     limit = most if body.limit is None else body.limit
     store.check_listed(min(most, limit), "give a limit")
-    difference = compare_traces(store, left, right, body.limit, texts=caller.rows)
-    return AnyObject(**difference.to_json())
+    return difference(compare_traces(store, left, right, body.limit, texts=caller.rows))
 
 
 @router.post("/answers/suspects")
-def rank_answers(body: models.RankRequest, scope: CallerScope) -> AnyObject:
+def rank_answers(body: models.RankRequest, scope: CallerScope) -> RankedInputs:
     """Inputs of several outputs, those of most outputs first: as `lineage suspects --json`."""
     store, caller = scope.within(body.app)
     places = dict.fromkeys(body.places)
     traces = [
         _records(store, TraceQuery(Direction.BACKWARD, (place,), app=body.app)) for place in places
     ]
-    return AnyObject(**rank_traces(store, traces, body.limit, texts=caller.rows).to_json())
+    return ranked_inputs(rank_traces(store, traces, body.limit, texts=caller.rows))
 
 
 def _records(store: Lineages, query: TraceQuery) -> RecordTrace:
@@ -117,29 +124,16 @@ def _records(store: Lineages, query: TraceQuery) -> RecordTrace:
 
 
 @router.get("/records")
-def list_records(store: Store, _: Caller) -> AnyObject:
+def list_records(store: Store, _: Caller) -> ApplicationRecords:
     """All applications, as `lineage apps --json`."""
-    records = [
-        {field: getattr(record, field) for field in record.__slots__}
-        for record in store.applications()
-    ]
-    return AnyObject(applications=records)
+    return ApplicationRecords(applications=store.applications())
 
 
 @router.get("/applications/{app}/nodes")
-def list_nodes(app: AppName, store: Store, _: Caller) -> AnyObject:
+def list_nodes(app: AppName, store: Store, _: Caller) -> NodeRecords:
     """Nodes and links of an application as they are stored, none folded."""
     opened = store.open(app)
-    return AnyObject(
-        app=opened.app,
-        nodes=[
-            {field: getattr(node, field) for field in NodeRecord.__slots__} for node in opened.nodes
-        ],
-        links=[
-            {field: getattr(link, field) for field in LinkRecord.__slots__}
-            for link in opened.graph.links()
-        ],
-    )
+    return NodeRecords(app=opened.app, nodes=list(opened.nodes), links=list(opened.graph.links()))
 
 
 @router.get(

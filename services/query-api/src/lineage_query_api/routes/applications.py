@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from lineage_query_api import serializers
+from lineage_query_api.answer_models import VerdictModel, verdict_model
 from lineage_query_api.dependencies import AppName, Caller, Cursor, Deleter, PageSize, Store
 from lineage_query_api.judging import Judge
 from lineage_query_api.models import (
-    AnyObject,
     ApplicationDetails,
     ApplicationModel,
     ApplicationPage,
@@ -82,10 +82,10 @@ def delete_application(app: AppName, store: Store, _: Deleter) -> Response:
 
 
 @router.get("/{app}/completeness")
-def get_completeness(app: AppName, store: Store, _: Caller) -> AnyObject:
+def get_completeness(app: AppName, store: Store, _: Caller) -> VerdictModel:
     """Whether all lineage is there and rows can be traced, and why not: as `lineage verify --json` prints it."""
     app_id = store.find(app)
-    return AnyObject(app=app_id, **store.answerable(app_id).to_json())
+    return verdict_model(app_id, store.answerable(app_id))
 
 
 @router.get("/{app}/progress")

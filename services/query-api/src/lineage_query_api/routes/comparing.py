@@ -19,11 +19,11 @@ from lineage_query_api.dependencies import AppName, Caller, Store
 from lineage_query_api.errors import too_costly_error
 from lineage_query_api.lineages import CachedTrace, Lineages
 from lineage_query_api.models import (
+    CountedItems,
     DiffGroup,
     DiffModel,
     DiffRequest,
-    Side,
-    Some,
+    DiffSide,
     StartModel,
     Suspect,
     SuspectsModel,
@@ -119,10 +119,10 @@ def rank_traces(store: Lineages, traces: list[RecordTrace], limit: int, *, texts
         raise too_costly_error(str(error), "give fewer outputs") from error
 
 
-def _side(cached: CachedTrace, compared: ComparedTrace) -> Side:
+def _side(cached: CachedTrace, compared: ComparedTrace) -> DiffSide:
     start = [serializers.group(group) for group in compared.start]
-    return Side(trace=cached.id, count=compared.count, start=start)
+    return DiffSide(trace=cached.id, count=compared.count, start=start)
 
 
-def _group_items(group: Group) -> Some:
-    return Some(count=group.count, items=serializers.items(group.items))
+def _group_items(group: Group) -> CountedItems:
+    return CountedItems(count=group.count, items=serializers.items(group.items))

@@ -31,4 +31,4 @@ def get_openlineage(
     """The events that `lineage openlineage` sends: START, and COMPLETE, FAIL or ABORT."""
     naming = Naming(namespace, link, producer, schemas)
     run = run_of(facts_of(store.store, store.find(app), naming=naming))
-    return OpenLineageEvents(**run.to_json())
+    return OpenLineageEvents.model_validate(run.to_json())

@@ -15,7 +15,7 @@ import type {
   RefusalModel,
   RowModel,
   RowsModel,
-  Side,
+  DiffSide,
   SignIn,
   SuspectsModel,
   TraceModel,
@@ -52,7 +52,7 @@ export type GroupCount = GroupModel;
 export type PassedNode = Passed;
 export type RawRow = RowModel;
 export type RowsAround = RowsModel;
-export type DiffSide = Side;
+
 export type Diff = DiffModel;
 export type Suspects = SuspectsModel;
 export type Progress = ProgressModel;

@@ -1,0 +1,221 @@
+"""What the answers of the command line hold over HTTP: the same keys as its ``--json``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from lineage_core.contract.graph import LinkRecord, NodeRecord
+from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer
+from lineage_query.comparing import Difference, Suspects
+from lineage_query_api.models import (
+    STANDING,
+    DirectionText,
+    FrozenModel,
+    ItemModel,
+    RefusalModel,
+    StandingText,
+)
+from lineage_store.port import ApplicationRecord
+
+RequestedPlaces: TypeAlias = Annotated[
+    list[str], Field(alias="from", description="the requested places")
+]
+
+
+class AnswerGroup(FrozenModel):
+    """Items of one node: all are counted, the first are listed."""
+
+    node: str
+    name: str = Field(description="as commands call the node, such as read or 4")
+    what: str
+    path: str | None
+    count: int
+    changed: bool
+    gone: bool
+    standing: StandingText = STANDING
+    items: list[ItemModel]
+    app: str = Field(description="the application of the node; empty: that of the answer")
+
+
+class NotQueriedModel(FrozenModel):
+    """An application, or one node of it (else empty), that takes part but could not be queried."""
+
+    app: str
+    node: str
+    reason: str
+
+
+class _TraceAnswer(FrozenModel):
+    app: str = Field(description="the queried application, the latest of several")
+    apps: list[str] = Field(description="all queried applications")
+    not_asked: list[NotQueriedModel]
+    places: RequestedPlaces
+    start: list[AnswerGroup]
+    exact: bool
+    reasons: list[str] = Field(description="why it is not exact")
+    complete: bool
+    changed: bool
+    warnings: list[str]
+
+
+class BackwardAnswer(_TraceAnswer):
+    """As `lineage back --json`: the rows that the requested ones were made from."""
+
+    direction: Literal["backward"]
+    sources: list[AnswerGroup]
+
+
+class ForwardAnswer(_TraceAnswer):
+    """As `lineage forward --json`: the rows that the requested ones went into."""
+
+    direction: Literal["forward"]
+    sinks: list[AnswerGroup]
+
+
+TraceAnswer: TypeAlias = Annotated[BackwardAnswer | ForwardAnswer, Field(discriminator="direction")]
+
+
+class ComparedTraceModel(FrozenModel):
+    """One of two traces that are compared."""
+
+    places: RequestedPlaces
+    count: int
+    start: list[AnswerGroup]
+
+
+class NodeDifferenceModel(FrozenModel):
+    """Items of one node that one trace has and the other lacks; ``both``: how many both have."""
+
+    only_left: AnswerGroup
+    only_right: AnswerGroup
+    both: int
+
+
+class DifferenceModel(FrozenModel):
+    """As `lineage diff --json`."""
+
+    app: str
+    direction: DirectionText
+    left: ComparedTraceModel
+    right: ComparedTraceModel
+    exact: bool
+    reasons: list[str] = Field(description="why it is not exact")
+    complete: bool
+    changed: bool
+    groups: list[NodeDifferenceModel]
+    warnings: list[str]
+
+
+class RankedInput(ItemModel):
+    node: str
+    name: str = Field(description="as commands call the node")
+    outputs: int = Field(description="how many of the outputs it went into")
+
+
+class RankedInputs(FrozenModel):
+    """As `lineage suspects --json`."""
+
+    app: str
+    places: RequestedPlaces
+    outputs: int
+    items: list[RankedInput]
+    total: int = Field(description="inputs of any of the outputs")
+    exact: bool
+    reasons: list[str] = Field(description="why it is not exact")
+    complete: bool
+    changed: bool
+    warnings: list[str]
+
+
+class ApplicationRecords(FrozenModel):
+    """As `lineage apps --json`."""
+
+    applications: list[ApplicationRecord]
+
+
+class NodeRecords(FrozenModel):
+    """Nodes and links as they are stored, as `lineage graph --json` without folding."""
+
+    app: str
+    nodes: list[NodeRecord]
+    links: list[LinkRecord]
+
+
+class TaskCounts(FrozenModel):
+    expected: int
+    committed: int
+
+
+class BlockCounts(FrozenModel):
+    expected: int
+    written: int
+    received: int
+    linked: int
+    stubs: int
+
+
+class RecipeCounts(FrozenModel):
+    expected: int
+    received: int
+
+
+class LimitedNode(FrozenModel):
+    """Records of a node where rules limit capture: ``share`` of those that were seen have lineage."""
+
+    seen: int
+    captured: int
+    share: float
+
+
+class VerdictModel(FrozenModel):
+    """As `lineage verify --json`: whether all lineage is there and rows can be traced, and why not."""
+
+    app: str
+    complete: bool
+    received: bool = Field(description="the same as complete")
+    answerable: bool | None = Field(
+        description="whether rows of all outputs can be traced; null: not known here"
+    )
+    refusals: list[RefusalModel]
+    unchecked: int = Field(description="outputs that were not checked for that")
+    status: str
+    final: bool = Field(description="no more lineage is on its way")
+    tasks: TaskCounts
+    blocks: BlockCounts
+    recipes: RecipeCounts
+    flows: int
+    unmatched: int
+    collisions: int
+    dead_letters: int
+    unknown: list[str]
+    superset: dict[str, list[str]] = Field(description="reasons by node")
+    limited: dict[str, LimitedNode]
+    reasons: list[str] = Field(description="why the lineage is incomplete")
+    earlier: list[str] = Field(
+        description="applications that the same run of the program captured before"
+    )
+
+
+def trace_answer(answer: Answer) -> TraceAnswer:
+    """The answer to a query."""
+    kind = BackwardAnswer if answer.direction is Direction.BACKWARD else ForwardAnswer
+    return kind.model_validate(answer.to_json())
+
+
+def difference(compared: Difference) -> DifferenceModel:
+    """What two traces do not share."""
+    return DifferenceModel.model_validate(compared.to_json())
+
+
+def ranked_inputs(ranked: Suspects) -> RankedInputs:
+    """Inputs of several outputs, those of most outputs first."""
+    return RankedInputs.model_validate(ranked.to_json())
+
+
+def verdict_model(app: str, verdict: Verdict) -> VerdictModel:
+    """The verdict on an application."""
+    return VerdictModel.model_validate({"app": app, **verdict.to_json()})

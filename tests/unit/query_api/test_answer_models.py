@@ -1,0 +1,98 @@
+"""Answers over HTTP hold what the command line prints, key by key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from lineage_core.contract.verdict import Refusal, StoreCounts, judge
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer, Group, Item, NotQueried
+from lineage_query.comparing import (
+    ComparedTrace,
+    Difference,
+    NodeDifference,
+    SharedInput,
+    Suspects,
+)
+from lineage_query_api.answer_models import (
+    difference,
+    ranked_inputs,
+    trace_answer,
+    verdict_model,
+)
+
+pytestmark = pytest.mark.unit
+
+ITEM = Item("read#0#6", "in.csv:7", "7,Oslo", "checksum")
+BARE = Item("3#0#1", None, None)
+GROUP = Group("0", "read", "textFile", "in.csv", 2, (ITEM, BARE), "changed", "app-2")
+EMPTY = Group("3", "3", "", None, 0, ())
+ANSWER = Answer(
+    "app-1",
+    Direction.BACKWARD,
+    ("out/part-0:1",),
+    (EMPTY,),
+    exact=False,
+    reasons=("3: a sort",),
+    groups=(GROUP,),
+    warnings=("in.csv has changed since",),
+    changed=True,
+    complete=False,
+    apps=("app-1", "app-2"),
+    not_queried=(NotQueried("app-3", "it takes too long", "4"),),
+)
+COMPARED = ComparedTrace(("out/part-0:1",), 2, (GROUP,))
+DIFFERENCE = Difference(
+    "app-1",
+    Direction.FORWARD,
+    COMPARED,
+    COMPARED,
+    exact=True,
+    reasons=(),
+    complete=True,
+    changed=False,
+    groups=(NodeDifference(GROUP, EMPTY, 3),),
+    warnings=("a warning",),
+)
+RANKED = Suspects(
+    "app-1",
+    ("out/part-0:1", "out/part-0:2"),
+    (SharedInput("0", "read", ITEM, 2),),
+    total=9,
+    exact=True,
+    reasons=("none",),
+    complete=True,
+    changed=False,
+    warnings=("a warning",),
+)
+
+
+def sent(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(mode="json", by_alias=True)
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_an_answer_is_sent_as_it_is_printed(direction: Direction) -> None:
+    answer = replace(ANSWER, direction=direction)
+    assert sent(trace_answer(answer)) == answer.to_json()
+
+
+def test_comparisons_are_sent_as_they_are_printed() -> None:
+    assert sent(difference(DIFFERENCE)) == DIFFERENCE.to_json()
+    assert sent(ranked_inputs(RANKED)) == RANKED.to_json()
+
+
+def test_a_verdict_is_sent_as_it_is_printed() -> None:
+    counts = StoreCounts(received=1, unlinked=0, unmatched=0, flows=3)
+    verdict = replace(
+        judge([], counts, now=0.0).answered([Refusal("4", "show", "sort", "ties")], 2),
+        superset={"3": ("a sort",)},
+        limited={"1": (10, 4)},
+        unknown=("a socket",),
+        earlier=("app-0",),
+    )
+    assert sent(verdict_model("app-1", verdict)) == {"app": "app-1", **verdict.to_json()}
