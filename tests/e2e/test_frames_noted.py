@@ -177,7 +177,9 @@ def test_rows_of_frames_are_never_answered_by_looking_up(ran: Path) -> None:
         (f"{ran / 'in.txt'}:1", True),
         ("collect#0#0", False),
     ):
-        with pytest.raises(RecipeRowError, match="traced by a query over the recipe") as refused:
+        with pytest.raises(
+            RecipeRowError, match="traced by a query over the recorded recipe"
+        ) as refused:
             traced_items(ran, app, place, forward=forward)
         assert (refused.value.app, refused.value.place) == (app, place)
         assert set(refused.value.nodes) <= {node["node"] for node in graph(ran)["nodes"]}

@@ -221,7 +221,7 @@ def test_a_query_answers_where_flows_are_not_exact(
             one for _, one in lines(whole, 2, 4, 6, name="sums.csv")
         ]
         assert (answer.exact, answer.complete) == (False, True)
-        assert "can't be asked: Spark is asked for" in answer.warnings[-1]
+        assert "failed: Spark is asked for" in answer.warnings[-1]
         body: dict[str, Any] = {"direction": "backward", "places": [asked]}
         with (
             serving(whole.url, api_roots=str(whole.folder)) as address,

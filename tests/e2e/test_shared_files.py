@@ -126,7 +126,7 @@ def test_forward_by_value_asks_all_and_names_the_others(
     # Records have no columns, and a source of another name was not asked for.
     assert not answer.complete
     assert {one.app for one in answer.not_queried} == {apps["filters"], apps["rdds"], apps["both"]}
-    assert all("ask by a row's place" in one.reason for one in answer.not_queried)
+    assert all("name a row by its location" in one.reason for one in answer.not_queried)
     assert {one.warning() for one in answer.not_queried} <= set(answer.warnings)
 
 
@@ -288,7 +288,7 @@ def test_the_same_from_neo4j_and_over_http(
         start = {"places": [f"{folder}/box/in.csv:2"]}
         wanted = {"direction": "forward", "start": start}
         told = client.post(f"/v1/applications/{apps['last']}/traces", json=wanted).json()
-        assert any(apps["rdds"] in one and "read it, too" in one for one in told["warnings"])
+        assert any(apps["rdds"] in one and "also read it" in one for one in told["warnings"])
 
 
 def test_what_was_overwritten_is_not_asked(
@@ -323,7 +323,9 @@ def test_what_was_overwritten_is_not_asked(
     shutil.copy(first, out / "part-9.parquet")
     answer = access.ask(back(folder, "rerun#id=2"))
     assert (answer.complete, sources(answer)) == (False, ["rerun.csv:1"])
-    assert any("part-9.parquet was written by no DataFrame" in one for one in answer.warnings)
+    assert any(
+        "part-9.parquet was not written by any known DataFrame" in one for one in answer.warnings
+    )
     answer = access.ask(back(folder, "rerun#id=1"))
     assert (answer.groups, answer.complete) == ((), False)
     (out / "part-9.parquet").unlink()
@@ -332,7 +334,7 @@ def test_what_was_overwritten_is_not_asked(
     assert (answer.complete, answer.changed) == (False, True)
     first.unlink()
     answer = access.ask(back(folder, "rerun#id=5"))
-    assert any("no file is there any more" in one for one in answer.warnings)
+    assert any("no file is unchanged since it was written" in one for one in answer.warnings)
     assert (answer.changed, answer.complete) == (True, False)
 
 
@@ -355,7 +357,7 @@ def test_a_write_of_which_a_part_is_gone_is_said_to_be_one(
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
     answer = access.ask(back(folder, "parts#city=Oslo"))
     assert not answer.exact
-    assert any("rows of it may be gone, too" in one for one in answer.reasons)
+    assert any("some of its rows may be gone" in one for one in answer.reasons)
     assert (answer.changed, answer.complete) == (True, True)
     assert part_files(out / "city=Oslo")
     assert json.dumps(answer.to_json())

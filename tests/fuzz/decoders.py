@@ -46,7 +46,7 @@ from lineage_linker.errors import UnusableRecordError
 from lineage_linker.events import BlockRecord, prepare_block, read_event
 from lineage_linker.keys import parse_block
 from lineage_linker.sides import read_mark, unpack_waiting
-from lineage_query.rows.kept_sums import KeptSums
+from lineage_query.rows.checksum_cache import ChecksumCache
 from lineage_query.rows.places import parse_location, parse_valued
 from lineage_query.rows.reader import RowReader
 from lineage_store.recipes import packed_body, recipe_in
@@ -261,9 +261,9 @@ class _Kept:
         files.index(self.path)
         self.state = files.state(self.path)
         assert self.state is not None
-        sums = KeptSums(self.index)
-        sums.keep_whole(self.path, self.state, "sha256:00ff")
-        sums.keep_rows(self.path, self.state, 0, 3_000, ["00ff", None, "ff00"])
+        sums = ChecksumCache(self.index)
+        sums.store_file_checksum(self.path, self.state, "sha256:00ff")
+        sums.store_rows(self.path, self.state, 0, 3_000, ["00ff", None, "ff00"])
         self.saved = {file: file.read_bytes() for file in sorted(self.index.glob("*.npz"))}
         assert len(self.saved) == 2
 

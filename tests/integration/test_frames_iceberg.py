@@ -169,7 +169,7 @@ def test_iceberg_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
     for table in ("orders", "totals", "kept", "best"):
         assert ran.gaps(str(db / table)) == ()
     assert ran.gaps(orders, first, latest) == (
-        f"{orders}: of its snapshots {latest}, {first} were written by no DataFrame that is known",
+        f"{orders}: of its snapshots, {latest}, {first} were not written by any known DataFrame",
     )
     (best,) = strange(str(db / "best"))
     (said,) = ran.gaps(str(db / "best"), best)
@@ -193,4 +193,4 @@ def test_iceberg_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
 
 def strange(table: str, *known: str) -> tuple[str, ...]:
     """The snapshots of a table that are not among the known ones."""
-    return commits_of(RowReader(), table, dict.fromkeys(known, ())).strange
+    return commits_of(RowReader(), table, dict.fromkeys(known, ())).foreign_versions

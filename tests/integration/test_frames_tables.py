@@ -115,7 +115,7 @@ def test_delta_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
     # The third one wrote the table anew.
     assert ran.gaps(orders, "0", "1") == ()
     (said,) = ran.gaps(orders, "2")
-    assert said == f"{orders}: of its versions 2 was written by no DataFrame that is known"
+    assert said == f"{orders}: of its versions, 2 was not written by any known DataFrame"
     totals = str(home / "totals")
     assert ran.gaps(totals) == ()
     (said,) = ran.gaps(totals, "0")
@@ -130,7 +130,7 @@ def test_delta_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
     known = {version: [names_in(log, version)] for version in ("0", "1")}
     for version in (0, 2):
         (log / f"{version:020}.json").unlink()
-    assert commits_of(RowReader(), str(log.parent), known, "0").strange == ()
+    assert commits_of(RowReader(), str(log.parent), known, "0").foreign_versions == ()
     assert strange(log.parent, "1") == (EARLIER,)
     for odd in (b"{", b"[]", b'{"add": 1}', b"\xff"):
         (log / f"{3:020}.json").write_bytes(odd)
@@ -138,7 +138,7 @@ def test_delta_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
             strange(log.parent, "1")
     with pytest.raises(ForbiddenRowsError):
         commits_of(RootedReader([str(home / "in")]), orders, {})
-    with pytest.raises(RowsError, match="lies elsewhere"):
+    with pytest.raises(RowsError, match="not on this machine"):
         commits_of(RowReader(), "s3a://there/orders", {})
     with pytest.raises(RowsError, match="no log"):
         strange(home / "named")
@@ -147,7 +147,7 @@ def test_delta_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
 def strange(table: Path, *known: str) -> tuple[str, ...]:
     """The versions of a table that are not among the known ones."""
     files = {version: [names_in(table / "_delta_log", version)] for version in known}
-    return commits_of(RowReader(), str(table), files).strange
+    return commits_of(RowReader(), str(table), files).foreign_versions
 
 
 def names_in(log: Path, version: str) -> frozenset[str]:

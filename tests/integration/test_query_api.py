@@ -482,7 +482,7 @@ def test_a_source_that_changes_is_said_by_every_answer(tmp_path: Path) -> None:
         again = got(client.get(f"/v1/traces/{made['trace']}"))
         (group,) = again["groups"]
         assert (again["changed"], group["standing"]) == (True, "changed")
-        assert any("may be another row's" in warning for warning in again["warnings"])
+        assert any("may belong to another row" in warning for warning in again["warnings"])
         items = got(client.get(f"/v1/traces/{made['trace']}/nodes/read/items"))
         listed = got(client.get(f"{base}/nodes/read/items"))
         rows = got(client.get(f"{base}/rows", params={"address": "read#0#0"}))

@@ -30,7 +30,7 @@ from lineage_query.rows import confined
 from lineage_query.rows.confined import ConfinedFormats
 from lineage_query.rows.formats import FormatsHere
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.typed_values import ColumnValue, UnsureError
+from lineage_query.rows.typed_values import RequestedValue, UnsureError
 from lineage_query_api.app import create_app
 from lineage_query_api.settings import read_settings
 from lineage_query_api.visibility import VisibleApplication
@@ -115,13 +115,13 @@ def test_answers_are_those_of_this_process(formats: ConfinedFormats) -> None:
         ("parquet texts", _file(), ROWS),
         ("parquet texts", _file(), np.array([1, 9], np.uint64)),
         ("parquet values", _file(), 3, columns),
-        ("parquet rows", _file(), {"a": ColumnValue("string", "x")}),
+        ("parquet rows", _file(), {"a": RequestedValue("string", "x")}),
         (
             "parquet rows",
             _file(),
-            {"a": ColumnValue("string", None), "n": ColumnValue("bigint", 1)},
+            {"a": RequestedValue("string", None), "n": RequestedValue("bigint", 1)},
         ),
-        ("orc rows", packed, {"a": ColumnValue("string", "x")}),
+        ("orc rows", packed, {"a": RequestedValue("string", "x")}),
     ):
         found, wanted = (one.read(operation, file, *arguments) for one in (formats, here))
         assert list(found) == list(wanted)

@@ -158,7 +158,7 @@ def test_an_application_with_more_than_fit_ends_no_query_about_files_of_others(
         body = {"direction": "forward", "start": {"places": [source]}}
         shown = client.post(f"/v1/applications/{run.app}/traces", json=body)
         assert shown.status_code == 200, shown.text
-        assert f"whether {TALKATIVE} read it, too, is not known" in " ".join(
+        assert f"whether {TALKATIVE} also read it is not known" in " ".join(
             shown.json()["warnings"]
         )
 

@@ -15,7 +15,7 @@ from lineage.stack import processes
 from lineage_core.environment.private_files import ForeignOwnerError, ensure_private_folder
 from lineage_emitter.dispatch.driver_spool import DriverSpool, claim_folder
 from lineage_emitter.dispatch.spool import BlockFile
-from lineage_query.rows.kept_sums import save_columns
+from lineage_query.rows.checksum_cache import save_columns
 from lineage_store.errors import StoreError
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import store_run

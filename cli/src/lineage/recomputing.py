@@ -77,7 +77,7 @@ class LocalRecomputation:
 
     def trace_rows(self, query: TraceQuery, place: RecipePlace) -> Answer:
         # The background session does not know what other applications wrote.
-        answer = None if place.doubts else self._in_background(query)
+        answer = None if place.uncertainties else self._in_background(query)
         return self._here().trace_rows(query, place) if answer is None else answer
 
     def continue_trace(self, query: TraceQuery, records: RecordTrace) -> Answer | None:

@@ -29,7 +29,7 @@ from lineage_kafka.dead_letters import DeadLetterRecord
 from lineage_query import exports
 from lineage_query.answers import Answer
 from lineage_query.engine import QueryEngine
-from lineage_query.planning import Part
+from lineage_query.planning import ApplicationQuery
 from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
 from lineage_store.port import ApplicationRecord
@@ -250,7 +250,7 @@ def test_rm_removes_all_of_it(here: Path) -> None:
     assert lineage("rm", "app-1").exit_code == 2
     assert lineage("rm", "latest").stdout == "removed app-2\n"
     assert as_json("apps") == []
-    assert "no application yet" in lineage("verify").stderr
+    assert "holds no application" in lineage("verify").stderr
 
 
 def test_link_stores_what_waits_and_can_be_repeated(here: Path) -> None:
@@ -619,7 +619,7 @@ def test_who_has_no_time_is_not_told_of_fewer_applications(
     store_run("sqlite:///.lineage/lineage.db", here, "app-2", started_at=2000.0)
     part, asked = QueryEngine._trace_part, list[str]()
 
-    def once(engine: QueryEngine, one: Part, **options: Any) -> Trace:
+    def once(engine: QueryEngine, one: ApplicationQuery, **options: Any) -> Trace:
         asked.append(one.query.app or "")
         return part(engine, one, **options) if len(asked) == 1 else over()
 

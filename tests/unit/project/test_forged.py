@@ -36,7 +36,7 @@ from lineage_dataframes.rewrite.shapes import TOO_DEEP
 from lineage_dataframes.trace.answerable import refusals
 from lineage_linker.keys import parse_block, parse_task
 from lineage_linker.sides import read_mark, unpack_waiting
-from lineage_query.rows.kept_sums import saved_columns
+from lineage_query.rows.checksum_cache import saved_columns
 from lineage_query.rows.reader import RowReader
 from lineage_store.run_notes import read_notes
 from tests.fuzz import decoders, requests

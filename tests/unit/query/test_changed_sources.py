@@ -84,7 +84,7 @@ def test_texts_of_a_file_that_was_written_anew_are_as_it_is_now(
             assert answer.changed
             assert shown(answer) == [("x y", "now"), ("a b", "now"), ("d", "now")]
             assert answer.groups[0].items[0].shown == f"{AS_IT_IS_NOW} x y"
-            assert any("may be another row's" in warning for warning in answer.warnings)
+            assert any("may belong to another row" in warning for warning in answer.warnings)
 
 
 @pytest.mark.parametrize("looked", ["state", "opened", "rows", "lines", "sums_of"])
@@ -119,7 +119,7 @@ def test_rows_before_a_change_are_still_those_that_were_read(
         answer = asked(store)
         assert answer.changed
         assert shown(answer) == [("a b", "checksum"), ("b", "checksum"), ("b", "checksum")]
-        assert any("as they were read" in warning for warning in answer.warnings)
+        assert any("that the job read" in warning for warning in answer.warnings)
 
 
 def test_another_content_of_the_same_size_and_time_is_noticed(

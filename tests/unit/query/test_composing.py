@@ -10,8 +10,8 @@ import pytest
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer, Group, Item, NotQueried
-from lineage_query.composing import answer_all, composed
-from lineage_query.planning import Part, Plan
+from lineage_query.composing import composed, query_all
+from lineage_query.planning import ApplicationQuery, Plan
 from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import NoSuchRowError, StoreUnavailableError
 
@@ -29,14 +29,14 @@ def answer(app: str, *groups: Group, start: tuple[Group, ...] = ()) -> Answer:
     return Answer(app, Direction.FORWARD, ("in.csv:2",), start, True, (), groups, (), False, True)
 
 
-def parts(*apps: str, **more: frozenset[str]) -> tuple[Part, ...]:
-    return tuple(Part(replace(FORWARD, app=app), **more) for app in apps)  # type: ignore[arg-type]
+def parts(*apps: str, **more: frozenset[str]) -> tuple[ApplicationQuery, ...]:
+    return tuple(ApplicationQuery(replace(FORWARD, app=app), **more) for app in apps)  # type: ignore[arg-type]
 
 
-def asking(**told: Answer | LineageError) -> Callable[[Part], Answer]:
+def asking(**told: Answer | LineageError) -> Callable[[ApplicationQuery], Answer]:
     """Asks applications that have an answer each, or an error."""
 
-    def ask(part: Part) -> Answer:
+    def ask(part: ApplicationQuery) -> Answer:
         found = told[part.query.app or ""]
         if isinstance(found, LineageError):
             raise found
@@ -74,15 +74,15 @@ def test_one_that_is_not_exact_or_not_complete_makes_all_so_and_is_named() -> No
 def test_who_could_not_be_asked_is_named() -> None:
     gap = NotQueried("b", "its node can't be told", "7")
     own = replace(answer("b"), complete=False, not_queried=(gap,), warnings=(gap.warning(),))
-    plan = Plan(parts("c", "b", "a"), (NotQueried("old", "just the latest are asked"),))
-    found = answer_all(FORWARD, plan, asking(c=answer("c"), b=own, a=TraceError("no recipe")))
+    plan = Plan(parts("c", "b", "a"), (NotQueried("old", "only the latest are queried"),))
+    found = query_all(FORWARD, plan, asking(c=answer("c"), b=own, a=TraceError("no recipe")))
     assert found.not_queried == (
-        NotQueried("old", "just the latest are asked"), NotQueried("a", "no recipe"), gap
+        NotQueried("old", "only the latest are queried"), NotQueried("a", "no recipe"), gap
     )  # fmt: skip
     assert found.warnings == (
-        "old is not asked: just the latest are asked",
-        "a is not asked: no recipe",
-        "node 7 of b is not asked: its node can't be told",
+        "old is not queried: only the latest are queried",
+        "a is not queried: no recipe",
+        "node 7 of b is not queried: its node can't be told",
     )
     assert (found.complete, found.exact, found.apps) == (False, True, ("c", "b"))
 
@@ -90,28 +90,30 @@ def test_who_could_not_be_asked_is_named() -> None:
 def test_no_row_is_said_only_where_all_could_be_asked() -> None:
     none, other = NoSuchRowError("no row has these values"), TraceError("refused")
     with pytest.raises(NoSuchRowError, match="no row has these values"):
-        answer_all(FORWARD, Plan(parts("b", "a")), asking(b=none, a=none))
-    found = answer_all(FORWARD, Plan(parts("b", "a")), asking(b=none, a=other))
+        query_all(FORWARD, Plan(parts("b", "a")), asking(b=none, a=none))
+    found = query_all(FORWARD, Plan(parts("b", "a")), asking(b=none, a=other))
     assert (found.groups, found.complete, found.apps) == ((), False, ("b",))
     assert found.not_queried == (NotQueried("a", "refused"),)
     assert "b: no row has these values" in found.warnings
-    gaps = Plan(parts("b"), gaps=("out: x was written by no DataFrame that is known",))
-    found = answer_all(FORWARD, gaps, asking(b=none))
+    gaps = Plan(parts("b"), gaps=("out: x was not written by any known DataFrame",))
+    found = query_all(FORWARD, gaps, asking(b=none))
     assert (found.complete, found.warnings[0]) == (False, gaps.gaps[0])
     # One has it, the other has not: both were asked.
-    found = answer_all(FORWARD, Plan(parts("b", "a")), asking(b=none, a=answer("a")))
+    found = query_all(FORWARD, Plan(parts("b", "a")), asking(b=none, a=answer("a")))
     assert (found.complete, found.apps, found.warnings) == (True, ("a", "b"), ())
 
 
 def test_where_none_can_be_asked_it_is_an_error() -> None:
     other, another = TraceError("refused"), TraceError("no Spark")
     with pytest.raises(TraceError, match=r"^refused$"):
-        answer_all(FORWARD, Plan(parts("b", "a")), asking(b=other, a=other))
-    with pytest.raises(TraceError, match="none of 2 applications can be asked: b: refused; a: no"):
-        answer_all(FORWARD, Plan(parts("b", "a")), asking(b=other, a=another))
+        query_all(FORWARD, Plan(parts("b", "a")), asking(b=other, a=other))
+    with pytest.raises(
+        TraceError, match="none of 2 applications can be queried: b: refused; a: no"
+    ):
+        query_all(FORWARD, Plan(parts("b", "a")), asking(b=other, a=another))
     # A store that is away is no application that can't be asked.
     with pytest.raises(StoreUnavailableError):
-        answer_all(FORWARD, Plan(parts("b", "a")), asking(b=other, a=StoreUnavailableError("x")))
+        query_all(FORWARD, Plan(parts("b", "a")), asking(b=other, a=StoreUnavailableError("x")))
 
 
 def test_rows_that_others_read_with_other_values_are_named(
@@ -123,26 +125,26 @@ def test_rows_that_others_read_with_other_values_are_named(
     files = {"files": frozenset({file})}
     both, one = group("0", f"{file}:2", f"{file}:3"), group("0", f"{file}:2")
     told = {"b": answer("b", start=(both,)), "a": answer("a", start=(one,))}
-    found = answer_all(FORWARD, Plan(parts("b", "a", **files)), asking(**told))
+    found = query_all(FORWARD, Plan(parts("b", "a", **files)), asking(**told))
     assert [(gap.app, f"{file}:3" in gap.reason) for gap in found.not_queried] == [("a", True)]
     none = NoSuchRowError("no row")
-    found = answer_all(FORWARD, Plan(parts("b", "a", **files)), asking(b=told["b"], a=none))
+    found = query_all(FORWARD, Plan(parts("b", "a", **files)), asking(b=told["b"], a=none))
     assert [gap.app for gap in found.not_queried] == ["a"]
     # An application that did not read the file with the row.
     other = (*parts("b", **files), *parts("a", files=frozenset({f"{folder}/other.csv"})))
-    assert answer_all(FORWARD, Plan(other), asking(b=told["b"], a=none)).complete
+    assert query_all(FORWARD, Plan(other), asking(b=told["b"], a=none)).complete
     # Not all are listed: as many may be the same.
     many = replace(one, count=5)
     told = {"b": answer("b", start=(many,)), "a": answer("a", start=(many,))}
-    assert answer_all(FORWARD, Plan(parts("b", "a", **files)), asking(**told)).complete
-    found = answer_all(FORWARD, Plan(parts("b", "a", **files)), asking(b=told["b"], a=none))
+    assert query_all(FORWARD, Plan(parts("b", "a", **files)), asking(**told)).complete
+    found = query_all(FORWARD, Plan(parts("b", "a", **files)), asking(b=told["b"], a=none))
     assert [gap.app for gap in found.not_queried] == ["a"]
 
 
 def test_a_question_of_one_part_is_just_that() -> None:
     only = answer("a", group("1", "out/1"))
-    assert answer_all(FORWARD, Plan(parts("a")), asking(a=only)) is only
+    assert query_all(FORWARD, Plan(parts("a")), asking(a=only)) is only
     with pytest.raises(TraceError, match="refused"):
-        answer_all(FORWARD, Plan(parts("a")), asking(a=TraceError("refused")))
-    told = answer_all(FORWARD, Plan(parts("a"), warnings=("w",), changed=True), asking(a=only))
+        query_all(FORWARD, Plan(parts("a")), asking(a=TraceError("refused")))
+    told = query_all(FORWARD, Plan(parts("a"), warnings=("w",), changed=True), asking(a=only))
     assert (told.warnings, told.changed, told.complete) == (("w",), True, True)

@@ -136,7 +136,7 @@ def test_a_changed_source_is_said_to_have_changed(url: str, tmp_path: Path) -> N
     run.source.unlink()
     gone = ask(url, "out/part-00000:1")
     assert gone.changed
-    assert any("in.txt is not there any more" in warning for warning in gone.warnings)
+    assert any("in.txt no longer exists" in warning for warning in gone.warnings)
     assert not any("has changed" in warning for warning in gone.warnings)
     assert [item.location for item in gone.groups[0].items] == ["in.txt:1", "in.txt:3", "in.txt:6"]
     assert [item.text for item in gone.groups[0].items] == [None] * 3
@@ -169,7 +169,7 @@ def test_an_overwritten_output_is_said_to_be_one(url: str, tmp_path: Path) -> No
     assert any("has changed since app-1 wrote it" in warning for warning in back.warnings)
     run.sink.unlink()
     back = ask(url, "out/part-00000:1")
-    assert any("the file is not there any more;" in warning for warning in back.warnings)
+    assert any("the file no longer exists;" in warning for warning in back.warnings)
     assert not any("has changed" in warning for warning in back.warnings)
 
 
@@ -193,8 +193,8 @@ def test_the_run_that_wrote_the_file_as_it_is_now_is_chosen(url: str, tmp_path: 
     # A node is one of some application.
     forward = ask(url, "in.txt:1", forward=True, until="write")
     assert forward.app == "app-2"
-    (warning,) = (text for text in forward.warnings if "read it, too" in text)
-    assert warning.startswith("in.txt:1: this is what app-2 made of it; app-1, app-0 read it")
+    (warning,) = (text for text in forward.warnings if "also read it" in text)
+    assert warning.startswith("in.txt:1: the trace covers app-2 only; app-1, app-0 also read it")
     assert not any("too" in w for w in ask(url, "in.txt:1", forward=True, app="app-1").warnings)
 
 
@@ -239,13 +239,15 @@ def test_rows_of_frames_are_not_looked_up(url: str, tmp_path: Path) -> None:
     output.write_bytes(b"PAR1")
     note_frames(url, run.app, run.source, output)
     for place, node_id in ((f"{output}#0", "9"), ("saved#0#0", "9"), ("9.0#0#1", "9.0")):
-        with pytest.raises(RecipeRowError, match="query over the recipe") as refused:
+        with pytest.raises(RecipeRowError, match="query over the recorded recipe") as refused:
             ask(url, place)
         assert (refused.value.app, refused.value.nodes) == (run.app, (node_id,))
     # What an RDD made of the same file is known, and it is said what is left out.
     forward = ask(url, "in.txt:1", forward=True)
     assert lines(forward) == ["out/part-00000:1: a", "out/part-00000:2: b"]
-    assert any("left out is what DataFrames made of it" in one for one in forward.warnings)
+    assert any(
+        "rows that DataFrames computed from it are left out" in one for one in forward.warnings
+    )
     assert ([one.node for one in forward.not_queried], forward.complete) == (["9.0"], False)
     assert lines(ask(url, "out/part-00000:2"))
 

@@ -342,7 +342,7 @@ def test_too_many_ends_are_left_out_and_said_to_be(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(derived, "STEPS_MAX", 0)
     stream = io.BytesIO()
     warnings = export(found, "prov", stream)
-    assert any("end to end" in warning for warning in warnings)
+    assert any("end-to-end pairs" in warning for warning in warnings)
     short = json.loads(stream.getvalue())
     assert short["entity"]["lineage:trace"]["lineage:endToEnd"] == "left out: too many"
     assert len(full) == len(short["wasDerivedFrom"]) + 4

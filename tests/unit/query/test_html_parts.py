@@ -18,7 +18,7 @@ from lineage_emitter.program import drawing
 from lineage_emitter.program.cell import CellLineage, CellOutput
 from lineage_emitter.program.drawing import ProgramGraph
 from lineage_query.answers import Answer, Group, Item
-from lineage_query.html_parts import CELL, CODE, TABLE, TONES, link, text
+from lineage_query.html_parts import CELL, CODE, TABLE, TONES, hyperlink, text
 from tests.support.memory_graph import node
 
 pytestmark = pytest.mark.unit
@@ -101,7 +101,7 @@ def test_texts_keep_their_lines_and_lose_what_turns_them_around() -> None:
     assert text("a\n\tb 'c' \"d\"") == "a\n\tb &#x27;c&#x27; &quot;d&quot;"
     assert unescape(text("<é\u202e>")) == "<é\\u202e>"
     with pytest.raises(AssertionError):
-        link("javascript:alert(1)", "x")
+        hyperlink("javascript:alert(1)", "x")
 
 
 def luminance(colour: Sequence[float]) -> float:

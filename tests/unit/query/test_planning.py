@@ -194,14 +194,16 @@ def test_all_writes_whose_files_are_there_are_one_output(
     plan = writes(store)
     assert nodes(plan) == [("b", ("1",))]
     assert len(plan.gaps) == 1
-    assert "two.csv was changed since by a write that is not known" in plan.gaps[0]
+    assert "two.csv was changed since by an unknown write" in plan.gaps[0]
     (out / "strange.csv").write_text("x")
-    assert any("strange.csv was written by no DataFrame" in one for one in writes(store).gaps)
+    assert any(
+        "strange.csv was not written by any known DataFrame" in one for one in writes(store).gaps
+    )
     for file in out.rglob("*.csv"):
         file.unlink()
     plan = writes(store)
     assert (len(plan.parts), plan.changed) == (1, True)
-    assert any("no file is there any more" in one for one in plan.warnings)
+    assert any("no file is unchanged since it was written" in one for one in plan.warnings)
     assert any("which of 3 known writes it held last" in one for one in plan.gaps)
 
 
@@ -224,7 +226,7 @@ def test_a_write_of_which_files_are_gone_is_in_doubt(store: SqliteStore, tmp_pat
     plan = writes(store)
     (part,) = plan.parts
     assert part.recipe_place is not None
-    assert "rows of it may be gone, too" in part.recipe_place.doubts["0"]
+    assert "some of its rows may be gone" in part.recipe_place.uncertainties["0"]
     assert (plan.changed, plan.gaps) == (True, ())
 
 

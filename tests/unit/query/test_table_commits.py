@@ -104,12 +104,12 @@ def iceberg(
 def of_delta(place: str, *known: int, there: tuple[str, ...] = ()) -> tuple[tuple[str, ...], ...]:
     names = {str(one): [frozenset({f"f{one}"})] for one in known}
     found = commits_of(RowReader(), place, names, there)
-    return found.changes, found.strange, found.whole
+    return found.changes, found.foreign_versions, found.complete_versions
 
 
 def of_iceberg(place: str, *known: int) -> tuple[tuple[str, ...], ...]:
     found = commits_of(RowReader(), place, {str(one): () for one in known})
-    return found.changes, found.strange, found.whole
+    return found.changes, found.foreign_versions, found.complete_versions
 
 
 def written(
@@ -130,7 +130,7 @@ def asked(state: OutputState) -> list[str]:
 
 
 def doubted(state: OutputState) -> set[str]:
-    return {app for app, _ in state.doubts}
+    return {app for app, _ in state.uncertainties}
 
 
 def test_what_was_overwritten_is_not_in_a_table(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_commit_that_is_too_large_leaves_all_in_doubt(
 
 
 def test_columns_that_go_or_are_called_otherwise_leave_doubts(tmp_path: Path) -> None:
-    for number, (later, whole) in enumerate(
+    for number, (later, complete_versions) in enumerate(
         (
             (columns("ADD COLUMNS", "id", "city", "zip"), ("2", "0")),
             (columns("RENAME COLUMN", "id", "town"), ("2",)),
@@ -222,7 +222,7 @@ def test_columns_that_go_or_are_called_otherwise_leave_doubts(tmp_path: Path) ->
     ):
         first = [*columns("CREATE TABLE AS SELECT", "id", "city"), *add("f0")]
         place = delta(tmp_path / str(number), first, later, wrote("Append", "f2"))
-        assert of_delta(place, 0, 2) == (("2", "0"), (), whole)
+        assert of_delta(place, 0, 2) == (("2", "0"), (), complete_versions)
 
 
 def test_a_table_that_was_made_anew_has_none_of_the_writes_before(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_files_of_a_log_that_are_none_are_not_read(tmp_path: Path) -> None:
 def test_a_log_that_only_a_catalog_knows_whole_is_not_trusted(tmp_path: Path) -> None:
     protocol = {"protocol": {"readerFeatures": ["catalogManaged"], "minReaderVersion": 3}}
     place = delta(tmp_path, [protocol, *wrote("Append", "f0")])
-    with pytest.raises(RowsError, match="catalog alone"):
+    with pytest.raises(RowsError, match="only its catalog"):
         of_delta(place, 0)
 
 
@@ -343,17 +343,17 @@ def test_metadata_that_may_not_be_the_latest_tell_nothing(tmp_path: Path) -> Non
     place = iceberg(tmp_path / "dropped", 9, old, name="v5.metadata.json")
     os.utime(tmp_path / "dropped" / "metadata" / "v5.metadata.json", (1, 1))
     iceberg(tmp_path / "dropped", 1, new, name="v2.metadata.json")
-    with pytest.raises(RowsError, match="latest"):
+    with pytest.raises(RowsError, match="current"):
         of_iceberg(place, 1, 9)
     place = iceberg(tmp_path / "catalog", 1, new, name="00002-a.metadata.json")
-    with pytest.raises(RowsError, match="catalog alone"):
+    with pytest.raises(RowsError, match="only its catalog"):
         of_iceberg(place, 1)
     iceberg(tmp_path / "registered", 1, new)
     place = iceberg(tmp_path / "registered", 1, new, name="00000-a.metadata.json")
-    with pytest.raises(RowsError, match="catalog alone"):
+    with pytest.raises(RowsError, match="only its catalog"):
         of_iceberg(place, 1)
     place = iceberg(tmp_path / "elsewhere", 1, new, name="v2.metadata.json")
-    with pytest.raises(RowsError, match="latest"):
+    with pytest.raises(RowsError, match="current"):
         of_iceberg(place, 1)
 
 
@@ -373,7 +373,7 @@ def test_a_first_snapshot_that_is_not_the_first_is_told(tmp_path: Path) -> None:
 def test_writes_are_beyond_doubt_unless_rows_were_taken_away_later(tmp_path: Path) -> None:
     first, second, third = wrote("Append", "f0"), wrote("Append", "f1"), wrote("Append", "f2")
     none: set[str] = set()
-    for number, (commits, writes, doubts, complete) in enumerate(
+    for number, (commits, writes, uncertainties, complete) in enumerate(
         (
             ([first, second], ["app-1", "app-0"], none, True),
             ([first, overwrote("f1", "f0")], ["app-1"], none, True),
@@ -389,7 +389,7 @@ def test_writes_are_beyond_doubt_unless_rows_were_taken_away_later(tmp_path: Pat
     ):
         place = delta(tmp_path / str(number), *commits)
         state = output_state(RowReader(), place, [written(place, one) for one in (1, 0)])
-        assert (asked(state), doubted(state)) == (writes, doubts)
+        assert (asked(state), doubted(state)) == (writes, uncertainties)
         assert (not state.gaps) == complete
 
 
@@ -440,10 +440,10 @@ def test_what_is_a_table_by_now_may_not_hold_the_files_before(tmp_path: Path) ->
 def test_snapshots_that_did_more_than_append_leave_doubts(tmp_path: Path) -> None:
     first, second = snapshot(1, None, "append", 100, 100), snapshot(2, 1, "append", 50, 150)
     both = {"app-1", "app-2"}
-    for how, doubts in (("append", set()), ("overwrite", both), ("delete", both)):
+    for how, uncertainties in (("append", set()), ("overwrite", both), ("delete", both)):
         place = iceberg(tmp_path / how, 3, first, second, snapshot(3, 2, how, 5, 155))
         writes = [written(place, number, ICEBERG) for number in (2, 1)]
-        assert doubted(output_state(RowReader(), place, writes)) == doubts
+        assert doubted(output_state(RowReader(), place, writes)) == uncertainties
 
 
 def test_what_was_rolled_back_is_doubted(tmp_path: Path) -> None:
@@ -457,4 +457,4 @@ def test_of_a_table_whose_log_nobody_sees_all_writes_are_doubted(tmp_path: Path)
     state = output_state(RowReader(), str(tmp_path), [written(str(tmp_path), 0, DELTA)])
     assert doubted(state) == {"app-0"}
     (gap,) = state.gaps
-    assert "can't be seen" in gap
+    assert "is not known" in gap

@@ -14,7 +14,7 @@ from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.names import Names
 from lineage_query.opaque import opaque_texts
-from lineage_query.rows.bound_rows import Rows
+from lineage_query.rows.bound_rows import FileRows
 from lineage_query.rows.file_status import Binding, FileStatus, has_changed, worst
 from lineage_query.rows.locations import Locations
 from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
@@ -22,6 +22,7 @@ from lineage_query.values import item_values
 from lineage_store.paths import shown_path
 
 AS_IT_IS_NOW = "[as it is now]"
+LINES_AS_USED = "its line numbers are those of the version that the job used"
 INCOMPLETE = "items may be missing"
 """The warnings give the reason."""
 ITEMS_AT_ONCE = 10_000
@@ -47,7 +48,7 @@ class Item:
         return f"{AS_IT_IS_NOW} {self.text}" if self.binding == "now" else self.text
 
     def to_json(self) -> dict[str, str | None]:
-        """As tools read it."""
+        """The JSON shape that tools rely on."""
         return {
             "address": self.address,
             "location": self.location,
@@ -109,7 +110,7 @@ class Group:
         return ItemGroup(heading, rows, self.count - len(listed))
 
     def to_json(self) -> dict[str, Any]:
-        """As tools read it."""
+        """The JSON shape that tools rely on."""
         return {
             "node": self.node,
             "name": self.label,
@@ -160,10 +161,10 @@ class NotQueried:
     def warning(self) -> str:
         """The warning."""
         node = f"node {self.node} of " if self.node else ""
-        return f"{node}{self.app} is not asked: {self.reason}"
+        return f"{node}{self.app} is not queried: {self.reason}"
 
     def to_json(self) -> dict[str, str]:
-        """As tools read it."""
+        """The JSON shape that tools rely on."""
         return {"app": self.app, "node": self.node, "reason": self.reason}
 
     @classmethod
@@ -394,23 +395,23 @@ class Composer:
             ]
         return items, worst({rows.file_status for rows in file_rows})
 
-    def _warn(self, path: str, rows: Rows) -> None:
+    def _warn(self, path: str, rows: FileRows) -> None:
         if rows.file_status == "gone":
-            explanation = ": its lines are as they were" if rows.unit == "line" else ""
-            self.warnings[f"{path} is not there any more{explanation}"] = None
+            explanation = f": {LINES_AS_USED}" if rows.unit == "line" else ""
+            self.warnings[f"{path} no longer exists{explanation}"] = None
         elif rows.changed:
-            self.warnings[f"{path} has changed since{_what_of(rows)}"] = None
+            self.warnings[f"{path} has changed since{_changed_text_note(rows)}"] = None
         if rows.note:
             self.warnings[rows.note] = None
 
 
-def _what_of(rows: Rows) -> str:
-    """A note on the texts shown of a file that has changed."""
+def _changed_text_note(rows: FileRows) -> str:
+    """The explanation of the texts that are shown of a changed file."""
     if rows.unbound:
-        return f": a text with {AS_IT_IS_NOW} stands at that place now and may be another row's"
+        return f": a text marked {AS_IT_IS_NOW} is the current one there, and may belong to another row"
     if "checksum" in rows.bindings:
-        return ": the rows shown are as they were read, by checksums of the rows around them"
-    return ": its lines are as they were" if rows.unit == "line" else ""
+        return ": by the checksums of their blocks, the rows shown are those that the job read"
+    return f": {LINES_AS_USED}" if rows.unit == "line" else ""
 
 
 def order_of(space: str) -> tuple[int, int, str]:

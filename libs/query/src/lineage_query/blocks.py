@@ -26,7 +26,7 @@ def iter_blocks(graph: FlowGraph, blocks: Iterable[BlockId]) -> Iterator[FlowBlo
         yield from graph.load(part).values()
 
 
-def outputs_of(graph: FlowGraph, space: str, refs: Iterable[BlockRef]) -> Region:
+def output_region(graph: FlowGraph, space: str, refs: Iterable[BlockRef]) -> Region:
     """The positions of a space that some blocks put out."""
     regions: list[Region] = []
     for block in iter_blocks(graph, (ref.block_id for ref in refs)):

@@ -240,7 +240,7 @@ def compare(left: RecordTrace, right: RecordTrace, limit: int | None, *, texts: 
         TraceError: they are of different applications.
         BudgetError: to read the items costs more than the query may.
     """
-    _check_one_application((left, right))
+    _check_same_application((left, right))
     composer = left.composer()
     left_items, right_items = left.result.found, right.result.found
     no_items = NodeItems("", {})
@@ -286,7 +286,9 @@ def compare(left: RecordTrace, right: RecordTrace, limit: int | None, *, texts: 
         complete=all(trace.complete and not trace.crosses for trace in (left, right)),
         changed=left.changed or right.changed or any(group.changed for group in listed_groups),
         groups=tuple(groups),
-        warnings=tuple(dict.fromkeys((*trace_warnings, *left.stops(), *right.stops()))),
+        warnings=tuple(
+            dict.fromkeys((*trace_warnings, *left.end_warnings(), *right.end_warnings()))
+        ),
     )
 
 
@@ -303,7 +305,7 @@ def rank_inputs(traces: Sequence[RecordTrace], limit: int, *, texts: bool) -> Su
         TooManyInputsError: the outputs have more inputs than are counted.
         BudgetError: it costs more than the query may.
     """
-    _check_one_application(traces)
+    _check_same_application(traces)
     traces = list({_start_key(trace): trace for trace in reversed(traces)}.values())[::-1]
     counts: Counter[tuple[str, str, int]] = Counter()
     for trace in traces:
@@ -325,7 +327,7 @@ def rank_inputs(traces: Sequence[RecordTrace], limit: int, *, texts: bool) -> Su
         changed |= group.changed
         items.append(SharedInput(node, names.label(node), group.items[0], outputs))
     trace_warnings = (text for trace in traces for text in trace.warnings)
-    stops = (text for trace in traces for text in trace.stops())
+    end_warnings = (text for trace in traces for text in trace.end_warnings())
     return Suspects(
         app=traces[0].app,
         requested_places=tuple(place for trace in traces for place in trace.requested_places),
@@ -335,7 +337,7 @@ def rank_inputs(traces: Sequence[RecordTrace], limit: int, *, texts: bool) -> Su
         reasons=tuple(dict.fromkeys(text for trace in traces for text in trace.result.reasons)),
         complete=all(trace.complete and not trace.crosses for trace in traces),
         changed=changed,
-        warnings=tuple(dict.fromkeys((*trace_warnings, *composer.warnings, *stops))),
+        warnings=tuple(dict.fromkeys((*trace_warnings, *composer.warnings, *end_warnings))),
     )
 
 
@@ -347,7 +349,7 @@ def _start_key(trace: RecordTrace) -> frozenset[tuple[str, bytes, bytes]]:
     )
 
 
-def _check_one_application(traces: Sequence[RecordTrace]) -> None:
+def _check_same_application(traces: Sequence[RecordTrace]) -> None:
     apps = {trace.app: ", ".join(trace.requested_places) for trace in traces}
     if len(apps) > 1:
         named = "; ".join(f"{places} belongs to {app}" for app, places in apps.items())

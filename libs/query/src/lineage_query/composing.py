@@ -11,26 +11,26 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer, Group, NotQueried
-from lineage_query.planning import Part, Plan
+from lineage_query.planning import ApplicationQuery, Plan
 from lineage_query.rows.places import LocationError, parse_location
 from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import NoSuchRowError, StoreUnavailableError
 from lineage_store.paths import canonical
 
 
-def answer_all(
+def query_all(
     query: TraceQuery,
     plan: Plan,
-    ask: Callable[[Part], Answer],
-    why: Callable[[LineageError], str] = str,
+    answer_part: Callable[[ApplicationQuery], Answer],
+    reason_of: Callable[[LineageError], str] = str,
 ) -> Answer:
     """Query all applications of a plan, and merge their answers into one.
 
     Args:
         query: the query as received.
         plan: the applications to query, and the query for each.
-        ask: queries one of them.
-        why: gives the reason to report for an application that could not be queried.
+        answer_part: runs one of these queries.
+        reason_of: gives the reason to report for an application that could not be queried.
 
     Raises:
         NoSuchRowError: all were queried, and none has the row.
@@ -38,10 +38,10 @@ def answer_all(
         LineageError: none could be queried.
     """
     if plan.only is not None:
-        return ask(plan.only)
-    responses = _Responses(why)
+        return answer_part(plan.only)
+    responses = _Responses(reason_of)
     for part in plan.parts:
-        responses.ask(part, ask)
+        responses.add_answer(part, answer_part)
     not_queried = [*plan.not_queried, *responses.not_queried()]
     if not responses.answers:
         responses.refuse(is_all=not not_queried and not plan.gaps)
@@ -107,14 +107,16 @@ def composed(
 class _Responses:
     """The answers and errors of the queried applications."""
 
-    why: Callable[[LineageError], str]
-    answered: list[tuple[Part, Answer]] = field(default_factory=list)
-    missing: list[tuple[Part, LineageError]] = field(default_factory=list)
-    refused: list[tuple[Part, LineageError]] = field(default_factory=list)
+    reason_of: Callable[[LineageError], str]
+    answered: list[tuple[ApplicationQuery, Answer]] = field(default_factory=list)
+    missing: list[tuple[ApplicationQuery, LineageError]] = field(default_factory=list)
+    refused: list[tuple[ApplicationQuery, LineageError]] = field(default_factory=list)
 
-    def ask(self, part: Part, ask: Callable[[Part], Answer]) -> None:
+    def add_answer(
+        self, part: ApplicationQuery, answer_part: Callable[[ApplicationQuery], Answer]
+    ) -> None:
         try:
-            self.answered.append((part, ask(part)))
+            self.answered.append((part, answer_part(part)))
         except StoreUnavailableError:
             raise
         except NoSuchRowError as problem:
@@ -134,8 +136,8 @@ class _Responses:
 
     def not_queried(self) -> Iterator[NotQueried]:
         for part, problem in self.refused:
-            yield NotQueried(_app(part), self.why(problem))
-        yield from self._otherwise()
+            yield NotQueried(_app(part), self.reason_of(problem))
+        yield from self._read_differently()
 
     def warnings(self) -> Iterator[str]:
         """The reasons why nothing was found."""
@@ -154,11 +156,13 @@ class _Responses:
             texts = dict.fromkeys(str(problem) for _, problem in self.refused)
             if len(texts) == 1:
                 raise self.refused[0][1]
-            refusals = "; ".join(f"{_app(part)}: {self.why(error)}" for part, error in self.refused)
-            raise TraceError(f"none of {len(self.refused)} applications can be asked: {refusals}")
+            refusals = "; ".join(
+                f"{_app(part)}: {self.reason_of(error)}" for part, error in self.refused
+            )
+            raise TraceError(f"none of {len(self.refused)} applications can be queried: {refusals}")
 
-    def _otherwise(self) -> Iterator[NotQueried]:
-        """Those that read rows with these values, too, but have other values in them: columns were read otherwise."""
+    def _read_differently(self) -> Iterator[NotQueried]:
+        """The applications that read some of these rows with other values, because they read columns differently."""
         starts = [(part, _Start.of(answer)) for part, answer in self.answered if part.files]
         starts += [(part, _Start()) for part, _ in self.missing if part.files]
         all_places = {place: path for _, start in starts for place, path in start.places.items()}
@@ -169,8 +173,8 @@ class _Responses:
                 # Which rows they are can't be compared: not all are listed.
                 more = set()
             if more:
-                why = f"not all rows have these values as it read them ({min(more)}): ask by place"
-                yield NotQueried(_app(part), why)
+                reason = f"not all rows have these values as it read them ({min(more)}): name rows by location"
+                yield NotQueried(_app(part), reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +201,7 @@ def _names(text: str, app: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(app)}(?![\w-])", text) is not None
 
 
-def _app(part: Part) -> str:
+def _app(part: ApplicationQuery) -> str:
     return part.query.app or ""
 
 

@@ -1,4 +1,4 @@
-"""The one way to trace: plans which applications to query, looks up records, recomputes rows of DataFrames, composes."""
+"""The query engine: plans which applications to query, traces records, recomputes rows of DataFrames, composes answers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lineage_query.all_jobs import (
     regions_of_locations,
 )
 from lineage_query.answers import Answer
-from lineage_query.composing import answer_all
-from lineage_query.materialised_flows import MaterialisedFlows, best
-from lineage_query.planning import Part, place_by_values, plan_of
+from lineage_query.composing import query_all
+from lineage_query.materialised_flows import MaterialisedFlows, choose_trace
+from lineage_query.planning import ApplicationQuery, plan_of, recipe_place_by_values
 from lineage_query.recipe_rows import RecipePlace, RecipeRowError, recipe_nodes_among
 from lineage_query.recomputation import RecomputationBackend
 from lineage_query.record_trace import RecordTrace
@@ -121,14 +121,14 @@ class QueryEngine:
         if plan.only is not None:
             return self._trace_part(plan.only, by_query=by_query, derivations=derivations)
 
-        def ask(part: Part) -> Answer:
+        def answer_part(application_query: ApplicationQuery) -> Answer:
             current_budget().check()
-            trace = self._trace_part(part, by_query=by_query)
+            trace = self._trace_part(application_query, by_query=by_query)
             self._limits.check_listed(trace.items_read(query.limit))
             with self._limits.working():
                 return trace.answer(query.limit, texts=query.texts)
 
-        return Trace(query, recomputed=answer_all(query, plan, ask))
+        return Trace(query, recomputed=query_all(query, plan, answer_part))
 
     def _trace_all_jobs(self, query: TraceQuery) -> Answer:
         refuse_step_limits(query.until, query.steps)
@@ -137,8 +137,10 @@ class QueryEngine:
 
         def trace_row(node: FileNode, row: Location) -> Answer:
             query = replace(base, app=node.app, places=(str(row),))
-            place = RecipePlace(node.app, (node.node,), str(row))
-            return self._listed(self._trace_rows(query, place, by_query=False, derivations=False))
+            recipe_place = RecipePlace(node.app, (node.node,), str(row))
+            return self._listed(
+                self._trace_rows(query, recipe_place, by_query=False, derivations=False)
+            )
 
         def trace_records(node: FileNode, rows: Sequence[Location]) -> Answer:
             with self._limits.working():
@@ -179,9 +181,9 @@ class QueryEngine:
             LineageError: as :meth:`trace`.
         """
         with self._limits.working():
-            place = place_by_values(self._store, self._reader, query)
-            if place is not None:
-                raise self._refusal(place)
+            recipe_place = recipe_place_by_values(self._store, self._reader, query)
+            if recipe_place is not None:
+                raise self._refusal(recipe_place)
             return self._tracer.trace(query)
 
     def again(self, query: TraceQuery, records: RecordTrace) -> Trace:
@@ -205,10 +207,12 @@ class QueryEngine:
         """
         return self._tracer.locations(app)
 
-    def _trace_part(self, part: Part, *, by_query: bool, derivations: bool = False) -> Trace:
+    def _trace_part(
+        self, part: ApplicationQuery, *, by_query: bool, derivations: bool = False
+    ) -> Trace:
         """The trace in one application."""
-        query, place = part.query, part.recipe_place
-        if place is None:
+        query, recipe_place = part.query, part.recipe_place
+        if recipe_place is None:
             with self._limits.working():
                 result = self._tracer.look_up(query)
             if isinstance(result, RecordTrace):
@@ -217,30 +221,30 @@ class QueryEngine:
                         continues = continues_in(query, result)
                     return Trace(query, _as_far_as_it_goes(result, continues=continues))
                 return self._continued(query, result)
-            place = result
-        return self._trace_rows(query, place, by_query=by_query, derivations=derivations)
+            recipe_place = result
+        return self._trace_rows(query, recipe_place, by_query=by_query, derivations=derivations)
 
     def _trace_rows(
-        self, query: TraceQuery, place: RecipePlace, *, by_query: bool, derivations: bool
+        self, query: TraceQuery, recipe_place: RecipePlace, *, by_query: bool, derivations: bool
     ) -> Trace:
         """The trace of rows of DataFrames in one application, by materialised flows or by a query over the recipe."""
         if query.where:
-            return self._recomputed(query, place)
+            return self._recomputed(query, recipe_place)
         with self._limits.working():
-            materialised = self._flows.look_up(query, place)
+            materialised = self._flows.look_up(query, recipe_place)
         if derivations and materialised is not None:
             return Trace(query, materialised.traced)
-        recompute = partial(self._recomputed, query, place)
-        return best(materialised, query, place, recompute, by_query=by_query)
+        recompute = partial(self._recomputed, query, recipe_place)
+        return choose_trace(materialised, query, recipe_place, recompute, by_query=by_query)
 
-    def _recomputed(self, query: TraceQuery, place: RecipePlace) -> Trace:
+    def _recomputed(self, query: TraceQuery, recipe_place: RecipePlace) -> Trace:
         if self._backend is None:
-            raise self._refusal(place)
-        return Trace(query, recomputed=self._backend.trace_rows(query, place))
+            raise self._refusal(recipe_place)
+        return Trace(query, recomputed=self._backend.trace_rows(query, recipe_place))
 
-    def _refusal(self, place: RecipePlace) -> RecipeRowError:
-        nodes = recipe_nodes_among(self._store.graph(place.app).nodes(), place.nodes)
-        return RecipeRowError(place.place, place.app, nodes)
+    def _refusal(self, recipe_place: RecipePlace) -> RecipeRowError:
+        nodes = recipe_nodes_among(self._store.graph(recipe_place.app).nodes(), recipe_place.nodes)
+        return RecipeRowError(recipe_place.place, recipe_place.app, nodes)
 
     def _continued(self, query: TraceQuery, records: RecordTrace) -> Trace:
         """A trace of records, through the DataFrames whose rows some of them are."""

@@ -51,10 +51,10 @@ def heading(value: str) -> str:
 
 def note(word: str, value: str = "", tone: str = "none") -> str:
     """A word in bold with a coloured mark, and its explanation."""
-    said = f": {text(value)}" if value else ""
+    explanation = f": {text(value)}" if value else ""
     return (
         f'<div style="border-left:4px solid {TONES[tone]};padding-left:8px;margin:2px 0;color:inherit">'
-        f"<b>{text(word)}</b>{said}</div>"
+        f"<b>{text(word)}</b>{explanation}</div>"
     )
 
 
@@ -69,7 +69,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<table style="{TABLE}">{above}<tbody>{body}</tbody></table>'
 
 
-def link(url: str, words: str) -> str:
+def hyperlink(url: str, words: str) -> str:
     """A link to a page of Lineage Master: its address starts with http:// or https://."""
     assert url.startswith(("http://", "https://"))
     return (

@@ -20,7 +20,7 @@ from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import NodeItems
 from lineage_query.answers import Item, order_of
-from lineage_query.blocks import iter_blocks, outputs_of
+from lineage_query.blocks import iter_blocks, output_region
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.file_status import FileStatus, worst
 from lineage_query.snapshot import ApplicationSnapshot
@@ -29,7 +29,7 @@ POSITION_MAX = 2**64 - 1
 SCAN_AT_ONCE = 2_000
 """Items whose texts are read in one batch."""
 SCANNED_MAX = 200_000
-"""Items that one call looks at."""
+"""Maximum number of items whose texts one call reads."""
 SCAN_S_MAX = 1.0
 """Seconds after which a search call stops, and returns the matches so far."""
 CACHED_REGIONS_MAX = 4_096
@@ -100,7 +100,7 @@ class Listing:
             CursorError: no page of these items gave the cursor.
         """
         spaces = list(node_items.spaces)
-        at, offset = _place(cursor, len(spaces))
+        at, offset = _position_of(cursor, len(spaces))
         deadline = time.monotonic() + SCAN_S_MAX
         items: list[Item] = []
         scanned = cut = 0
@@ -146,8 +146,8 @@ class Listing:
                 last = np.array([rows - 1] if rows else [], np.uint64)
                 return Region(np.zeros(len(last), np.uint64), last)
         graph = self.opened.graph
-        put_out = outputs_of(graph, space, graph.blocks_into(space, 0, POSITION_MAX))
-        # What a source reads is an input of the blocks behind it, and no block puts it out.
+        put_out = output_region(graph, space, graph.blocks_into(space, 0, POSITION_MAX))
+        # The items of a source are inputs of the blocks that read it, and outputs of none.
         return put_out or self._inputs(graph.blocks_from(space, 0, POSITION_MAX))
 
     def _inputs(self, refs: Sequence[BlockRef]) -> Region:
@@ -158,7 +158,7 @@ class Listing:
         return Region.union(regions)
 
 
-def _place(cursor: str | None, spaces: int) -> tuple[int, int]:
+def _position_of(cursor: str | None, spaces: int) -> tuple[int, int]:
     if cursor is None:
         return 0, 0
     match = _CURSOR.fullmatch(cursor)

@@ -31,7 +31,7 @@ from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
 FLOW_NODE_KINDS = {"frame": "sink", "frame-source": "source"}
-"""What nodes of DataFrames are where their flows are."""
+"""The kind of a node in the application that holds its flows, by the kind of the node."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class MaterialisedTrace:
         """Whether a query over the recipe can't return more."""
         return self.traced.result.exact and not self.missing
 
-    def instead_of(self, problem: LineageError) -> RecordTrace:
+    def instead_of_recomputation(self, problem: LineageError) -> RecordTrace:
         """The trace, if the query over the recipe fails."""
-        warning = f"this is what was materialised, for {self.app} itself can't be asked: {problem}"
+        warning = f"these rows are from materialised lineage, because a query of {self.app} failed: {problem}"
         return replace(self.traced, warnings=(*self.traced.warnings, warning))
 
 
-def best(
+def choose_trace(
     materialised: MaterialisedTrace | None,
     query: TraceQuery,
     recipe_place: RecipePlace,
@@ -79,7 +79,9 @@ def best(
     if query.app is not None and query.app != recipe_place.app:
         # The query names the application that holds the flows.
         if materialised is None:
-            raise TraceError(f"just a query can tell what these are: ask {recipe_place.app}")
+            raise TraceError(
+                f"these rows have no materialised lineage: query {recipe_place.app} instead"
+            )
         return Trace(query, materialised.traced)
     if materialised is None:
         return recompute()
@@ -92,10 +94,10 @@ def best(
         raise
     except LineageError as problem:
         current_budget().check()
-        return Trace(query, materialised.instead_of(problem))
+        return Trace(query, materialised.instead_of_recomputation(problem))
     if by_query or query.as_now or materialised.missing or recomputed.exact:
         return recomputed
-    # Both may be too many: the fewer are nearer.
+    # Both may include too many rows: the smaller result is closer.
     return (
         recomputed
         if recomputed.count <= materialised.traced.result.count
@@ -104,7 +106,7 @@ def best(
 
 
 class MaterialisedFlows:
-    """Looks rows of DataFrames up in what was materialised. May be shared by threads."""
+    """Looks up rows of DataFrames in materialised flows. May be shared by threads."""
 
     def __init__(
         self, store: GraphStore, reader: RowReader, opener: ApplicationCache | None = None
@@ -128,14 +130,20 @@ class MaterialisedFlows:
         if query.regions or app not in self._store.application_ids():
             return None
         opened = self._opener.open(app)
-        held = _held(opened, self._opener.open(recipe_place.app), recipe_place)
-        # Of sources that were not materialised the readers are named (`MaterialisedTrace.missing`).
+        nodes_with_flows = _nodes_with_flows(
+            opened, self._opener.open(recipe_place.app), recipe_place
+        )
+        # The answer names the readers of sources that were not materialised (`MaterialisedTrace.missing`).
         is_backward = query.direction is Direction.BACKWARD
-        if not held or (is_backward and len(held) < len(recipe_place.nodes)):
+        if not nodes_with_flows or (
+            is_backward and len(nodes_with_flows) < len(recipe_place.nodes)
+        ):
             return None
         flow_query = replace(query, app=app)
         if recipe_place.valued is not None:
-            regions = self._with_values(opened, query.direction, recipe_place, held)
+            regions = self._regions_by_values(
+                opened, query.direction, recipe_place, nodes_with_flows
+            )
             if not regions:
                 return None
             flow_query = replace(flow_query, places=(), regions=regions)
@@ -149,11 +157,11 @@ class MaterialisedFlows:
             return None
         if traced.app != app:
             return None
-        return self._judged(
+        return self._with_completeness(
             replace(traced, requested_places=query.places), opened, query, recipe_place
         )
 
-    def _judged(
+    def _with_completeness(
         self,
         traced: RecordTrace,
         opened: ApplicationSnapshot,
@@ -174,7 +182,7 @@ class MaterialisedFlows:
         traced = replace(traced, result=result, complete=complete, warnings=warnings)
         return MaterialisedTrace(traced, recipe_place.app, missing)
 
-    def _with_values(
+    def _regions_by_values(
         self,
         opened: ApplicationSnapshot,
         direction: Direction,
@@ -182,24 +190,24 @@ class MaterialisedFlows:
         nodes: Iterable[str],
     ) -> dict[str, Region] | None:
         """The rows of some nodes that have the values, by space; None if only a query over the recipe can find them."""
-        if recipe_place.valued is None or recipe_place.doubts:
+        if recipe_place.valued is None or recipe_place.uncertainties:
             return None
         regions: dict[str, Region] = {}
         base = self._store.graph(recipe_place.app)
         for node in nodes:
             files = _files_of(base, direction, node)
-            if files is None or not self._are_as_then(opened, node, files):
+            if files is None or not self._are_unchanged(opened, node, files):
                 return None
             rows = positions_with(files, recipe_place.valued.values, self._reader)
-            # What was written meanwhile may be in it.
-            if rows is None or not self._are_as_then(opened, node, files):
+            # The rows may include some that were written meanwhile.
+            if rows is None or not self._are_unchanged(opened, node, files):
                 return None
             regions |= {
                 f"{node}#{at}": Region.from_positions(positions) for at, positions in rows.items()
             }
         return regions
 
-    def _are_as_then(self, opened: ApplicationSnapshot, node: str, files: Files) -> bool:
+    def _are_unchanged(self, opened: ApplicationSnapshot, node: str, files: Files) -> bool:
         """Whether files are in the state that the job wrote or read."""
         try:
             file_statuses = opened.locations.as_now().file_statuses(node)
@@ -210,16 +218,18 @@ class MaterialisedFlows:
         )
 
 
-def _held(
+def _nodes_with_flows(
     opened: ApplicationSnapshot, base: ApplicationSnapshot, recipe_place: RecipePlace
 ) -> list[str]:
     """Those of the queried outputs or sources that have flows."""
-    held: list[str] = []
+    nodes_with_flows: list[str] = []
     for node in recipe_place.nodes:
         flow_node, base_node = opened.record(node), base.record(node)
         if flow_node is not None and base_node is not None and flow_node.path == base_node.path:
-            held += [node] if flow_node.kind == FLOW_NODE_KINDS.get(base_node.kind) else []
-    return held
+            nodes_with_flows += (
+                [node] if flow_node.kind == FLOW_NODE_KINDS.get(base_node.kind) else []
+            )
+    return nodes_with_flows
 
 
 def _files_of(graph: FlowGraph, direction: Direction, node: str) -> Files | None:
@@ -271,4 +281,4 @@ def _not_materialised(
         record = base.record(node)
         if node not in materialised_nodes and record is not None:
             operation = record.name or record.op
-            yield f"what {operation} (node {node} of {base.app}) made of it is not materialised"
+            yield f"the output of {operation} (node {node} of {base.app}) is not materialised"

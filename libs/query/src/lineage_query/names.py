@@ -49,8 +49,8 @@ class Names:
             return name
         if name in self._by_name:
             return self._by_name[name]
-        known_names = ", ".join(sorted(self._by_name) or sorted(self._ids)[:8])
-        raise AddressError(f"no node is called {name!r}; known: {known_names}")
+        node_names = ", ".join(sorted(self._by_name) or sorted(self._ids)[:8])
+        raise AddressError(f"no node is called {name!r}; known: {node_names}")
 
     def space(self, text: str) -> str:
         """A space with the node's label for its id, for people: ``read#0``."""
@@ -81,7 +81,7 @@ def _labels(nodes: Sequence[NodeRecord]) -> dict[str, str]:
     nodes_with_alias = [node for node in nodes if node.alias]
     alias_counts = Counter(str(node.alias).partition(":")[0] for node in nodes_with_alias)
     labels: dict[str, str] = {}
-    taken_labels = set[str]()
+    assigned_labels = set[str]()
     used_labels = {str(node.alias) for node in nodes_with_alias}
     for node in nodes_with_alias:
         alias = str(node.alias)
@@ -89,9 +89,9 @@ def _labels(nodes: Sequence[NodeRecord]) -> dict[str, str]:
             stem = _stem(node.path)
             qualified = f"{alias}:{stem}" if stem else alias
             alias = alias if qualified in used_labels else qualified
-        if alias not in taken_labels:
+        if alias not in assigned_labels:
             labels[node.node] = alias
-            taken_labels.add(alias)
+            assigned_labels.add(alias)
             used_labels.add(alias)
     return labels
 

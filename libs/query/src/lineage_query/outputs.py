@@ -1,7 +1,7 @@
-"""Outputs of several writes: which writes are still there, and whether unknown writers wrote too.
+"""Outputs of several writes: which writes still have rows in the output, and whether unknown writers wrote to it.
 
 All writes to a path or table whose files still exist unchanged form one output. A write is identified by its files: if
-none exists any more, it was overwritten. The log of a versioned table decides in its case: rows may have been moved to
+no longer exists, it was overwritten. Of a versioned table the log decides: rows may have been moved to
 other files.
 """
 
@@ -16,7 +16,7 @@ from lineage_core.recipe.document import DELTA, ICEBERG, Output, Recipe
 from lineage_query.rows.file_status import FileStatus, has_changed
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.table_commits import EARLIER, Commits, commits_of, is_table
+from lineage_query.rows.table_commits import EARLIER, Commits, commits_of, is_versioned_table
 from lineage_store.paths import RowsError, canonical
 from lineage_store.port import GraphStore
 
@@ -32,7 +32,7 @@ class Write:
     files: dict[str, FileStatus]
     table: Output | None = None
     """The output, if it is a versioned table: its files don't show its current content."""
-    there: tuple[str, ...] = ()
+    current_files: tuple[str, ...] = ()
     """The files that are unchanged since this write, and not overwritten by a later one."""
 
     @property
@@ -42,10 +42,10 @@ class Write:
 
     @property
     def gone(self) -> bool:
-        """Whether none of its files exists any more."""
-        return bool(self.files) and not self.there
+        """Whether all of its files are gone or overwritten."""
+        return bool(self.files) and not self.current_files
 
-    def doubt(self, name: str, *, of_table: bool) -> str:
+    def uncertainty(self, name: str, *, of_table: bool) -> str:
         """Why its rows may no longer be in the output; empty: they are there.
 
         ``of_table``: whether the output is now a versioned table.
@@ -56,12 +56,12 @@ class Write:
             return (
                 f"whether {name} still holds what {self.app} (node {self.node}) wrote is not known"
             )
-        lost = [path for path in self.files if path not in self.there]
+        lost = [path for path in self.files if path not in self.current_files]
         if not lost:
             return ""
         return (
             f"of the {len(self.files):,} files that {self.app} (node {self.node}) wrote to {name}, "
-            f"{_named(lost)} changed or gone since: rows of it may be gone, too"
+            f"{_named(lost)} changed or deleted since: some of its rows may be gone"
         )
 
 
@@ -74,7 +74,7 @@ class OutputState:
     """
 
     writes: tuple[Write, ...]
-    doubts: dict[tuple[str, str], str] = field(default_factory=dict)
+    uncertainties: dict[tuple[str, str], str] = field(default_factory=dict)
     gaps: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     changed: bool = False
@@ -104,7 +104,7 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
         name: the output's path or table.
         writes: all that are known, of one application or of all, the latest first.
     """
-    owned_writes = _with_their_own(writes)
+    owned_writes = _with_current_files(writes)
     tables = [write for write in owned_writes if write.table is not None]
     is_table_now = bool(tables) or _is_table(reader, name)
     commits, unseen = _commits(reader, name, tables) if is_table_now else (None, "")
@@ -122,20 +122,28 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
     if not remaining and owned_writes:
         remaining, changed = owned_writes[:1], True
         warnings = (
-            f"{name}: no file is there any more as it was written; the answer is about what "
+            f"{name}: no file is unchanged since it was written; the answer is about what "
             f"{remaining[0].app} wrote",
         )
-    doubts = {
-        (write.app, write.node): write.doubt(name, of_table=is_table_now)
+    uncertainties = {
+        (write.app, write.node): write.uncertainty(name, of_table=is_table_now)
         for write in remaining
         if (is_table_now or not warnings)
         and not (write in certain and (is_table_now or not write.files))
     }
-    gaps = _strange(name, commits, unseen) if is_table_now else _gaps(reader, name, owned_writes)
+    gaps = (
+        _foreign_commits(name, commits, unseen)
+        if is_table_now
+        else _gaps(reader, name, owned_writes)
+    )
     if warnings and len(owned_writes) > 1:
         gaps += (f"{name}: which of {len(owned_writes):,} known writes it held last is not known",)
     return OutputState(
-        tuple(remaining), {key: why for key, why in doubts.items() if why}, gaps, warnings, changed
+        tuple(remaining),
+        {key: why for key, why in uncertainties.items() if why},
+        gaps,
+        warnings,
+        changed,
     )
 
 
@@ -144,7 +152,7 @@ def _is_logged(write: Write, commits: Commits | None) -> bool:
     if commits is None or write.version is None:
         return False
     if commits.files is None:
-        return write.version in commits.changes or commits.is_over(write.version)
+        return write.version in commits.changes or commits.was_replaced(write.version)
     names = _names_of(write)
     return bool(names) and names == commits.added.get(write.version)
 
@@ -154,14 +162,14 @@ def _is_gone(write: Write, commits: Commits | None) -> bool:
     if commits is not None and write.version is not None:
         if _is_logged(write, commits):
             return write.version not in commits.changes
-        if commits.is_over(write.version):
+        if commits.was_replaced(write.version):
             return True
     return write.gone
 
 
 def _is_table(reader: RowReader, name: str) -> bool:
     try:
-        return is_table(reader, name)
+        return is_versioned_table(reader, name)
     except RowsError:
         return True
 
@@ -171,7 +179,7 @@ def _has_all_rows(write: Write, commits: Commits | None) -> bool:
     return (
         commits is not None
         and _is_logged(write, commits)
-        and write.version in commits.whole
+        and write.version in commits.complete_versions
         and not any(has_changed(state) for state in _file_statuses(write, commits))
     )
 
@@ -188,7 +196,7 @@ def _names_of(write: Write) -> frozenset[str]:
     return frozenset(file.rpartition("/")[2] for file in write.files)
 
 
-def _with_their_own(writes: Sequence[Write]) -> list[Write]:
+def _with_current_files(writes: Sequence[Write]) -> list[Write]:
     """The writes with the files of each: a file belongs to the write that left its current state, or else to the last."""
     owner: dict[str, int] = {}
     for accepted_statuses in (("same",), ("touched", "unknown")):
@@ -209,28 +217,28 @@ def _with_their_own(writes: Sequence[Write]) -> list[Write]:
 
 
 def _gaps(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[str, ...]:
-    """Files of an output that no known write left."""
-    known_files = {file for write in writes for file in write.files}
-    if not known_files:
+    """Files of an output that no known write produced in their current state."""
+    recorded_files = {file for write in writes for file in write.files}
+    if not recorded_files:
         return ()
     try:
         existing_files = reader.files_below(canonical(name))
     except RowsError as error:
-        return (f"{name}: whether others wrote into it can't be seen: {error}",)
-    owned_files = {file for write in writes for file in write.there}
+        return (f"{name}: whether other programs wrote to it is not known: {error}",)
+    owned_files = {file for write in writes for file in write.current_files}
     unowned_files = [file for file in existing_files if file not in owned_files]
-    changed = [file for file in unowned_files if file in known_files]
-    unknown = [file for file in unowned_files if file not in known_files]
+    changed = [file for file in unowned_files if file in recorded_files]
+    unknown = [file for file in unowned_files if file not in recorded_files]
     gaps: list[str] = []
     if changed:
-        gaps.append(f"{name}: {_named(changed)} changed since by a write that is not known")
+        gaps.append(f"{name}: {_named(changed)} changed since by an unknown write")
     if unknown:
-        gaps.append(f"{name}: {_named(unknown)} written by no DataFrame that is known")
+        gaps.append(f"{name}: {_named(unknown)} not written by any known DataFrame")
     return tuple(gaps)
 
 
 def _commits(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[Commits | None, str]:
-    """What changed a table with versions, or why that can't be seen."""
+    """The commits of a table with versions, or the reason why they are not known."""
     table_paths = (write.table.path for write in writes if write.table is not None)
     table_path = next((path for path in table_paths if path is not None), None if writes else name)
     files_by_version: dict[str, list[frozenset[str]]] = {}
@@ -238,30 +246,30 @@ def _commits(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[Com
         if write.version is not None:
             files_by_version.setdefault(write.version, []).append(_names_of(write))
     remaining_versions = {
-        write.version for write in writes if write.version is not None and write.there
+        write.version for write in writes if write.version is not None and write.current_files
     }
     try:
         if table_path is None:
-            raise RowsError("where it lies is not known")
+            raise RowsError("its folder is not known")
         return commits_of(reader, table_path, files_by_version, remaining_versions), ""
     except RowsError as error:
         return None, str(error)
 
 
-def _strange(name: str, commits: Commits | None, unseen: str) -> tuple[str, ...]:
+def _foreign_commits(name: str, commits: Commits | None, unseen: str) -> tuple[str, ...]:
     """Commits of a table by unknown writers."""
     if commits is None:
-        return (f"{name}: whether others wrote into it can't be seen: {unseen}",)
+        return (f"{name}: whether other programs wrote to it is not known: {unseen}",)
     versions_name = "snapshots" if commits.files is None else "versions"
-    unknown_versions = [version for version in commits.strange if version != EARLIER]
+    unknown_versions = [version for version in commits.foreign_versions if version != EARLIER]
     gaps = []
     if unknown_versions:
         gaps = [
-            f"{name}: of its {versions_name} {_named(unknown_versions)} written by no DataFrame that is known"
+            f"{name}: of its {versions_name}, {_named(unknown_versions)} not written by any known DataFrame"
         ]
-    if EARLIER in commits.strange:
+    if EARLIER in commits.foreign_versions:
         gaps.append(
-            f"{name}: who made earlier {versions_name} can't be seen: its log tells nothing of them"
+            f"{name}: which programs wrote its earlier {versions_name} is not known: its log does not list them"
         )
     return tuple(gaps)
 

@@ -1,4 +1,4 @@
-"""Which applications to query: all that used what the query names, unless it names one of them."""
+"""Which applications to query: all that used the files that the query names, unless it names an application."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ APPLICATIONS_QUERIED_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ApplicationQuery:
     """The query of one application.
 
     ``recipe_place``: rows of its DataFrames, or of those whose materialised lineage it holds; None: what the query's places
@@ -61,14 +61,14 @@ class Plan:
     they were used.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[ApplicationQuery, ...]
     not_queried: tuple[NotQueried, ...] = ()
     gaps: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     changed: bool = False
 
     @property
-    def only(self) -> Part | None:
+    def only(self) -> ApplicationQuery | None:
         """The only part, if its answer is the answer to the query; None: there are several parts, gaps or warnings."""
         rest = self.not_queried or self.gaps or self.warnings or self.changed
         return self.parts[0] if len(self.parts) == 1 and not rest else None
@@ -78,21 +78,23 @@ def plan_of(store: GraphStore, reader: RowReader, query: TraceQuery) -> Plan:
     """Plan which applications to query.
 
     Raises:
-        NotFoundError: the application that it names is not there, or no application gave the output whose rows are to
+        NotFoundError: the application that it names does not exist, or no application wrote the output whose rows are to
             fulfil a condition.
         TraceError: the query has a condition but does not name exactly one output.
     """
     planner = _Planner(store, reader, _with_app(store, query))
     if query.where:
         return planner.of_output()
-    return planner.by_values() or planner.by_places() or Plan((Part(planner.query),))
+    return planner.by_values() or planner.by_places() or Plan((ApplicationQuery(planner.query),))
 
 
-def place_by_values(store: GraphStore, reader: RowReader, query: TraceQuery) -> RecipePlace | None:
+def recipe_place_by_values(
+    store: GraphStore, reader: RowReader, query: TraceQuery
+) -> RecipePlace | None:
     """The rows of DataFrames that a query names by their values; None if it names rows otherwise.
 
     Raises:
-        NotFoundError: the application that it names is not there.
+        NotFoundError: the application that it names does not exist.
     """
     plan = _Planner(store, reader, _with_app(store, query)).by_values()
     return (
@@ -126,7 +128,7 @@ class _Planner:
             raise TraceError("--where takes one output: its path, its table or its node")
         if query.direction is not Direction.BACKWARD:
             raise TraceError("a condition chooses rows of an output, which are traced back")
-        plan = self.called(query.places[0], None)
+        plan = self.by_name(query.places[0], None)
         if plan is None:
             raise NotFoundError(
                 f"no DataFrame's output is called {query.places[0]!r}: give its path, its table or its node "
@@ -138,9 +140,9 @@ class _Planner:
         """``OUTPUT#column=value`` (forward: ``SOURCE#``), the first place; None where it has another form."""
         places = self.query.places
         valued = parse_valued(places[0]) if places else None
-        return None if valued is None else self.called(valued.of, valued)
+        return None if valued is None else self.by_name(valued.of, valued)
 
-    def called(self, name: str, valued: ValuedPlace | None) -> Plan | None:
+    def by_name(self, name: str, valued: ValuedPlace | None) -> Plan | None:
         """Rows of the output (forward: the source) of that path, table or name."""
         app = self.query.app
         if app is None:
@@ -155,9 +157,9 @@ class _Planner:
             candidates = [node for node in nodes if node.kind == kind]
             if any(_is_at(node, name, path) for node in candidates):
                 return (
-                    self._writes(name, apps, valued)
+                    self._plan_writes(name, apps, valued)
                     if is_backward
-                    else self._reads(name, apps, valued)
+                    else self._plan_reads(name, apps, valued)
                 )
             names = Names(nodes)
             for node in candidates:
@@ -169,7 +171,7 @@ class _Planner:
         """All applications that read what the places of a forward query name; None for other queries."""
         query = self.query
         forward = query.direction is Direction.FORWARD and query.places and not query.regions
-        # A node that the trace is to go to is one of some application.
+        # A node at which the trace ends belongs to one application.
         if not forward or query.app is not None or query.until is not None:
             return None
         places: dict[str, list[str]] = {}
@@ -181,16 +183,18 @@ class _Planner:
             for app in readers.apps:
                 places.setdefault(app, []).append(place)
             for app in readers.unsure:
-                why = (
-                    f"it read {path} at another time (too), and nothing tells whether it was the same "
-                    "then: --app asks it"
+                reason = (
+                    f"it also read {path} at another time, and no checksum shows whether the content was the same "
+                    "then: --app queries it"
                 )
-                self._not_queried.append(NotQueried(app, why))
+                self._not_queried.append(NotQueried(app, reason))
             for app in readers.unread:
-                why = f"whether it read {path} is not known: {UNREAD_REASON}"
-                self._not_queried.append(NotQueried(app, why))
-        apps = self._bounded([app for app in self._ids if app in places])
-        parts = [Part(replace(query, app=app, places=tuple(places[app]))) for app in apps]
+                reason = f"whether it read {path} is not known: {UNREAD_REASON}"
+                self._not_queried.append(NotQueried(app, reason))
+        apps = self._latest_of([app for app in self._ids if app in places])
+        parts = [
+            ApplicationQuery(replace(query, app=app, places=tuple(places[app]))) for app in apps
+        ]
         return Plan(tuple(parts), tuple(self._not_queried))
 
     def _path_of(self, place: str) -> str | None:
@@ -199,11 +203,11 @@ class _Planner:
         except LocationError:
             return None
 
-    def _bounded(self, apps: Sequence[str]) -> Sequence[str]:
+    def _latest_of(self, apps: Sequence[str]) -> Sequence[str]:
         self._not_queried += [
             NotQueried(
                 app,
-                f"just the latest {APPLICATIONS_QUERIED_MAX} applications are asked; --app asks it",
+                f"only the latest {APPLICATIONS_QUERIED_MAX} applications are queried; --app queries this one",
             )
             for app in apps[APPLICATIONS_QUERIED_MAX:]
         ]
@@ -211,7 +215,7 @@ class _Planner:
 
     # -- rows of an output ---------------------------------------------------------------------
 
-    def _writes(self, name: str, apps: Sequence[str], valued: ValuedPlace | None) -> Plan:
+    def _plan_writes(self, name: str, apps: Sequence[str], valued: ValuedPlace | None) -> Plan:
         state = output_state(self.reader, name, writes_to(self.store, self.reader, name, apps))
         nodes: dict[str, list[str]] = {}
         for write in state.writes:
@@ -221,11 +225,11 @@ class _Planner:
                 app,
                 nodes[app],
                 valued,
-                {node: why for (of, node), why in state.doubts.items() if of == app},
+                {node: reason for (of, node), reason in state.uncertainties.items() if of == app},
             )
-            for app in self._bounded(list(nodes))
+            for app in self._latest_of(list(nodes))
         ]
-        # What others wrote is no part of what one application did.
+        # A query of one application does not include the writes of others.
         gaps = state.gaps if self.query.app is None else ()
         return Plan(tuple(parts), tuple(self._not_queried), gaps, state.warnings, state.changed)
 
@@ -234,24 +238,26 @@ class _Planner:
         app: str,
         nodes: Sequence[str],
         valued: ValuedPlace | None,
-        doubts: Mapping[str, str] | None = None,
+        uncertainties: Mapping[str, str] | None = None,
         files: Iterable[str] = (),
-    ) -> Part:
+    ) -> ApplicationQuery:
         place = self.query.places[0]
-        recipe_place = RecipePlace(app, tuple(nodes), place, valued, doubts or {})
+        recipe_place = RecipePlace(app, tuple(nodes), place, valued, uncertainties or {})
         query = replace(self.query, app=self.query.app or app)
-        return Part(query, recipe_place, files=frozenset(files))
+        return ApplicationQuery(query, recipe_place, files=frozenset(files))
 
     # -- rows of a source ----------------------------------------------------------------------
 
-    def _reads(self, name: str, apps: Sequence[str], valued: ValuedPlace | None) -> Plan:
+    def _plan_reads(self, name: str, apps: Sequence[str], valued: ValuedPlace | None) -> Plan:
         path = canonical(name)
         reads = [source_read for app in apps for source_read in self._reads_of(app, name, path)]
         current_reads = [
-            source_read for source_read in reads if source_read.there or not source_read.files
+            source_read
+            for source_read in reads
+            if source_read.current_files or not source_read.files
         ]
         if not current_reads:
-            # If the file is gone, its last reader reports that.
+            # If the file no longer exists, its last reader reports that.
             current_reads = [
                 source_read for source_read in reads if source_read.app == reads[0].app
             ]
@@ -259,11 +265,11 @@ class _Planner:
         files: dict[str, set[str]] = {}
         for source_read in current_reads:
             nodes.setdefault(source_read.app, []).append(source_read.node)
-            files.setdefault(source_read.app, set()).update(source_read.there)
-        self._name_others(apps, nodes, frozenset().union(*files.values()))
+            files.setdefault(source_read.app, set()).update(source_read.current_files)
+        self._add_other_readers(apps, nodes, frozenset().union(*files.values()))
         parts = [
             self._part_of(app, nodes[app], valued, files=files[app])
-            for app in self._bounded(list(nodes))
+            for app in self._latest_of(list(nodes))
         ]
         return Plan(tuple(parts), tuple(self._not_queried))
 
@@ -274,10 +280,10 @@ class _Planner:
             _read(graph, self.reader, app, node.node) for node in nodes if _is_at(node, name, path)
         ]
 
-    def _name_others(
+    def _add_other_readers(
         self, apps: Iterable[str], queried_nodes: Mapping[str, Sequence[str]], files: frozenset[str]
     ) -> None:
-        """Name what read the same files as records, or as a part of another source."""
+        """Add nodes that read the same files as records, or as a part of another source."""
         spellings = Spellings()
         for app in apps:
             paths_by_node: dict[str, str] = {}
@@ -292,18 +298,18 @@ class _Planner:
                 assert locations is not None
                 same = not has_changed(locations.file_status(node, path))
                 if same or locations.is_undecided(node, path):
-                    why = f"it read {path} otherwise than by these columns: ask by a row's place"
-                    self._not_queried.append(NotQueried(app, why, node))
+                    reason = f"it did not read {path} by these columns: name a row by its location"
+                    self._not_queried.append(NotQueried(app, reason, node))
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A source as an application read it. ``there``: those of its files that are as they were then."""
+    """A source as an application read it. ``current_files``: those of its files that are unchanged since."""
 
     app: str
     node: str
     files: frozenset[str]
-    there: frozenset[str]
+    current_files: frozenset[str]
 
 
 def _read(graph: FlowGraph, reader: RowReader, app: str, node: str) -> _Read:

@@ -1,4 +1,4 @@
-"""Rows of DataFrames: no block holds them, so a trace that looks things up must not answer for them."""
+"""Rows of DataFrames: no block holds them, so a trace over blocks must not answer for them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ class RecipeRowError(TraceError):
     def __init__(self, place: str, app: str, records: Sequence[NodeRecord]) -> None:
         record = next((node for node in records if node.kind != "unknown"), records[0])
         operation = record.name or record.op
-        message = f"{place} is a row of what {operation} at {record.call_site} "
-        message += "read" if record.kind == "frame-source" else "gave"
+        message = f"{place} is a row that {operation} at {record.call_site} "
+        message += "read" if record.kind == "frame-source" else "returned"
         if record.kind == "unknown":
             message += f": it has no lineage ({record.reason})"
         else:
-            message += f" (node {record.node} of {app}): it is traced by a query over the recipe that was noted: "
-            message += "ask `lineage back` or `forward` where the store and Spark are"
+            message += f" (node {record.node} of {app}). It is traced by a query over the recorded recipe: "
+            message += (
+                "run `lineage back` or `lineage forward` on a machine with the store and Spark"
+            )
         super().__init__(message)
         self.place = place
         self.app = app
@@ -36,15 +38,15 @@ class RecipeRowError(TraceError):
 class RecipePlace:
     """Rows of DataFrames as a query names them: the nodes, and the values of the rows or else their positions.
 
-    ``nodes``: of one application: those that read a source, or that wrote an output. ``doubts``: by node, why
-    rows of it may not be in the output any more.
+    ``nodes``: of one application: those that read a source, or that wrote an output. ``uncertainties``: by node, why
+    its rows may no longer be in the output.
     """
 
     app: str
     nodes: tuple[str, ...]
     place: str
     valued: ValuedPlace | None = None
-    doubts: Mapping[str, str] = field(default_factory=dict)
+    uncertainties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def location(self) -> Location:
@@ -81,12 +83,12 @@ def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list
 
 
 def recipe_nodes_among(nodes: Iterable[NodeRecord], ids: Iterable[str]) -> list[NodeRecord]:
-    """Of some nodes those whose rows are in no block. A file of an unknown node is a DataFrame's."""
-    wanted_ids = set(ids)
+    """The nodes among ``ids`` whose rows are in no block. A file of an unknown node belongs to a DataFrame."""
+    requested_ids = set(ids)
     kinds = RECIPE_NODE_KINDS | {"unknown"}
-    return [node for node in nodes if node.node in wanted_ids and node.kind in kinds]
+    return [node for node in nodes if node.node in requested_ids and node.kind in kinds]
 
 
-def node_of(space: str) -> str:
+def node_of_space(space: str) -> str:
     """The node of a space."""
     return parse_space(space).name

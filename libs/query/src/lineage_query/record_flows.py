@@ -32,11 +32,11 @@ FLOWS_MAX = 100_000
 LINKS_PER_FLOW = 10
 """Links between flows may be so many times the flows: each input of an item times each use of it."""
 VALUE_LENGTH = 1_000
-"""Characters kept of a value; a cut is marked."""
+"""Maximum length of a value; a longer one is cut, with a mark at its end."""
 HASH_LENGTH = 2_000
 """Longer strings of a program are identified by their position: Neo4j's index accepts about 8,000 bytes."""
 
-Item = tuple[str, int]
+ItemKey = tuple[str, int]
 """Space and position."""
 
 
@@ -61,7 +61,7 @@ def flows_of_trace(
     items = traced.taking_part()
     hint = "name fewer places, stop on the way with --step, or raise --limit"
     collector = _Collector(traced.graph, traced.names, limit, hint).collect(items)
-    return collector.made(traced.app, nodes, links, traced.locations, texts=texts)
+    return collector.to_record_flows(traced.app, nodes, links, traced.locations, texts=texts)
 
 
 def flows_of_application(
@@ -81,7 +81,7 @@ def flows_of_application(
     total = sum(node.associations for node in nodes)
     hint = f"{app} has about {total:,}: trace some rows with --from PLACE, or raise --limit"
     collector = _Collector(graph, Names(nodes), limit, hint).collect(None)
-    return collector.made(app, nodes, graph.links(), locations, texts=texts)
+    return collector.to_record_flows(app, nodes, graph.links(), locations, texts=texts)
 
 
 class _Collector:
@@ -92,21 +92,21 @@ class _Collector:
         self._names = names
         self._limit = limit
         self._hint = hint
-        self._pairs: dict[tuple[Item, Item], str] = {}
+        self._pairs: dict[tuple[ItemKey, ItemKey], str] = {}
 
     def collect(self, items: Mapping[str, Region] | None) -> _Collector:
-        """Take in all derivations between items (None: all)."""
+        """Collect all derivations between items (None: all)."""
         for pairs in derivations_among(self._graph, items):
             node = pairs.block_id.node
-            for used, made in zip(pairs.ins.tolist(), pairs.outs.tolist(), strict=True):
-                key = ((pairs.in_space, used), (pairs.out_space, made))
+            for used, to_record_flows in zip(pairs.ins.tolist(), pairs.outs.tolist(), strict=True):
+                key = ((pairs.in_space, used), (pairs.out_space, to_record_flows))
                 # Two attempts of a task may have reported the same pair.
                 self._pairs.setdefault(key, node)
             if len(self._pairs) > self._limit:
                 raise self._too_many("flows", len(self._pairs), self._limit)
         return self
 
-    def made(
+    def to_record_flows(
         self,
         app: str,
         nodes: Sequence[NodeRecord],
@@ -116,14 +116,14 @@ class _Collector:
         texts: bool,
     ) -> RecordFlows:
         """The flows, by their outputs."""
-        used_counts, made_counts = (
-            Counter(used_item for used_item, _ in self._pairs),
-            Counter(made_item for _, made_item in self._pairs),
+        input_counts, output_counts = (
+            Counter(input_item for input_item, _ in self._pairs),
+            Counter(output_item for _, output_item in self._pairs),
         )
         link_counts = {
-            item: made_counts[item] * used_counts[item]
-            for item in made_counts
-            if item in used_counts
+            item: output_counts[item] * input_counts[item]
+            for item in output_counts
+            if item in input_counts
         }
         links_max = LINKS_PER_FLOW * self._limit
         if sum(link_counts.values()) > links_max:
@@ -132,29 +132,29 @@ class _Collector:
             )
         sources = {node.node for node in nodes if node.kind == "source"}
         items_with_values = [
-            *made_counts,
-            *(item for item in used_counts if parse_space(item[0]).name in sources),
+            *output_counts,
+            *(item for item in input_counts if parse_space(item[0]).name in sources),
         ]
         composer = Composer(self._graph, self._names, locations.as_now())
         values = _values(composer, items_with_values) if texts else {}
-        hashes = self._hashes({*used_counts, *made_counts})
+        hashes = self._hashes({*input_counts, *output_counts})
         flows = [
             RecordFlow(
                 xxh3_128_hexdigest(
-                    f"{hashes[used_item]}\0{hashes[made_item]}".encode("utf-8", "replace")
+                    f"{hashes[input_item]}\0{hashes[output_item]}".encode("utf-8", "replace")
                 ),
                 node,
-                hashes[used_item],
-                hashes[made_item],
-                values.get(made_item, values.get(used_item)),
+                hashes[input_item],
+                hashes[output_item],
+                values.get(output_item, values.get(input_item)),
             )
-            for (used_item, made_item), node in self._pairs.items()
+            for (input_item, output_item), node in self._pairs.items()
         ]
         middles = {hashes[item]: count for item, count in link_counts.items()}
         return RecordFlows(app, nodes, links, flows, middles, tuple(composer.warnings))
 
-    def _hashes(self, items: Iterable[Item]) -> dict[Item, str]:
-        """How items are called."""
+    def _hashes(self, items: Iterable[ItemKey]) -> dict[ItemKey, str]:
+        """The names of items in the published schema."""
         items = list(items)
         opaque = np.array(sorted({at for space, at in items if space == OPAQUE_SPACE}), np.uint64)
         strings = opaque_texts(self._graph, opaque)
@@ -181,13 +181,13 @@ def _string(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _values(composer: Composer, items: Iterable[Item]) -> dict[Item, str]:
+def _values(composer: Composer, items: Iterable[ItemKey]) -> dict[ItemKey, str]:
     """The texts of items, as far as known. The text of an opaque item is the item itself."""
     positions: dict[str, list[int]] = {}
     for space, at in items:
         if space != OPAQUE_SPACE:
             positions.setdefault(space, []).append(at)
-    texts: dict[Item, str] = {}
+    texts: dict[ItemKey, str] = {}
     for space, space_positions in positions.items():
         node = parse_space(space).name
         node_items = NodeItems(node, {space: Region.from_positions(space_positions)})

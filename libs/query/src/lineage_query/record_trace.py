@@ -50,8 +50,8 @@ class RecordTrace:
     warnings: tuple[str, ...]
     along_exact: Callable[[], TraceResult]
     """Repeats the trace along exact flows only."""
-    known: Sequence[NodeRecord] | None = None
-    """The graph's nodes, where they are known already."""
+    cached_nodes: Sequence[NodeRecord] | None = None
+    """The graph's nodes, if they are loaded already."""
     recipe_places: tuple[RecipePlace, ...] = ()
 
     def answer(self, limit: int | None, *, texts: bool, at_once: bool = False) -> Answer:
@@ -70,19 +70,19 @@ class RecordTrace:
             exact=self.result.exact,
             reasons=self.result.reasons,
             groups=groups,
-            warnings=(*composer.warnings, *self.stops()),
+            warnings=(*composer.warnings, *self.end_warnings()),
             changed=self.changed or any(group.changed for group in (*starts, *groups)),
             complete=self.complete,
-            not_queried=tuple(self._left_out()),
+            not_queried=tuple(self._frames_not_followed()),
         )
 
-    def _left_out(self) -> Iterator[NotQueried]:
+    def _frames_not_followed(self) -> Iterator[NotQueried]:
         for recipe_place in self.recipe_places:
             for node in recipe_place.nodes:
                 label = self.names.label(node)
                 yield NotQueried(
                     self.app,
-                    f"{recipe_place.place}: left out is what DataFrames made of it ({label})",
+                    f"{recipe_place.place}: rows that DataFrames computed from it are left out ({label})",
                     node,
                 )
 
@@ -108,19 +108,19 @@ class RecordTrace:
         once = len({space.partition for space in spaces}) == len(spaces)
         return sum(spaces.values()) if once else None
 
-    def kept_rows(self) -> list[KeptRows]:
-        """Of what was found, the records that became rows of DataFrames and are kept."""
+    def stored_rows(self) -> list[StoredRows]:
+        """The records among the results that became rows of DataFrames, and are stored in files."""
         sources = {node.node for node in self.node_records() if node.kind == "frame-source"}
         return [
-            KeptRows(link.src, link.dest, rows)
+            StoredRows(link.src, link.dest, rows)
             for link in self.graph.links()
             if link.dest in sources and link.src in self.result.found
-            for rows in [self._kept(link.dest, self.result.found[link.src])]
+            for rows in [self._rows_by_file(link.dest, self.result.found[link.src])]
             if rows
         ]
 
-    def _kept(self, source: str, items: NodeItems) -> dict[str, Region]:
-        """Items of a sink by the file that keeps them: each run of a partition has items, one run of each is kept."""
+    def _rows_by_file(self, source: str, items: NodeItems) -> dict[str, Region]:
+        """Items of a sink by the file that stores them: of the runs of a partition, one is stored."""
         paths = {row_file_space(split.path): split.path for split in self.graph.splits(source)}
         return {paths[space]: region for space, region in items.spaces.items() if space in paths}
 
@@ -128,16 +128,20 @@ class RecordTrace:
     def crosses(self) -> bool:
         """Whether the trace may go on among rows of DataFrames."""
         if self.direction is Direction.FORWARD:
-            return bool(self.recipe_places) or bool(self.kept_rows())
+            return bool(self.recipe_places) or bool(self.stored_rows())
         return bool(self.named_rows())
 
-    def stops(self) -> Iterator[str]:
+    def end_warnings(self) -> Iterator[str]:
         """The warning for a trace that ends at a DataFrame's rows."""
         if self.direction is Direction.FORWARD:
-            yield from (left_out.warning() for left_out in self._left_out())
-            yield from (kept_rows.stop(self.app, self.names) for kept_rows in self.kept_rows())
+            yield from (not_queried.warning() for not_queried in self._frames_not_followed())
+            yield from (
+                stored_rows.end_warning(self.app, self.names) for stored_rows in self.stored_rows()
+            )
         else:
-            yield from (named_rows.stop(self.app, self.names) for named_rows in self.named_rows())
+            yield from (
+                named_rows.end_warning(self.app, self.names) for named_rows in self.named_rows()
+            )
 
     def outgrown_by(self, answer: Answer) -> set[str]:
         """Nodes of which an answer that continued through DataFrames has more than these records."""
@@ -211,14 +215,14 @@ class RecordTrace:
 
     def _roles_of(self, node: str, unlisted: dict[str, Region]) -> Iterator[tuple[str, NodeItems]]:
         """Three parts of a node's items; those that the query names are removed from ``left``."""
-        found = _spaces(self.result.found.get(node))
+        result_regions = _spaces(self.result.found.get(node))
         passed = _spaces(self.result.passed.get(node))
-        parts: dict[str, dict[str, Region]] = {START: {}, IN_BETWEEN: {}, FOUND: found}
-        for space in dict.fromkeys((*passed, *found)):
-            all_items, not_found = _with_rest(passed.get(space), found.get(space))
+        parts: dict[str, dict[str, Region]] = {START: {}, IN_BETWEEN: {}, FOUND: result_regions}
+        for space in dict.fromkeys((*passed, *result_regions)):
+            all_items, other_items = _with_rest(passed.get(space), result_regions.get(space))
             start_region = self.start_regions.get(space, Region())
-            parts[START][space] = not_found & start_region
-            parts[IN_BETWEEN][space] = not_found - start_region
+            parts[START][space] = other_items & start_region
+            parts[IN_BETWEEN][space] = other_items - start_region
             if space in unlisted:
                 unlisted[space] = unlisted[space] - all_items
         for role, spaces in parts.items():
@@ -257,7 +261,7 @@ class RecordTrace:
 
     def node_records(self) -> Sequence[NodeRecord]:
         """The nodes of the graph, in order of creation."""
-        return self.graph.nodes() if self.known is None else self.known
+        return self.graph.nodes() if self.cached_nodes is None else self.cached_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,30 +281,30 @@ class NamedRows:
         """The names as the DataFrame's column has them."""
         return self.names.positions().view(np.int64)
 
-    def stop(self, app: str, names: Names) -> str:
-        """The warning that a trace ends here which could go on."""
+    def end_warning(self, app: str, names: Names) -> str:
+        """The warning that the trace ends here although it can continue."""
         first = self.names.slice(0, 1).positions().view(np.int64)[0]
         return (
-            f"the records of {names.label(self.source)} are rows of a DataFrame (node {self.frame}): where they "
-            f"come from is told by `lineage back` where the store and Spark are, or row by row by "
+            f"the records of {names.label(self.source)} are rows of a DataFrame (node {self.frame}): to trace them "
+            f"further, run `lineage back` on a machine with the store and Spark, or for each row "
             f"lineage back '{self.frame}#{ROW_NAME}={first}' --app {app}"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRows:
-    """Records of ``sink`` that became rows of DataFrames: rows of the node ``source``, by the file that keeps them."""
+class StoredRows:
+    """Records of ``sink`` that became rows of DataFrames: rows of the node ``source``, by the file that stores them."""
 
     sink: str
     source: str
     rows: Mapping[str, Region]
 
-    def stop(self, app: str, names: Names) -> str:
-        """The warning that a trace ends here which could go on."""
+    def end_warning(self, app: str, names: Names) -> str:
+        """The warning that the trace ends here although it can continue."""
         path, region = next(iter(self.rows.items()))
         return (
-            f"the records of {names.label(self.sink)} are rows of a DataFrame: where they went is told by "
-            f"`lineage forward` where the store and Spark are, or row by row by "
+            f"the records of {names.label(self.sink)} are rows of a DataFrame: to trace them further, run "
+            f"`lineage forward` on a machine with the store and Spark, or for each row "
             f"lineage forward '{plain_path(path)}#{next(iter(region))[0]}' --app {app}"
         )
 
@@ -330,12 +334,15 @@ def _reached(start: set[str], step: Mapping[str, list[str]], through: set[str]) 
     return reached
 
 
-def _with_rest(passed: Region | None, found: Region | None) -> tuple[Region, Region]:
+def _with_rest(passed: Region | None, result_region: Region | None) -> tuple[Region, Region]:
     """The union of both, and what of it was not found."""
-    if passed is None or found is None or passed == found:
+    if passed is None or result_region is None or passed == result_region:
         # The usual case with millions of items: nothing has to be merged.
-        return found or passed or Region(), Region() if found is not None else passed or Region()
-    return passed | found, passed - found
+        return (
+            result_region or passed or Region(),
+            Region() if result_region is not None else passed or Region(),
+        )
+    return passed | result_region, passed - result_region
 
 
 def _spaces(items: NodeItems | None) -> dict[str, Region]:

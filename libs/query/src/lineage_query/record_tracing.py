@@ -13,7 +13,7 @@ from lineage_core.contract.region import Region
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import Direction, TraceError, TraceResult
 from lineage_core.tracing.walk import NOT_RECORDED
-from lineage_query.blocks import outputs_of
+from lineage_query.blocks import output_region
 from lineage_query.finding import (
     UNREAD_REASON,
     FileUse,
@@ -25,7 +25,7 @@ from lineage_query.finding import (
 )
 from lineage_query.names import Names, looks_like_address
 from lineage_query.opaque import find_opaque
-from lineage_query.recipe_rows import RecipePlace, RecipeRowError, node_of, recipe_nodes_among
+from lineage_query.recipe_rows import RecipePlace, RecipeRowError, node_of_space, recipe_nodes_among
 from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import FolderError, LocationError, parse_location
@@ -35,9 +35,9 @@ from lineage_query.trace_query import TraceQuery
 from lineage_store.paths import RowsError, Spellings
 from lineage_store.port import GraphStore
 
-OTHERS_NAMED = 3
-PUT_OUT = ("operator", "shuffle")
-"""Kinds of nodes all of whose items were put out by blocks."""
+NAMED_APPLICATIONS_MAX = 3
+OUTPUT_NODE_KINDS = ("operator", "shuffle")
+"""Kinds of nodes whose items are all outputs of blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class RecordTracer:
         )
         result = trace()
         if opened.verdict.complete:
-            _refuse_unheard_of(start_regions, result, opened.names)
+            _refuse_missing_items(start_regions, result, opened.names)
         if query.until is not None and not result.found:
             _refuse_itemless(opened, until, result)
         return RecordTrace(
@@ -161,7 +161,7 @@ class RecordTracer:
             changed=_any_changed(uses),
             warnings=tuple(dict.fromkeys(self._warnings(opened, query, uses))),
             along_exact=partial(trace, exact_only=True),
-            known=opened.nodes,
+            cached_nodes=opened.nodes,
             recipe_places=recipe_places,
         )
 
@@ -251,7 +251,7 @@ def _recipe_nodes(
         return tuple(nodes) if len(nodes) == len({use.node for use in uses}) else ()
     if looks_like_address(place):
         named = opened.names.find(place, opened.graph)
-        return tuple(recipe_nodes_among(opened.nodes, map(node_of, named)))
+        return tuple(recipe_nodes_among(opened.nodes, map(node_of_space, named)))
     return ()
 
 
@@ -266,15 +266,15 @@ def _items_at(
         return named
     if uses is None:
         return {OPAQUE_SPACE: Region.from_positions([text_position(place)])}
-    typed = parse_location(place)
-    where = replace(typed, path=opened.locations.spelled(typed.path))
-    units = {use.node: opened.locations.unit(use.node, where.path) for use in uses}
-    if where.unit not in units.values():
+    typed_location = parse_location(place)
+    location = replace(typed_location, path=opened.locations.spelled(typed_location.path))
+    units = {use.node: opened.locations.unit(use.node, location.path) for use in uses}
+    if location.unit not in units.values():
         raise LocationError(f"{place} names no row: give {_forms(units.values())}")
     items: dict[str, Region] = {}
     for node, unit in units.items():
-        if unit == where.unit:
-            items |= opened.locations.items_at(node, where)
+        if unit == location.unit:
+            items |= opened.locations.items_at(node, location)
     return items
 
 
@@ -288,10 +288,15 @@ def _check_region(opened: ApplicationSnapshot, space: str, region: Region) -> No
     shown = opened.names.space(space)
     opened.locations.check(space, region, shown)
     node = opened.record(parse_space(space).name)
-    if node is None or node.kind not in PUT_OUT or not opened.verdict.complete or not region:
+    if (
+        node is None
+        or node.kind not in OUTPUT_NODE_KINDS
+        or not opened.verdict.complete
+        or not region
+    ):
         return
     refs = opened.graph.blocks_into(space, int(region.first[0]), int(region.last[-1]))
-    beyond = region - outputs_of(opened.graph, space, refs)
+    beyond = region - output_region(opened.graph, space, refs)
     if beyond:
         raise LocationError(f"there is no item {shown}#{int(beyond.first[0])} in this application")
 
@@ -327,7 +332,7 @@ def _forms(units: Iterable[Unit | None]) -> str:
 
 
 def _refuse_itemless(opened: ApplicationSnapshot, node: str, result: TraceResult) -> None:
-    """Nodes in the middle of a segment keep no items: an empty answer would mean something else.
+    """Refuse an empty answer for a node in the middle of a segment, which keeps no items.
 
     Raises:
         TraceError: the node keeps none.
@@ -341,8 +346,10 @@ def _refuse_itemless(opened: ApplicationSnapshot, node: str, result: TraceResult
         )
 
 
-def _refuse_unheard_of(start_regions: dict[str, Region], result: TraceResult, names: Names) -> None:
-    """Where all lineage is there, an item that no block puts out is none.
+def _refuse_missing_items(
+    start_regions: dict[str, Region], result: TraceResult, names: Names
+) -> None:
+    """Refuse items that no block puts out, if the lineage is complete.
 
     Raises:
         LocationError: an item that the query names does not exist.
@@ -357,13 +364,15 @@ def _refuse_unheard_of(start_regions: dict[str, Region], result: TraceResult, na
 def also_read_warnings(place: str, app: str, others: Readers) -> Iterator[str]:
     """The warnings that a forward trace covers one application only."""
     if others.apps:
-        yield f"{place}: this is what {app} made of it; {_named(others.apps)} read it, too (--app chooses)"
+        yield f"{place}: the trace covers {app} only; {_named(others.apps)} also read it (--app chooses)"
     if others.unread:
-        yield f"{place}: whether {_named(others.unread)} read it, too, is not known: {UNREAD_REASON}"
+        yield f"{place}: whether {_named(others.unread)} also read it is not known: {UNREAD_REASON}"
 
 
 def _named(apps: Sequence[str]) -> str:
-    return ", ".join(apps[:OTHERS_NAMED]) + (", ..." if len(apps) > OTHERS_NAMED else "")
+    return ", ".join(apps[:NAMED_APPLICATIONS_MAX]) + (
+        ", ..." if len(apps) > NAMED_APPLICATIONS_MAX else ""
+    )
 
 
 def incomplete_warning(app: str, verdict: Verdict) -> str:
@@ -382,8 +391,8 @@ def end_warning(place: str, app: str, direction: Direction) -> str:
 def _warnings_of_use(place: str, use: FileUse, direction: Direction) -> Iterator[str]:
     if use.changed:
         verb = "wrote" if use.wrote else "read"
-        change = "is not there any more" if use.gone else f"has changed since {use.app} {verb} it"
-        yield f"{place}: the file {change}; the answer is about the row that was there then"
+        change = "no longer exists" if use.gone else f"has changed since {use.app} {verb} it"
+        yield f"{place}: the file {change}; the answer is about the row that it had then"
     if direction is Direction.BACKWARD and not use.wrote:
         yield end_warning(place, use.app, direction)
     if direction is Direction.FORWARD and use.wrote:

@@ -72,7 +72,7 @@ def requested_flows(
 
     Raises:
         TooManyFlowsError: there are more than wanted.
-        LineageError: what a place names is not there.
+        LineageError: a place names no row.
     """
     if request.places:
         traced = trace(TraceQuery(request.direction, request.places, app=app))

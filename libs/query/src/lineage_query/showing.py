@@ -105,17 +105,18 @@ def mime_bundle(html: str, text: str) -> dict[str, str]:
 
 def _group_parts(group: ItemGroup) -> list[str]:
     rows = [
-        (code(place), "" if text is None else code(_one_line(text))) for place, text in group.rows
+        (code(place), "" if text is None else code(_single_line(text)))
+        for place, text in group.rows
     ]
     more = [note(f"... and {group.hidden:,} more")] if group.hidden else []
     return [heading(group.heading), table((), rows), *more]
 
 
 def _line(place: str, text: str | None, width: int | None) -> str:
-    line = _one_line(place if text is None else f"{place}: {text}")
+    line = _single_line(place if text is None else f"{place}: {text}")
     return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
 
 
-def _one_line(text: str) -> str:
+def _single_line(text: str) -> str:
     cut = text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…"
     return "\\n".join(cut.splitlines()) if "\n" in cut or "\r" in cut else cut

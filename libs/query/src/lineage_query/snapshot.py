@@ -35,7 +35,7 @@ class ApplicationSnapshot:
 
     def record(self, node: str) -> NodeRecord | None:
         """A node by its id; None if the application reported none (opaque items)."""
-        return next((one for one in self.nodes if one.node == node), None)
+        return next((node_record for node_record in self.nodes if node_record.node == node), None)
 
     def composer(self) -> Composer:
         """A builder of items from regions, with their lines and texts."""

@@ -128,7 +128,7 @@ class Trace:
 
     @property
     def items_streamed(self) -> int:
-        """How many items :meth:`found_pages` reads from files."""
+        """How many items :meth:`result_pages` reads from files."""
         return 0 if self.recomputed is not None else self._records.result.count
 
     def items_exported(self, *, in_between: bool) -> int:
@@ -173,7 +173,7 @@ class Trace:
         return self.records.outgrown_by(self.recomputed)
 
     def beyond(self) -> list[Group]:
-        """Rows that no record on the way is: those of a recomputation."""
+        """Rows of a recomputation, which no record of the trace represents."""
         if self.recomputed is None:
             return []
         items_by_node = self.items_by_node()
@@ -200,7 +200,7 @@ class Trace:
         """
         items = self._items_of(node)
         if items is not None:
-            return listing.page(in_order(items.once()), limit, cursor=cursor, texts=texts)
+            return listing.page(in_partition_order(items.once()), limit, cursor=cursor, texts=texts)
         answer = self.recomputed
         groups = () if answer is None else (*answer.groups, *answer.start)
         group = next((group for group in groups if group.node == node), None)
@@ -214,7 +214,7 @@ class Trace:
             items_by_node = {items.node: items for items in self._records.starts()} | items_by_node
         return items_by_node.get(node)
 
-    def found_pages(
+    def result_pages(
         self, listing: Listing, at_once: int, *, texts: bool
     ) -> Iterator[tuple[str, Sequence[Item]]]:
         """All items that were found and are known, by node, so many at a time."""
@@ -223,7 +223,7 @@ class Trace:
                 yield group.node, group.items
             return
         for node, items in self._records.result.found.items():
-            ordered, cursor = in_order(items), None
+            ordered, cursor = in_partition_order(items), None
             while True:
                 page = listing.page(ordered, at_once, cursor=cursor, texts=texts)
                 yield node, page.items
@@ -276,7 +276,7 @@ class Trace:
         return Trace(self.query, recomputed=answer)
 
 
-def in_order(items: NodeItems) -> NodeItems:
+def in_partition_order(items: NodeItems) -> NodeItems:
     """The same items, spaces in the order of partitions."""
     ordered = sorted(items.spaces, key=order_of)
     return NodeItems(items.node, {space: items.spaces[space] for space in ordered})

@@ -12,7 +12,7 @@ from lineage_query.blocks import iter_blocks
 
 
 def item_values(graph: FlowGraph, space: str, positions: U64) -> dict[int, str]:
-    """Texts of items of one space, as far as any were kept; of several the first that is found."""
+    """The recorded texts of items of one space; of several texts of an item, the first."""
     texts: dict[int, str] = {}
     if len(positions) == 0:
         return texts

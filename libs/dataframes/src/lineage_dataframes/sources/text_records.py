@@ -46,7 +46,7 @@ class MarkedError(Exception):
 class RecordBlock:
     """Some records of a file that follow each other.
 
-    ``rows``: which rows of the file they are, from 0; ``starts`` and ``stops``: where they stand in ``content``, without
+    ``rows``: which rows of the file they are, from 0; ``starts`` and ``end_warnings``: where they stand in ``content``, without
     their ends; int64[n] each. ``offset``: where ``content`` begins in the file.
     """
 
@@ -54,11 +54,11 @@ class RecordBlock:
     offset: int
     rows: NDArray[np.int64]
     starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
+    end_warnings: NDArray[np.int64]
 
     def marked(self) -> bool:
         """Whether one begins with a byte order mark, that at the beginning of the file left out."""
-        nonempty_starts = self.starts[self.stops > self.starts]
+        nonempty_starts = self.starts[self.end_warnings > self.starts]
         candidates = nonempty_starts[
             np.frombuffer(self.content, np.uint8)[nonempty_starts] == BOM[0]
         ]
@@ -81,11 +81,13 @@ class TextFile:
             RefusedError: a line may be several rows.
         """
         before = 0
-        for content, offset, starts, stops in self._rows():
+        for content, offset, starts, end_warnings in self._rows():
             rows = np.arange(before, before + len(starts), dtype=np.int64)
             before += len(starts)
-            is_record = self._are_records(content, starts, stops)
-            yield RecordBlock(content, offset, rows[is_record], starts[is_record], stops[is_record])
+            is_record = self._are_records(content, starts, end_warnings)
+            yield RecordBlock(
+                content, offset, rows[is_record], starts[is_record], end_warnings[is_record]
+            )
 
     def rows_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which rows of the file records are; ``numbers``: their numbers from 0, ascending."""
@@ -111,7 +113,7 @@ class TextFile:
         written = 0
         for records, places in self._requested_rows(numbers):
             spans = zip(
-                records.starts[places].tolist(), records.stops[places].tolist(), strict=True
+                records.starts[places].tolist(), records.end_warnings[places].tolist(), strict=True
             )
             for start, stop in spans:
                 piece = records.content[start:stop]
@@ -151,10 +153,10 @@ class TextFile:
                     rest = content
                     continue
                 starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
-                stops = ends - _return_lengths(content, starts, ends)
+                end_warnings = ends - _return_lengths(content, starts, ends)
                 if not offset and content.startswith(BOM):
                     starts[0] = len(BOM)
-                yield content, offset, starts, stops
+                yield content, offset, starts, end_warnings
                 offset, rest = offset + int(ends[-1]) + 1, content[int(ends[-1]) + 1 :]
         if rest and (offset or rest != BOM):
             start = 0 if offset or not rest.startswith(BOM) else len(BOM)
@@ -164,18 +166,18 @@ class TextFile:
         self,
         content: bytes,
         starts: NDArray[np.int64],
-        stops: NDArray[np.int64],
+        end_warnings: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
         is_record = np.ones(len(starts), np.bool_)
         blanks = BLANK_BYTES.get(self.format)
         if blanks is None:
             return is_record
-        is_nonempty = stops > starts
+        is_nonempty = end_warnings > starts
         first_bytes = np.zeros(len(starts), np.uint8)
         first_bytes[is_nonempty] = np.frombuffer(content, np.uint8)[starts[is_nonempty]]
         # What begins with another sign is more than white space.
         for row in np.flatnonzero(first_bytes <= ord(" ")).tolist():
-            is_record[row] = bool(content[starts[row] : stops[row]].strip(blanks))
+            is_record[row] = bool(content[starts[row] : end_warnings[row]].strip(blanks))
         if self.comment >= 0:
             is_record &= ~(is_nonempty & (first_bytes == self.comment))
         if self.format == "json":
@@ -184,7 +186,11 @@ class TextFile:
                 | (first_bytes == ARRAY_START[0])
                 | (first_bytes == BOM[0])
             ).tolist():
-                if content[starts[row] : stops[row]].lstrip(BEFORE_ARRAY).startswith(ARRAY_START):
+                if (
+                    content[starts[row] : end_warnings[row]]
+                    .lstrip(BEFORE_ARRAY)
+                    .startswith(ARRAY_START)
+                ):
                     raise RefusedError(f"{self.path}: {NO_LINES}")
         return is_record
 

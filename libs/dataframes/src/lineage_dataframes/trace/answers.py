@@ -201,7 +201,7 @@ class DataFrameAnswers(ABC):
                 self._add_not_queried(node, self._reason_text(problem))
                 continue
             if witnesses.matched:
-                self._reasons += filter(None, [recipe_place.doubts.get(node)])
+                self._reasons += filter(None, [recipe_place.uncertainties.get(node)])
                 start.append(self._grouped(self._nodes[node], witnesses.matched, []))
                 self._add_witnesses(node, recipe, witnesses)
         if start:

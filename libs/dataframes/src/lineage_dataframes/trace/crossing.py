@@ -33,7 +33,7 @@ from lineage_dataframes.trace.rows import find_source
 from lineage_dataframes.trace.session import translate_spark_errors
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.recipe_rows import RecipePlace
-from lineage_query.record_trace import KeptRows, NamedRows, RecordTrace
+from lineage_query.record_trace import NamedRows, RecordTrace, StoredRows
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_query.trace_query import TraceQuery
@@ -124,7 +124,7 @@ class DataFrameCrossing(DataFrameAnswers):
     def _merge_answer(self, last_trace: RecordTrace, groups: list[Group]) -> Answer:
         """What was found among records, with what was found beyond."""
         record_answer = last_trace.answer(self.query.limit, texts=self.query.texts)
-        stops = set(last_trace.stops())
+        end_warnings = set(last_trace.end_warnings())
         reasons = tuple(dict.fromkeys([*record_answer.reasons, *self._reasons]))
         return replace(
             record_answer,
@@ -137,7 +137,11 @@ class DataFrameCrossing(DataFrameAnswers):
             warnings=tuple(
                 dict.fromkeys(
                     [
-                        *(warning for warning in record_answer.warnings if warning not in stops),
+                        *(
+                            warning
+                            for warning in record_answer.warnings
+                            if warning not in end_warnings
+                        ),
                         *self._warnings,
                         *self._not_queried_warnings(),
                     ]
@@ -287,13 +291,15 @@ class DataFrameCrossing(DataFrameAnswers):
     def _follow(self, traced: RecordTrace, forward: ForwardAnswer) -> RecordTrace:
         """Go on until nothing is reached any more; the last trace among records."""
         while True:
-            for kept_rows in traced.kept_rows():
-                if not self._is_new(kept_rows.source, dict(kept_rows.rows)):
+            for stored_rows in traced.stored_rows():
+                if not self._is_new(stored_rows.source, dict(stored_rows.rows)):
                     continue
-                rows = self._output_rows([kept_rows.source], select_stored_rows(kept_rows), forward)
+                rows = self._output_rows(
+                    [stored_rows.source], select_stored_rows(stored_rows), forward
+                )
                 if rows:
-                    self._ends.add(kept_rows.sink)
-                    self._groups_of_stored_rows[kept_rows.source] = rows[0]
+                    self._ends.add(stored_rows.sink)
+                    self._groups_of_stored_rows[stored_rows.source] = rows[0]
             more = _merge_regions(traced.start_regions, forward.became)
             if more == dict(traced.start_regions):
                 return traced
@@ -305,15 +311,15 @@ class DataFrameCrossing(DataFrameAnswers):
         return [*self._groups_of_stored_rows.values(), *forward.groups.values()]
 
 
-def select_stored_rows(kept_rows: KeptRows) -> RowSelector:
+def select_stored_rows(stored_rows: StoredRows) -> RowSelector:
     """What says of a recipe that reads kept rows which of its sources' rows they are."""
 
     def rows_of(recipe: Recipe, _: str) -> SourceRows:
         return [
-            (source, file.path, kept_rows.rows[file.path].positions())
+            (source, file.path, stored_rows.rows[file.path].positions())
             for source in recipe.sources
             for file in source.files
-            if file.path in kept_rows.rows
+            if file.path in stored_rows.rows
         ]
 
     return rows_of

@@ -60,7 +60,7 @@ def check_files_of_trace(
     if query.direction is Direction.BACKWARD:
         nodes: Sequence[str] = [named_rows.frame for named_rows in traced.named_rows()]
     else:
-        nodes = _users(traced.graph, [kept_rows.source for kept_rows in traced.kept_rows()])
+        nodes = _users(traced.graph, [stored_rows.source for stored_rows in traced.stored_rows()])
     _ChangeReport(store, reader, traced.app).check_sources(traced.graph, nodes, query)
 
 

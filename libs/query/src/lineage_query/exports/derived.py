@@ -15,12 +15,12 @@ from lineage_query.record_trace import FOUND, IN_BETWEEN, START, RecordTrace
 STEPS_MAX = 5_000_000
 """Maximum number of derivations followed to find end-to-end pairs: takes a few seconds."""
 
-Place = tuple[str, int]
+ItemKey = tuple[str, int]
 """An item: its space and its position there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TracedItem:
     """One item that takes part, its node, and its role in the trace."""
 
     item: Item
@@ -30,10 +30,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """``made`` was derived from ``used`` at ``node``; not exact: it may not have been."""
+    """``generated_item`` was derived from ``used`` at ``node``; not exact: it may not have been."""
 
-    made: Place
-    used: Place
+    generated_item: ItemKey
+    used: ItemKey
     node: str
     exact: bool
     reason: str
@@ -43,7 +43,7 @@ class Derivation:
 class Derived:
     """All items of a trace, and every stored derivation between them, each once."""
 
-    parts: Mapping[Place, Part]
+    parts: Mapping[ItemKey, TracedItem]
     derivations: tuple[Derivation, ...]
 
 
@@ -58,15 +58,15 @@ def derived(
     count = sum(region.count for region in traced.taking_part().values())
     if count > options.items_max:
         raise _too_large(f"{count:,} items take part", count, options.items_max, format_name)
-    parts: dict[Place, Part] = {}
+    parts: dict[ItemKey, TracedItem] = {}
     for role, node_items in traced.roles(FOUND, START, IN_BETWEEN):
         for space, positions, items in composer.batches(node_items, texts=options.texts):
             for position, item in zip(positions.tolist(), items, strict=True):
                 # An opaque item belongs to the first node that lists it.
-                parts.setdefault((space, position), Part(item, node_items.node, role))
-    derivations: dict[tuple[Place, Place, str], Derivation] = {}
+                parts.setdefault((space, position), TracedItem(item, node_items.node, role))
+    derivations: dict[tuple[ItemKey, ItemKey, str], Derivation] = {}
     for derivation in _derivations(traced):
-        key = (derivation.made, derivation.used, derivation.node)
+        key = (derivation.generated_item, derivation.used, derivation.node)
         if derivation.exact or key not in derivations:
             derivations[key] = derivation
         if len(derivations) > options.pairs_max:
@@ -77,9 +77,9 @@ def derived(
 
 def _derivations(traced: RecordTrace) -> Iterator[Derivation]:
     for pairs in derivations_among(traced.graph, traced.taking_part()):
-        for used, made in zip(pairs.ins.tolist(), pairs.outs.tolist(), strict=True):
+        for used, generated_item in zip(pairs.ins.tolist(), pairs.outs.tolist(), strict=True):
             yield Derivation(
-                (pairs.out_space, made),
+                (pairs.out_space, generated_item),
                 (pairs.in_space, used),
                 pairs.block_id.node,
                 pairs.exact,
@@ -89,7 +89,7 @@ def _derivations(traced: RecordTrace) -> Iterator[Derivation]:
 
 def end_to_end(
     traced: RecordTrace, graph: Derived, limit: int
-) -> dict[tuple[Place, Place], bool] | None:
+) -> dict[tuple[ItemKey, ItemKey], bool] | None:
     """The end-to-end pairs of found items and items of the query: (made, used) -> exact.
 
     Only along stored derivations. A pair is exact if all steps of at least one path are. Pairs that
@@ -97,14 +97,16 @@ def end_to_end(
     them takes more than :data:`STEPS_MAX` steps.
     """
     backward = traced.direction is Direction.BACKWARD
-    neighbours: dict[Place, list[tuple[Place, bool]]] = {}
+    neighbours: dict[ItemKey, list[tuple[ItemKey, bool]]] = {}
     for derivation in graph.derivations:
         from_item, to_item = (
-            (derivation.made, derivation.used) if backward else (derivation.used, derivation.made)
+            (derivation.generated_item, derivation.used)
+            if backward
+            else (derivation.used, derivation.generated_item)
         )
         neighbours.setdefault(from_item, []).append((to_item, derivation.exact))
-    direct = {(derivation.made, derivation.used) for derivation in graph.derivations}
-    ends: dict[tuple[Place, Place], bool] = {}
+    direct = {(derivation.generated_item, derivation.used) for derivation in graph.derivations}
+    ends: dict[tuple[ItemKey, ItemKey], bool] = {}
     steps = 0
     for start in _start_items(traced):
         exactly_reached, sure_steps = _reach(neighbours, start, exact_only=True)
@@ -120,17 +122,17 @@ def end_to_end(
     return ends
 
 
-def _start_items(traced: RecordTrace) -> Iterator[Place]:
+def _start_items(traced: RecordTrace) -> Iterator[ItemKey]:
     for space, region in traced.start_regions.items():
         for position in region.positions().tolist():
             yield space, position
 
 
 def _reach(
-    neighbours: Mapping[Place, list[tuple[Place, bool]]], start: Place, *, exact_only: bool
-) -> tuple[dict[Place, None], int]:
+    neighbours: Mapping[ItemKey, list[tuple[ItemKey, bool]]], start: ItemKey, *, exact_only: bool
+) -> tuple[dict[ItemKey, None], int]:
     """The items reached from an item (itself only if a path leads back to it), and the number of steps."""
-    reached: dict[Place, None] = {}
+    reached: dict[ItemKey, None] = {}
     pending = [start]
     steps = 0
     while pending:

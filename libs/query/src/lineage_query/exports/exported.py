@@ -100,7 +100,7 @@ def exported(trace: Trace, name: str, stream: IO[bytes], options: ExportOptions)
 def _exported_records(
     records: RecordTrace, name: str, stream: IO[bytes], options: ExportOptions
 ) -> Exported:
-    warnings = (*export(records, name, stream, options), *records.stops())
+    warnings = (*export(records, name, stream, options), *records.end_warnings())
     return Exported(
         app=records.app,
         direction=records.direction.value,

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from lineage_core.environment.extras import needed
 from lineage_query.answers import Composer
-from lineage_query.exports.derived import Derived, Place, derived
+from lineage_query.exports.derived import Derived, ItemKey, derived
 from lineage_query.exports.errors import ExportError, ExportTooLargeError
 from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.tables import encodable_text, facts, yes
@@ -83,9 +83,9 @@ def _add_nodes(graph: Any, traced: RecordTrace) -> None:
 
 
 def _add_items(graph: Any, traced: RecordTrace, graph_items: Derived) -> None:
-    ids: dict[Place, str] = {}
-    for place, part in graph_items.parts.items():
-        ids[place] = f"item:{_plain(part.item.address)}"
+    ids: dict[ItemKey, str] = {}
+    for item_key, part in graph_items.parts.items():
+        ids[item_key] = f"item:{_plain(part.item.address)}"
         attributes = {
             "kind": "item",
             "label": part.item.address,
@@ -96,7 +96,7 @@ def _add_items(graph: Any, traced: RecordTrace, graph_items: Derived) -> None:
             "binding": part.item.binding,
         }
         graph.add_node(
-            ids[place],
+            ids[item_key],
             **{key: _plain(text) for key, text in attributes.items() if text is not None},
         )
     for derivation in graph_items.derivations:
@@ -108,7 +108,7 @@ def _add_items(graph: Any, traced: RecordTrace, graph_items: Derived) -> None:
         }
         graph.add_edge(
             ids[derivation.used],
-            ids[derivation.made],
+            ids[derivation.generated_item],
             **{key: _plain(text) for key, text in attributes.items() if text},
         )
 

@@ -15,7 +15,7 @@ from lineage_query.record_trace import RecordTrace
 def write_mermaid(
     traced: RecordTrace, stream: IO[bytes], options: ExportOptions
 ) -> Mapping[str, None]:
-    """Write the nodes on the way of a trace; nodes without a number of items keep none."""
+    """Write the nodes on the way of a trace; nodes without a number of items have none."""
     nodes, links = traced.nodes()
     folds = fold_by_call(nodes)
     counts = traced.counts()

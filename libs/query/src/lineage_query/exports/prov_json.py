@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from lineage_core.contract.graph import NodeRecord
 from lineage_core.environment.extras import needed
-from lineage_query.exports.derived import Derived, Part, Place, derived, end_to_end
+from lineage_query.exports.derived import Derived, ItemKey, TracedItem, derived, end_to_end
 from lineage_query.exports.errors import ExportError
 from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.tables import encodable_text, facts
@@ -38,12 +38,14 @@ def write_prov(
     graph = derived(traced, composer, options, "PROV-JSON")
     ends = end_to_end(traced, graph, options.pairs_max)
     if ends is None:
-        composer.warnings["PROV-JSON: too many items go together to say which, end to end"] = None
-    document = _Document(model, traced, graph)
-    document.add_steps()
-    document.add_ends(ends)
+        composer.warnings["PROV-JSON: there are too many end-to-end pairs: they are left out"] = (
+            None
+        )
+    builder = _Document(model, traced, graph)
+    builder.add_steps()
+    builder.add_ends(ends)
     text = io.StringIO()
-    document.made.serialize(text, format="json", ensure_ascii=False)
+    builder.document.serialize(text, format="json", ensure_ascii=False)
     stream.write(encodable_text(text.getvalue()).encode())
     return composer.warnings
 
@@ -52,62 +54,64 @@ class _Document:
     """Builds a PROV document."""
 
     def __init__(self, model: Any, traced: RecordTrace, graph: Derived) -> None:
-        self.made = model.ProvDocument()
+        self.document = model.ProvDocument()
         self._graph = graph
         self._traced = traced
-        self._own = self.made.add_namespace("lineage", VOCABULARY)
+        self._own = self.document.add_namespace("lineage", VOCABULARY)
         base = f"urn:lineage-master:{quote(traced.app, safe='')}"
-        self._items = self.made.add_namespace("item", f"{base}:item:")
-        self._nodes = self.made.add_namespace("node", f"{base}:node:")
-        self._entities: dict[Place, Any] = {}
+        self._items = self.document.add_namespace("item", f"{base}:item:")
+        self._nodes = self.document.add_namespace("node", f"{base}:node:")
+        self._entities: dict[ItemKey, Any] = {}
         self._activities: dict[str, Any] = {}
 
     def add_steps(self) -> None:
         """Entities, activities and every stored derivation."""
-        for place, part in self._graph.parts.items():
-            self._entities[place] = self._entity(part)
+        for item_key, part in self._graph.parts.items():
+            self._entities[item_key] = self._entity(part)
         records = {node.node: node for node in self._traced.graph.nodes()}
         taking_part = dict.fromkeys(derivation.node for derivation in self._graph.derivations)
         for node in taking_part:
             self._activities[node] = self._activity(node, records.get(node))
-        used: dict[tuple[str, Place], bool] = {}
+        used: dict[tuple[str, ItemKey], bool] = {}
         for derivation in self._graph.derivations:
-            self.made.wasDerivedFrom(
-                self._entities[derivation.made],
+            self.document.wasDerivedFrom(
+                self._entities[derivation.generated_item],
                 self._entities[derivation.used],
                 self._activities[derivation.node],
-                other_attributes=self._doubt(exact=derivation.exact, reason=derivation.reason),
+                other_attributes=self._exactness_attributes(
+                    exact=derivation.exact, reason=derivation.reason
+                ),
             )
             used[derivation.node, derivation.used] = derivation.exact or used.get(
                 (derivation.node, derivation.used), False
             )
-        for (node, place), exact in used.items():
-            exactness = self._doubt(exact=exact, reason="")
-            self.made.used(
-                self._activities[node], self._entities[place], other_attributes=exactness
+        for (node, item_key), exact in used.items():
+            exactness = self._exactness_attributes(exact=exact, reason="")
+            self.document.used(
+                self._activities[node], self._entities[item_key], other_attributes=exactness
             )
         generated = dict.fromkeys(
-            (derivation.made, derivation.node) for derivation in self._graph.derivations
+            (derivation.generated_item, derivation.node) for derivation in self._graph.derivations
         )
-        for place, node in generated:
-            self.made.wasGeneratedBy(self._entities[place], self._activities[node])
+        for item_key, node in generated:
+            self.document.wasGeneratedBy(self._entities[item_key], self._activities[node])
 
-    def add_ends(self, ends: Mapping[tuple[Place, Place], bool] | None) -> None:
+    def add_ends(self, ends: Mapping[tuple[ItemKey, ItemKey], bool] | None) -> None:
         """Add the end-to-end derivations, and the attributes of the trace."""
         kind = {"prov:type": self._own["EndToEnd"]}
-        for (made, used), exact in (ends or {}).items():
-            self.made.wasDerivedFrom(
-                self._entities[made],
-                self._entities[used],
-                other_attributes=kind | self._doubt(exact=exact, reason=""),
+        for (generated_item, used_item), exact in (ends or {}).items():
+            self.document.wasDerivedFrom(
+                self._entities[generated_item],
+                self._entities[used_item],
+                other_attributes=kind | self._exactness_attributes(exact=exact, reason=""),
             )
         trace_attributes = {
             self._own[key]: text for key, text in facts(self._traced).items() if text
         }
         trace_attributes[self._own["endToEnd"]] = "left out: too many" if ends is None else "given"
-        self.made.entity(self._own["trace"], trace_attributes)
+        self.document.entity(self._own["trace"], trace_attributes)
 
-    def _entity(self, part: Part) -> Any:
+    def _entity(self, part: TracedItem) -> Any:
         item = part.item
         attributes: dict[Any, str] = {
             "prov:label": encodable_text(item.address),
@@ -120,7 +124,7 @@ class _Document:
             attributes["prov:value"] = encodable_text(item.text)
         if item.binding is not None:
             attributes[self._own["binding"]] = item.binding
-        return self.made.entity(self._items[_local(item.address)], attributes)
+        return self.document.entity(self._items[_local(item.address)], attributes)
 
     def _activity(self, node: str, record: NodeRecord | None) -> Any:
         attributes: dict[Any, str] = {self._own["node"]: self._traced.names.label(node)}
@@ -130,10 +134,10 @@ class _Document:
             attributes |= {
                 self._own[key]: encodable_text(text) for key, text in details.items() if text
             }
-            attributes |= self._doubt(exact=record.exact, reason=record.reason)
-        return self.made.activity(self._nodes[_local(node)], other_attributes=attributes)
+            attributes |= self._exactness_attributes(exact=record.exact, reason=record.reason)
+        return self.document.activity(self._nodes[_local(node)], other_attributes=attributes)
 
-    def _doubt(self, *, exact: bool, reason: str) -> dict[Any, Any]:
+    def _exactness_attributes(self, *, exact: bool, reason: str) -> dict[Any, Any]:
         if exact:
             return {}
         reason_attribute = {self._own["reason"]: encodable_text(reason)} if reason else {}

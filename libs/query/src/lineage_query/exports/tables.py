@@ -69,10 +69,10 @@ def batches_through(
     traced: RecordTrace, answer: Answer, composer: Composer, options: ExportOptions
 ) -> Iterator[TableBatch]:
     """All table rows of a trace of records, and of the answer in which it continues through DataFrames."""
-    found_nodes, outgrown = set(traced.result.found), traced.outgrown_by(answer)
+    result_nodes, outgrown = set(traced.result.found), traced.outgrown_by(answer)
     ends = {group.node for group in answer.groups}
-    beyond = tuple(group for group in answer.groups if group.node not in found_nodes - outgrown)
-    yield from batches(traced, composer, options, through=(found_nodes - ends) | outgrown)
+    beyond = tuple(group for group in answer.groups if group.node not in result_nodes - outgrown)
+    yield from batches(traced, composer, options, through=(result_nodes - ends) | outgrown)
     yield from batches_of(replace(answer, start=(), groups=beyond), options)
 
 

@@ -12,7 +12,7 @@ from lineage_query.rows.places import shown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class FileRows:
     """Items of one partition in a file.
 
     ``positions``: uint64, which items. ``path``: as the engine wrote it, without ``file:``.
@@ -33,7 +33,7 @@ class Rows:
 
     @property
     def changed(self) -> bool:
-        """Whether the file is not any more as it was."""
+        """Whether the file has changed since the job used it."""
         return has_changed(self.file_status)
 
     @property
@@ -52,12 +52,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class InFile:
-    """The rows' positions. ``path``: plain. ``whole``: the file's status comes from a checksum of the whole file."""
+    """The rows' positions. ``path``: plain. ``has_file_checksum``: the file's status comes from a checksum of the whole file."""
 
     path: str
     unit: Unit
     file_status: FileStatus
-    whole: bool = False
+    has_file_checksum: bool = False
 
     def rows(
         self,
@@ -66,13 +66,13 @@ class InFile:
         texts: Sequence[str | None],
         note: str = "",
         checked: Sequence[bool | None] | None = None,
-    ) -> Rows:
+    ) -> FileRows:
         """Rows with what binds each text.
 
         ``checked``: whether the checksum of the block of rows around each confirms the row; None: there
         is no such checksum, and the status of the file decides.
         """
-        by_file: Binding = "checksum" if self.whole else "state"
+        by_file: Binding = "checksum" if self.has_file_checksum else "state"
         of_check: dict[bool | None, Binding] = {
             True: "checksum",
             False: "now",
@@ -82,6 +82,6 @@ class InFile:
             None if text is None else of_check[is_same]
             for text, is_same in zip(texts, checked or [None] * len(texts), strict=True)
         ]
-        return Rows(
+        return FileRows(
             positions, self.path, self.unit, numbers, texts, bindings, self.file_status, note
         )

@@ -47,11 +47,11 @@ class ConfinedFormats:
     def __init__(self) -> None:
         self._free: list[_Process] = []
         self._lock = threading.Lock()
-        self._places = threading.Semaphore(PROCESSES_MAX)
+        self._process_slots = threading.Semaphore(PROCESSES_MAX)
 
     def read(self, operation: str, file: IO[bytes], *arguments: Any) -> Any:
         """As :meth:`lineage_query.rows.formats.Formats.read`."""
-        with self._place():
+        with self._process_slot():
             with self._lock:
                 process = self._free.pop() if self._free else None
             process = process or _Process()
@@ -79,13 +79,13 @@ class ConfinedFormats:
             self._free.append(process)
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
-        while not self._places.acquire(timeout=WAIT_S):
+    def _process_slot(self) -> Iterator[None]:
+        while not self._process_slots.acquire(timeout=WAIT_S):
             current_budget().check()
         try:
             yield
         finally:
-            self._places.release()
+            self._process_slots.release()
 
 
 class _Process:

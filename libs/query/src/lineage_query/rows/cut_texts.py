@@ -20,7 +20,7 @@ def cut_text(beginning: bytes, length: int, *, about: bool = False) -> str:
 
 
 def is_cut(text: str | None) -> bool:
-    """Whether a text is just the beginning of a row's."""
+    """Whether a text is only the beginning of a row's text."""
     if text is None or len(text) < TEXT_BYTES_MAX // 4:
         return False
     return _CUT.search(text, len(text) - _CUT_MAX) is not None

@@ -60,7 +60,7 @@ def build(blocks: Iterable[bytes]) -> LineIndex:
     row_counts: list[npt.NDArray[np.intp]] = []
     line_counts: list[npt.NDArray[np.intp]] = []
     size, head, last = 0, b"", -1
-    for block, following in _with_next(_whole_strides(blocks)):
+    for block, following in _with_next(_in_full_strides(blocks)):
         if not size:
             head = block[: len(BOM)]
         codes = np.frombuffer(block, np.uint8)
@@ -101,7 +101,7 @@ def ends_in(block: bytes, following: int, *, rows: bool) -> I64:
 
 
 def stride_of(counts: I64, ordinals: U64 | I64) -> I64:
-    """The stride that holds the n-th end (from 1); the last one for ends that are not there."""
+    """The stride that holds the n-th end (from 1); the last one for ends that do not exist."""
     at: I64 = np.searchsorted(counts, ordinals.astype(np.int64), side="left") - 1
     # Not np.clip, which is several times slower for the few values of a query.
     return np.minimum(np.maximum(at, 0), max(0, len(counts) - 2))
@@ -112,22 +112,24 @@ def _running(counts: list[npt.NDArray[np.intp]]) -> I64:
 
 
 def _per_stride(marks: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    whole_bytes = len(marks) // STRIDE * STRIDE
-    counts: npt.NDArray[np.intp] = np.count_nonzero(marks[:whole_bytes].reshape(-1, STRIDE), axis=1)
-    if whole_bytes == len(marks):
+    full_stride_bytes = len(marks) // STRIDE * STRIDE
+    counts: npt.NDArray[np.intp] = np.count_nonzero(
+        marks[:full_stride_bytes].reshape(-1, STRIDE), axis=1
+    )
+    if full_stride_bytes == len(marks):
         return counts
-    return np.append(counts, np.count_nonzero(marks[whole_bytes:]))
+    return np.append(counts, np.count_nonzero(marks[full_stride_bytes:]))
 
 
-def _whole_strides(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _in_full_strides(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in blocks of whole strides, except the last."""
     rest = b""
     for block in blocks:
         rest = rest + block if rest else block
-        whole_bytes = len(rest) // STRIDE * STRIDE
-        if whole_bytes:
-            yield rest[:whole_bytes]
-            rest = rest[whole_bytes:]
+        full_stride_bytes = len(rest) // STRIDE * STRIDE
+        if full_stride_bytes:
+            yield rest[:full_stride_bytes]
+            rest = rest[full_stride_bytes:]
     if rest:
         yield rest
 

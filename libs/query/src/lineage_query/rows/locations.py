@@ -20,7 +20,7 @@ from lineage_core.contract.block import U64
 from lineage_core.contract.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
 from lineage_core.contract.region import Region
 from lineage_core.contract.row_sums import BLOCK_ROWS, sums_in
-from lineage_query.rows.bound_rows import InFile, Rows
+from lineage_query.rows.bound_rows import FileRows, InFile
 from lineage_query.rows.file_status import (
     CurrentState,
     FileStatus,
@@ -106,27 +106,27 @@ class Locations:
         read = self._sources_of(node).get(path)
         return None if read is None else read.first.unit
 
-    def items_at(self, node: str, place: Location) -> dict[str, Region]:
+    def items_at(self, node: str, location: Location) -> dict[str, Region]:
         """The items of a node at a place with a canonical path; empty when it has no such file.
 
         Raises:
             LocationError: the file has no such row.
             RowsError: rows must be counted in the file, and it can't be read.
         """
-        file = self._sinks_of(node).get(place.path)
+        file = self._sinks_of(node).get(location.path)
         if file is not None:
-            row = _sink_row(file, place)
+            row = _sink_row(file, location)
             if file.rows is not None and row >= file.rows:
-                raise PastTheEndError(_past_the_end(file, place))
+                raise PastTheEndError(_past_the_end(file, location))
             return {f"{node}#{file.partition}": Region.from_positions([row])}
-        source = self._sources_of(node).get(place.path)
+        source = self._sources_of(node).get(location.path)
         if source is None:
             return {}
         ordinals_by_space: dict[str, list[int]] = {}
-        for split, ordinal in self._splits_at(source, place):
+        for split, ordinal in self._splits_at(source, location):
             ordinals_by_space.setdefault(f"{node}#{split.partition}", []).append(ordinal)
         if not ordinals_by_space:
-            raise PastTheEndError(f"{place.path} has no {place.unit} {place.number}")
+            raise PastTheEndError(f"{location.path} has no {location.unit} {location.number}")
         return {
             space: Region.from_positions(ordinals) for space, ordinals in ordinals_by_space.items()
         }
@@ -146,10 +146,10 @@ class Locations:
             raise LocationError(f"there is no {shown}: no such partition was read or written")
         rows, last = rows_of[name.partition], int(region.last[-1])
         if rows is not None and last >= rows:
-            has = _counted(rows, "row")
+            has = _count_text(rows, "row")
             raise LocationError(f"{shown} has {has}, counted from 0; there is no {shown}#{last}")
 
-    def rows_of(self, space: str, region: Region, *, texts: bool = True) -> list[Rows]:
+    def rows_of(self, space: str, region: Region, *, texts: bool = True) -> list[FileRows]:
         """Items of a partition as rows of files, in order; none when they lie in no file."""
         name = parse_space(space)
         if name.incarnation is not None:
@@ -160,7 +160,7 @@ class Locations:
                 return [self._sink_rows(file, positions, texts=texts)]
         pieces = self._pieces_of(name.name).get(name.partition, [])
         if pieces and pieces[0].split.unit == "file":
-            return self._whole_files(pieces, positions)
+            return self._unsplit_file_rows(pieces, positions)
         return [self._source_rows(piece, positions, texts=texts) for piece in pieces[:1]]
 
     def partitions(self, node: str) -> dict[int, int | None]:
@@ -189,7 +189,7 @@ class Locations:
             return all(
                 self._is_summed(path, split, start)
                 for at, part in enumerate(source.parts)
-                if (start := self._known_before(source, at)) is not None
+                if (start := self._counted_rows_before(source, at)) is not None
                 for split in part
             )
         except RowsError:
@@ -218,7 +218,7 @@ class Locations:
         except RowsError:
             return "unknown"
 
-    def _sink_rows(self, file: SinkFileRecord, rows: U64, *, texts: bool) -> Rows:
+    def _sink_rows(self, file: SinkFileRecord, rows: U64, *, texts: bool) -> FileRows:
         path = self._spellings.of(file.path)
         if file.unit != "line":
             read, note = self._records(path, file, rows, texts=texts)
@@ -232,12 +232,12 @@ class Locations:
             return self._reader.lines(path, first, last), [None] * len(rows)
 
         try:
-            read, checked, file_status = self._undisturbed(file, read_lines)
+            read, checked, file_status = self._read_unchanged(file, read_lines)
         except RowsError as error:
             return self._in_file(file).rows(rows, first, unread, str(error))
         return self._in_file(file, file_status).rows(rows, first, read, "", checked)
 
-    def _whole_files(self, pieces: Sequence[_Piece], positions: U64) -> list[Rows]:
+    def _unsplit_file_rows(self, pieces: Sequence[_Piece], positions: U64) -> list[FileRows]:
         files = {piece.split.row: piece.split for piece in pieces}
         file_rows = []
         for position in positions.tolist():
@@ -246,7 +246,7 @@ class Locations:
             file_rows.append(in_file.rows(single, None, [None]))
         return file_rows
 
-    def _source_rows(self, piece: _Piece, ordinals: U64, *, texts: bool) -> Rows:
+    def _source_rows(self, piece: _Piece, ordinals: U64, *, texts: bool) -> FileRows:
         path, split = piece.file.path, piece.split
         unread: list[str | None] = [None] * len(ordinals)
         try:
@@ -265,7 +265,7 @@ class Locations:
         try:
             lines, read = self._reader.lines_of_rows(path, rows), unread
             if texts:
-                read, checked, file_status = self._undisturbed(split, read_lines)
+                read, checked, file_status = self._read_unchanged(split, read_lines)
             lone = self._reader.index(path).lone_returns
         except RowsError as error:
             lines = rows + np.uint64(1)
@@ -277,9 +277,11 @@ class Locations:
         self, of: SplitRecord | SinkFileRecord, file_status: FileStatus | None = None
     ) -> InFile:
         file_status = file_status or self._file_status(of)
-        return InFile(plain_path(of.path), of.unit, file_status, whole=bool(of.checksum))
+        return InFile(
+            plain_path(of.path), of.unit, file_status, has_file_checksum=bool(of.checksum)
+        )
 
-    def _undisturbed(
+    def _read_unchanged(
         self, of: SplitRecord | SinkFileRecord, read: Callable[[], tuple[_Texts, list[bool | None]]]
     ) -> tuple[_Texts, list[bool | None], FileStatus]:
         """The result of ``read`` on a file that does not change meanwhile, with the status of the file.
@@ -333,7 +335,7 @@ class Locations:
             return self._reader.records(path, rows), []
 
         try:
-            texts_read, _, file_status = self._undisturbed(of, read)
+            texts_read, _, file_status = self._read_unchanged(of, read)
         except RowsError as error:
             return unread, str(error)
         return (unread if has_changed(file_status) else texts_read), ""
@@ -358,18 +360,20 @@ class Locations:
         if before.unit != "line":
             raise RowsError(f"{source.path}: records before these were not all read, nor counted")
         if self._changed(before):
-            raise RowsError(f"{source.path} has changed: its rows can't be counted any more")
+            raise RowsError(f"{source.path} has changed: its rows can no longer be counted")
         return self._reader.rows_in_split(source.path, before.start, before.length)
 
-    def _splits_at(self, source: _SourceFile, place: Location) -> Iterable[tuple[SplitRecord, int]]:
+    def _splits_at(
+        self, source: _SourceFile, location: Location
+    ) -> Iterable[tuple[SplitRecord, int]]:
         """Splits that a place lies in, with its ordinal in each."""
-        if place.number is None:
+        if location.number is None:
             return [(split, split.row) for part in source.parts for split in part]
-        rows = range(place.number, place.number + 1)
-        if place.unit == "line":
-            rows = range(place.number - 1, place.number)
+        rows = range(location.number, location.number + 1)
+        if location.unit == "line":
+            rows = range(location.number - 1, location.number)
             if not self._changed(source.first) and self._readable(source.path):
-                rows = self._reader.rows_of_line(source.path, place.number)
+                rows = self._reader.rows_of_line(source.path, location.number)
         return [located for row in rows for located in self._splits_of(source, row)]
 
     def _splits_of(self, source: _SourceFile, row: int) -> Iterable[tuple[SplitRecord, int]]:
@@ -381,7 +385,7 @@ class Locations:
         rows = source.rows_of(at)
         if rows is not None and ordinal >= rows:
             unit, number = source.first.unit, row + (source.first.unit == "line")
-            row_count = _counted(row - ordinal + rows, unit)
+            row_count = _count_text(row - ordinal + rows, unit)
             raise PastTheEndError(
                 f"{source.path} had {row_count} when it was read; there is no {unit} {number}"
             )
@@ -434,7 +438,7 @@ class Locations:
             if source is None or not rows:
                 return None
             return all(
-                self._has_all_rows(path, split, self._known_before(source, at))
+                self._has_all_rows(path, split, self._counted_rows_before(source, at))
                 for at, part in enumerate(source.parts)
                 for split in part
             )
@@ -458,7 +462,7 @@ class Locations:
         return True
 
     @staticmethod
-    def _known_before(source: _SourceFile, at: int) -> int | None:
+    def _counted_rows_before(source: _SourceFile, at: int) -> int | None:
         """Rows of the file before its ``at``-th part, as tasks counted them."""
         rows = [source.rows_of(part) for part in range(at)]
         return None if None in rows else sum(count or 0 for count in rows)
@@ -531,10 +535,10 @@ def _sink_lines(file: SinkFileRecord, rows: U64) -> tuple[U64, U64]:
     return first, last
 
 
-def _sink_row(file: SinkFileRecord, place: Location) -> int:
+def _sink_row(file: SinkFileRecord, location: Location) -> int:
     """The row of an output file at a place."""
-    number = place.number or 0
-    if place.unit != "line":
+    number = location.number or 0
+    if location.unit != "line":
         return number
     before = 0
     for row, extra in file.newlines:
@@ -546,13 +550,15 @@ def _sink_row(file: SinkFileRecord, place: Location) -> int:
     return number - 1 - before
 
 
-def _past_the_end(file: SinkFileRecord, place: Location) -> str:
+def _past_the_end(file: SinkFileRecord, location: Location) -> str:
     count = file.rows or 0
-    if place.unit == "line":
+    if location.unit == "line":
         count += sum(extra for _, extra in file.newlines)
-    has = _counted(count, place.unit) + (", counted from 0" if place.unit == "record" else "")
-    return f"{place.path} has {has}; there is no {place.unit} {place.number}"
+    has = _count_text(count, location.unit) + (
+        ", counted from 0" if location.unit == "record" else ""
+    )
+    return f"{location.path} has {has}; there is no {location.unit} {location.number}"
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def _count_text(count: int, unit_name: str) -> str:
+    return f"{count:,} {unit_name}" if count == 1 else f"{count:,} {unit_name}s"

@@ -11,13 +11,13 @@ from pyarrow import orc
 
 from lineage_core.contract.block import U64
 from lineage_core.tracing.budget import current_budget
-from lineage_query.rows.typed_values import ColumnValue, UnsureError, places_where
+from lineage_query.rows.typed_values import RequestedValue, UnsureError, places_where
 
 AT_ONCE_BYTES_MAX = 64 << 20
 """Of a file of ORC that is read at once. A query reads one of larger parts, where it is confined."""
 
 
-def rows_with(file: IO[bytes], terms: Mapping[str, ColumnValue]) -> U64:
+def rows_with(file: IO[bytes], terms: Mapping[str, RequestedValue]) -> U64:
     """Rows (from 0, ascending) whose columns have the given values.
 
     Raises:

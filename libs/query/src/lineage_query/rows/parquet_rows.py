@@ -17,8 +17,8 @@ from lineage_core.contract.block import U64
 from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
 from lineage_query.rows.typed_values import (
-    ColumnValue,
     Held,
+    RequestedValue,
     UnsureError,
     array_of,
     arrow_type,
@@ -81,7 +81,7 @@ def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> 
     raise UnsureError
 
 
-def rows_with(file: IO[bytes], terms: Mapping[str, ColumnValue]) -> U64:
+def rows_with(file: IO[bytes], terms: Mapping[str, RequestedValue]) -> U64:
     """Rows (from 0, ascending) whose columns have the given values.
 
     Raises:
@@ -184,7 +184,7 @@ def _batches(
         begin = stop
 
 
-def _in_column(term: ColumnValue, column: Any) -> Held:
+def _in_column(term: RequestedValue, column: Any) -> Held:
     """Which of a column's values are it, where the column may name them by a dictionary."""
     if not isinstance(column, pa.DictionaryArray):
         return term.in_arrow(column)
@@ -196,8 +196,8 @@ def _in_column(term: ColumnValue, column: Any) -> Held:
 
 def _check_instants(opened: pq.ParquetFile, name: str) -> None:
     """See that a column's times are instants, not times of day anywhere."""
-    place = opened.schema.names.index(name)
-    column, kind = opened.schema.column(place), opened.schema_arrow.field(name).type
+    column_index = opened.schema.names.index(name)
+    column, kind = opened.schema.column(column_index), opened.schema_arrow.field(name).type
     if not pa.types.is_timestamp(kind):
         raise UnsureError
     if column.physical_type != "INT96" and kind != pa.timestamp("us", "UTC"):

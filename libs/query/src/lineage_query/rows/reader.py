@@ -22,15 +22,15 @@ import pyarrow as pa
 from lineage_core.contract.block import I64, U64
 from lineage_core.contract.row_sums import BLOCK_ROWS, sum_of
 from lineage_core.tracing.budget import current_budget
-from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
-from lineage_query.rows.formats import Formats, FormatsHere, is_parquet
-from lineage_query.rows.kept_sums import (
+from lineage_query.rows.checksum_cache import (
     SAVE_BYTES_MIN,
-    KeptSums,
-    digest_of,
+    ChecksumCache,
     save_columns,
     saved_columns,
+    sha256_of,
 )
+from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
+from lineage_query.rows.formats import Formats, FormatsHere, is_parquet
 from lineage_query.rows.line_index import BOM, STRIDE, LineIndex, build, ends_in, stride_of
 from lineage_store.paths import (
     Bytes,
@@ -88,7 +88,7 @@ class RowReader:
         self._folder = index_folder
         self._cached: OrderedDict[str, _CachedIndex] = OrderedDict()
         self._lock = threading.Lock()
-        self._sums = KeptSums(index_folder)
+        self._sums = ChecksumCache(index_folder)
         self.formats: Formats = FormatsHere()
         """The reader of files with packed rows."""
 
@@ -197,38 +197,38 @@ class RowReader:
             RowsError: the file is gone, can't be read, or is being written.
         """
         state = self.state(path)
-        kept = None if state is None else self._sums.rows(path, state, first, rows)
-        if kept is not None:
-            return kept
+        cached_sums = None if state is None else self._sums.rows(path, state, first, rows)
+        if cached_sums is not None:
+            return cached_sums
         state, sums = self._summed(path, state, first, rows, range(-(-rows // BLOCK_ROWS)))
-        self._sums.keep_rows(path, state, first, rows, sums)
+        self._sums.store_rows(path, state, first, rows, sums)
         return sums
 
     def sums_of(
         self, path: str, first: int, rows: int, blocks: Iterable[int]
     ) -> Mapping[int, str | None]:
-        """Those of :meth:`sums` of some blocks: what a look at a few rows of a large file costs.
+        """The checksums of :meth:`sums` for some blocks only, which is cheap for a few rows of a large file.
 
         Raises:
             RowsError: the file is gone, can't be read, or is being written.
         """
-        wanted_blocks = set(blocks)
-        if is_compressed(path) or len(wanted_blocks) * ALL_SUMMED_FROM > rows // BLOCK_ROWS:
-            # All of them are kept for later processes. Compressed bytes are read from their start, whichever are wanted.
+        requested_blocks = set(blocks)
+        if is_compressed(path) or len(requested_blocks) * ALL_SUMMED_FROM > rows // BLOCK_ROWS:
+            # All of them are cached for later processes. Compressed files are read from their start for any block.
             all_sums = self.sums(path, first, rows)
-            return {block: all_sums[block] for block in wanted_blocks}
+            return {block: all_sums[block] for block in requested_blocks}
         state = self.state(path)
-        kept = {} if state is None else self._sums.blocks(path, state, first, rows)
-        missing = sorted(wanted_blocks - kept.keys())
+        cached_sums = {} if state is None else self._sums.blocks(path, state, first, rows)
+        missing = sorted(requested_blocks - cached_sums.keys())
         if missing:
             _, sums = self._summed(path, state, first, rows, missing)
-            kept.update(zip(missing, sums, strict=True))
-        return kept
+            cached_sums.update(zip(missing, sums, strict=True))
+        return cached_sums
 
     def _summed(
         self, path: str, state: FileState | None, first: int, rows: int, blocks: Sequence[int]
     ) -> tuple[FileState, list[str | None]]:
-        """Checksums of some blocks (ascending) of rows of a file that was in a state before, and is in it behind."""
+        """Checksums of some blocks (ascending) of rows of a file, whose state must not change meanwhile."""
         sums = self._read(
             path, lambda source, index: list(_sums(source, index, first, rows, blocks))
         )
@@ -243,14 +243,14 @@ class RowReader:
             RowsError: the file is gone, can't be read, or is being written.
         """
         state = self.state(path)
-        kept = None if state is None else self._sums.whole(path, state)
-        if kept is not None:
-            return kept
+        cached_checksum = None if state is None else self._sums.file_checksum(path, state)
+        if cached_checksum is not None:
+            return cached_checksum
         with closing(self.opened(path, packed=True)) as source:
-            checksum = digest_of(source.blocks())
+            checksum = sha256_of(source.blocks())
         if state is None or self.state(path) != state:
             raise RowsError(f"{path} is being written")
-        self._sums.keep_whole(path, state, checksum)
+        self._sums.store_file_checksum(path, state, checksum)
         return checksum
 
     def records(self, path: str, rows: U64) -> list[str | None]:
@@ -362,7 +362,7 @@ class RowReader:
         with closing(self.opened(path)) as source:
             index = build(source.blocks())
         if self._folder is not None and state.mtime is not None and index.size >= SAVE_BYTES_MIN:
-            # An index that can't be kept is built again; it is never worth an error.
+            # An index that can't be stored is built again; this is no error.
             with contextlib.suppress(OSError):
                 _save(self._folder, self._file_of(path), path, state, index)
         return index

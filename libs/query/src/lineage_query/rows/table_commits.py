@@ -40,9 +40,9 @@ _UNCONDITIONAL = {
 _MOVES = {"OPTIMIZE", "REORG", "COMPUTE STATS", "ROW TRACKING BACKFILL"}
 """Operations of Delta Lake that put the same rows into other files."""
 _ELSEWHERE = ("catalogManaged", "catalogOwned", "coordinatedCommits")
-"""Features of Delta Lake's tables whose latest commits only a catalog may know."""
+"""Features of Delta Lake's tables whose latest commits may be listed by a catalog only."""
 EARLIER = "earlier ones"
-Known = Mapping[str, Collection[frozenset[str]]]
+WrittenFiles = Mapping[str, Collection[frozenset[str]]]
 """The versions of known writes, with the names of the files that each write left, without folders."""
 
 
@@ -50,32 +50,32 @@ Known = Mapping[str, Collection[frozenset[str]]]
 class Commits:
     """Versions, or ids of snapshots, of which a table may currently hold rows: the latest first.
 
-    ``strange``: those of unknown writers; `EARLIER` last, if the table no longer lists earlier commits.
-    ``whole``: those of which all rows are in the table.
-    ``over``: snapshots without any row in the table. Versions have none if they are before ``since`` and in no other field.
+    ``foreign_versions``: those of unknown writers; `EARLIER` last, if the table no longer lists earlier commits.
+    ``complete_versions``: those of which all rows are in the table.
+    ``replaced_snapshots``: snapshots without any row in the table. Versions have none if they are before ``since`` and in no other field.
     ``files``: names of the current files of a Delta Lake table, as far as its log lists them; None for other tables.
     ``added``: names of the files that each version in its log added.
     """
 
     changes: tuple[str, ...]
-    strange: tuple[str, ...]
-    whole: tuple[str, ...]
-    over: frozenset[str] = frozenset()
+    foreign_versions: tuple[str, ...]
+    complete_versions: tuple[str, ...]
+    replaced_snapshots: frozenset[str] = frozenset()
     since: int = 0
     files: frozenset[str] | None = None
     added: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
-    def is_over(self, version: str) -> bool:
-        """Whether a table certainly has no row of a version any more."""
+    def was_replaced(self, version: str) -> bool:
+        """Whether the table certainly has no row of a version."""
         if self.files is None:
-            return version in self.over
-        is_told = version in self.added or version in self.changes
-        return not is_told and version.isdecimal() and int(version) < self.since
+            return version in self.replaced_snapshots
+        is_listed = version in self.added or version in self.changes
+        return not is_listed and version.isdecimal() and int(version) < self.since
 
 
-def is_table(reader: RowReader, place: str) -> bool:
+def is_versioned_table(reader: RowReader, path: str) -> bool:
     """Whether a folder of this machine has the log of a versioned table."""
-    folder = canonical(place)
+    folder = canonical(path)
     if split_scheme(folder)[0] not in {"", "file"} or not reader.may_read(folder):
         return False
     return _kind_at(Path(plain_path(folder))) is not None
@@ -95,41 +95,46 @@ def _kind_at(folder: Path) -> str | None:
     return DELTA if has_log else None
 
 
-def commits_of(reader: RowReader, place: str, known: Known, there: Collection[str] = ()) -> Commits:
+def commits_of(
+    reader: RowReader,
+    table_path: str,
+    written_files: WrittenFiles,
+    current_versions: Collection[str] = (),
+) -> Commits:
     """The commits of which a table may hold rows.
 
     Args:
         reader: decides which files may be read.
-        place: the table's folder.
-        known: a version of Delta Lake counts only if a known write left exactly the files that it added: a recreated
+        table_path: the table's folder.
+        written_files: a version of Delta Lake counts only if a known write left exactly the files that it added: a recreated
             table counts from 0 again. Snapshot ids of Iceberg are unique.
-        there: versions of known writes whose files exist unchanged.
+        current_versions: versions of known writes whose files exist unchanged.
 
     Raises:
         RowsError: it is not known.
     """
-    if split_scheme(canonical(place))[0] not in {"", "file"}:
-        raise RowsError("it lies elsewhere")
-    if not reader.may_read(canonical(place)):
+    if split_scheme(canonical(table_path))[0] not in {"", "file"}:
+        raise RowsError("it is not on this machine")
+    if not reader.may_read(canonical(table_path)):
         raise ForbiddenRowsError("its files may not be read here")
-    folder = Path(plain_path(canonical(place)))
+    folder = Path(plain_path(canonical(table_path)))
     try:
         kind = _kind_at(folder)
         if kind is None:
             raise RowsError("it has no log")
         if kind == DELTA:
-            return _delta(_Files(reader), folder, known, there)
-        return _iceberg(_Files(reader), folder, known)
+            return _delta(_LogReader(reader), folder, written_files, current_versions)
+        return _iceberg(_LogReader(reader), folder, written_files)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        raise RowsError(f"what its log says can't be read: {problem}") from problem
+        raise RowsError(f"its log can't be read: {problem}") from problem
 
 
 @dataclass(slots=True)
-class _Files:
+class _LogReader:
     """Reads log files, which are untrusted (a job may have written them): only regular files, and limited in size."""
 
     reader: RowReader
-    left: int = field(default_factory=lambda: LOG_BYTES_MAX)
+    bytes_left: int = field(default_factory=lambda: LOG_BYTES_MAX)
 
     def text(self, path: Path) -> str | None:
         """The content of a file; None if it is too large.
@@ -146,8 +151,8 @@ class _Files:
             if status.st_size > BYTES_MAX:
                 return None
             data = stream.read(status.st_size)
-        self.left -= len(data)
-        if self.left < 0:
+        self.bytes_left -= len(data)
+        if self.bytes_left < 0:
             raise RowsError("its log is too large")
         return data.decode("utf-8")
 
@@ -160,7 +165,9 @@ def _no_link(path: str, flags: int) -> int:
 # -- Delta Lake ---------------------------------------------------------------------------------
 
 
-def _delta(files: _Files, folder: Path, known: Known, there: Collection[str]) -> Commits:
+def _delta(
+    files: _LogReader, folder: Path, written_files: WrittenFiles, current_versions: Collection[str]
+) -> Commits:
     log = folder / "_delta_log"
     versions: dict[int, Path] = {}
     checkpoints = [-1]
@@ -171,7 +178,7 @@ def _delta(files: _Files, folder: Path, known: Known, there: Collection[str]) ->
             checkpoints.append(int(match[1]))
     staged = [*log.glob("_commits/*.json"), *log.glob("_staged_commits/*.json")]
     if not versions or staged:
-        raise RowsError("its log is kept elsewhere, too" if staged else "it has no log")
+        raise RowsError("a part of its log is stored elsewhere" if staged else "it has no log")
     latest = max(versions)
     if max(checkpoints) > latest:
         raise RowsError("the latest commits are not in its log")
@@ -179,11 +186,11 @@ def _delta(files: _Files, folder: Path, known: Known, there: Collection[str]) ->
     while first - 1 in versions and latest - first + 1 < COMMITS_MAX:
         first -= 1
     # The log is cleaned from its beginning on. Known writes whose files are there were of this table.
-    table = _Table(earlier=not all(str(version) in there for version in range(first)))
+    table = _Table(earlier=not all(str(version) in current_versions for version in range(first)))
     for version in range(first, latest + 1):
         table.apply(version, _DeltaCommit.of(version, files.text(versions[version])))
-    table.look_for_files(folder)
-    return table.commits(known)
+    table.check_files_exist(folder)
+    return table.commits(written_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +199,14 @@ class _DeltaCommit:
 
     ``own``: whether its files hold only its own rows.
     ``moves``: whether they hold only rows of the files that it removed.
-    ``anew``: whether it replaced all earlier rows. ``schema``: the new fields of the table; None: unchanged.
+    ``replaces_all``: whether it replaced all earlier rows. ``schema``: the new fields of the table; None: unchanged.
     """
 
     added: frozenset[str]
     removed: frozenset[str]
     own: bool
     moves: bool
-    anew: bool
+    replaces_all: bool
     schema: frozenset[str] | None
 
     @classmethod
@@ -213,7 +220,7 @@ class _DeltaCommit:
             for name, action in json.loads(line).items():
                 actions[name].append(action)
         if _is_elsewhere(actions["protocol"]):
-            raise RowsError("its latest commits are known to its catalog alone")
+            raise RowsError("only its catalog lists its latest commits")
         files = [*actions["add"], *actions["remove"]]
         data_changes = [bool(file["dataChange"]) for file in files]
         commit_info = actions["commitInfo"][0] if actions["commitInfo"] else {}
@@ -223,9 +230,9 @@ class _DeltaCommit:
             frozenset(unquote(file["path"]) for file in actions["remove"]),
             own,
             commit_info.get("operation") in _MOVES and not any(data_changes),
-            # An overwrite may keep some partitions, and one that adds nothing may have overwritten none.
+            # An overwrite may leave some partitions, and one that adds nothing may have overwritten none.
             own
-            and _is_of_whole(commit_info)
+            and _replaces_table(commit_info)
             and commit_info.get("readVersion", -1) == version - 1
             and bool(actions["add"])
             and not any(file.get("partitionValues") for file in files),
@@ -251,7 +258,7 @@ def _is_unconditional(commit_info: Mapping[str, Any], *, removes: bool) -> bool:
     )
 
 
-def _is_of_whole(commit_info: Mapping[str, Any]) -> bool:
+def _replaces_table(commit_info: Mapping[str, Any]) -> bool:
     """Whether an unconditional write replaces a whole table, if the table has no partitions."""
     parameters = commit_info["operationParameters"]
     return (
@@ -279,9 +286,9 @@ class _Table:
     def __init__(self, *, earlier: bool) -> None:
         self._earlier = earlier
         self._since = 0
-        self._holds: dict[str, frozenset[int]] = {}
-        self._held: dict[str, frozenset[int]] = {}
-        """The same of files that are gone, too."""
+        self._versions_of_files: dict[str, frozenset[int]] = {}
+        self._versions_of_all_files: dict[str, frozenset[int]] = {}
+        """The same, also for files that were removed."""
         self._lost: set[int] = set()
         """Versions of which rows may be gone."""
         self._unknown: set[int] = set()
@@ -292,55 +299,55 @@ class _Table:
     def apply(self, version: int, commit: _DeltaCommit | None) -> None:
         """Take the next version into account."""
         if commit is None:
-            self._unknown |= _union(self._holds.values()) | {version}
+            self._unknown |= _union(self._versions_of_files.values()) | {version}
             self._lost |= self._unknown
             return
         if commit.schema is not None:
             if self._schema is None or not self._schema <= commit.schema:
-                # Values of a column may be called otherwise now, or be gone.
-                self._lost |= _union(self._holds.values()) | self._unknown
+                # A column may have been renamed or dropped.
+                self._lost |= _union(self._versions_of_files.values()) | self._unknown
             self._schema = commit.schema
         # A file that is added again has other deletions, or other figures, or was restored.
         paths = commit.removed | commit.added
-        carried = _union(self._held.get(path, frozenset()) for path in paths)
+        carried = _union(self._versions_of_all_files.get(path, frozenset()) for path in paths)
         for path in paths:
-            self._holds.pop(path, None)
+            self._versions_of_files.pop(path, None)
         if not commit.moves:
             self._lost |= carried
-        if commit.anew:
+        if commit.replaces_all:
             self._earlier, self._since = False, version
             self._unknown = set()
         own = frozenset([version])
         held = own if commit.own else carried if commit.moves else carried | own
         # One set for all of them: a log may be of very many files.
         for path in commit.added:
-            self._holds[path] = held
-            before = self._held.get(path)
-            self._held[path] = held if before is None else before | held
+            self._versions_of_files[path] = held
+            before = self._versions_of_all_files.get(path)
+            self._versions_of_all_files[path] = held if before is None else before | held
         self._added[version] = _names(commit.added - commit.removed)
 
-    def look_for_files(self, folder: Path) -> None:
-        """Of files that are not there, or elsewhere, rows may be gone."""
-        for path, held in self._holds.items():
+    def check_files_exist(self, folder: Path) -> None:
+        """Mark versions whose files are missing, or in other folders: their rows may be gone."""
+        for path, held in self._versions_of_files.items():
             if ":" in path or not (folder / path).is_file():
                 self._lost |= held
 
-    def commits(self, known: Known) -> Commits:
+    def commits(self, written_files: WrittenFiles) -> Commits:
         """The current content of the table."""
-        live = sorted(_union(self._holds.values()) | self._unknown, reverse=True)
-        strange = [
+        live = sorted(_union(self._versions_of_files.values()) | self._unknown, reverse=True)
+        foreign_versions = [
             str(version)
             for version in live
             if not self._added.get(version)
-            or self._added[version] not in known.get(str(version), ())
+            or self._added[version] not in written_files.get(str(version), ())
         ]
         more = (EARLIER,) if self._earlier else ()
         return Commits(
             (*map(str, live), *more),
-            (*strange, *more),
+            (*foreign_versions, *more),
             tuple(str(version) for version in live if version not in self._lost),
             since=self._since,
-            files=_names(self._holds),
+            files=_names(self._versions_of_files),
             added={str(version): names for version, names in self._added.items()},
         )
 
@@ -357,7 +364,7 @@ def _names(paths: Iterable[str]) -> frozenset[str]:
 # -- Iceberg ------------------------------------------------------------------------------------
 
 
-def _iceberg(files: _Files, folder: Path, known: Known) -> Commits:
+def _iceberg(files: _LogReader, folder: Path, written_files: WrittenFiles) -> Commits:
     metadata = json.loads(_latest_metadata(files, folder / "metadata"))
     snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", [])}
     schemas = {schema["schema-id"]: _columns_of(schema) for schema in metadata.get("schemas", [])}
@@ -388,19 +395,19 @@ def _iceberg(files: _Files, folder: Path, known: Known) -> Commits:
                 and schema_then <= current_schema
             ):
                 complete.append(str(snapshot_id))
-            is_replaced = _is_anew(summary)
+            is_replaced = _replaces_all_rows(summary)
             only_appended = only_appended and summary["operation"] == "append"
         snapshot_id = snapshot.get("parent-snapshot-id")
     # A snapshot whose parent has expired or is not named is not the first.
     earlier = (EARLIER,) if not is_replaced and (changes or snapshot_id not in {None, -1}) else ()
-    strange = (change for change in changes if change not in known)
+    foreign_versions = (change for change in changes if change not in written_files)
     return Commits(
-        (*changes, *earlier), (*strange, *earlier), tuple(complete), frozenset(overwritten)
+        (*changes, *earlier), (*foreign_versions, *earlier), tuple(complete), frozenset(overwritten)
     )
 
 
-def _latest_metadata(files: _Files, folder: Path) -> str:
-    """The current metadata file of a table without a catalog; for other tables only the catalog knows which it is."""
+def _latest_metadata(files: _LogReader, folder: Path) -> str:
+    """The current metadata file of a table without a catalog; for other tables only the catalog names it."""
     metadata_files = [
         path
         for path in folder.iterdir()
@@ -413,12 +420,12 @@ def _latest_metadata(files: _Files, folder: Path) -> str:
     }
     hint = folder / "version-hint.text"
     if len(by_number) < len(metadata_files) or not by_number or not hint.exists():
-        raise RowsError("which of its metadata are the latest is known to its catalog alone")
+        raise RowsError("only its catalog names its current metadata file")
     highest = max(by_number)
     # The hint may be out of date. Metadata of a dropped table remain in the folder when a table is created there again.
     newest = max(by_number, key=lambda number: (by_number[number].stat().st_mtime_ns, number))
     if newest != highest or int(files.text(hint) or "-1") > highest:
-        raise RowsError("which of its metadata are the latest is not known")
+        raise RowsError("which metadata file is current is not known")
     text = files.text(by_number[highest])
     if text is None:
         raise RowsError("its metadata are too large")
@@ -431,7 +438,7 @@ def _columns_of(schema: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
-def _is_anew(summary: Mapping[str, str]) -> bool:
+def _replaces_all_rows(summary: Mapping[str, str]) -> bool:
     """Whether a commit replaced all earlier rows: it added all rows that the table had after it."""
     records = summary.get("total-records")
     return records is not None and records == summary.get("added-records")

@@ -51,7 +51,7 @@ class UnsureError(Exception):
 
 
 @dataclass(frozen=True)
-class ColumnValue:
+class RequestedValue:
     """The value to search in a column: ``kind`` as Spark SQL writes its type, ``value`` in Python; None is NULL."""
 
     kind: str
@@ -178,7 +178,7 @@ def array_of(values: Sequence[Any], kind: str) -> pa.Array[Any]:
         raise UnsureError from problem
 
 
-def wanted(text: str | None, kind: str, settings: Mapping[str, str]) -> ColumnValue:
+def parse_value(text: str | None, kind: str, settings: Mapping[str, str]) -> RequestedValue:
     """A value that somebody typed, or NULL, of a column.
 
     Args:
@@ -193,16 +193,16 @@ def wanted(text: str | None, kind: str, settings: Mapping[str, str]) -> ColumnVa
     if kind != "timestamp":
         arrow_type(kind)
     if text is None:
-        return ColumnValue(kind, None)
+        return RequestedValue(kind, None)
     if kind == "timestamp":
-        return ColumnValue(kind, _instant(text, settings.get(TIME_ZONE, "")))
+        return RequestedValue(kind, _instant(text, settings.get(TIME_ZONE, "")))
     value = text if kind == "string" else _read(text, kind)
     if isinstance(value, float) and not np.isfinite(value):
         raise UnsureError
     # Files of old writers have days of another calendar.
     if isinstance(value, datetime.date) and value.year < FIRST_YEAR:
         raise UnsureError
-    return ColumnValue(kind, value)
+    return RequestedValue(kind, value)
 
 
 def _read(text: str, kind: str) -> Any:
@@ -269,10 +269,10 @@ def _instant(text: str, zone: str) -> int:
     """Microseconds since 1970 of a time of day in a time zone."""
     try:
         local = datetime.datetime.fromisoformat(_fully(_TIME, text))
-        place = ZoneInfo("UTC" if zone in {"UTC", "GMT", "Etc/UTC"} else zone)
+        time_zone = ZoneInfo("UTC" if zone in {"UTC", "GMT", "Etc/UTC"} else zone)
     except (ValueError, OSError, KeyError):
         raise UnsureError from None
-    at = local.replace(tzinfo=place)
+    at = local.replace(tzinfo=time_zone)
     # At the end of summer time an hour occurs twice, at its start an hour is skipped.
     if local.year not in _YEARS or at.utcoffset() != at.replace(fold=1).utcoffset():
         raise UnsureError

@@ -19,7 +19,7 @@ import pyarrow as pa
 from lineage_core.contract.block import U64
 from lineage_core.recipe.document import TEXT_FORMATS, File, Output, Source
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
-from lineage_query.rows.typed_values import ColumnValue, UnsureError, wanted
+from lineage_query.rows.typed_values import RequestedValue, UnsureError, parse_value
 from lineage_store.paths import Bytes, RowsError, canonical, plain_path, split_scheme
 
 TEXT_BYTES_MAX = 64 << 20
@@ -135,20 +135,22 @@ def _check_options(files: Files) -> None:
         raise UnsureError
 
 
-def _terms(files: Files, values: Sequence[tuple[str, str | None]]) -> dict[str, ColumnValue]:
+def _terms(files: Files, values: Sequence[tuple[str, str | None]]) -> dict[str, RequestedValue]:
     """What columns are to have, by their names."""
-    terms: dict[str, ColumnValue] = {}
+    terms: dict[str, RequestedValue] = {}
     for name, text in values:
         matching = [column for column in files.columns if column[0].lower() == name.lower()]
         # Leave a column that is named twice, or with different case, to the query.
         if len(matching) != 1 or matching[0][0] in terms:
             raise UnsureError
         column, kind = matching[0]
-        terms[column] = wanted(text, kind, files.settings)
+        terms[column] = parse_value(text, kind, files.settings)
     return terms
 
 
-def _in_file(reader: RowReader, files: Files, file: File, terms: Mapping[str, ColumnValue]) -> U64:
+def _in_file(
+    reader: RowReader, files: Files, file: File, terms: Mapping[str, RequestedValue]
+) -> U64:
     path, folders = plain_path(file.path), _folders(files, file)
     within = {name: term for name, term in terms.items() if name not in folders}
     for name in terms.keys() & folders.keys():
@@ -181,7 +183,7 @@ def _folders(files: Files, file: File) -> dict[str, str]:
     return values
 
 
-def _has_folder(text: str, term: ColumnValue) -> bool:
+def _has_folder(text: str, term: RequestedValue) -> bool:
     """Whether a folder's name has the value of a column."""
     text = unquote(text, errors="strict")
     # NULL and the empty text have one folder.
@@ -193,7 +195,7 @@ def _has_folder(text: str, term: ColumnValue) -> bool:
 
 
 def _in_lines(
-    files: Files, opened: Bytes, columns: Sequence[str], terms: Mapping[str, ColumnValue]
+    files: Files, opened: Bytes, columns: Sequence[str], terms: Mapping[str, RequestedValue]
 ) -> U64:
     parts, bytes_left = [], TEXT_BYTES_MAX + 1
     for block in opened.blocks():
@@ -222,7 +224,7 @@ def _in_csv(
     content: bytes,
     lines: Sequence[bytes],
     columns: Sequence[str],
-    terms: Mapping[str, ColumnValue],
+    terms: Mapping[str, RequestedValue],
 ) -> list[bool]:
     options = {name.lower(): value for name, value in files.options.items()}
     separator = options.get("sep", options.get("delimiter", ",")).encode()
@@ -239,7 +241,7 @@ def _in_csv(
         raise UnsureError
     if separator.strip(_WHITE) == b"" and separator != b"\t":
         raise UnsureError
-    wanted_at = [(columns.index(name), term) for name, term in terms.items()]
+    terms_by_index = [(columns.index(name), term) for name, term in terms.items()]
     # Empty fields are NULL, whatever the null value option.
     null_text = options.get("nullvalue", "")
     matches, is_header = list[bool](), header == "true"
@@ -257,13 +259,13 @@ def _in_csv(
             raise UnsureError
         else:
             texts = [
-                ("" if fields[at] == null_text else fields[at], term) for at, term in wanted_at
+                ("" if fields[at] == null_text else fields[at], term) for at, term in terms_by_index
             ]
             matches.append(all(term.in_text(text) for text, term in texts))
     return matches
 
 
-def _in_object(line: bytes, terms: Mapping[str, ColumnValue]) -> bool:
+def _in_object(line: bytes, terms: Mapping[str, RequestedValue]) -> bool:
     record = json.loads(
         line.decode(),
         parse_float=Decimal,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lineage_core.contract.graph import NodeRecord
 from lineage_emitter.program.lookups import open_view
 from lineage_emitter.program.waiting import LINKED_S
-from lineage_query.html_parts import block, code, heading, link, note, table, text
+from lineage_query.html_parts import block, code, heading, hyperlink, note, table, text
 from lineage_query.showing import mime_bundle
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class CellLineage:
                 *(f"<div>read {code(source)}</div>" for source in self.sources),
                 table(head, rows) if rows else f"<div>{text(NOTHING)}</div>",
                 *(note("incomplete", gap, "bad") for gap in self.gaps),
-                link(self.url, "graph and rows on the page") if self.url else "",
+                hyperlink(self.url, "graph and rows on the page") if self.url else "",
             )
         )
 

@@ -113,7 +113,7 @@ def check_all_known(*, cut: bool) -> None:
 
 def _lines(store: Lineages, cached: CachedTrace, *, texts: bool) -> Iterator[bytes]:
     """All items that a trace found, one JSON object a line."""
-    pages = cached.traced.found_pages(Listing(cached.opened), STREAMED_AT_ONCE, texts=texts)
+    pages = cached.traced.result_pages(Listing(cached.opened), STREAMED_AT_ONCE, texts=texts)
     while True:
         # Not held between pages, while the client reads.
         with store.turn():

@@ -1,4 +1,4 @@
-"""Checksums of blocks of rows of files as they are now, kept by the state of the file that they were taken of."""
+"""Caches checksums of blocks of rows of current files, by the state of the file of which they were computed."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from lineage_core.contract.row_sums import BLOCK_ROWS
 from lineage_core.environment.private_files import ensure_private_folder
 from lineage_store.paths import FileState
 
-KEPT_MAX = 1 << 12
-"""Splits of files whose checksums are kept in memory: of 128 MB of text about 10 kB each."""
+CACHED_MAX = 1 << 12
+"""Maximum number of splits whose checksums are cached in memory: about 10 kB each, for 128 MB of text."""
 SAVED_MAX = 512
-"""Splits of one file whose checksums are kept between processes."""
+"""Maximum number of splits of one file whose checksums are cached between processes."""
 SAVED_BYTES_MAX = 64 << 20
 """Maximum size of the cached checksums of one file: those of a billion rows. Larger ones are recomputed each time."""
 SAVE_BYTES_MIN = 1 << 20
 """Minimum size of a file with cached checksums: recomputing those of smaller files is faster than the cache."""
-_WHOLE = "whole"
+_WHOLE_FILE = "whole"
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<>](?:i8|U[1-9]\d{0,4}))', 'fortran_order': False, 'shape': \((\d{1,12}),\), \} *\n",
     re.DOTALL,
@@ -39,7 +39,7 @@ _HEADER = re.compile(
 as a literal, and allocates as much memory as it declares."""
 
 
-def digest_of(parts: Iterable[bytes]) -> str:
+def sha256_of(parts: Iterable[bytes]) -> str:
     """The checksum of a whole file's bytes, as in the lineage."""
     digest = hashlib.sha256()
     for part in parts:
@@ -47,25 +47,25 @@ def digest_of(parts: Iterable[bytes]) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-class KeptSums:
-    """What was summed: in memory, and in a folder for later processes. May be shared by threads."""
+class ChecksumCache:
+    """Checksums in memory, and in a folder for later processes. May be shared by threads."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str], tuple[FileState, Any]] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, str], tuple[FileState, Any]] = OrderedDict()
 
     def rows(
         self, path: str, state: FileState, first: int, rows: int
     ) -> Sequence[str | None] | None:
-        """The checksums of rows of a file in that very state; None where they were not taken."""
+        """The checksums of rows of a file in exactly that state; None if they are not cached."""
         saved = self._find(path, state, f"{first}.{rows}")
         return None if saved is None else [checksum or None for checksum in saved.tolist()]
 
-    def keep_rows(
+    def store_rows(
         self, path: str, state: FileState, first: int, rows: int, sums: Sequence[str | None]
     ) -> None:
-        """Keep checksums of rows."""
+        """Store checksums of rows."""
         self._store(
             path, state, f"{first}.{rows}", np.array([checksum or "" for checksum in sums], np.str_)
         )
@@ -77,23 +77,23 @@ class KeptSums:
         """
         name = f"blocks {first}.{rows}"
         with self._lock:
-            entry = self._kept.get((path, name))
+            entry = self._cached.get((path, name))
         sums: dict[int, str | None] = entry[1] if entry is not None and entry[0] == state else {}
         self._remember(path, state, name, sums)
         return sums
 
-    def whole(self, path: str, state: FileState) -> str | None:
+    def file_checksum(self, path: str, state: FileState) -> str | None:
         """The checksum of a whole file in exactly that state; None if it is not cached."""
-        saved = self._find(path, state, _WHOLE)
+        saved = self._find(path, state, _WHOLE_FILE)
         return None if saved is None else str(saved[0])
 
-    def keep_whole(self, path: str, state: FileState, checksum: str) -> None:
+    def store_file_checksum(self, path: str, state: FileState, checksum: str) -> None:
         """Store the checksum of a whole file."""
-        self._store(path, state, _WHOLE, np.array([checksum]))
+        self._store(path, state, _WHOLE_FILE, np.array([checksum]))
 
     def _find(self, path: str, state: FileState, name: str) -> Any:
         with self._lock:
-            entry = self._kept.get((path, name))
+            entry = self._cached.get((path, name))
         if entry is not None and entry[0] == state:
             return entry[1]
         saved = self._saved(path, state)
@@ -116,10 +116,10 @@ class KeptSums:
 
     def _remember(self, path: str, state: FileState, name: str, column: Any) -> None:
         with self._lock:
-            self._kept[path, name] = state, column
-            self._kept.move_to_end((path, name))
-            if len(self._kept) > KEPT_MAX:
-                self._kept.popitem(last=False)
+            self._cached[path, name] = state, column
+            self._cached.move_to_end((path, name))
+            if len(self._cached) > CACHED_MAX:
+                self._cached.popitem(last=False)
 
     def _saved(self, path: str, state: FileState) -> dict[str, Any]:
         """The stored arrays of a file in this state, by name; processes share them."""
@@ -144,7 +144,7 @@ def _are_sums(name: str, column: Any) -> bool:
     """Whether a column holds checksums, as many as its name states."""
     if column.dtype.kind != "U":
         return False
-    if name == _WHOLE:
+    if name == _WHOLE_FILE:
         return len(column) == 1
     first, _, rows = name.partition(".")
     return first.isdecimal() and rows.isdecimal() and len(column) == -(-int(rows) // BLOCK_ROWS)

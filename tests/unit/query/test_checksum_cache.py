@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lineage_query.rows import kept_sums
-from lineage_query.rows.kept_sums import SAVE_BYTES_MIN, KeptSums
+from lineage_query.rows import checksum_cache
+from lineage_query.rows.checksum_cache import SAVE_BYTES_MIN, ChecksumCache
 from lineage_store.paths import FileState
 
 pytestmark = pytest.mark.unit
@@ -20,17 +20,17 @@ SPLITS = range(0, 50, 10)
 def test_a_file_with_many_splits_is_looked_up_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = KeptSums(tmp_path)
+    kept = ChecksumCache(tmp_path)
     for first in SPLITS:
-        kept.keep_rows("/a", STATE, first, 10, [f"{first}"])
+        kept.store_rows("/a", STATE, first, 10, [f"{first}"])
 
-    later, loads, load = KeptSums(tmp_path), list[Path](), kept_sums.saved_columns
+    later, loads, load = ChecksumCache(tmp_path), list[Path](), checksum_cache.saved_columns
 
     def counted(file: Path, bytes_max: int) -> dict[str, Any]:
         loads.append(file)
         return load(file, bytes_max)
 
-    monkeypatch.setattr(kept_sums, "saved_columns", counted)
+    monkeypatch.setattr(checksum_cache, "saved_columns", counted)
     assert [later.rows("/a", STATE, first, 10) for first in SPLITS] == [
         [f"{first}"] for first in SPLITS
     ]
