@@ -342,6 +342,57 @@ def test_grants_are_read_again_and_a_broken_file_lets_nobody_in(served: Served) 
     assert served.ask("ann", "get", path).status_code == 200
 
 
+def test_a_tag_stands_for_what_its_caller_sees(served: Served) -> None:
+    tagged = [
+        path
+        for path, one in served.app.openapi()["paths"].items()
+        if "304" in one.get("get", {}).get("responses", {})
+    ]
+    assert len(tagged) >= 12
+    refused = differing = 0
+    for path in tagged:
+        filled, more = asked("get", path, HIDDEN)
+        if path == "/v1/datasets/runs":
+            source = str(served.folder / HIDDEN / "in.txt")
+            more["params"] = {"namespace": "file", "name": source}
+        of_all = served.ask("all", "get", filled, **more)
+        assert of_all.status_code == 200, path
+        for caller in ("all", "ann", "rex", "nobody"):
+            own = served.ask(caller, "get", filled, **more)
+            headers = {
+                "Authorization": f"Bearer {served.tokens[caller]}",
+                "If-None-Match": of_all.headers["etag"],
+            }
+            again = served.client.get(filled, headers=headers, **more)
+            if own.status_code == 200 and own.content == of_all.content:
+                assert again.status_code == 304, (caller, path)
+                continue
+            assert again.status_code == own.status_code != 304, (caller, path)
+            assert own.headers.get("etag") != of_all.headers["etag"], (caller, path)
+            refused += own.status_code == 404
+            differing += own.status_code == 200
+        stranger = {"Authorization": "Bearer x", "If-None-Match": of_all.headers["etag"]}
+        assert served.client.get(filled, headers=stranger, **more).status_code == 401
+    assert refused >= 12
+    assert differing >= 6
+
+
+def test_a_tag_of_before_the_grants_changed_opens_nothing(served: Served) -> None:
+    path = f"/v1/applications/{OWN}/graph"
+    tag = served.ask("ann", "get", path).headers["etag"]
+    headers = {"Authorization": f"Bearer {served.tokens['ann']}", "If-None-Match": tag}
+    assert served.client.get(path, headers=headers).status_code == 304
+    hidden = '[[hide]]\ncallers = ["*"]\ndatasets = ["*/in.txt"]\n'
+    (served.folder / "grants.toml").write_text(GRANTS + hidden)
+    changed = served.client.get(path, headers=headers)
+    assert changed.status_code == 200
+    assert "in.txt" not in changed.text
+    (served.folder / "grants.toml").write_text("")
+    assert served.client.get(path, headers=headers).status_code == 404
+    (served.folder / "grants.toml").write_text(GRANTS)
+    assert served.client.get(path, headers=headers).status_code == 304
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

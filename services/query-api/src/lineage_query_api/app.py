@@ -22,6 +22,7 @@ from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
 from lineage_query_api.budgets import Budgeted
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.connections import Bounds
+from lineage_query_api.entity_tags import EncodedTags
 from lineage_query_api.grants import Grants
 from lineage_query_api.head_requests import HeadRequests
 from lineage_query_api.hosts import KnownHosts
@@ -152,6 +153,7 @@ def create_app(
         compresslevel=COMPRESSION,
         exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, *AS_THEY_ARE),
     )
+    app.add_middleware(EncodedTags)
     app.add_middleware(Budgeted, new=lineages.new_budget)
     if isinstance(gate, LocalGate):
         app.add_middleware(OwnPage)

@@ -29,13 +29,14 @@ from lineage_query_api.answer_models import (
     trace_answer,
 )
 from lineage_query_api.dependencies import AppName, Caller, CallerScope, RowCaller, Store
+from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
 from lineage_query_api.errors import too_costly_error
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.routes.comparing import compare_traces, rank_traces
 from lineage_query_api.routes.exports import parts_of, write_export
 from lineage_store.dump import dump_application
 
-router = APIRouter(prefix="/v1", tags=["answers"])
+router = APIRouter(prefix="/v1", tags=["answers"], route_class=TaggedRoute)
 FRAMED = "application/vnd.lineage.file"
 """A line of JSON, and a file behind it."""
 
@@ -123,13 +124,13 @@ def _records(store: Lineages, query: TraceQuery) -> RecordTrace:
     return records_to_compare(store.trace_records, query)
 
 
-@router.get("/records")
+@router.get("/records", responses=NOT_MODIFIED)
 def list_records(store: Store, _: Caller) -> ApplicationRecords:
     """All applications, as `lineage apps --json`."""
     return ApplicationRecords(applications=store.applications())
 
 
-@router.get("/applications/{app}/nodes")
+@router.get("/applications/{app}/nodes", responses=NOT_MODIFIED)
 def list_nodes(app: AppName, store: Store, _: Caller) -> NodeRecords:
     """Nodes and links of an application as they are stored, none folded."""
     opened = store.open(app)

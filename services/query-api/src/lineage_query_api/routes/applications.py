@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Response
 from lineage_query_api import serializers
 from lineage_query_api.answer_models import VerdictModel, verdict_model
 from lineage_query_api.dependencies import AppName, Caller, Cursor, Deleter, PageSize, Store
+from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
 from lineage_query_api.judging import Judge
 from lineage_query_api.models import (
     ApplicationDetails,
@@ -22,11 +23,11 @@ from lineage_query_api.models import (
 )
 from lineage_query_api.paging import page_of
 
-router = APIRouter(prefix="/v1/applications", tags=["applications"])
+router = APIRouter(prefix="/v1/applications", tags=["applications"], route_class=TaggedRoute)
 Status = Literal["running", "ok", "failed", "abandoned"]
 
 
-@router.get("")
+@router.get("", responses=NOT_MODIFIED)
 def list_applications(
     store: Store,
     _: Caller,
@@ -57,7 +58,7 @@ def list_applications(
     return ApplicationPage(items=items, next=following, total=len(records))
 
 
-@router.get("/{app}")
+@router.get("/{app}", responses=NOT_MODIFIED)
 def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails:
     """One application, with what it read and wrote."""
     opened = store.open(app)
@@ -81,7 +82,7 @@ def delete_application(app: AppName, store: Store, _: Deleter) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/{app}/completeness")
+@router.get("/{app}/completeness", responses=NOT_MODIFIED)
 def get_completeness(app: AppName, store: Store, _: Caller) -> VerdictModel:
     """Whether all lineage is there and rows can be traced, and why not: as `lineage verify --json` prints it."""
     app_id = store.find(app)

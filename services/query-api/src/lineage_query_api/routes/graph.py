@@ -21,10 +21,11 @@ from lineage_query_api.dependencies import (
     Store,
     check_rows,
 )
+from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import GraphModel, ItemPage, OutputColumns, SearchText
 
-router = APIRouter(prefix="/v1/applications/{app}", tags=["graph"])
+router = APIRouter(prefix="/v1/applications/{app}", tags=["graph"], route_class=TaggedRoute)
 
 
 def node_of(opened: ApplicationSnapshot, name: str, listing: Listing) -> str:
@@ -52,7 +53,7 @@ def node_named(opened: ApplicationSnapshot, name: str) -> str:
         raise ProblemError(HTTPStatus.NOT_FOUND, str(error)) from error
 
 
-@router.get("/graph")
+@router.get("/graph", responses=NOT_MODIFIED)
 def get_graph(
     app: AppName,
     store: Store,
@@ -64,7 +65,7 @@ def get_graph(
     return serializers.graph(opened, opened.graph.links(), store.listing(opened), unfold=unfold)
 
 
-@router.get("/nodes/{node}/columns")
+@router.get("/nodes/{node}/columns", responses=NOT_MODIFIED)
 def list_columns(app: AppName, node: NodeName, store: Store, _: Caller) -> OutputColumns:
     """What rows of a DataFrame's output or source may be asked for by: its columns."""
     opened = store.open(app)

@@ -21,6 +21,7 @@ from lineage_query.jobs import (
     runs_of_job,
 )
 from lineage_query_api.dependencies import CallerScope, PageSize
+from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
 from lineage_query_api.granted_runs import GrantedRuns
 from lineage_query_api.models import (
     DatasetPage,
@@ -32,7 +33,7 @@ from lineage_query_api.models import (
 )
 from lineage_query_api.paging import page_of
 
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = APIRouter(prefix="/v1", tags=["jobs"], route_class=TaggedRoute)
 RUNS_LOOKED_AT = 1_000
 ListCursor = Annotated[str | None, Query(max_length=512, description="next of the page before")]
 Runs = Annotated[
@@ -40,7 +41,7 @@ Runs = Annotated[
 ]
 
 
-@router.get("/jobs")
+@router.get("/jobs", responses=NOT_MODIFIED)
 def list_jobs(scope: CallerScope, limit: PageSize = 50, cursor: ListCursor = None) -> JobPage:
     """Jobs with their last runs, those that ran latest first. A job is all applications of one name."""
     runs = GrantedRuns(scope)
@@ -50,7 +51,7 @@ def list_jobs(scope: CallerScope, limit: PageSize = 50, cursor: ListCursor = Non
     return JobPage(items=items, next=following, total=len(jobs))
 
 
-@router.get("/runs")
+@router.get("/runs", responses=NOT_MODIFIED)
 def list_runs(
     scope: CallerScope,
     job: Annotated[NameText, Query(description="the name of the job")],
@@ -65,7 +66,7 @@ def list_runs(
     return RunPage(items=items, next=following, total=len(records))
 
 
-@router.get("/datasets")
+@router.get("/datasets", responses=NOT_MODIFIED)
 def list_datasets(
     scope: CallerScope,
     search: Annotated[SearchText, Query(description="part of namespace and name")] = "",
@@ -80,7 +81,7 @@ def list_datasets(
     return DatasetPage(**_fields(found, *page))
 
 
-@router.get("/datasets/runs")
+@router.get("/datasets/runs", responses=NOT_MODIFIED)
 def list_dataset_runs(
     scope: CallerScope,
     namespace: Annotated[NameText, Query(description="of the dataset, such as file")],

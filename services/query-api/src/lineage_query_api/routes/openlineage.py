@@ -10,13 +10,14 @@ from lineage_openlineage.facts import facts_of
 from lineage_openlineage.naming import Naming
 from lineage_openlineage.sending import run_of
 from lineage_query_api.dependencies import AppName, Caller, Store
+from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
 from lineage_query_api.models import OpenLineageEvents
 
-router = APIRouter(prefix="/v1/applications/{app}", tags=["openlineage"])
+router = APIRouter(prefix="/v1/applications/{app}", tags=["openlineage"], route_class=TaggedRoute)
 Name = Annotated[str, Query(max_length=2_000)]
 
 
-@router.get("/openlineage")
+@router.get("/openlineage", responses=NOT_MODIFIED)
 def get_openlineage(
     app: AppName,
     store: Store,
