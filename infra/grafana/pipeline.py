@@ -197,7 +197,7 @@ def _errors() -> list[Panel]:
         ),
         graph_panel(
             "OpenLineage",
-            "Applications a second that it was told of, and tries that failed; those that wait for it.",
+            "Applications published a second, failed attempts, and applications that wait.",
             "short",
             Query(rate(f"{WRITER}_openlineage_runs_total", "outcome"), "{{outcome}}"),
             Query(highest(f"{WRITER}_openlineage_waiting"), "waiting"),

@@ -198,7 +198,7 @@ def test_lookups_say_what_queries_say(whole: Ran, monkeypatch: pytest.MonkeyPatc
         whole.back(f"{whole.folder / 'totals'}#city=Bonn")
     with pytest.raises(RowError, match="is no value of total"):
         whole.back(f"{whole.folder / 'totals'}#total=many")
-    with pytest.raises(TraceError, match=f"ask {app}"):
+    with pytest.raises(TraceError, match=f"query {app} instead"):
         whole.back(f"{whole.folder / 'totals'}#city=Bonn", app=f"{app}.rows")
 
 

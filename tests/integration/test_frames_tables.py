@@ -119,7 +119,7 @@ def test_delta_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
     totals = str(home / "totals")
     assert ran.gaps(totals) == ()
     (said,) = ran.gaps(totals, "0")
-    assert "of its versions 0 was" in said
+    assert "of its versions, 0 was" in said
     # VACUUM changes no rows, DELETE does.
     assert strange(home / "vacuumed", "0", "1") == ()
     marked = home / "spark-warehouse/marked"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from lineage.main import app as command_line
 from lineage.tables import moment_text
-from lineage_core.contract.message import MOMENT_MAX, MOMENT_MIN, parse_message
+from lineage_core.contract.message import CALENDAR_TIME_MAX, CALENDAR_TIME_MIN, parse_message
 from lineage_query.finding import FileVersion
 from lineage_query.rows.file_status import time_text
 from lineage_query_api.app import create_app
@@ -40,7 +40,7 @@ def test_a_clock_that_no_calendar_has_is_at_an_end_of_it(
     said = {"v": 1, "app": "forged", "type": kind, **more}
     assert getattr(parse_message(json.dumps(said | {field: 1e9})), field) == 1e9
     told = getattr(parse_message(json.dumps(said | {field: at})), field)
-    assert told == (MOMENT_MIN if at < 0 else MOMENT_MAX)
+    assert told == (CALENDAR_TIME_MIN if at < 0 else CALENDAR_TIME_MAX)
     assert datetime.fromtimestamp(told, UTC).year == (1 if at < 0 else 9999)
 
 

@@ -84,7 +84,7 @@ def replay(
 
     May be repeated. A record that still can't be used becomes a dead letter again.
     """
-    from lineage_kafka.dead_letters import DeadLetterError, choose
+    from lineage_kafka.dead_letters import DeadLetterError, choose_dead_letters
 
     if not everything and not places:
         raise DeadLetterError("say which: `lineage dlq replay --all`, or name them")
@@ -93,9 +93,9 @@ def replay(
         dead_letters = _of(topic.unresolved(), application)
         if places and not everything:
             # A name that is not listed is an error, unless it was replayed before.
-            chosen = choose(dead_letters, places)
+            chosen = choose_dead_letters(dead_letters, places)
             for name in places:
-                if not choose(chosen, [name]):
+                if not choose_dead_letters(chosen, [name]):
                     topic.at(name)
             dead_letters = chosen
         for dead_letter in topic.replay(dead_letters):

@@ -13,7 +13,7 @@ from lineage.terminal import echo
 from lineage_core.environment.setting_problems import setting_problems
 from lineage_core.errors import LineageError
 from lineage_openlineage.errors import OpenLineageError
-from lineage_openlineage.publishing import tell
+from lineage_openlineage.publishing import publish_events
 from lineage_openlineage.sending import append, lines_of, read_endpoint, send
 from lineage_openlineage.settings import OpenLineageSettings
 from lineage_store.port import GraphStore
@@ -82,7 +82,7 @@ def tell_linked(store: GraphStore, app: str) -> None:
     try:
         settings = read_settings()
         if settings.tells_openlineage:
-            tell(store, app, settings)
+            publish_events(store, app, settings)
     except (LineageError, OSError, KeyError) as problem:
         echo(
             f"lineage: no OpenLineage events were sent for {app}: {problem}; "

@@ -12,7 +12,7 @@ from lineage.main import app
 from lineage_core.codec.record_batch import pack_record_batch
 from lineage_core.contract.dead_letter import DeadRecord, TopicPartitionOffset
 from lineage_core.terminal_text import plain
-from lineage_kafka.dead_letters import DeadLetterRecord, choose
+from lineage_kafka.dead_letters import DeadLetterRecord, choose_dead_letters
 
 pytestmark = pytest.mark.unit
 
@@ -25,9 +25,9 @@ def letter(partition: int, offset: int) -> DeadLetterRecord:
 def test_letters_are_named_by_offset_or_place() -> None:
     letters = [letter(0, 1), letter(0, 2), letter(1, 1)]
     assert [one.name for one in letters] == ["1", "2", "1:1"]
-    assert choose(letters, ["1", "1:1"]) == [letters[0], letters[2]]
-    assert choose(letters, ["0:2"]) == [letters[1]]
-    assert choose(letters, ["lineage-edge/2/12", "nothing"]) == [letters[1]]
+    assert choose_dead_letters(letters, ["1", "1:1"]) == [letters[0], letters[2]]
+    assert choose_dead_letters(letters, ["0:2"]) == [letters[1]]
+    assert choose_dead_letters(letters, ["lineage-edge/2/12", "nothing"]) == [letters[1]]
 
 
 def test_a_frame_shows_its_header() -> None:

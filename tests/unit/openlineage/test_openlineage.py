@@ -18,7 +18,7 @@ from lineage_core.contract.graph import SinkFileRecord, SplitRecord
 from lineage_core.contract.message import Begin, End, Heartbeat, Totals
 from lineage_emitter import LineageApi
 from lineage_openlineage import events as events_module
-from lineage_openlineage.datasets import Dataset, dataset_name, inputs_of, outputs_of
+from lineage_openlineage.datasets import RunDataset, dataset_name, inputs_of, outputs_of
 from lineage_openlineage.errors import OpenLineageError
 from lineage_openlineage.events import FACET, RecordLineageRunFacet, run_events
 from lineage_openlineage.facts import RunFacts, facts_of
@@ -140,8 +140,11 @@ def test_rows_and_sizes_of_datasets() -> None:
     nodes = [*(node(name, "source", path="/") for name in "012"), node("3", "sink", path="/out")]
     graph = MemoryGraph(nodes, [], [], split_list=splits, file_list=files)
     plain = replace_paths(graph)
-    assert inputs_of(plain) == [Dataset("file", "/a", 7, 10, 1), Dataset("file", "/b", None, 9, 1)]
-    assert outputs_of(plain) == [Dataset("file", "/out", 6, 21, 3)]
+    assert inputs_of(plain) == [
+        RunDataset("file", "/a", 7, 10, 1),
+        RunDataset("file", "/b", None, 9, 1),
+    ]
+    assert outputs_of(plain) == [RunDataset("file", "/out", 6, 21, 3)]
 
 
 def test_what_data_frames_read_and_wrote_are_datasets() -> None:
@@ -155,10 +158,10 @@ def test_what_data_frames_read_and_wrote_are_datasets() -> None:
         node("2", "unknown"),
     ]
     graph = MemoryGraph(nodes, [], [], split_list=splits, file_list=files)
-    assert inputs_of(graph) == [Dataset("file", "/in", None, 5, 1)]
+    assert inputs_of(graph) == [RunDataset("file", "/in", None, 5, 1)]
     assert outputs_of(graph) == [
-        Dataset("file", "/0", None, 7, 1),
-        Dataset("file", "/1", None, 7, 1),
+        RunDataset("file", "/0", None, 7, 1),
+        RunDataset("file", "/1", None, 7, 1),
     ]
 
 

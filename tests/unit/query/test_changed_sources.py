@@ -18,7 +18,7 @@ from lineage_query.trace_query import TraceQuery
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.settings import read_settings
-from lineage_store.paths import state_of
+from lineage_store.paths import current_file_state
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import LINES, StoredRun, store_run, sums_of
 
@@ -247,14 +247,14 @@ def test_kept_checksums_and_indexes_are_of_one_state_of_a_file(tmp_path: Path) -
 def test_states_are_equal_where_nothing_was_written(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("a\n")
-    first = state_of(str(path))
+    first = current_file_state(str(path))
     assert first is not None
-    assert state_of(str(path)) == first
+    assert current_file_state(str(path)) == first
     write(path, "b\n", keep_time=True)
-    second = state_of(str(path))
+    second = current_file_state(str(path))
     assert second is not None
     assert second != first
-    assert replace(second, stamp=first.stamp) == first
+    assert replace(second, change_token=first.change_token) == first
 
 
 @pytest.mark.parametrize("asked_for", ["partitions", "_files_of"])

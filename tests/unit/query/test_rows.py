@@ -11,7 +11,7 @@ import pytest
 
 from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, is_cut
 from lineage_query.rows.reader import RowReader
-from lineage_store.paths import RowsError, canonical, state_of
+from lineage_store.paths import RowsError, canonical, current_file_state
 
 pytestmark = pytest.mark.unit
 
@@ -149,8 +149,8 @@ def test_paths_have_one_spelling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert canonical("a.txt", str(file.parent)) == real
     assert canonical("hdfs://host:8020//a///b") == "hdfs://host:8020/a/b"
     assert canonical("s3a://bucket/key") == "s3a://bucket/key"
-    state = state_of(real)
+    state = current_file_state(real)
     assert state is not None
     assert state.is_still(1, file.stat().st_mtime)
     assert not state.is_still(1, file.stat().st_mtime - 1)
-    assert state_of(str(tmp_path / "gone")) is None
+    assert current_file_state(str(tmp_path / "gone")) is None

@@ -11,7 +11,7 @@ import pytest
 
 from lineage_core.contract.message import Begin, End, Totals
 from lineage_openlineage.errors import OpenLineageError, OpenLineageUnavailableError
-from lineage_openlineage.publishing import tell
+from lineage_openlineage.publishing import publish_events
 from lineage_openlineage.settings import OpenLineageSettings
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.sqlite.store import SqliteStore
@@ -124,7 +124,7 @@ def test_a_backend_that_is_away_is_tried_less_and_less(
         tried.append(app)
         raise OpenLineageUnavailableError("away")
 
-    monkeypatch.setattr(publishing, "tell", away)
+    monkeypatch.setattr(publishing, "publish_events", away)
     rig.publish_ended()
     # It would not take the other one either.
     assert tried == ["app-1"]
@@ -133,7 +133,7 @@ def test_a_backend_that_is_away_is_tried_less_and_less(
     # At once, and after 2, 4, 8 and 16 seconds more.
     assert len(tried) == rig.counted("failed") == 5
     assert not rig.store.claimed
-    monkeypatch.setattr(publishing, "tell", tell)
+    monkeypatch.setattr(publishing, "publish_events", publish_events)
     assert rig.publish_ended(later_s=LONGEST_S) == ["START", "COMPLETE"] * 2
 
 
@@ -145,9 +145,9 @@ def test_an_event_that_is_refused_keeps_no_other_from_being_told(
     def picky(store: SqliteStore, app: str, settings: OpenLineageSettings) -> str | None:
         if app == "app-1":
             raise OpenLineageError("refused")
-        return tell(store, app, settings)
+        return publish_events(store, app, settings)
 
-    monkeypatch.setattr(publishing, "tell", picky)
+    monkeypatch.setattr(publishing, "publish_events", picky)
     assert rig.publish_ended() == ["START", "COMPLETE"]
     assert rig.store.remembered == {"app-2"}
     assert rig.counted("failed") == 1
@@ -177,9 +177,9 @@ def test_what_nobody_thought_of_does_not_end_the_telling(
         tried.append(app)
         if len(tried) == 1:
             raise ZeroDivisionError
-        return tell(store, app, settings)
+        return publish_events(store, app, settings)
 
-    monkeypatch.setattr(publishing, "tell", odd)
+    monkeypatch.setattr(publishing, "publish_events", odd)
     monkeypatch.setattr(publishing, "EVERY_S", 0.001)
     settings = OpenLineageSettings(openlineage_file=str(rig.file))
     path = rig.file.parent / "lineage.db"

@@ -1,1 +1,1 @@
-"""How Kafka is used: settings, topics, errors and dead letters, for whoever sends, links, writes or looks."""
+"""How Kafka is used: settings, topics, errors and dead letters, for programs that send, link, write or read."""

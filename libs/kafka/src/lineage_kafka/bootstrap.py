@@ -1,4 +1,4 @@
-"""Why a client of aiokafka can't connect: its own error does not say."""
+"""Finds why a client of aiokafka can't connect, which its own error does not state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lineage_kafka.settings import KafkaSettings
 
 
 async def bootstrap_problem(settings: KafkaSettings, error: BaseException, limit_s: float) -> str:
-    """What is behind aiokafka's "Unable to bootstrap": the servers are asked once more, one by one.
+    """The cause of aiokafka's "Unable to bootstrap": connects to the servers again, one after the other.
 
     Raises:
         KafkaSettingsError: a file of a setting can't be read.

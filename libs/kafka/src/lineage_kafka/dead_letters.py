@@ -1,4 +1,4 @@
-"""The dead-letter topic: reading it, and sending its records back to where they belong.
+"""The dead-letter topic: reads it, and sends its records back to their topics.
 
 Needs confluent-kafka and pydantic-settings (the extra ``kafka``).
 """
@@ -54,11 +54,11 @@ class DeadLetterRecord:
 
     @property
     def name(self) -> str:
-        """How a person names it: its offset, with its partition where that is not the first."""
+        """The name in commands: the offset, after the partition unless that is the first."""
         return f"{self.partition}:{self.offset}" if self.partition else str(self.offset)
 
     def to_json(self) -> dict[str, Any]:
-        """As tools read it: what is said of the record, without it."""
+        """The JSON shape that tools rely on: the facts about the record, without its content."""
         dead = self.dead
         return {
             "letter": self.name,
@@ -94,7 +94,7 @@ class DeadLetterTopic:
         self._consumer = Consumer(
             {
                 **self._config,
-                # No group is joined and no offset committed: the name only has to be there.
+                # No group is joined and no offset committed, but the client requires a name.
                 "group.id": "lineage-dlq",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -108,61 +108,69 @@ class DeadLetterTopic:
         self._consumer.close()
 
     def unresolved(self, most: int | None = None) -> list[DeadLetterRecord]:
-        """Letters that were not replayed, each place once, in order; without their values.
+        """Dead letters that were not replayed, one for each original record, in order; without their values.
 
         Args:
-            most: so many are held at once; None: not bounded.
+            most: maximum number that is held at once; None: not bounded.
 
         Raises:
             DeadLetterError: Kafka does not answer, or has no such topic.
             BudgetError: to read them takes more than the query may, or they are more than ``most``.
         """
-        letters: dict[TopicPartitionOffset, DeadLetterRecord] = {}
+        records_by_origin: dict[TopicPartitionOffset, DeadLetterRecord] = {}
         resolved: set[TopicPartitionOffset] = set()
-        for letter in self._all():
+        for dead_record in self._all():
             current_budget().check()
-            if most is not None and len(letters) + len(resolved) > most:
+            if most is not None and len(records_by_origin) + len(resolved) > most:
                 raise TooMuchError(
                     f"the topic holds more than {most:,} dead letters", "`lineage dlq` lists them"
                 )
-            place = letter.dead.place
-            if letter.dead.resolved:
-                resolved.add(place)
+            origin = dead_record.dead.place
+            if dead_record.dead.resolved:
+                resolved.add(origin)
             else:
-                letters.setdefault(place, replace(letter, value=None))
-        return [letter for place, letter in letters.items() if place not in resolved]
+                records_by_origin.setdefault(origin, replace(dead_record, value=None))
+        return [
+            dead_record
+            for origin, dead_record in records_by_origin.items()
+            if origin not in resolved
+        ]
 
     def at(self, name: str) -> DeadLetterRecord:
-        """The letter that ``OFFSET``, ``PARTITION:OFFSET`` or the place of its record names.
+        """The dead letter that ``OFFSET``, ``PARTITION:OFFSET`` or the place of its original record names.
 
         Raises:
             DeadLetterError: there is none.
         """
         partition, separator, offset = name.rpartition(":")
         if offset.isdecimal() and (partition.isdecimal() or not separator):
-            letter = self._letter(int(partition or 0), int(offset))
-            if letter is not None:
-                return letter
+            dead_record = self._parse_dead_record(int(partition or 0), int(offset))
+            if dead_record is not None:
+                return dead_record
         elif "/" in name:
-            place = parse_topic_partition_offset(name)
-            for letter in self._all():
-                if letter.dead.place == place and not letter.dead.resolved:
-                    return letter
+            origin = parse_topic_partition_offset(name)
+            for dead_record in self._all():
+                if dead_record.dead.place == origin and not dead_record.dead.resolved:
+                    return dead_record
         raise DeadLetterError(f"there is no dead letter {name!r}: `lineage dlq list` shows them")
 
-    def replay(self, letters: Iterable[DeadLetterRecord]) -> Iterator[DeadLetterRecord]:
-        """Send records back to where they were, one by one; each is given out when that is durable.
+    def replay(self, dead_records: Iterable[DeadLetterRecord]) -> Iterator[DeadLetterRecord]:
+        """Send records back to their topics, one after the other; each is yielded when it is durable.
 
-        Whoever reads them may find them in order now, or sends them here again under a new place.
+        Their readers use them now, or send them to this topic again with a new place.
 
         Raises:
-            DeadLetterError: one can't be sent back; those before it were.
+            DeadLetterError: one can't be sent back; those before it were sent.
         """
         with self._producer() as producer:
-            for letter in letters:
+            for dead_record in dead_records:
                 # Values are read one at a time: together they may be more than memory holds.
-                self._replay(producer, self._letter(letter.partition, letter.offset) or letter)
-                yield letter
+                self._replay(
+                    producer,
+                    self._parse_dead_record(dead_record.partition, dead_record.offset)
+                    or dead_record,
+                )
+                yield dead_record
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -174,19 +182,19 @@ class DeadLetterTopic:
                     TopicPartition(topic, partition), timeout=ANSWER_S
                 )
             for message in self._read(topic, partition, low, high):
-                letter = _letter(message)
-                if letter is not None:
-                    yield letter
+                dead_record = _parse_dead_record(message)
+                if dead_record is not None:
+                    yield dead_record
 
-    def _letter(self, partition: int, offset: int) -> DeadLetterRecord | None:
+    def _parse_dead_record(self, partition: int, offset: int) -> DeadLetterRecord | None:
         topic = self._topics.dead_letter
         if partition >= self._partitions(topic):
             return None
         message = self._read_record(topic, partition, offset)
-        return None if message is None else _letter(message)
+        return None if message is None else _parse_dead_record(message)
 
     def _read_record(self, topic: str, partition: int, offset: int) -> Message | None:
-        """A single record; None where Kafka has it no more."""
+        """A single record; None if Kafka no longer holds it."""
         with _kafka_errors():
             low, high = self._consumer.get_watermark_offsets(
                 TopicPartition(topic, partition), timeout=ANSWER_S
@@ -226,40 +234,51 @@ class DeadLetterTopic:
 
     # -- replaying ---------------------------------------------------------------------------
 
-    def _replay(self, producer: Producer, letter: DeadLetterRecord) -> None:
-        place, key = letter.dead.place, letter.key
-        if place.topic not in (self._topics.flow, self._topics.node, self._topics.edge):
-            # Headers are anybody's: a letter must not make us write to topics of others.
-            raise DeadLetterError(f"{letter.name}: {place.topic!r} is no topic of the pipeline")
-        value = letter.value
-        if letter.dead.cut:
-            original = self._read_record(place.topic, place.partition, place.offset)
+    def _replay(self, producer: Producer, dead_record: DeadLetterRecord) -> None:
+        origin, key = dead_record.dead.place, dead_record.key
+        if origin.topic not in (self._topics.flow, self._topics.node, self._topics.edge):
+            # Anybody can write headers: a dead letter must not cause writes to other topics.
+            raise DeadLetterError(
+                f"{dead_record.name}: {origin.topic!r} is no topic of the pipeline"
+            )
+        value = dead_record.value
+        if dead_record.dead.cut:
+            original = self._read_record(origin.topic, origin.partition, origin.offset)
             if original is None:
-                raise DeadLetterError(f"{letter.name}: Kafka does not keep {place} any more")
+                raise DeadLetterError(f"{dead_record.name}: Kafka no longer holds {origin}")
             value, key = original.value(), original.key()
-        self._send(producer, place.topic, place.partition, key, value)
-        resolution = replace(letter.dead, resolved=True, service=SERVICE, at=time.time(), cut=False)
+        self._send(producer, origin.topic, origin.partition, key, value)
+        resolution = replace(
+            dead_record.dead, resolved=True, service=SERVICE, at=time.time(), cut=False
+        )
         message = resolution.message()
         if message is not None:
             body = dump_message(message).encode()
-            topic, partition = self._message_destination(place, resolution.app)
+            topic, partition = self._message_destination(origin, resolution.app)
             self._send(producer, topic, partition, resolution.app.encode(), body)
-        dead_letter = self._topics.dead_letter
-        self._send(producer, dead_letter, letter.partition, letter.key, None, resolution.headers())
+        dead_letter_topic = self._topics.dead_letter
+        self._send(
+            producer,
+            dead_letter_topic,
+            dead_record.partition,
+            dead_record.key,
+            None,
+            resolution.headers(),
+        )
 
-    def _message_destination(self, place: TopicPartitionOffset, app: str) -> tuple[str, int]:
-        """Where the message goes that resolves a letter.
+    def _message_destination(self, origin: TopicPartitionOffset, app: str) -> tuple[str, int]:
+        """The topic and partition for the message that resolves a dead letter.
 
-        What went to the writer: behind the record itself, so that the verdict is not complete
-        before it. All else by the linker, as all messages.
+        For a record of the writer: after the record itself, so that the verdict is not complete
+        before it. All others go through the linker, as all messages do.
         """
-        if place.topic == self._topics.edge:
-            return place.topic, place.partition
+        if origin.topic == self._topics.edge:
+            return origin.topic, origin.partition
         return self._topics.node, app_partition(app, self._partitions(self._topics.node))
 
     @contextmanager
     def _producer(self) -> Iterator[Producer]:
-        # Values may have been accepted compressed; the broker has the last word on their size.
+        # Values may have been accepted compressed, so only the broker limits their size.
         producer = Producer(
             {
                 **self._config,
@@ -300,13 +319,17 @@ class DeadLetterTopic:
             raise DeadLetterError(f"Kafka does not take records for {topic}: is it up?")
 
 
-def choose(letters: Sequence[DeadLetterRecord], names: Sequence[str]) -> list[DeadLetterRecord]:
-    """The open letters that ``names`` (offsets or places) name; a name without one is left out."""
+def choose_dead_letters(
+    dead_records: Sequence[DeadLetterRecord], names: Sequence[str]
+) -> list[DeadLetterRecord]:
+    """The unresolved dead letters that ``names`` (offsets or places) name; other names are ignored."""
     requested = {name if "/" in name else name.removeprefix("0:") for name in names}
-    return [name for name in letters if name.name in requested or str(name.dead.place) in requested]
+    return [
+        name for name in dead_records if name.name in requested or str(name.dead.place) in requested
+    ]
 
 
-def _letter(message: Message) -> DeadLetterRecord | None:
+def _parse_dead_record(message: Message) -> DeadLetterRecord | None:
     headers, value = message.headers(), message.value()
     partition, offset = message.partition(), message.offset()
     assert partition is not None
@@ -317,7 +340,7 @@ def _letter(message: Message) -> DeadLetterRecord | None:
     try:
         dead = read_dead_record(pairs, raw)
     except ContractError:
-        # Not ours: somebody's experiment must not hide the rest.
+        # A record of another program must not hide the rest.
         return None
     return DeadLetterRecord(
         partition, offset, dead, key.encode() if isinstance(key, str) else key, raw

@@ -1,4 +1,4 @@
-"""Why Kafka does not do what it is asked, and what to do about it: one wording for all clients.
+"""The causes of errors of Kafka and their remedies, with one wording for all clients.
 
 Clients name the same cause in different words, and aiokafka hides it ("Unable to bootstrap").
 """
@@ -34,7 +34,7 @@ _ADVICE = (
 
 
 def kafka_problem(error: BaseException | str) -> str:
-    """An error of a client of Kafka, and what to do about it where that can be told."""
+    """The text of an error of a client of Kafka, with the remedy if the cause is known."""
     text = " ".join(str(error).split())
     if not isinstance(error, str) and type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"

@@ -35,10 +35,10 @@ _PLAIN = {
 
 
 METADATA_MS = 5_000
-"""Age at which consumers ask for metadata again.
+"""Age at which consumers fetch metadata again.
 
-A broker that has just started does not know all topics: whoever leads a group then gives out no
-partitions, and does not look again before this.
+A broker that has just started does not list all topics: the leader of a group then assigns no
+partitions, and does not check again before this age.
 """
 
 

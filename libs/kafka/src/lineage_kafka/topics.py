@@ -38,25 +38,27 @@ class Topics:
 
     @property
     def dead_letter(self) -> str:
-        """Records that could not be used, as they came, with the reason in their headers."""
+        """Records that could not be used, unchanged, with the reason in their headers."""
         return f"{self.prefix}lineage-dead-letter"
 
     def all(self) -> tuple[str, ...]:
         """Every topic."""
         return self.flow, self.node, self.edge, self.dead_letter
 
-    def partitions(self, many: int) -> dict[str, int]:
-        """Every topic with its partitions: ``many`` for what linkers and writers share."""
-        return {name: many if name in {self.flow, self.edge} else 1 for name in self.all()}
+    def partitions(self, shared_partitions: int) -> dict[str, int]:
+        """Every topic with its number of partitions: ``shared_partitions`` for topics that several linkers or writers read."""
+        return {
+            name: shared_partitions if name in {self.flow, self.edge} else 1 for name in self.all()
+        }
 
 
 def flow_partition(app: str, task_partition: int, partitions: int) -> int:
-    """Where a task's blocks and its commit go: all attempts at one partition in one order."""
+    """The partition for a task's blocks and its commit: all attempts at one partition of Spark stay in one order."""
     return (_hash(app) + task_partition) % partitions
 
 
 def app_partition(app: str, partitions: int) -> int:
-    """Where the messages about an application go, in order."""
+    """The partition for the messages of an application, which stay in order."""
     return _hash(app) % partitions
 
 

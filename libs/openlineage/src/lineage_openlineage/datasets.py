@@ -15,7 +15,7 @@ from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_store.paths import split_scheme
 
 FILES_NAMED = 100
-"""Files of a source that was named by a pattern; of more their folders are named."""
+"""Maximum number of files of a source with a pattern that are reported one by one; else their folders are reported."""
 
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "viewfs": "hdfs"}
 _OBJECT_STORES = ("s3", "gs", "wasb", "wasbs")
@@ -24,7 +24,7 @@ _WITH_AUTHORITY = re.compile(r"//(?P<authority>[^/]*)(?P<path>/.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class RunDataset:
     """One dataset of a run. ``rows``: read or written, as far as known. ``size`` in bytes."""
 
     namespace: str
@@ -61,8 +61,8 @@ def dataset_name(path: str) -> tuple[str, str]:
     return f"{scheme}://{authority}", name
 
 
-def inputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
-    """What the sources of an application read; those that read no files are left out.
+def inputs_of(graph: FlowGraph, cwd: str = "") -> list[RunDataset]:
+    """The datasets that the sources of an application read; sources without files are left out.
 
     ``cwd``: the folder for relative paths of the program.
     """
@@ -84,8 +84,8 @@ def inputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
     return _each_once(datasets)
 
 
-def outputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
-    """What the sinks of an application wrote; those that wrote no files are left out."""
+def outputs_of(graph: FlowGraph, cwd: str = "") -> list[RunDataset]:
+    """The datasets that the sinks of an application wrote; sinks without files are left out."""
     datasets = []
     for node in _nodes(graph, "sink", "frame", "unknown"):
         files = [
@@ -100,7 +100,7 @@ def _nodes(graph: FlowGraph, *kinds: str) -> Iterable[NodeRecord]:
     return (node for node in graph.nodes() if node.kind in kinds)
 
 
-def _datasets(node: NodeRecord, files: Sequence[_File], cwd: str) -> list[Dataset]:
+def _datasets(node: NodeRecord, files: Sequence[_File], cwd: str) -> list[RunDataset]:
     """The datasets that a node's files belong to."""
     by_path: dict[str, list[_File]] = {}
     for file in files:
@@ -150,7 +150,7 @@ def _owner(file_path: str, node_path: str, cwd: str) -> tuple[str, str] | None:
         path = posixpath.normpath(posixpath.join(cwd, path_in_scheme)) if cwd else None
     if path is not None and _lies_under(name, path):
         return namespace, path if name.startswith("/") else path.lstrip("/") or "/"
-    # Its working directory may have been another one, as Hadoop's is.
+    # The program may have had another working directory, as Hadoop has.
     tail = [
         part
         for part in posixpath.normpath(path_in_scheme).split("/")
@@ -174,15 +174,17 @@ def _by_itself(path: str, *, folder: bool) -> tuple[str, str]:
     return namespace, (posixpath.dirname(name) or name) if folder else name
 
 
-def _dataset(name: tuple[str, str], files: Sequence[_File]) -> Dataset:
+def _dataset(name: tuple[str, str], files: Sequence[_File]) -> RunDataset:
     rows = [file.rows for file in files]
     row_count = None if None in rows else sum(row or 0 for row in rows)
-    return Dataset(*name, rows=row_count, size=sum(file.size for file in files), files=len(files))
+    return RunDataset(
+        *name, rows=row_count, size=sum(file.size for file in files), files=len(files)
+    )
 
 
-def _each_once(datasets: Iterable[Dataset]) -> list[Dataset]:
+def _each_once(datasets: Iterable[RunDataset]) -> list[RunDataset]:
     """Datasets by name; of those that two nodes used the first."""
-    unique: dict[tuple[str, str], Dataset] = {}
+    unique: dict[tuple[str, str], RunDataset] = {}
     for dataset in datasets:
         unique.setdefault((dataset.namespace, dataset.name), dataset)
     return list(unique.values())

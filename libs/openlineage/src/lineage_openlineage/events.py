@@ -22,7 +22,7 @@ from openlineage.client.facet_v2 import (
     processing_engine_run,
 )
 
-from lineage_openlineage.datasets import Dataset
+from lineage_openlineage.datasets import RunDataset
 from lineage_openlineage.facts import RunFacts
 from lineage_openlineage.naming import DEFAULT_NAMESPACE, Naming, default_producer
 
@@ -134,7 +134,7 @@ class _Speaker:
             )
         }
 
-    def _input(self, dataset: Dataset, *, is_final: bool) -> InputDataset:
+    def _input(self, dataset: RunDataset, *, is_final: bool) -> InputDataset:
         input_dataset = InputDataset(namespace=dataset.namespace, name=dataset.name)
         if is_final:
             statistics = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
@@ -146,7 +146,7 @@ class _Speaker:
             input_dataset.inputFacets = {"inputStatistics": statistics}
         return input_dataset
 
-    def _output(self, dataset: Dataset, *, is_final: bool) -> OutputDataset:
+    def _output(self, dataset: RunDataset, *, is_final: bool) -> OutputDataset:
         output_dataset = OutputDataset(namespace=dataset.namespace, name=dataset.name)
         if is_final:
             statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(

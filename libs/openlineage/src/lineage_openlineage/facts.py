@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 
 from lineage_core.contract.message import Begin, End, Heartbeat
 from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, Verdict, judge
-from lineage_openlineage.datasets import Dataset, inputs_of, outputs_of
+from lineage_openlineage.datasets import RunDataset, inputs_of, outputs_of
 from lineage_openlineage.errors import OpenLineageError
 from lineage_openlineage.naming import Naming
 from lineage_store.port import GraphStore
@@ -35,8 +35,8 @@ class RunFacts:
     verdict: Verdict
     blocks: int
     associations: int
-    inputs: Sequence[Dataset]
-    outputs: Sequence[Dataset]
+    inputs: Sequence[RunDataset]
+    outputs: Sequence[RunDataset]
 
     @property
     def run_id(self) -> str:
@@ -107,7 +107,7 @@ def _frame(store: GraphStore, app: str) -> tuple[Begin, float, float | None]:
                 pass
     if begin is None:
         raise OpenLineageError(
-            f"the beginning of {app} was never received (`lineage verify {app}`): when it "
-            "started is not known, and an event has to say so"
+            f"the beginning of {app} was never received (`lineage verify {app}`): events "
+            "require the start time, which is not known"
         )
     return begin, max(heartbeats), ended_at

@@ -13,7 +13,7 @@ TIMEOUT_S = 3.0
 """Short, as no user waits for the events: the end of a job is delayed by a few of these at most."""
 
 
-def tell(store: GraphStore, app: str, settings: OpenLineageSettings) -> str | None:
+def publish_events(store: GraphStore, app: str, settings: OpenLineageSettings) -> str | None:
     """Send or write the events of an application; may be repeated.
 
     Returns:

@@ -136,7 +136,7 @@ def send(events: Sequence[Event], endpoint: Endpoint) -> None:
     )
     try:
         for event in events:
-            # Whatever it is, it is made JSON of in the same way.
+            # The client serialises both kinds of event in the same way.
             _check(transport.emit(cast("RunEvent", event)), endpoint)
     except requests.HTTPError as error:
         if error.response is not None:
@@ -153,10 +153,10 @@ def send(events: Sequence[Event], endpoint: Endpoint) -> None:
 
 
 def _check(response: Response, endpoint: Endpoint) -> None:
-    """Refuse what is no success; a redirected POST may have arrived as nothing.
+    """Refuse an answer other than success; a redirected POST may have arrived without its content.
 
     Raises:
-        OpenLineageError: the event was not taken.
+        OpenLineageError: the backend did not accept the event.
     """
     status = response.status_code
     if response.history:

@@ -55,7 +55,7 @@ def announced(server: LocalServer) -> Iterator[Path]:
     address = urlsplit(server.url)
     file = _file(address.hostname or "", address.port or 0)
     ensure_private_folder(file.parent, ours=True)
-    # It is locked and whole before it can be found. A new file of mkstemp has mode 600.
+    # The file is locked and complete before others can find it. A new file of mkstemp has mode 600.
     descriptor, draft = tempfile.mkstemp(dir=file.parent, suffix=".new")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

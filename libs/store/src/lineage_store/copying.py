@@ -27,13 +27,13 @@ def copy_application(source: GraphStore, target: GraphStore, app: str) -> None:
     target.write(app, source.messages(app))
     copied: list[BlockId] = []
     for refs in in_parts(graph.blocks(), BLOCKS_AT_ONCE):
-        loaded = graph.load(ref.block_id for ref in refs)
+        blocks_by_id = graph.load(ref.block_id for ref in refs)
         tasks = {
             ref.block_id: TaskId(ref.task, ref.block_id.partition, ref.block_id.attempt)
             for ref in refs
         }
         unmatched = {ref.block_id: ref.unmatched for ref in refs}
-        blocks = [loaded[ref.block_id] for ref in refs]
+        blocks = [blocks_by_id[ref.block_id] for ref in refs]
         target.write(app, blocks=blocks, tasks=tasks, unmatched=unmatched)
         copied += tasks
     copied_ids = set(copied)

@@ -47,9 +47,9 @@ def dump_application(store: GraphStore, app: str) -> Iterator[str]:
         for file in graph.sink_files(node.node):
             yield _line("file", dataclasses.asdict(file))
     for refs in in_parts(graph.blocks(), BLOCKS_AT_ONCE):
-        loaded = graph.load(ref.block_id for ref in refs)
+        blocks_by_id = graph.load(ref.block_id for ref in refs)
         for ref in refs:
-            yield _line("block", _block(ref, loaded[ref.block_id]))
+            yield _line("block", _block(ref, blocks_by_id[ref.block_id]))
     yield from _edges(graph)
     yield _line("counts", _counts(store.counts(app)))
 

@@ -62,13 +62,13 @@ class RowsError(LineageError):
 class FileState:
     """A file as it is now; ``mtime`` is None where the file system does not tell.
 
-    ``stamp``: what the file system changes with the content and no program can set back: inode and time of
+    ``change_token``: what the file system changes with the content and no program can set back: inode and time of
     change, an entity tag. None where it has nothing such. States are equal where nothing was written between.
     """
 
     size: int
     mtime: float | None
-    stamp: str | None = None
+    change_token: str | None = None
 
     def is_still(self, size: int, mtime: float) -> bool:
         """Whether the file is as it was noted."""
@@ -166,14 +166,14 @@ def is_compressed(path: str) -> bool:
     return path.endswith(_COMPRESSED)
 
 
-def state_of(path: str) -> FileState | None:
+def current_file_state(path: str) -> FileState | None:
     """The file's size and time of modification now; None when there is no such file."""
     scheme, rest = split_scheme(path)
     try:
         if scheme == "file":
             stat = os.stat(rest)
-            stamp = f"{stat.st_ino}.{stat.st_mtime_ns}.{stat.st_ctime_ns}"
-            return FileState(stat.st_size, stat.st_mtime, stamp)
+            change_token = f"{stat.st_ino}.{stat.st_mtime_ns}.{stat.st_ctime_ns}"
+            return FileState(stat.st_size, stat.st_mtime, change_token)
         info = _file_system(path).info(path)
     except (FileNotFoundError, NotADirectoryError):
         return None

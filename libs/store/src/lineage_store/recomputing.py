@@ -17,7 +17,7 @@ NAMED = "by attempt"
 """Stands for the digest of attempts whose readers say which attempt's outputs they read."""
 
 
-def digest_of(commit: Commit) -> str:
+def attempt_digest(commit: Commit) -> str:
     """What tells an attempt apart from others at its partition."""
     return NAMED if commit.attempts_named else commit.digest
 

@@ -48,7 +48,7 @@ class KafkaSource:
             **settings.aiokafka_config(),
             group_id=settings.writer_group,
             enable_auto_commit=False,
-            # The store says where to go on; where Kafka can't, that is looked into.
+            # The stored position decides; a position that Kafka does not hold is handled there.
             auto_offset_reset="none",
             max_partition_fetch_bytes=settings.writer_fetch_bytes,
             session_timeout_ms=int(settings.writer_session_s * 1000),
@@ -76,7 +76,7 @@ class KafkaSource:
         return low[topic_partition], high[topic_partition]
 
     def seek(self, partition: Partition, offset: int) -> None:
-        # A partition that is not ours any more: its task is about to be told.
+        # The partition was revoked: its task is about to be stopped.
         with contextlib.suppress(IllegalStateError):
             self.consumer.seek(TopicPartition(*partition), offset)
 
@@ -103,14 +103,14 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         self._measured_at = -MEASURED_EVERY_S
         self._committed: dict[Partition, int] = {}
         self._ended_writers: list[PartitionWriter] = []
-        """Those of this assignment that have ended: where they got to is still to be told."""
+        """Writers of this assignment that have ended: their positions are still to be committed."""
         self._log = structlog.get_logger()
 
     async def start(self) -> None:
         """Connect and join.
 
         Raises:
-            KafkaError: nobody answers, or we are not let in.
+            KafkaError: no broker answers, or access is denied.
         """
         await self._dead_letters.start()
         self._consumer.subscribe([self._topic], listener=self)
@@ -173,12 +173,15 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
             task = asyncio.create_task(writer.run())
             self._running[writer] = task
             task.add_done_callback(functools.partial(self._forget_ended, writer))
-        self._log.info("partitions_assigned", partitions=sorted(one.partition for one in assigned))
+        self._log.info(
+            "partitions_assigned",
+            partitions=sorted(writer_partition.partition for writer_partition in assigned),
+        )
 
     async def _wait_for_end(self, tasks: Collection[asyncio.Task[None]], limit_s: float) -> None:
         if tasks:
             await asyncio.wait(list(tasks), timeout=limit_s)
-            # Callbacks of what has just ended run before this goes on.
+            # The callbacks of ended tasks run before this continues.
             await asyncio.sleep(0)
 
     def _forget_ended(self, writer: PartitionWriter, task: asyncio.Task[None]) -> None:
@@ -191,7 +194,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
     # -- looking after it --------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Tell Kafka and Prometheus where things stand, and notice servers that are away."""
+        """Report positions to Kafka and metrics to Prometheus, and detect servers that don't answer."""
         while True:
             await asyncio.gather(self._check_kafka(), self._check_store())
             await asyncio.sleep(WATCH_S)
@@ -225,7 +228,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         self._health.answers("kafka")
 
     async def _check_store(self) -> None:
-        """A read that changes nothing; a store that can't be written says so by itself."""
+        """Read from the store; failures of writes are detected when batches are stored."""
         started_at = time.monotonic()
         try:
             await asyncio.wait_for(self._store.offset(Partition(self._topic, 0)), ANSWER_S)

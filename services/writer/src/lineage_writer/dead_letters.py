@@ -1,4 +1,4 @@
-"""Dead letters: what could not be used, sent away before its place is passed."""
+"""Dead letters: records that could not be used, sent to a topic before their position is passed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lineage_writer.records import Record
 
 
 class DeadLetters:
-    """The dead-letter topic. A record may be sent twice: its headers name its place."""
+    """Sends records to the dead-letter topic. One may be sent twice: its headers name its original place."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._topic = settings.topics.dead_letter
-        # Twice the records' size, for headers come on top: the broker has the last word.
+        # Twice the records' size, because headers are added: the broker decides on the limit.
         self._producer = AIOKafkaProducer(
             **settings.aiokafka_config(),
             acks="all",
@@ -30,16 +30,16 @@ class DeadLetters:
         """Connect.
 
         Raises:
-            KafkaError: nobody answers.
+            KafkaError: no broker answers.
         """
         await self._producer.start()
 
     async def stop(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._producer.stop()
 
     async def send(self, record: Record, dead: DeadRecord) -> None:
-        """Send a record away; it is durable when this returns.
+        """Send a record to the topic; it is durable when this returns.
 
         Raises:
             KafkaError: it is not.
@@ -47,7 +47,7 @@ class DeadLetters:
         try:
             await self._send(record, dead, record.value)
         except (MessageSizeTooLargeError, RecordTooLargeError):
-            # It filled its topic's limit by itself. What it says stays where it was.
+            # The record alone is as large as the limit. Its content remains in its own topic.
             await self._send(record, replace(dead, cut=True), None)
 
     async def _send(self, record: Record, dead: DeadRecord, value: bytes | None) -> None:

@@ -21,7 +21,7 @@ class FencedError(LineageError):
 
 
 class OffsetGoneError(LineageError):
-    """Kafka has no record at the position sought: it was removed, or the topic made anew."""
+    """Kafka has no record at the position: it was removed, or the topic was created again."""
 
 
 class SourceLostError(LineageError):

@@ -6,7 +6,7 @@ from lineage_writer.metrics import Metrics
 
 
 class Health:
-    """What /readyz says. Not ready until both servers have answered."""
+    """The state that /readyz reports. Not ready until both servers have answered."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class TransactionWriter(Protocol):
-    """What one open transaction stores. Everything may be repeated, in any order."""
+    """Stores records in one open transaction. Everything may be repeated, in any order."""
 
     def offsets(
         self, group: str, topic: str, partition: int, first: int, next: int, /, *, new: bool
     ) -> bool:
         """Move an offset that stands at ``first`` (``new``: or nowhere yet) to ``next``, before all else.
 
-        It is locked until the transaction ends. False: it stands elsewhere, or is gone.
+        It is locked until the transaction ends. False: it has another value, or is gone.
         """
 
     def message(self, message: Message, /) -> None:
@@ -35,14 +35,14 @@ class TransactionWriter(Protocol):
         """Store a block."""
 
     def links(self, links: Links, /) -> None:
-        """Store what linking found."""
+        """Store edges, visible blocks and seals that linking produced."""
 
 
 class Store(Protocol):
     """A graph store that keeps Kafka's offsets; used by several threads."""
 
     def in_transaction(self, work: Callable[[TransactionWriter], T], /) -> T:
-        """Run ``work`` in one transaction; an exception of its own gives that up.
+        """Run ``work`` in one transaction, which is rolled back if ``work`` raises.
 
         Raises:
             StoreUnavailableError: not now; the same may work later.
@@ -50,22 +50,22 @@ class Store(Protocol):
         """
 
     def offset(self, group: str, topic: str, partition: int, /) -> int | None:
-        """Where an offset stands; None if it never moved."""
+        """A stored offset; None if there is none yet."""
 
     def application_ids(self) -> Sequence[str]:
         """All applications."""
 
     def messages(self, app: str, *kinds: str) -> Sequence[Message]:
-        """What an application said."""
+        """Messages of an application, of some types or (none given) all."""
 
     def counts(self, app: str) -> StoreCounts:
-        """What is stored of an application."""
+        """The facts that the verdict of an application needs."""
 
     def prepare(self) -> None:
-        """Have constraints and indexes: of a database that was emptied they are gone."""
+        """Create missing constraints and indexes: a database that was emptied has none."""
 
     def server_statistics(self) -> ServerStatistics:
-        """How the server is."""
+        """Statistics of the server."""
 
     def close(self) -> None:
         """Release the store."""
@@ -97,21 +97,21 @@ def store_batch(store: Store, group: str, partition: Partition, batch: StoreBatc
     store.in_transaction(work)
 
 
-def note_lost(store: Store, partition: Partition, first: int, first_kept: int) -> None:
-    """Say in each application that is not complete that Kafka has removed records before they were stored.
+def record_lost(store: Store, partition: Partition, first: int, first_available: int) -> None:
+    """Record for each incomplete application that Kafka removed records before they were stored.
 
-    They may have been of any of these. May be repeated.
+    The records may have belonged to any of these. May be repeated.
 
     Raises:
         StoreError: the store can't be read or written.
     """
-    reason = f"Kafka removed the records before offset {first_kept} before they were stored"
-    place = str(TopicPartitionOffset(*partition, first))
+    reason = f"Kafka removed the records before offset {first_available} before they were stored"
+    origin = str(TopicPartitionOffset(*partition, first))
     for app in store.application_ids():
         if not judge(
             store.messages(app, *VERDICT_MESSAGE_TYPES), store.counts(app), now=time.time()
         ).complete:
-            _store_message(store, DeadLetter(app=app, place=place, reason=reason))
+            _store_message(store, DeadLetter(app=app, place=origin, reason=reason))
 
 
 def _store_message(store: Store, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""What the writer tells Prometheus. docs/reference/metrics.md has the table; names are stable."""
+"""The writer's metrics for Prometheus. docs/reference/metrics.md has the table; names are stable."""
 
 from __future__ import annotations
 
@@ -61,16 +61,18 @@ class Metrics:
         self.store_heap_bytes = gauge("store_heap_bytes", "Heap that Neo4j uses")
         self.store_heap_bytes_max = gauge("store_heap_bytes_max", "Heap that Neo4j may use")
         self.store_answer_seconds = gauge(
-            "store_answer_seconds", "Seconds that Neo4j took for the last small question"
+            "store_answer_seconds", "Seconds that Neo4j took for the last small query"
         )
         self.lag_messages = gauge("lag_messages", "Records that wait in Kafka", "partition")
         self.lag_seconds = gauge("lag_seconds", "Age of the oldest of them", "partition")
         self.ready = gauge("ready", "Whether Kafka and the store answer")
         self.openlineage_runs = counter(
-            "openlineage_runs", "Tries to tell OpenLineage of an application", "outcome"
+            "openlineage_runs",
+            "Attempts to publish the OpenLineage events of an application",
+            "outcome",
         )
         self.openlineage_waiting = gauge(
-            "openlineage_waiting", "Applications that ended and were not told of yet"
+            "openlineage_waiting", "Applications that ended and whose events are not published yet"
         )
         for outcome in ("told", "failed"):
             self.openlineage_runs.labels(outcome)
@@ -108,7 +110,7 @@ class Metrics:
         self.lag_seconds.labels(partition.partition).set(seconds)
 
     def store(self, server_statistics: ServerStatistics) -> None:
-        """What Neo4j says of itself."""
+        """Statistics of Neo4j."""
         for label, nodes in server_statistics.nodes.items():
             self.store_nodes.labels(label).set(nodes)
         self.store_relationships.set(server_statistics.relationships)

@@ -1,4 +1,4 @@
-"""One partition's records into the store, in order: read, store, move on.
+"""Stores the records of one partition in order: reads them, stores them, and advances the position.
 
 The position is the store's: it moves in the transaction that stores the records, and only from
 where this writer believes it to be. Kafka's own committed offset decides nothing.
@@ -39,15 +39,15 @@ FETCHED_AT_ONCE = 64
 IDLE_S = 1.0
 """How long one wait for records lasts."""
 COMMON_RETRIES = 3
-"""Two writers that meet make one of them try again: nothing to speak of."""
+"""Retries that are not reported: of two writers that conflict, one has to retry."""
 SOURCE_TRIES = 12
-"""Failures of Kafka's client in a row before it is made anew: about half a minute."""
+"""Failures of Kafka's client in a row before it is replaced: about half a minute."""
 
 T = TypeVar("T")
 
 
 class RecordSource(Protocol):
-    """Kafka, as far as a partition needs it."""
+    """The part of Kafka's client that a partition needs."""
 
     async def fetch(self, partition: Partition, limit: int, wait_s: float) -> Sequence[Record]:
         """The next records, none when ``wait_s`` is over.
@@ -58,7 +58,7 @@ class RecordSource(Protocol):
         """
 
     async def bounds(self, partition: Partition) -> tuple[int, int]:
-        """The first offset that is kept, and the next one to be written.
+        """The first offset that Kafka holds, and the next one to be written.
 
         Raises:
             KafkaError: not now.
@@ -69,7 +69,7 @@ class RecordSource(Protocol):
 
 
 class DeadLetterSink(Protocol):
-    """Where dead letters go."""
+    """Sends dead letters."""
 
     async def send(self, record: Record, dead: DeadRecord) -> None:
         """Send one; it is durable when this returns.
@@ -84,17 +84,17 @@ class BatchStore(Protocol):
 
     async def store_batch(self, partition: Partition, batch: StoreBatch) -> None: ...
     async def offset(self, partition: Partition) -> int | None: ...
-    async def note_lost(self, partition: Partition, first: int, kept_from: int) -> None: ...
+    async def record_lost(self, partition: Partition, first: int, first_available: int) -> None: ...
     async def prepare(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What all partitions of a writer share. ``slots``: transactions at once."""
+    """Shared objects of all partitions of a writer. ``slots``: limits concurrent transactions."""
 
     source: RecordSource
     store: BatchStore
-    letters: DeadLetterSink
+    dead_letters: DeadLetterSink
     settings: WriterSettings
     metrics: Metrics
     health: Health
@@ -103,18 +103,18 @@ class Tools:
 
 
 class PartitionWriter:
-    """Moves one partition along until it is told to stop."""
+    """Stores one partition until :meth:`stop`."""
 
     def __init__(self, partition: Partition, tools: Tools) -> None:
         self.partition = partition
         self.position: int | None = None
-        """Next offset to be stored; None before the store was asked."""
+        """Next offset to be stored; None before it is read from the store."""
         self._tools = tools
         self._stop = StopSign()
         self._new = False
         """Whether the store has no offset of the partition yet."""
         self._lost = False
-        """Whether the store was found to be behind :attr:`position`."""
+        """Whether the stored offset is lower than :attr:`position`."""
         self._lost_until = 0
         """Up to where lost records are counted."""
         self._waiting_since: float | None = None
@@ -132,7 +132,7 @@ class PartitionWriter:
         """Whether the store still has what was stored: it may be emptied, or restored from an old copy.
 
         Raises:
-            StoreError: it can't be asked.
+            StoreError: it can't be read.
         """
         position, new = self.position, self._new
         if position is not None and not new:
@@ -170,42 +170,44 @@ class PartitionWriter:
         except StoppedError:
             pass
 
-    # -- where to go on ----------------------------------------------------------------------
+    # -- the position ------------------------------------------------------------------------
 
     async def _locate(self) -> None:
-        """Ask the store where to go on, and seek there."""
+        """Read the position from the store, and seek there."""
         tools, partition = self._tools, self.partition
-        had_position = self.position is not None and not self._new
+        was_positioned = self.position is not None and not self._new
         self._lost = False
-        stored_offset = await self._retry_until_done("store", lambda: tools.store.offset(partition))
-        if stored_offset is None and had_position:
+        stored_offset = await self._retry_until_success(
+            "store", lambda: tools.store.offset(partition)
+        )
+        if stored_offset is None and was_positioned:
             self._log.error("store_emptied", position=self.position)
-            await self._retry_until_done("store", tools.store.prepare)
-        low, high = await self._retry_until_done("kafka", lambda: tools.source.bounds(partition))
+            await self._retry_until_success("store", tools.store.prepare)
+        low, high = await self._retry_until_success("kafka", lambda: tools.source.bounds(partition))
         start = low if stored_offset is None else stored_offset
         if start < low:
             await self._skip_removed_records(start, low)
             start = low
         elif start > high:
-            # The topic was made anew. What is stored already does no harm a second time.
+            # The topic was created again. Records that are stored already may be stored again.
             self._log.error("log_restarted", position=start, end=high)
             start = low
-        # The store still stands where it stood: that is what the next batch moves it from.
+        # The stored offset is unchanged: the next batch advances it from there.
         self.position = start if stored_offset is None else stored_offset
         self._new = stored_offset is None
         self._waiting_since = None
         tools.source.seek(partition, start)
         self._log.info("partition_located", stored=stored_offset, start=start, end=high)
 
-    async def _skip_removed_records(self, first: int, kept_from: int) -> None:
-        """Kafka removed records before they were stored: no verdict may be complete without them."""
+    async def _skip_removed_records(self, first: int, first_available: int) -> None:
+        """Record that Kafka removed records before they were stored: without them, no verdict may be complete."""
         tools = self._tools
-        self._log.error("records_lost", position=first, kept_from=kept_from)
-        await self._retry_until_done(
-            "store", lambda: tools.store.note_lost(self.partition, first, kept_from)
+        self._log.error("records_lost", position=first, first_available=first_available)
+        await self._retry_until_success(
+            "store", lambda: tools.store.record_lost(self.partition, first, first_available)
         )
-        tools.metrics.lost_messages.inc(max(0, kept_from - max(first, self._lost_until)))
-        self._lost_until = max(kept_from, self._lost_until)
+        tools.metrics.lost_messages.inc(max(0, first_available - max(first, self._lost_until)))
+        self._lost_until = max(first_available, self._lost_until)
 
     # -- one batch ---------------------------------------------------------------------------
 
@@ -261,21 +263,23 @@ class PartitionWriter:
 
     async def _fetch(self, limit: int, wait_s: float) -> Sequence[Record]:
         source = self._tools.source
-        return await self._retry_until_done(
+        return await self._retry_until_success(
             "kafka", lambda: source.fetch(self.partition, limit, wait_s)
         )
 
     async def _send_dead_letter(self, entry: Entry) -> None:
-        """Make a dead letter durable; nothing for others."""
+        """Send an entry that is a dead letter, until it is durable; other entries are ignored."""
         dead = entry.dead
         if dead is None:
             return
-        await self._retry_until_done("kafka", lambda: self._tools.letters.send(entry.record, dead))
+        await self._retry_until_success(
+            "kafka", lambda: self._tools.dead_letters.send(entry.record, dead)
+        )
         self._tools.metrics.dead_letters.inc()
         self._log.error("dead_letter", offset=entry.record.offset, app=dead.app, reason=dead.reason)
 
     async def _store(self, batch: StoreBatch) -> None:
-        """Store a batch, whatever that takes.
+        """Store a batch, with retries, in halves, or with a dead letter for a refused record.
 
         Raises:
             FencedError: another writer did.
@@ -297,7 +301,7 @@ class PartitionWriter:
                 if refusal is StoreRefusal.SUSPECT and suspect:
                     await self._replace_by_dead_letter(batch, error)
                     return
-                # It is a record's fault only if the store takes others, and refuses this one again.
+                # It is the record's fault only if the store accepts others, and refuses this one again.
                 suspect = refusal is StoreRefusal.SUSPECT and await self._store_takes_others()
                 if not suspect:
                     if tries > COMMON_RETRIES:
@@ -317,10 +321,10 @@ class PartitionWriter:
             self._log.warning("store_unavailable", refusal=refusal.value, reason=reason)
 
     async def _store_takes_others(self) -> bool:
-        """Whether the store can be written at all: else it is not the record's fault.
+        """Whether the store can be written at all; if not, the record is not at fault.
 
         Raises:
-            FencedError: another writer is at work.
+            FencedError: another writer has moved the offset.
         """
         at = self._required_position()
         try:
@@ -332,10 +336,10 @@ class PartitionWriter:
         return True
 
     async def _replace_by_dead_letter(self, batch: StoreBatch, error: Exception) -> None:
-        """Pass a record that the store refuses for good."""
+        """Replace a record that the store always refuses by a dead letter."""
         (entry,) = batch.entries
         if entry.dead is None:
-            # Neo4j's own words: where it is has no place in a verdict.
+            # Neo4j's own message, because a verdict must not show its address.
             cause = error.__cause__ if isinstance(error, StoreError) and error.__cause__ else error
             reason = f"refused by the store: {dead_letter_reason(cause)}"
             entry = dead_entry(self.partition, entry.record, reason, self._tools.clock())
@@ -344,7 +348,7 @@ class PartitionWriter:
             entry = without_content(entry)
         await self._store(StoreBatch(batch.first, batch.next, (entry,), batch.new))
 
-    async def _retry_until_done(self, server: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _retry_until_success(self, server: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """The result of ``attempt``, tried until it works.
 
         Raises:

@@ -1,9 +1,9 @@
-"""Tells OpenLineage of applications once their verdict is final; storing never waits for it.
+"""Publishes OpenLineage events of applications once their verdict is final; storing never waits for it.
 
-The writer does it, and not the query API: it is there in every deployment, it may write, and what an
-application lacks comes through it. Which application was told of is kept in the store, after the
-backend has taken both events: whatever is killed when, every application is told of at least once,
-and the same application is the same run however often.
+The writer does it, and not the query API: every deployment has it, it may write, and the missing parts of an
+application arrive through it. The store records which applications are published, after the backend has
+accepted both events: whatever process is killed, every application is published at least once, and
+repeated events of an application belong to the same run.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import structlog
 
 from lineage_core.errors import LineageError
 from lineage_openlineage.errors import OpenLineageUnavailableError
-from lineage_openlineage.publishing import tell
+from lineage_openlineage.publishing import publish_events
 from lineage_openlineage.settings import OpenLineageSettings
 from lineage_store.errors import StoreError
 from lineage_store.port import GraphStore
 from lineage_writer.metrics import Metrics
 
 EVERY_S = 2.0
-"""Between two looks for applications that have ended."""
+"""Between two searches for applications that have ended."""
 LONGEST_S = 120.0
-"""Between two tries: of one application, and of a backend that is away."""
+"""Maximum time between two attempts, for one application and for a backend that does not answer."""
 
 
 class PublishedRuns(Protocol):
@@ -40,14 +40,14 @@ class PublishedRuns(Protocol):
 
 
 class PublishingStore(GraphStore, Protocol):
-    """A store that remembers which applications were told of."""
+    """A store that records which applications were published."""
 
     def published_runs(self) -> PublishedRuns:
-        """What it remembers."""
+        """The applications that were published."""
 
 
 @dataclass(slots=True)
-class _Try:
+class _Retry:
     """When something is tried again, and how long to wait after that."""
 
     at: float = 0.0
@@ -59,7 +59,7 @@ class _Try:
 
 
 class Publisher:
-    """Looks for applications to tell of, in a thread of its own. ``clock`` gives unix seconds."""
+    """Searches for applications to publish, in a thread of its own. ``clock`` gives unix seconds."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class Publisher:
         self._metrics = metrics
         self._clock = clock
         self._store: PublishingStore | None = None
-        self._tries: dict[str, _Try] = {}
-        self._backend = _Try()
+        self._tries: dict[str, _Retry] = {}
+        self._backend = _Retry()
         self._stopping = threading.Event()
-        # A backend that hangs keeps no process from ending: who was not told of is told of later.
+        # A backend that hangs prevents no process from ending: what is not published is published later.
         self._thread = threading.Thread(target=self._run, name="openlineage", daemon=True)
         self._log = structlog.get_logger()
 
@@ -85,7 +85,7 @@ class Publisher:
         self._thread.start()
 
     def stop(self, limit_s: float) -> None:
-        """End after what is under way, or after a while."""
+        """End after the current attempt, or after ``limit_s``."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(limit_s)
@@ -95,7 +95,7 @@ class Publisher:
             try:
                 self.publish_ended()
             except Exception:
-                # Whatever it is, the next application may fare better; storing goes on anyway.
+                # The next application may succeed; storing continues in any case.
                 self._log.exception("openlineage_look_failed")
                 self._metrics.openlineage_runs.labels("failed").inc()
                 self._backend.postpone(self._clock())
@@ -104,7 +104,7 @@ class Publisher:
             self._store.close()
 
     def publish_ended(self) -> None:
-        """Tell of what can be told of now; what fails is tried again by a later look."""
+        """Publish all applications that are due; those that fail are retried by a later search."""
         if self._clock() < self._backend.at:
             return
         try:
@@ -112,7 +112,7 @@ class Publisher:
                 self._store = self._open_store()
             waiting = self._store.published_runs().unpublished()
             self._metrics.openlineage_waiting.set(len(waiting))
-            self._tries = {app: self._tries.get(app, _Try()) for app in waiting}
+            self._tries = {app: self._tries.get(app, _Retry()) for app in waiting}
             for app in waiting:
                 if self._stopping.is_set() or self._clock() < self._backend.at:
                     return
@@ -128,7 +128,7 @@ class Publisher:
         if not runs.claim(app, self._clock()):
             return
         try:
-            status = tell(store, app, self._settings)
+            status = publish_events(store, app, self._settings)
         except (LineageError, OSError, KeyError) as error:
             if isinstance(error, StoreError):
                 raise
@@ -136,10 +136,10 @@ class Publisher:
             self._log.warning("openlineage_failed", app=app, reason=str(error))
             runs.release(app)
             if isinstance(error, OpenLineageUnavailableError):
-                # It would not take the next one either.
+                # It would not accept the next application either.
                 self._backend.postpone(self._clock())
             return
-        self._backend = _Try()
+        self._backend = _Retry()
         if status is None:
             runs.release(app)
             return

@@ -48,7 +48,7 @@ class Partition(NamedTuple):
 class Entry:
     """A record and what is to be stored of it.
 
-    ``dead``: why it is a dead letter; then ``content`` is the message that tells the verdict, None
+    ``dead``: why it is a dead letter; then ``content`` is the message for the verdict, None
     where its application is not known or the store refuses that too.
     """
 
@@ -134,7 +134,7 @@ def dead_entry(partition: Partition, record: Record, reason: str, now: float) ->
 
 
 def without_content(entry: Entry) -> Entry:
-    """A dead letter of which the store is told nothing."""
+    """A dead letter without a message for the store."""
     return replace(entry, content=None)
 
 

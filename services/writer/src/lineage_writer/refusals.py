@@ -1,4 +1,4 @@
-"""What an error of the store says: try again, take less at once, or it may be a record's fault."""
+"""Classifies errors of the store: retry, store less at once, or a record may be at fault."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class StoreRefusal(Enum):
 
 
 def read_refusal(error: Exception) -> StoreRefusal:
-    """What an exception out of a transaction asks for."""
+    """The reaction to an exception of a transaction."""
     cause = error.__cause__ if isinstance(error, StoreError) else error
     if isinstance(cause, Neo4jError):
         return _of_code(cause.code or "", isinstance(error, StoreUnavailableError))
     if isinstance(error, (StoreError, DriverError, OSError)):
         return StoreRefusal.WAIT
-    # Not the store's: a value that the driver can't send, say.
+    # Not an error of the store, for example a value that the driver can't send.
     return StoreRefusal.SUSPECT
 
 
 def _of_code(code: str, may_pass: bool) -> StoreRefusal:
-    """``code``: Neo.ClientError.Statement.TypeError, say."""
+    """``code``: for example Neo.ClientError.Statement.TypeError."""
     _, kind, category, title = (*code.split("."), "", "", "", "")[:4]
     if any(word in title for word in _MEMORY):
         return StoreRefusal.SPLIT

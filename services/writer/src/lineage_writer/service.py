@@ -26,7 +26,7 @@ from lineage_writer.threads import ThreadedStore
 from lineage_writer.waiting import StoppedError, StopSign, pauses
 
 PROBE_S = 3.0
-"""To ask a server why it does not answer."""
+"""For finding out why a server does not answer."""
 CLOSE_LIMIT_S = 1.0
 """To close what may hang: a client whose server is away."""
 
@@ -105,7 +105,7 @@ class Service:
         raise AssertionError("pauses never end")
 
     async def _consume(self, store: ThreadedStore) -> bool:
-        """Consume until told to stop; whether all transactions have ended."""
+        """Consume until a signal to stop; returns whether all transactions have ended."""
         tries = pauses()
         while True:
             consumption = Consumption(self._settings, store, self._metrics, self._health)

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from lineage_store.neo4j.server_statistics import ServerStatistics
-from lineage_writer.loading import Store, note_lost, store_batch
+from lineage_writer.loading import Store, record_lost, store_batch
 from lineage_writer.records import Partition, StoreBatch
 
 T = TypeVar("T")
@@ -29,20 +29,20 @@ class ThreadedStore:
         await self._call(self._writes, store_batch, self._store, self._group, partition, batch)
 
     async def offset(self, partition: Partition) -> int | None:
-        """Where the partition's offset stands; None if it never moved.
+        """The stored offset of the partition; None if there is none yet.
 
         Raises:
             StoreError: the store can't be read.
         """
         return await self._call(self._reads, self._store.offset, self._group, *partition)
 
-    async def note_lost(self, partition: Partition, first: int, first_kept: int) -> None:
-        """:func:`lineage_writer.loading.note_lost`.
+    async def record_lost(self, partition: Partition, first: int, first_available: int) -> None:
+        """:func:`lineage_writer.loading.record_lost`.
 
         Raises:
             StoreError: the store can't be read or written.
         """
-        await self._call(self._writes, note_lost, self._store, partition, first, first_kept)
+        await self._call(self._writes, record_lost, self._store, partition, first, first_available)
 
     async def prepare(self) -> None:
         """See :meth:`lineage_writer.loading.Store.prepare`.
@@ -74,10 +74,10 @@ class ThreadedStore:
         call = asyncio.wrap_future(executor.submit(work, *arguments))
         self._calls.add(call)
         call.add_done_callback(self._ended)
-        # Cancelling the wait does not end the thread; what it holds has to be known.
+        # Cancelling the wait does not end the thread, so running calls are recorded.
         return await asyncio.shield(call)
 
     def _ended(self, call: asyncio.Future[Any]) -> None:
         self._calls.discard(call)
         if not call.cancelled():
-            call.exception()  # looked at: nobody may be waiting for it any more
+            call.exception()  # retrieved, because the caller may no longer wait for it

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class StoppedError(Exception):
-    """The work was told to stop while it waited; nothing is half done."""
+    """The work was stopped while it waited; no work is half done."""
 
 
 def pauses() -> Iterator[float]:

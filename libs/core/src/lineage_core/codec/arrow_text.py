@@ -168,8 +168,8 @@ def replace_rows(texts: pa.StringArray, mask: Mask, replacements: pa.StringArray
 
 def take_rows(texts: pa.StringArray, rows: I64) -> pa.StringArray:
     """The texts of some rows."""
-    taken_texts: pa.StringArray = texts.take(_number_array(rows))
-    return taken_texts
+    row_texts: pa.StringArray = texts.take(_number_array(rows))
+    return row_texts
 
 
 def concatenate(parts: Sequence[pa.StringArray]) -> pa.StringArray:

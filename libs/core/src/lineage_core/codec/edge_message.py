@@ -261,8 +261,8 @@ def parse_edge_record(value: bytes) -> StoredBlock | Links:
         return _links(_LinksFields.model_validate_json(header), payload)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "header"
-        raise RecordBatchError(f"{kind}: {first['msg']}", where=place) from error
+        field_path = ".".join(map(str, first["loc"])) or "header"
+        raise RecordBatchError(f"{kind}: {first['msg']}", where=field_path) from error
 
 
 def _kind(header: bytes) -> str:

@@ -239,7 +239,7 @@ def associations(block: FlowBlock) -> int:
     else:
         sizes = block.in_last - block.in_first
         if float(sizes.sum(dtype=np.float64)) >= 2.0**62:
-            return _associations_one_by_one(block)
+            return _associations_unbounded(block)
         sizes = sizes + np.uint64(1)
     if not out_wide or block.out_last is None:
         return int(sizes.sum(dtype=np.uint64))
@@ -248,11 +248,11 @@ def associations(block: FlowBlock) -> int:
         totals = np.concatenate((np.zeros(1, np.uint64), np.cumsum(sizes, dtype=np.uint64)))
         sizes = np.diff(totals[block.in_ptr])
     if float(sizes.astype(np.float64) @ (outputs.astype(np.float64) + 1.0)) >= 2.0**62:
-        return _associations_one_by_one(block)
+        return _associations_unbounded(block)
     return int((sizes * (outputs + np.uint64(1))).sum(dtype=np.uint64))
 
 
-def _associations_one_by_one(block: FlowBlock) -> int:
+def _associations_unbounded(block: FlowBlock) -> int:
     """The same in numbers without bound; such blocks have few rows in practice."""
     first, last = block.in_first.tolist(), (_column_or(block.in_last, block.in_first)).tolist()
     pointer = range(block.rows + 1) if block.in_ptr is None else block.in_ptr.tolist()

@@ -162,10 +162,10 @@ class Encoder:
 
     def _datetime64(self, key: Any, depth: int) -> bytes:
         self.canonical, self.hashed = False, True
-        moment = key.astype("M8[us]")
-        if np.isnat(moment) or moment != key or not isinstance(moment.item(), dt.datetime):
+        instant = key.astype("M8[us]")
+        if np.isnat(instant) or instant != key or not isinstance(instant.item(), dt.datetime):
             return self.encode_opaque(key, depth)
-        return self._datetime(moment.item(), depth)
+        return self._datetime(instant.item(), depth)
 
     def _timedelta64(self, key: Any, depth: int) -> bytes:
         self.canonical, self.hashed = False, True

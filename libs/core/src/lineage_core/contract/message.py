@@ -45,10 +45,10 @@ Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 Partition: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 UnixTime: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 """Seconds since 1970-01-01 00:00 UTC."""
-MOMENT_MIN, MOMENT_MAX = -62_135_510_400.0, 253_402_214_400.0
+CALENDAR_TIME_MIN, CALENDAR_TIME_MAX = -62_135_510_400.0, 253_402_214_400.0
 """Within the years 1 to 9999, in each zone."""
-Moment: TypeAlias = Annotated[
-    UnixTime, AfterValidator(lambda at: min(max(at, MOMENT_MIN), MOMENT_MAX))
+CalendarTime: TypeAlias = Annotated[
+    UnixTime, AfterValidator(lambda at: min(max(at, CALENDAR_TIME_MIN), CALENDAR_TIME_MAX))
 ]
 """A time of a program's clock. A time outside the calendar, which can't be shown, becomes the first or the last."""
 Sums: TypeAlias = Annotated[
@@ -80,7 +80,7 @@ class Begin(_Message):
 
     type: Literal["begin"] = "begin"
     name: Text
-    started_at: Moment
+    started_at: CalendarTime
     spark_version: Text = ""
     user: Text = ""
     cwd: Text = ""
@@ -343,7 +343,7 @@ class Heartbeat(_Message):
     """
 
     type: Literal["heartbeat"] = "heartbeat"
-    at: Moment
+    at: CalendarTime
     beat: Natural = 0
 
 
@@ -366,7 +366,7 @@ class End(_Message):
     """The application ended."""
 
     type: Literal["end"] = "end"
-    ended_at: Moment
+    ended_at: CalendarTime
     status: EndStatus
     totals: Totals = Totals()
 
@@ -425,8 +425,8 @@ def parse_message(line: str | bytes) -> Message:
         return model.model_validate_json(line, strict=True)  # type: ignore[return-value]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "message"
-        raise MessageError(f"{kind}: {first['msg']}", where=place) from error
+        field_path = ".".join(map(str, first["loc"])) or "message"
+        raise MessageError(f"{kind}: {first['msg']}", where=field_path) from error
 
 
 def dump_message(message: Message) -> str:

@@ -37,10 +37,12 @@ def missing(problem: ImportError, extra: str | None = None) -> MissingExtraError
     ``extra``: the one that brings all that is needed here, where another may bring the module alone.
     """
     module = problem.name or ""
-    found = extra_of(module)
-    if found is None:
+    providing_extra = extra_of(module)
+    if providing_extra is None:
         return None
-    return _missing(f"{module.partition('.')[0]} is not installed", module, extra or found)
+    return _missing(
+        f"{module.partition('.')[0]} is not installed", module, extra or providing_extra
+    )
 
 
 def needed(module: str, feature: str, *, error: type[LineageError]) -> Any:
@@ -58,7 +60,7 @@ def needed(module: str, feature: str, *, error: type[LineageError]) -> Any:
         raise error(str(_missing(message, module, extra))) from problem
 
 
-def require(module: str, what: str) -> None:
+def require(module: str, feature: str) -> None:
     """Check that a module of an extra is installed, without loading it; ``what`` needs it.
 
     Raises:
@@ -67,7 +69,7 @@ def require(module: str, what: str) -> None:
     extra = extra_of(module)
     assert extra is not None, module
     if find_spec(module) is None:
-        raise _missing(f"{what} needs the package {module}", module, extra)
+        raise _missing(f"{feature} needs the package {module}", module, extra)
 
 
 def _missing(message: str, module: str, extra: str) -> MissingExtraError:

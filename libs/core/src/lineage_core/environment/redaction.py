@@ -83,7 +83,7 @@ _NAME_SIGNS_MIN = 18
 """Characters in pronounceable words, as in names of classes; one of 1,000 random texts has as many."""
 _OTHERS_MIN = 3
 """Digits and signs in it; a random one has 7 or 8."""
-_KNOWN = re.compile(
+_TOKEN_FORMS = re.compile(
     r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"
     r"|\beyJ[\w-]{10,4000}\.[\w-]{10,8000}\.[\w-]{0,2000}"
     r"|\bgh[pousr]_\w{20,200}|\bglpat-[\w-]{20,200}|\bxox[abprs]-[\w-]{10,200}|\blm_[\w-]{43}\b"
@@ -146,7 +146,7 @@ def _redact_text(argument: str, more: frozenset[str]) -> str:
     text = _LOGIN.sub(rf"\1:{REDACTED}@", _ENCODED_LOGIN.sub(rf"\1{REDACTED}\2", text))
     text = _ORACLE.sub(rf"\1/{REDACTED}@", text)
     text = _SIGNATURE.sub(rf"\1{REDACTED}", _BARE_LOGIN.sub(rf"\1:{REDACTED}@", text))
-    return _BASE64_40.sub(_redact_random, _KNOWN.sub(REDACTED, text))
+    return _BASE64_40.sub(_redact_random, _TOKEN_FORMS.sub(REDACTED, text))
 
 
 def _redact_random(match: re.Match[str]) -> str:
@@ -205,29 +205,29 @@ class _Values:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._found = [match.span() for match in _PAIR_VALUE.finditer(text)]
+        self._value_spans = [match.span() for match in _PAIR_VALUE.finditer(text)]
         self._braces = [match.span() for match in _BRACES.finditer(text)]
         self._ends: dict[int, int] = {}
-        self._signs_left = _VALUES_BEFORE_MAX * (len(text) + _PAIR_SIGNS_MAX)
+        self._remaining_signs = _VALUES_BEFORE_MAX * (len(text) + _PAIR_SIGNS_MAX)
 
     @property
     def are_too_many(self) -> bool:
         """Whether they are nested deeper than is parsed."""
-        return self._signs_left < 0
+        return self._remaining_signs < 0
 
     def of(self, pair: re.Match[str]) -> int:
         """Where the value of a name begins; -1: nowhere near, within the same brackets."""
         text = self._text
         stop = text.find("}", pair.end(), pair.end() + _PAIR_SIGNS_MAX)
         stop = min(pair.end() + _PAIR_SIGNS_MAX, len(text)) if stop < 0 else stop
-        behind = bisect_left(self._found, (pair.end(), 0))
-        if behind < len(self._found) and self._found[behind][1] <= stop:
-            return self._found[behind][1]
-        first = bisect_left(self._found, (pair.start() - _PAIR_SIGNS_MAX, 0))
-        last = bisect_left(self._found, (pair.start(), 0))
+        following = bisect_left(self._value_spans, (pair.end(), 0))
+        if following < len(self._value_spans) and self._value_spans[following][1] <= stop:
+            return self._value_spans[following][1]
+        first = bisect_left(self._value_spans, (pair.start() - _PAIR_SIGNS_MAX, 0))
+        last = bisect_left(self._value_spans, (pair.start(), 0))
         brace = bisect_left(self._braces, (pair.start(), 0)) - 1
         # The first of the same object: a value may hold what looks like another.
-        for _, begin in self._found[max(first, last - _VALUES_BEFORE_MAX) : last]:
+        for _, begin in self._value_spans[max(first, last - _VALUES_BEFORE_MAX) : last]:
             end = self._end(begin)
             if end <= pair.start() and (brace < 0 or self._braces[brace][0] < end):
                 return begin
@@ -237,8 +237,8 @@ class _Values:
         """Where a value ends; behind all names that may be its own where it does not end before these."""
         if begin not in self._ends:
             near = self._text[begin : begin + _PAIR_SIGNS_MAX + 1]
-            end = _value_end(near, 0) if self._signs_left >= 0 else len(near)
-            self._signs_left -= end
+            end = _value_end(near, 0) if self._remaining_signs >= 0 else len(near)
+            self._remaining_signs -= end
             self._ends[begin] = begin + end
         return self._ends[begin]
 

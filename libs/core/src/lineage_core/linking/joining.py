@@ -408,10 +408,12 @@ def _count_covering(outputs: Side, first: U64, last: U64) -> int:
     beginning = np.searchsorted(outputs.first, first, side="right")
     # Those that begin in time, without those that also end too early: all that do, but for the ones that begin late.
     ranks = np.argsort(np.argsort(outputs.last, kind="stable"), kind="stable")
-    return int(beginning.sum() - earlier.sum() + _count_behind(ranks, beginning, earlier).sum())
+    return int(
+        beginning.sum() - earlier.sum() + _count_smaller_after(ranks, beginning, earlier).sum()
+    )
 
 
-def _count_behind(ranks: I64, begin: I64, below: I64) -> I64:
+def _count_smaller_after(ranks: I64, begin: I64, below: I64) -> I64:
     """For each pair of ``begin`` and ``below``, how many of ``ranks[begin:]`` are smaller than ``below``.
 
     ``ranks``: 0 to their number, each once. They are parted by one digit after the other (a wavelet matrix).

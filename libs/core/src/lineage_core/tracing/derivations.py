@@ -72,9 +72,9 @@ def derivations_among(
         }
     reader_attempts = _ReaderAttempts(graph)
     for part in load_batches(_blocks(graph, requested)):
-        loaded = graph.load(part)
+        blocks = graph.load(part)
         for block_id in part:
-            for derivations in block_derivations(loaded[block_id], requested):
+            for derivations in block_derivations(blocks[block_id], requested):
                 yield from reader_attempts.restrict(derivations)
 
 

@@ -92,10 +92,10 @@ class Tracer:
                 self._cache.move_to_end(block_id)
         uncached = [block for block in block_ids if block not in blocks]
         if uncached:
-            loaded = self.graph.load(uncached)
-            blocks.update(loaded)
+            loaded_blocks = self.graph.load(uncached)
+            blocks.update(loaded_blocks)
             with self._lock:
-                self._cache_blocks(loaded)
+                self._cache_blocks(loaded_blocks)
         return blocks
 
     def uncached(self, block_ids: Iterable[BlockId]) -> list[BlockId]:
@@ -103,8 +103,8 @@ class Tracer:
         with self._lock:
             return [block for block in block_ids if block not in self._cache]
 
-    def _cache_blocks(self, loaded: Mapping[BlockId, FlowBlock]) -> None:
-        for block_id, block in loaded.items():
+    def _cache_blocks(self, loaded_blocks: Mapping[BlockId, FlowBlock]) -> None:
+        for block_id, block in loaded_blocks.items():
             if block_id not in self._cache:
                 self._cache_bytes += _bytes_of(block)
             self._cache[block_id] = block

@@ -271,7 +271,7 @@ class Walk:
             return runs
         self._record_passed(name, space, runs)
         if name == self.goal:
-            self._record_found(name, space, runs)
+            self._record_result(name, space, runs)
             return EMPTY
         return runs if self.relevant is None or name in self.relevant else EMPTY
 
@@ -289,7 +289,7 @@ class Walk:
             owned = intersect_runs(union_runs([crossing.seen]), runs)
             self._record_passed(block_id.node, space, owned)
             if block_id.node == self.goal:
-                self._record_found(block_id.node, space, owned)
+                self._record_result(block_id.node, space, owned)
                 return
         if self.exact_only and not self._is_exact(block_id.node, block):
             return
@@ -313,11 +313,11 @@ class Walk:
             if not self.backward:
                 self._record_passed(block_id.node, space, runs)
                 if block_id.node == self.goal:
-                    self._record_found(block_id.node, space, runs)
+                    self._record_result(block_id.node, space, runs)
                     return
             elif self.topology.is_source(block_id.node) and self.goal in (None, block_id.node):
                 # What a source of an SDK takes in lies outside, even if an item has its name.
-                self._record_found(block_id.node, space, runs)
+                self._record_result(block_id.node, space, runs)
         requested = self.reached.setdefault(space, _Requested())
         if cached_space(space).name == OPAQUE:
             requested.runs_by_node.setdefault(block_id.node, []).append(runs)
@@ -353,7 +353,7 @@ class Walk:
             )
         elif is_end:
             if self.goal is None or self.goal == name:
-                self._record_found(name, space, runs)
+                self._record_result(name, space, runs)
         elif self.backward:
             self._record_dead_end(name, space, runs, NOT_RECORDED)
 
@@ -363,15 +363,15 @@ class Walk:
         if name != OPAQUE:
             runs = union_runs(requested.parts)
             self._record_passed(name, space, runs)
-            self._record_found(name, space, runs)
+            self._record_result(name, space, runs)
         for node, requested_parts in requested.runs_by_node.items():
             owner = self.topology.opaque_end_of(node, upstream=True)[0] if self.backward else node
-            self._record_found(owner, space, union_runs(requested_parts))
+            self._record_result(owner, space, union_runs(requested_parts))
 
     def _record_passed(self, node: str, space: str, runs: Runs) -> None:
         self.passed.setdefault((node, space), []).append(runs)
 
-    def _record_found(self, node: str, space: str, runs: Runs) -> None:
+    def _record_result(self, node: str, space: str, runs: Runs) -> None:
         self.found.setdefault((node, space), []).append(runs)
 
     def _record_dead_end(self, node: str, space: str, runs: Runs, reason: str) -> None:

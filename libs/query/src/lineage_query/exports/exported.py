@@ -9,7 +9,7 @@ from lineage_query.answers import Answer, NotQueried
 from lineage_query.exports.errors import ExportError
 from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.registry import FORMATS, export, format_of
-from lineage_query.exports.tables import batches_of, batches_through, facts_of
+from lineage_query.exports.tables import answer_facts, batches_of, batches_through
 from lineage_query.record_trace import RecordTrace
 from lineage_query.trace import Trace
 
@@ -93,7 +93,7 @@ def exported(trace: Trace, name: str, stream: IO[bytes], options: ExportOptions)
         rows = batches_of(answer, options)
     else:
         rows = batches_through(records, answer, records.composer(), options)
-    table(rows, facts_of(answer), stream)
+    table(rows, answer_facts(answer), stream)
     return _summary_of(answer, name)
 
 

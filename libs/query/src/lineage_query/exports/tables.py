@@ -88,7 +88,7 @@ def facts(traced: RecordTrace) -> dict[str, str]:
     }
 
 
-def facts_of(answer: Answer) -> dict[str, str]:
+def answer_facts(answer: Answer) -> dict[str, str]:
     """The same of an answer."""
     return {
         "application": "\n".join(answer.apps or (answer.app,)),

@@ -107,7 +107,7 @@ class ChecksumCache:
 
     def _store(self, path: str, state: FileState, name: str, column: Any) -> None:
         self._remember(path, state, name, column)
-        if self._folder is None or state.stamp is None or state.size < SAVE_BYTES_MIN:
+        if self._folder is None or state.change_token is None or state.size < SAVE_BYTES_MIN:
             return
         saved = list({**self._saved(path, state), name: column}.items())[-SAVED_MAX:]
         # If the checksums can't be stored, they are computed again: not an error.
@@ -123,7 +123,7 @@ class ChecksumCache:
 
     def _saved(self, path: str, state: FileState) -> dict[str, Any]:
         """The stored arrays of a file in this state, by name; processes share them."""
-        if self._folder is None or state.stamp is None:
+        if self._folder is None or state.change_token is None:
             return {}
         saved = saved_columns(self._file(path), SAVED_BYTES_MAX)
         owner = saved.pop("of", None)
@@ -137,7 +137,7 @@ class ChecksumCache:
 
 
 def _named(path: str, state: FileState) -> list[str]:
-    return [path, str(state.size), str(state.stamp)]
+    return [path, str(state.size), str(state.change_token)]
 
 
 def _are_sums(name: str, column: Any) -> bool:

@@ -37,11 +37,11 @@ from lineage_store.paths import (
     FileState,
     RowsError,
     canonical,
+    current_file_state,
     files_below,
     is_compressed,
     plain_path,
     split_scheme,
-    state_of,
 )
 
 WINDOW_STRIDES = 256
@@ -98,7 +98,7 @@ class RowReader:
         Raises:
             RowsError: it is not known.
         """
-        return state_of(path)
+        return current_file_state(path)
 
     def may_read(self, path: str) -> bool:
         """Whether files of that path may be read."""
@@ -493,7 +493,7 @@ def values_of(path: str, row: int, columns: Sequence[tuple[str, str]]) -> tuple[
 
 def _named(path: str, state: FileState) -> list[str]:
     """What an index is of: it is never used for another state of the file."""
-    return [path, str(state.size), str(state.mtime), str(state.stamp), str(STRIDE)]
+    return [path, str(state.size), str(state.mtime), str(state.change_token), str(STRIDE)]
 
 
 def _index_of(saved: dict[str, Any]) -> LineIndex | None:

@@ -113,7 +113,7 @@ class RecordView:
         Raises:
             StoreError: the store can't be written.
         """
-        had_flows = bool(self._connection.read(_HAS_ANY, app=self._app))
+        has_earlier_flows = bool(self._connection.read(_HAS_ANY, app=self._app))
         total = len(flows.flows) + flows.links
         stored = 0
         for rows in in_parts(_node_rows(flows), ROWS_AT_ONCE):
@@ -125,7 +125,7 @@ class RecordView:
             self._write(_FLOWS, [_flow_row(flow, node_texts) for flow in flow_part])
             stored += len(flow_part)
             yield Progress(stored, total)
-        for hashes, links in _hashes(flows, with_ends=had_flows):
+        for hashes, links in _hashes(flows, with_ends=has_earlier_flows):
             self._connection.run(_FOLLOWING, app=self._app, hashes=hashes, at_once=ROWS_AT_ONCE)
             stored += links
             yield Progress(stored, total)

@@ -176,29 +176,29 @@ class Neo4jStore:
         seals: Iterable[Seal] = (),
     ) -> None:
         all_messages = list(messages)
-        stored = []
+        blocks_to_store = []
         for block in blocks:
             block_id = block.block_id
             own_task = TaskId(block_id.node, block_id.partition, block_id.attempt)
-            stored.append(
+            blocks_to_store.append(
                 stored_block(app, (tasks or {}).get(block_id, own_task), pack_for_store(block))
             )
         links = Links(
             app,
-            [stored_one.block_id for stored_one in stored],
+            [new_block.block_id for new_block in blocks_to_store],
             list((unmatched or {}).items()),
             [packed_edge(edge) for edge in edges],
             list(seals),
         )
         ends = {end for edge in links.edges for end in (edge.producer, edge.consumer)}
-        unknown = sorted(ends - {stored_one.block_id for stored_one in stored})
+        unknown = sorted(ends - {new_block.block_id for new_block in blocks_to_store})
 
         def work(writer: Neo4jWriter) -> None:
             writer.application(app)
             for message in all_messages:
                 writer.message(message)
-            for stored_one in stored:
-                writer.block(stored_one)
+            for new_block in blocks_to_store:
+                writer.block(new_block)
             writer.links(links)
 
         self._check_blocks_exist(app, unknown)

@@ -40,7 +40,7 @@ from lineage_store.neo4j.rows import (
     parts,
 )
 from lineage_store.recipes import packed_body
-from lineage_store.recomputing import NAMED, RECOMPUTED, UNCOMMITTED, digest_of
+from lineage_store.recomputing import NAMED, RECOMPUTED, UNCOMMITTED, attempt_digest
 from lineage_store.signed import BIAS, INTEGER_MAX
 
 
@@ -272,7 +272,7 @@ class Neo4jWriter:
         task = TaskId(commit.node, commit.partition, commit.attempt)
         row_key = self._task(commit.app, task)
         row = self._commits.setdefault(row_key, {"id": row_key, "attempts": [], "digests": []})
-        for column, value in (("attempts", commit.attempt), ("digests", digest_of(commit))):
+        for column, value in (("attempts", commit.attempt), ("digests", attempt_digest(commit))):
             if value not in row[column]:
                 row[column].append(value)
 

@@ -21,7 +21,7 @@ BUSY_TIMEOUT_S = 60.0
 """How long one process waits for another's transaction; those are bounded to some megabytes."""
 BUSY_PAUSE_S = 0.01
 PAGE_BYTES = 4096
-WAL_LEFT_BYTES = 0
+WAL_RETAINED_BYTES = 0
 """What a checkpoint may leave of the write-ahead log: nothing (it counts as lineage on disk)."""
 
 Query = Callable[..., list[Any]]
@@ -71,7 +71,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
     _log_ahead(connection)
     # A block file is deleted once its blocks are in here: they must survive a power cut by then.
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute(f"PRAGMA journal_size_limit = {WAL_LEFT_BYTES}")
+    connection.execute(f"PRAGMA journal_size_limit = {WAL_RETAINED_BYTES}")
     connection.execute("PRAGMA temp_store = FILE")
 
 

@@ -27,7 +27,7 @@ from lineage_store.recomputing import (
     NAMED,
     RECOMPUTED,
     UNCOMMITTED,
-    digest_of,
+    attempt_digest,
     may_differ,
     merges_by_key,
 )
@@ -139,7 +139,7 @@ class SqliteWriter:
             "VALUES (?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "committed = 1, file = excluded.file, digest = excluded.digest, "
             "expected = excluded.expected, done = done AND expected = excluded.expected",
-            (self.app_id, *task, commit.file, digest_of(commit), commit.blocks),
+            (self.app_id, *task, commit.file, attempt_digest(commit), commit.blocks),
         )
         return self._task_row(task)
 

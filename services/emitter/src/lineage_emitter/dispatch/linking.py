@@ -60,11 +60,11 @@ class BackgroundLinker:
             return
         app = self._folder.name
         try:
-            from lineage_openlineage.publishing import tell
+            from lineage_openlineage.publishing import publish_events
             from lineage_store.sqlite.store import SqliteStore
 
             with SqliteStore(self._settings.store_file()) as store:
-                if tell(store, app, self._settings) is None:
+                if publish_events(store, app, self._settings) is None:
                     logger.warning(
                         "no OpenLineage events were sent for %s: it is not all linked", app
                     )
