@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO
 
@@ -63,6 +64,32 @@ def test_commands_print_the_same(url: str, server: str) -> None:
     assert lineage(server, "verify", "app-1", "--wait").exit_code == 0
     assert lineage(server, "rm", "app-2").stdout == "removed app-2\n"
     assert [one["app"] for one in json.loads(lineage(url, "apps", "--json").stdout)] == ["app-1"]
+
+
+def test_times_are_texts_that_commands_and_the_api_share(url: str, tmp_path: Path) -> None:
+    # More digits than the texts have.
+    (tmp_path / "third").mkdir()
+    store_run(url, tmp_path / "third", "app-3", started_at=100.0009876, name="third")
+    with serving(url, api_roots=str(tmp_path)) as server:
+        for command in (
+            ("apps",),
+            ("jobs",),
+            ("jobs", "third"),
+            ("datasets",),
+            ("datasets", "in.txt"),
+        ):
+            found = lineage(server, *command, "--json")
+            assert found.exit_code == 0, found.output
+            assert found.stdout == lineage(url, *command, "--json").stdout, command
+        (run,) = json.loads(lineage(url, "jobs", "third", "--json").stdout)
+        times = run["started_at"], run["ended_at"], run["duration_s"]
+        assert times == ("1970-01-01T00:01:40.000Z", "1970-01-01T00:03:20.000Z", 100.0)
+        (sent,) = httpx.get(f"{server}/v1/runs", params={"job": "third"}).json()["items"]
+        assert sent == {key: value for key, value in run.items() if key != "duration_s"}
+        records = httpx.get(f"{server}/v1/records").json()["applications"]
+        assert records == json.loads(lineage(url, "apps", "--json").stdout)
+        progress = httpx.get(f"{server}/v1/applications/app-3/progress").json()
+        assert datetime.fromisoformat(progress["updated_at"]).utcoffset() == timedelta(0)
 
 
 def test_traces_are_compared_the_same(url: str, server: str) -> None:

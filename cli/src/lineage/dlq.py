@@ -66,7 +66,9 @@ def show(
         elif field in ("text", "hex"):
             echo(f"{field}:\n{value}")
         elif value is not None:
-            echo(f"{field + ':':9}{_time(value) if field == 'at' else plain(str(value))}")
+            echo(
+                f"{field + ':':9}{_time(dead_letter.dead.at) if field == 'at' else plain(str(value))}"
+            )
 
 
 @app.command("replay")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from lineage.access import Access
+from lineage.json_values import json_value
 from lineage.options import print_json
 from lineage.tables import console, moment_text, table_of
 from lineage.terminal import echo
@@ -21,7 +21,7 @@ NAMES_SHOWN = 3
 def show_jobs(jobs: Sequence[Job], *, as_json: bool) -> None:
     """One line for each job."""
     if as_json:
-        print_json([asdict(job) for job in jobs])
+        print_json(json_value(list[Job], jobs))
         return
     table = table_of("job", "runs", "last run", "status", "lineage", "reads", "writes")
     table.columns[1].justify = "right"
@@ -41,7 +41,7 @@ def show_jobs(jobs: Sequence[Job], *, as_json: bool) -> None:
 def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
     """One line for each run."""
     if as_json:
-        print_json([asdict(run) | {"duration_s": run.duration_s} for run in runs])
+        print_json([json_value(Run, run) | {"duration_s": run.duration_s} for run in runs])
         return
     table = table_of("application", "started", "seconds", "status", "lineage", "reads", "writes")
     table.columns[2].justify = "right"
@@ -60,7 +60,7 @@ def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
 def show_datasets(datasets: Datasets, *, as_json: bool) -> None:
     """One line for each dataset."""
     if as_json:
-        print_json(asdict(datasets))
+        print_json(json_value(Datasets, datasets))
         return
     table = table_of("dataset", "written by", "read by", "last write")
     for dataset in datasets.items:
@@ -78,7 +78,8 @@ def show_datasets(datasets: Datasets, *, as_json: bool) -> None:
 def show_dataset_runs(namespace: str, name: str, runs: DatasetRuns, *, as_json: bool) -> None:
     """One line for each run that read or wrote a dataset."""
     if as_json:
-        print_json({"namespace": namespace, "name": name, **asdict(runs)})
+        document = json_value(DatasetRuns, runs)
+        print_json({"namespace": namespace, "name": name, **document})
         return
     table = table_of("started", "job", "application", "status", "did", "files", "versions", "as")
     for column in (5, 6):

@@ -243,9 +243,10 @@ def apps(context: typer.Context, store: StoreOption = "", as_json: JsonOption = 
     with opened(chosen_store(context, store)) as access:
         records = access.applications()
     if as_json:
-        print_json(
-            [{field: getattr(record, field) for field in record.__slots__} for record in records]
-        )
+        from lineage.json_values import json_value
+        from lineage_store.port import ApplicationRecord
+
+        print_json(json_value(list[ApplicationRecord], records))
     else:
         from lineage.tables import show_apps
 

@@ -65,12 +65,9 @@ class ServedAccess:
         self._client = httpx.Client(base_url=self._url, headers=headers, timeout=TIMEOUT_S)
 
     def applications(self) -> Sequence[ApplicationRecord]:
-        # A newer service may send more fields.
-        field_names = ApplicationRecord.__slots__
-        return [
-            ApplicationRecord(**{name: record[name] for name in field_names if name in record})
-            for record in self._get("/v1/records")["applications"]
-        ]
+        # A newer service may send more fields, which are left out.
+        records = self._get("/v1/records")["applications"]
+        return TypeAdapter(list[ApplicationRecord]).validate_python(records)
 
     def jobs(self, limit: int | None) -> Sequence[Job]:
         from lineage_query.jobs import Job

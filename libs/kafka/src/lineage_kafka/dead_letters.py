@@ -22,6 +22,7 @@ from lineage_core.contract.dead_letter import (
     read_dead_record,
 )
 from lineage_core.contract.message import dump_message
+from lineage_core.contract.times import time_text
 from lineage_core.errors import ContractError, LineageError
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_kafka.settings import KafkaSettings, settings_from_environment
@@ -66,7 +67,7 @@ class DeadLetterRecord:
             "app": dead.app or None,
             "service": dead.service,
             "reason": dead.reason,
-            "at": dead.at,
+            "at": time_text(dead.at),
             "size": dead.size,
             "cut": dead.cut,
         }

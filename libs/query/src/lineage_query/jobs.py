@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from lineage_core.contract.message import Begin, Message, Register
+from lineage_core.contract.times import JsonTime, parse_time, time_text
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.budget import (
     MEMORY_OF_MESSAGES,
@@ -72,7 +73,7 @@ class RunContent:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One application. Times in unix seconds; ``ended_at`` is None while it runs.
+    """One application. Times in unix seconds (in JSON as text); ``ended_at`` is None while it runs.
 
     ``status``: running, ok, failed or abandoned. ``complete``: whether all of its lineage was received; where it was not,
     reads and writes may be missing. ``exact``: whether no node names more inputs than it used. None: not known; rows
@@ -81,8 +82,8 @@ class Run:
 
     app: str
     job: str
-    started_at: float
-    ended_at: float | None
+    started_at: JsonTime
+    ended_at: JsonTime | None
     status: str
     complete: bool | None
     exact: bool | None
@@ -90,8 +91,13 @@ class Run:
 
     @property
     def duration_s(self) -> float | None:
-        """Seconds that it took; None while it runs, and where it is not known when it ended."""
-        return None if self.ended_at is None else max(self.ended_at - self.started_at, 0.0)
+        """Seconds that it took, by its times in JSON; None while it runs, and where it is not known when it ended."""
+        if self.ended_at is None:
+            return None
+        started_at, ended_at = (
+            parse_time(time_text(at)) for at in (self.started_at, self.ended_at)
+        )
+        return max(round(ended_at - started_at, 3), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ class DatasetRun:
 
     app: str
     job: str
-    started_at: float
+    started_at: JsonTime
     status: str
     wrote: bool
     use: DatasetUse

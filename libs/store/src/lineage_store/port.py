@@ -11,6 +11,7 @@ from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch, FlowGraph
 from lineage_core.contract.message import Message
 from lineage_core.contract.sealing import Seal
+from lineage_core.contract.times import JsonTime
 from lineage_core.contract.verdict import StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_store.paths import Spellings
@@ -18,15 +19,15 @@ from lineage_store.paths import Spellings
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRecord:
-    """One application. Times in unix seconds; ``status``: running, ok, failed or abandoned.
+    """One application. Times in unix seconds (in JSON as text); ``status``: running, ok, failed or abandoned.
 
     ``recipes``: outputs of DataFrames that can be traced by one.
     """
 
     app: str
     name: str
-    started_at: float
-    ended_at: float | None
+    started_at: JsonTime
+    ended_at: JsonTime | None
     status: str
     flows: int
     associations: int

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from lineage_core.contract.times import JsonTime
 from lineage_query.conditions import ACCEPTED_SYNTAX, CHARACTERS_MAX
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.jobs import Dataset, DatasetRun, Job, Run
@@ -97,13 +98,13 @@ class ItemModel(FrozenModel):
 
 
 class ApplicationModel(FrozenModel):
-    """One application; times in unix seconds."""
+    """One application."""
 
     app: str
     name: str
     status: Literal["running", "ok", "failed", "abandoned"]
-    started_at: float
-    ended_at: float | None
+    started_at: JsonTime
+    ended_at: JsonTime | None
     flows: int
     associations: int
     complete: bool
@@ -435,7 +436,7 @@ class WriteProgress(FrozenModel):
 
 
 class ProgressModel(FrozenModel):
-    """How far capture, linking and writing are; ``updated_at`` in unix seconds."""
+    """How far capture, linking and writing are."""
 
     app: str
     status: str
@@ -444,7 +445,7 @@ class ProgressModel(FrozenModel):
     capture: CaptureProgress
     link: LinkProgress
     write: WriteProgress
-    updated_at: float
+    updated_at: JsonTime
 
 
 class _PlacesRequest(_Request):
@@ -556,14 +557,14 @@ class OpenLineageEvents(FrozenModel):
 
 
 class DeadLetterModel(FrozenModel):
-    """A record that could not be used; ``at`` in unix seconds, ``size`` in bytes."""
+    """A record that could not be used; ``size`` in bytes."""
 
     letter: str
     place: str
     app: str | None
     service: str
     reason: str
-    at: float
+    at: JsonTime
     size: int
     cut: bool
 

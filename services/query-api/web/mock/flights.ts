@@ -13,6 +13,7 @@ import {
   type Items,
   type Program,
 } from './program.ts';
+import { aTime } from '../src/testing/samples.ts';
 
 const CARRIERS = [
   ['AA', 'American Airlines Inc.'],
@@ -138,7 +139,7 @@ export function flights(options: Options): Program {
         app: options.app,
         name: 'flights',
         status: options.status,
-        started_at: options.startedAt,
+        started_at: aTime(options.startedAt),
         flows,
         complete: options.reasons === undefined && !unfinished,
         final: !unfinished,

@@ -12,6 +12,7 @@ import {
   type Place,
   type Program,
 } from './program.ts';
+import { aTime } from '../src/testing/samples.ts';
 
 /** Stages of some nodes each, every stage behind one or two before it. */
 export function generated(app: string, startedAt: number, size: number): Program {
@@ -58,7 +59,7 @@ export function generated(app: string, startedAt: number, size: number): Program
       {
         app,
         name: 'generated program of 5,000 nodes',
-        started_at: startedAt,
+        started_at: aTime(startedAt),
         flows: 214_000_123,
         associations: 399_120_441,
         exact: false,
@@ -95,7 +96,7 @@ export function clicks(app: string, startedAt: number, size: number): Program {
   ]);
   const findTotal = finder(new Map([['1', listed([total])]]));
   return {
-    detail: ended({ app, name: 'count clicks', started_at: startedAt, flows: size }, 12.9),
+    detail: ended({ app, name: 'count clicks', started_at: aTime(startedAt), flows: size }, 12.9),
     nodes: [
       made('0', 'textFile', 'clicks.py:4', {
         path: 'clicks/part-*.log',

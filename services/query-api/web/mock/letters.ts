@@ -1,6 +1,7 @@
 /** Records that a made-up pipeline could not use: of one application, of none, and one that was cut. */
 
 import type { DeadLetter } from '../src/api/types';
+import { aTime } from '../src/testing/samples.ts';
 
 export const INCOMPLETE = 'local-1795230011220';
 
@@ -11,7 +12,7 @@ export function deadLetters(): DeadLetter[] {
     app: INCOMPLETE,
     service: 'linker',
     reason: 'the frame says version 9; this reader knows 1 and 2',
-    at: 1_795_230_100 + offset,
+    at: aTime(1_795_230_100 + offset),
     size: 18_204,
     cut: false,
     ...told,

@@ -12,6 +12,7 @@ import {
   type Items,
   type Program,
 } from './program.ts';
+import { aTime } from '../src/testing/samples.ts';
 
 const TURNS = 10;
 const EDGES = [
@@ -122,7 +123,7 @@ export function pagerank(app: string, startedAt: number): Program {
   links.push(...chained(ranks, sink));
   return {
     detail: ended(
-      { app, name: 'pagerank', started_at: startedAt, flows: 641, associations: 1204 },
+      { app, name: 'pagerank', started_at: aTime(startedAt), flows: 641, associations: 1204 },
       21.8,
     ),
     nodes,

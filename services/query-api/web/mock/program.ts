@@ -1,7 +1,7 @@
 /** A made-up application: nodes with items, and which items each was made of. */
 
 import type { AppDetail, GraphLink, GraphNode, Item } from '../src/api/types';
-import { aNode, anApp } from '../src/testing/samples.ts';
+import { aNode, anApp, aTime } from '../src/testing/samples.ts';
 
 /** Items that are made when looked at: a node may have a million. */
 export interface Items {
@@ -80,7 +80,10 @@ export function ended(
   seconds: number,
 ): Detail {
   return {
-    ...anApp(told.app, { ended_at: told.started_at + seconds, associations: told.flows }),
+    ...anApp(told.app, {
+      ended_at: aTime(Date.parse(told.started_at) / 1000 + seconds),
+      associations: told.flows,
+    }),
     answerable: null,
     refusals: [],
     unknown_parts: [],

@@ -465,7 +465,7 @@ function progressOf({ detail }: Program, elapsed: number): Progress {
       blocks_linked: Math.floor(55 * part),
     },
     write: { blocks: Math.floor(61 * part), flows: Math.floor(detail.flows * part) },
-    updated_at: Date.now() / 1000,
+    updated_at: new Date().toISOString(),
   };
 }
 

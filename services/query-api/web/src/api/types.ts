@@ -15,7 +15,6 @@ import type {
   RefusalModel,
   RowModel,
   RowsModel,
-  DiffSide,
   SignIn,
   SuspectsModel,
   TraceModel,
@@ -26,6 +25,7 @@ import type {
 export type {
   ColumnValue,
   DiffGroup,
+  DiffSide,
   GraphLink,
   GraphNode,
   Me,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { count, counted, duration } from './format';
+import { count, counted, duration, elapsed, time } from './format';
 
 it.each([
   [0.0123, '12 ms'],
@@ -9,6 +9,11 @@ it.each([
   [7800, '2 h 10 min'],
 ])('%d seconds are %s', (seconds, words) => {
   expect(duration(seconds)).toBe(words);
+});
+
+it('reads times of the API', () => {
+  expect(elapsed('2026-11-26T04:10:00.000Z', '2026-11-26T04:11:14.300Z')).toBeCloseTo(74.3);
+  expect(time('2026-11-26T12:10:00.250Z')).toContain('2026');
 });
 
 it('counts in words', () => {

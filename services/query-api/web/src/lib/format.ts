@@ -12,8 +12,11 @@ export const shortCount = (value: number) => compact.format(value);
 export const counted = (value: number, one: string, many = `${one}s`) =>
   `${count(value)} ${value === 1 ? one : many}`;
 
-/** A time of the API (unix seconds) on the reader's clock. */
-export const time = (seconds: number) => moment.format(new Date(seconds * 1000));
+/** A time of the API (RFC 3339) on the reader's clock. */
+export const time = (at: string) => moment.format(new Date(at));
+
+/** The seconds between two times of the API. */
+export const elapsed = (from: string, to: string) => (Date.parse(to) - Date.parse(from)) / 1000;
 
 /** How long something took: "850 ms", "12.4 s", "3 min 5 s", "2 h 10 min". */
 export function duration(seconds: number): string {

@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 
 import type { AppDetail } from '../api/types';
 import { JobStatus, Verdict } from '../components/Verdict';
-import { counted, duration, time } from '../lib/format';
+import { counted, duration, elapsed, time } from '../lib/format';
 
 interface Props {
   app: AppDetail;
@@ -27,7 +27,7 @@ export function ApplicationHead({ app, children }: Props) {
       <JobStatus status={app.status} />
       <span className="faint app-facts">
         {app.app} · {time(app.started_at)}
-        {app.ended_at !== null && ` · ${duration(app.ended_at - app.started_at)}`} ·{' '}
+        {app.ended_at !== null && ` · ${duration(elapsed(app.started_at, app.ended_at))}`} ·{' '}
         {counted(app.flows, 'flow')}
       </span>
       {children}

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router';
 
 import type { App } from '../api/types';
 import { JobStatus, Verdict } from '../components/Verdict';
-import { count, duration, time } from '../lib/format';
+import { count, duration, elapsed, time } from '../lib/format';
 
 const features = tableFeatures({});
 const helper = createColumnHelper<typeof features, App>();
@@ -37,7 +37,7 @@ const columns = helper.columns([
     header: 'Started',
     cell: ({ getValue }) => time(getValue()),
   }),
-  helper.accessor((app) => (app.ended_at === null ? null : app.ended_at - app.started_at), {
+  helper.accessor((app) => (app.ended_at === null ? null : elapsed(app.started_at, app.ended_at)), {
     id: 'took',
     header: 'Took',
     cell: ({ getValue }) => {

@@ -13,7 +13,7 @@ const LETTER: DeadLetter = {
   app: 'local-1',
   service: 'linker',
   reason: 'unknown version 9',
-  at: 1000,
+  at: '2026-11-26T04:10:00.000Z',
   size: 211,
   cut: false,
 };

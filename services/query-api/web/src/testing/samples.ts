@@ -25,13 +25,16 @@ export function aNode(told: Partial<GraphNode> & { node: string }): GraphNode {
   };
 }
 
+/** Unix seconds as the API has times. */
+export const aTime = (seconds: number) => new Date(seconds * 1000).toISOString();
+
 /** An application that is over, complete and exact. */
 export const anApp = (app: string, told: Partial<App> = {}): App => ({
   app,
   name: 'flights',
   status: 'ok',
-  started_at: 1000,
-  ended_at: 1074.3,
+  started_at: aTime(1000),
+  ended_at: aTime(1074.3),
   flows: 9,
   associations: 9,
   complete: true,
