@@ -282,15 +282,15 @@ def test_what_a_run_used_is_not_told_where_a_dataset_of_it_is_hidden(served: Ser
         of_own = served.ask(caller, "get", "/v1/datasets/runs", params=own)
         if of_own.status_code == 200:
             # Who else used it is not said to be nobody.
-            told = [of_own.json()[field] for field in ("runs", "runs_total", "runs_not_told")]
-            assert told == [datasets[field] for field in ("runs", "runs_total", "runs_not_told")]
+            told = [of_own.json()[field] for field in ("runs", "runs_total", "runs_withheld")]
+            assert told == [datasets[field] for field in ("runs", "runs_total", "runs_withheld")]
         if caller in HIDES:
             assert run["content"] is job["last_run"]["content"] is None
-            assert datasets["runs_not_told"] >= 1
+            assert datasets["runs_withheld"] >= 1
             assert (APP in users, status) == (False, 404)
         else:
             assert [use["name"] for use in run["content"]["writes"]] == [names["name"]]
-            assert datasets["runs_not_told"] == 0
+            assert datasets["runs_withheld"] == 0
             assert (APP in users, status) == (True, 200)
 
 

@@ -14,7 +14,7 @@ from lineage_openlineage.datasets import dataset_name
 from lineage_query.jobs import Dataset, DatasetName, DatasetRuns, Datasets, DatasetUse, Job, Run
 
 MOMENT = "%Y-%m-%d %H:%M"
-NOT_TOLD = "?"
+WITHHELD = "?"
 NAMES_SHOWN = 3
 
 
@@ -104,8 +104,8 @@ def _show_left_out(found: Datasets | DatasetRuns) -> None:
     """Say which runs the list leaves out."""
     if found.runs < found.runs_total:
         echo(f"of the latest {found.runs:,} of {found.runs_total:,} runs")
-    if found.runs_not_told:
-        echo(f"{found.runs_not_told:,} runs do not say here what they read and wrote")
+    if found.runs_withheld:
+        echo(f"{found.runs_withheld:,} runs do not say here what they read and wrote")
 
 
 def dataset_named(access: Access, datasets: Sequence[Dataset], text: str) -> DatasetName | None:
@@ -130,7 +130,7 @@ def dataset_named(access: Access, datasets: Sequence[Dataset], text: str) -> Dat
 def _lineage(run: Run) -> str:
     """How complete and exact the lineage of a run is."""
     if run.complete is None:
-        return NOT_TOLD
+        return WITHHELD
     if not run.complete:
         return "incomplete"
     return "complete" if run.exact is None else "exact" if run.exact else "superset"
@@ -139,7 +139,7 @@ def _lineage(run: Run) -> str:
 def _content(run: Run) -> tuple[str, str]:
     """What a run read and wrote."""
     if run.content is None:
-        return NOT_TOLD, NOT_TOLD
+        return WITHHELD, WITHHELD
     content = run.content
     return (
         _used(content.reads, content.reads_without_files),

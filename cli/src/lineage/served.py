@@ -89,7 +89,7 @@ class ServedAccess:
             TypeAdapter(tuple[Dataset, ...]).validate_python(items),
             page["runs"],
             page["runs_total"],
-            page["runs_not_told"],
+            page["runs_withheld"],
         )
 
     def dataset_runs(self, namespace: str, name: str) -> DatasetRuns:
@@ -101,7 +101,7 @@ class ServedAccess:
             TypeAdapter(tuple[DatasetRun, ...]).validate_python(items),
             page["runs"],
             page["runs_total"],
-            page["runs_not_told"],
+            page["runs_withheld"],
         )
 
     def _listed(

@@ -136,7 +136,7 @@ def test_files_that_two_nodes_read_and_their_versions_are_counted_once(tmp_path:
 
 def test_datasets_have_the_jobs_whose_files_lie_in_them(store: SqliteStore) -> None:
     found = find_datasets(StoredRuns(store))
-    assert (found.runs, found.runs_total, found.runs_not_told) == (3, 3, 0)
+    assert (found.runs, found.runs_total, found.runs_withheld) == (3, 3, 0)
     by_name = {dataset.full_name: dataset for dataset in found.items}
     assert list(by_name) == [
         "file:/srv/in.txt",
@@ -267,7 +267,7 @@ def test_runs_whose_files_fit_in_no_memory_are_counted_as_not_told(tmp_path: Pat
         with use_budget(Budget(messages=room)):
             datasets = find_datasets(Read(store))
     assert [dataset.name for dataset in datasets.items] == ["/other"]
-    assert (datasets.runs, datasets.runs_total, datasets.runs_not_told) == (2, 2, 1)
+    assert (datasets.runs, datasets.runs_total, datasets.runs_withheld) == (2, 2, 1)
 
 
 def test_half_of_the_time_is_kept_for_the_list_itself(tmp_path: Path) -> None:

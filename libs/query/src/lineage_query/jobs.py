@@ -77,7 +77,7 @@ class Run:
 
     ``status``: running, ok, failed or abandoned. ``complete``: whether all of its lineage was received; where it was not,
     reads and writes may be missing. ``exact``: whether no node names more inputs than it used. None: not known; rows
-    of DataFrames are traced by queries, which say so themselves. ``content``: None where it is not told.
+    of DataFrames are traced by queries, which say so themselves. ``content``: None where it is withheld.
     """
 
     app: str
@@ -148,13 +148,13 @@ class Dataset:
 class Datasets:
     """Datasets by name, of the latest ``runs`` of ``runs_total``.
 
-    ``runs_not_told``: how many of these say nothing of what they read and wrote.
+    ``runs_withheld``: how many of these do not say what they read and wrote.
     """
 
     items: tuple[Dataset, ...]
     runs: int
     runs_total: int
-    runs_not_told: int = 0
+    runs_withheld: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class DatasetRuns:
     items: tuple[DatasetRun, ...]
     runs: int
     runs_total: int
-    runs_not_told: int = 0
+    runs_withheld: int = 0
 
 
 class RunSource(Protocol):
@@ -304,7 +304,7 @@ def find_datasets(source: RunSource, text: str = "", runs: int | None = None) ->
         for name in sorted(dataset_uses.uses)
         if text in name[1] or text in _full_name(*name)
     )
-    return Datasets(items, dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_not_told)
+    return Datasets(items, dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_withheld)
 
 
 def find_dataset_runs(
@@ -320,11 +320,11 @@ def find_dataset_runs(
     dataset_runs = dataset_uses.uses.get((namespace, name))
     if dataset_runs is None:
         raise NotFoundError(
-            f"none of {dataset_uses.runs - dataset_uses.runs_not_told:,} runs read or wrote a dataset "
+            f"none of {dataset_uses.runs - dataset_uses.runs_withheld:,} runs read or wrote a dataset "
             f"{_full_name(namespace, name)}; `lineage datasets` lists them"
         )
     return DatasetRuns(
-        tuple(dataset_runs), dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_not_told
+        tuple(dataset_runs), dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_withheld
     )
 
 
@@ -335,7 +335,7 @@ class _DatasetUses:
     uses: dict[DatasetName, list[DatasetRun]]
     runs: int
     runs_total: int
-    runs_not_told: int
+    runs_withheld: int
 
 
 def _find_dataset_uses(source: RunSource, runs: int | None) -> _DatasetUses:

@@ -1,4 +1,4 @@
-"""Runs as a caller may see them: what is hidden of an application is not told."""
+"""Runs as a caller may see them: what is hidden of an application is withheld."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ READ_EACH_S = 1.0
 class GrantedRuns:
     """Implements :class:`lineage_query.jobs.RunSource` for a caller.
 
-    Of an application of which a dataset is hidden none is told. One that said more than a list may hold, or takes
-    too long to be read, tells nothing either.
+    All datasets of an application are withheld if one of them is hidden, if its messages are more than a list may
+    hold, or if they take too long to read.
     """
 
     def __init__(self, scope: Scope) -> None:

@@ -119,7 +119,7 @@ class ApplicationPage(FrozenModel):
     total: int
 
 
-RUNS_NOT_TOLD: Any = Field(
+RUNS_WITHHELD: Any = Field(
     description="of the runs, how many say nothing of what they read and wrote: a dataset of theirs is hidden from "
     "the caller, or they said more than a list may hold"
 )
@@ -145,7 +145,7 @@ class DatasetPage(FrozenModel):
     total: int
     runs: int
     runs_total: int
-    runs_not_told: int = RUNS_NOT_TOLD
+    runs_withheld: int = RUNS_WITHHELD
 
 
 class DatasetRunPage(FrozenModel):
@@ -156,7 +156,7 @@ class DatasetRunPage(FrozenModel):
     total: int
     runs: int
     runs_total: int
-    runs_not_told: int = RUNS_NOT_TOLD
+    runs_withheld: int = RUNS_WITHHELD
 
 
 class NodeRef(FrozenModel):

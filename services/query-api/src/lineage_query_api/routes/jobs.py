@@ -107,7 +107,7 @@ def _fields(
         "total": len(found.items),
         "runs": found.runs,
         "runs_total": found.runs_total,
-        "runs_not_told": found.runs_not_told,
+        "runs_withheld": found.runs_withheld,
     }
 
 

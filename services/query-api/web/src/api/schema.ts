@@ -389,7 +389,7 @@ export interface components {
        * Runs Not Told
        * @description of the runs, how many say nothing of what they read and wrote: a dataset of theirs is hidden from the caller, or they said more than a list may hold
        */
-      runs_not_told: number;
+      runs_withheld: number;
     };
     /**
      * DatasetRun
@@ -432,7 +432,7 @@ export interface components {
        * Runs Not Told
        * @description of the runs, how many say nothing of what they read and wrote: a dataset of theirs is hidden from the caller, or they said more than a list may hold
        */
-      runs_not_told: number;
+      runs_withheld: number;
     };
     /**
      * DatasetUse
