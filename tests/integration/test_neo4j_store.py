@@ -31,8 +31,8 @@ from lineage_store.dump import dump_application
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.neo4j import (
     counting,
-    file_uses,
     graph,
+    recorded_files,
     rows,
     schema,
     sealed_spaces,
@@ -44,6 +44,7 @@ from lineage_store.neo4j.connection import Address, Connection, read_address
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.neo4j.writing import Neo4jWriter
 from lineage_store.paths import Spellings
+from lineage_store.recorded_files import FileQuery
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store
 from tests.property.test_linking_property import Case, cases
@@ -417,12 +418,18 @@ def test_what_was_recomputed_before_attempts_were_named_becomes_a_superset(
     neo4j.clear()
 
 
-def test_files_of_older_stores_get_keys(
-    neo4j: Neo4jUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def applications_of(store: Neo4jStore, path: object) -> list[str]:
+    """The applications that recorded a file."""
+    return [file.app for file in store.recorded_files(FileQuery(str(path), Spellings())).items]
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_files_of_older_stores_become_rows(
+    neo4j: Neo4jUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marked: bool
 ) -> None:
     neo4j.clear()
     address = address_of(neo4j)
-    monkeypatch.setattr(file_uses, "MESSAGES_AT_ONCE", 2)
+    monkeypatch.setattr(recorded_files, "MESSAGES_AT_ONCE", 2)
     paths = [tmp_path / f"in-{number}" for number in range(5)]
     with Neo4jStore(address) as store:
         for number, path in enumerate(paths):
@@ -430,13 +437,20 @@ def test_files_of_older_stores_get_keys(
             app = f"app-{number}"
             store.write(app, [Begin(app=app, name="job", started_at=float(number))])
             store.write(app, [Splits(app=app, node="0", splits=(split,))])
-        store._connection.run("MATCH (f:FileUse) DELETE f")
-        store._connection.run("MATCH (m:Message) REMOVE m.keyed")
-        assert len(store.applications_knowing("/none", Spellings())) == len(paths)
-        store._connection.run("MATCH (s:LineageSchema) SET s.version = 5")
+        store._connection.run("MATCH (f:FileVersion) DELETE f")
+        assert applications_of(store, paths[3]) == []
+        # As a program of version 6 leaves them, also while this one has the store open.
+        store._connection.run(
+            "MATCH (m:Message) WHERE m.type = 'splits' SET m.keyed = $keyed", keyed=marked or None
+        )
+        assert applications_of(store, paths[3]) == ["app-3"] * marked
+        store._connection.run(
+            "MATCH (s:LineageSchema) SET s.version = $version", version=5 + marked
+        )
     with Neo4jStore(address) as store:
-        assert store.applications_knowing("/none", Spellings()) == []
-        assert store.applications_knowing(str(paths[3]), Spellings()) == ["app-3"]
+        assert applications_of(store, "/none") == []
+        assert applications_of(store, paths[3]) == ["app-3"]
+        assert store._connection.read("MATCH (m:Message) WHERE m.keyed = true RETURN m.id") == []
     neo4j.clear()
 
 

@@ -53,6 +53,7 @@ from lineage_core.tracing.tracer import Direction, Tracer, trace
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
+from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile
 from lineage_store.records import ABANDONED, COMMITS_MISSING, RECORDS_LOST
 from lineage_store.sqlite.store import SqliteStore
 from tests.support import flow_blocks
@@ -298,7 +299,7 @@ def test_names_are_all_that_messages_gave(store: GraphStore) -> None:
     }
 
 
-def test_applications_are_found_by_the_files_they_may_know(
+def test_applications_are_found_by_the_files_they_recorded(
     store: GraphStore, tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -311,8 +312,9 @@ def test_applications_are_found_by_the_files_they_may_know(
     def file(path: object) -> SinkFile:
         return SinkFile(partition=0, path=str(path), size=2, mtime=1.0)
 
-    def knowing(path: object) -> list[str]:
-        return list(store.applications_knowing(str(path), Spellings()))
+    def recorders(path: object) -> list[str]:
+        files = store.recorded_files(FileQuery(str(path), Spellings())).items
+        return list(dict.fromkeys(file.app for file in files))
 
     noted: dict[str, Message] = {
         "reads": Splits(app="reads", node="0", splits=(split(f"file:{read}"),)),
@@ -326,24 +328,61 @@ def test_applications_are_found_by_the_files_they_may_know(
     }
     for at, (app, message) in enumerate(noted.items()):
         store.write(app, [Begin(app=app, name="job", started_at=float(at)), message])
-    assert knowing(read) == ["reads|by link", "reads"]
-    assert knowing(f"{tmp_path}/data/../link/in.txt") == ["reads|by link", "reads"]
-    assert knowing(written) == ["writes"]
-    assert knowing("s3://b//out/0") == ["remote"]
-    assert knowing(tmp_path / "other") == []
+    assert recorders(read) == ["reads|by link", "reads"]
+    assert recorders(f"{tmp_path}/data/../link/in.txt") == ["reads|by link", "reads"]
+    assert recorders(written) == ["writes"]
+    assert recorders("s3://b//out/0") == ["remote"]
+    assert recorders(tmp_path / "other") == []
     # A file that was named by a link of another name is looked at wherever it is.
     (tmp_path / "latest").symlink_to("data/in.txt")
     record = RecordSplit(
         partition=0, path=str(tmp_path / "latest"), row=0, start=0, length=1, file_size=2, mtime=1
     )
     store.write("by name", [RecordSplits(app="by name", node="0", whole=False, splits=(record,))])
-    assert knowing(read) == ["reads|by link", "reads", "by name"]
+    assert recorders(read) == ["reads|by link", "reads", "by name"]
     # A folder that was moved is reached by the link left in its place, and so are its files.
     (tmp_path / "data").rename(tmp_path / "archive")
     (tmp_path / "data").symlink_to("archive")
-    assert knowing(tmp_path / "archive" / "in.txt") == ["reads|by link", "reads", "by name"]
+    assert recorders(tmp_path / "archive" / "in.txt") == ["reads|by link", "reads", "by name"]
     store.delete("reads|by link")
-    assert knowing(read) == ["reads", "by name"]
+    assert recorders(read) == ["reads", "by name"]
+
+
+def test_versions_of_files_are_found_by_state_and_application(
+    store: GraphStore, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "part-00000")
+
+    def write(
+        app: str, at: float, *, size: int, checksum: str = "", folder: object = tmp_path
+    ) -> None:
+        file = SinkFile(
+            partition=0, path=f"{folder}/part-00000", size=size, mtime=at, checksum=checksum
+        )
+        files = SinkFiles(app=app, node="1", path=str(folder), files=(file,))
+        # The same message twice, and the same file in another message, are one version.
+        other = SinkFiles(app=app, node="1", path=f"{folder}/.", files=(file,))
+        store.write(app, [Begin(app=app, name="job", started_at=at), files, files, other])
+
+    def found(**only: Any) -> list[tuple[str, int, float]]:
+        files = store.recorded_files(FileQuery(path, Spellings(), **only))
+        assert files.unread == ()
+        return [(file.app, file.version.size, file.version.mtime) for file in files.items]
+
+    write("first", 1.25, size=2, checksum="sha256:aa")
+    write("second", 2.5, size=3)
+    write("elsewhere", 2.5, size=3, folder=tmp_path / "other")
+    write("first", 3.0, size=4)
+    assert found() == [("first", 2, 1.25), ("first", 4, 3.0), ("second", 3, 2.5)]
+    assert found(state=FileVersion(2, 1.2505)) == [("first", 2, 1.25)]
+    assert found(state=FileVersion(2, 1.2525)) == found(state=FileVersion(3, 1.25)) == []
+    assert found(app="second") == found(app="second", state=FileVersion(3, 2.5))
+    assert found(app="second") == [("second", 3, 2.5)]
+    assert found(app="first", state=FileVersion(3, 2.5)) == found(app="none") == []
+    (file, _, _) = store.recorded_files(FileQuery(path, Spellings())).items
+    assert file == RecordedFile("first", "1", path, True, FileVersion(2, 1.25, "sha256:aa"))
+    store.delete("first")
+    assert found() == [("second", 3, 2.5)]
 
 
 def test_the_same_message_twice_is_one(store: GraphStore) -> None:

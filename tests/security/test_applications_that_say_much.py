@@ -163,7 +163,7 @@ class _Watched(SqliteStore):
         self._limits = limits
         self.read_outside: list[str] = []
 
-    def _query(self, query: str, *values: str | int) -> list[Any]:
+    def _query(self, query: str, *values: str | float) -> list[Any]:
         if not self._limits.turns:
             self.read_outside.append(query)
         return super()._query(query, *values)

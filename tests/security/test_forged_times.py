@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from lineage.main import app as command_line
 from lineage.tables import moment_text
 from lineage_core.contract.message import CALENDAR_TIME_MAX, CALENDAR_TIME_MIN, parse_message
-from lineage_query.finding import FileVersion
-from lineage_query.rows.file_status import time_text
 from lineage_query_api.app import create_app
 from lineage_query_api.settings import read_settings
+from lineage_store.paths import time_text
+from lineage_store.recorded_files import FileVersion
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import store_run

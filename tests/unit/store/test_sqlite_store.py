@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from lineage_core.codec.packing import pack_edge, unpack_edge
 from lineage_core.contract.address import POSITION_MAX
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.graph import EdgeBatch
-from lineage_core.contract.message import Begin, Recipe, Split, Splits
+from lineage_core.contract.message import Begin, Recipe, SinkFile, SinkFiles, Split, Splits
 from lineage_core.errors import RecordBatchError
+from lineage_store import recorded_files
 from lineage_store.errors import StoreError
 from lineage_store.paths import Spellings
+from lineage_store.recorded_files import FileQuery, FileVersion
 from lineage_store.sqlite import schema
 from lineage_store.sqlite.connection import connect
+from lineage_store.sqlite.file_rows import NOT_INDEXED
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.spool_builder import (
@@ -201,6 +205,7 @@ def test_what_was_recomputed_before_attempts_were_named_becomes_a_superset(tmp_p
 
 def without_keys(store: SqliteStore) -> None:
     """A store as version 4 left it."""
+    without_versions(store)
     store._db.execute("DROP TABLE file_use")
     store._db.execute("DROP TABLE noted_folder")
     store._db.execute("DROP INDEX message_without_keys")
@@ -208,34 +213,97 @@ def without_keys(store: SqliteStore) -> None:
     store._db.execute("PRAGMA user_version = 4")
 
 
-def test_files_of_older_stores_get_keys(tmp_path: Path) -> None:
+def without_versions(store: SqliteStore) -> None:
+    """A store as version 5 left it."""
+    store._db.execute("DROP TRIGGER file_version_delete")
+    store._db.execute("DROP TABLE file_version")
+    store._db.execute("DROP TABLE recorded_folder")
+    store._db.execute("DROP INDEX message_not_indexed")
+    store._db.execute(
+        "CREATE INDEX message_without_keys ON message (app) WHERE keyed IS NULL "
+        "AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')"
+    )
+    store._db.execute("UPDATE message SET keyed = 1 WHERE keyed = 2")
+    store._db.execute("PRAGMA user_version = 5")
+
+
+def applications_of(store: SqliteStore, path: object) -> list[str]:
+    """The applications that recorded a file."""
+    return [file.app for file in store.recorded_files(FileQuery(str(path), Spellings())).items]
+
+
+@pytest.mark.parametrize("older", [without_keys, without_versions])
+def test_files_of_older_stores_become_rows(
+    tmp_path: Path, older: Callable[[SqliteStore], None]
+) -> None:
     path, source = tmp_path / "lineage.db", tmp_path / "in.txt"
     source.write_text("a\n")
     split = Split(partition=0, path=f"file:{source}", start=0, length=2, file_size=2, mtime=1.0)
     with SqliteStore(path) as store:
         store.write("other", [Begin(app="other", name="job", started_at=1.0)])
         store.write(APP, [Splits(app=APP, node="0", splits=(split,))])
-        without_keys(store)
+        older(store)
     with SqliteStore(path) as store:
-        assert store.applications_knowing(str(source), Spellings()) == [APP]
-        assert store.applications_knowing("/none", Spellings()) == []
+        assert applications_of(store, source) == [APP]
+        assert applications_of(store, "/none") == []
+        assert store._db.execute("SELECT count(*) FROM message WHERE keyed < 2").fetchone() == (0,)
 
 
-def test_what_an_older_program_writes_is_looked_at_each_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keyed", [None, 1])
+def test_what_an_older_program_writes_is_read_each_time(tmp_path: Path, keyed: int | None) -> None:
     source = tmp_path / "in.txt"
     split = Split(partition=0, path=str(source), start=0, length=2, file_size=2, mtime=1.0)
     with SqliteStore(tmp_path / "lineage.db") as store:
         store.write(APP, [Splits(app=APP, node="0", splits=(split,))])
-        assert store.applications_knowing("/none", Spellings()) == []
-        # An older program that has the store open writes neither keys nor that there are some.
-        store._db.execute("DELETE FROM file_use")
-        store._db.execute("UPDATE message SET keyed = NULL")
-        assert store.applications_knowing("/none", Spellings()) == [APP]
+        # A program of version 5 writes the first of these, an older one neither.
+        store._db.execute("DELETE FROM file_version")
+        assert applications_of(store, source) == []
+        store._db.execute("UPDATE message SET keyed = ?", (keyed,))
+        assert applications_of(store, source) == [APP]
+        assert applications_of(store, "/none") == []
         plan = store._db.execute(
-            "EXPLAIN QUERY PLAN SELECT app FROM message WHERE keyed IS NULL "
-            "AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')"
+            f"EXPLAIN QUERY PLAN SELECT app FROM message WHERE {NOT_INDEXED}"
         ).fetchall()
-        assert "message_without_keys" in plan[0][3]
+        assert "message_not_indexed" in plan[0][3]
+
+
+def test_an_older_program_deletes_an_application_with_its_files(tmp_path: Path) -> None:
+    source = tmp_path / "in.txt"
+    split = Split(partition=0, path=str(source), start=0, length=2, file_size=2, mtime=1.0)
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        store.write(APP, [Splits(app=APP, node="0", splits=(split,))])
+        # Its number may be that of another application later.
+        store._db.execute("DELETE FROM application")
+        store._db.execute("DELETE FROM message")
+        store._db.execute("DELETE FROM noted_folder WHERE id NOT IN (SELECT folder FROM file_use)")
+        store.write("next", [Begin(app="next", name="job", started_at=1.0)])
+        assert applications_of(store, source) == []
+        store.write("next", [Splits(app="next", node="0", splits=(split,))])
+        assert applications_of(store, source) == ["next"]
+
+
+def test_an_application_of_very_many_versions_ends_no_query_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded_files, "ROWS_MAX", 10)
+    path = str(tmp_path / "in.txt")
+
+    def files(app: str, number: int) -> SinkFiles:
+        versions = (
+            SinkFile(partition=0, path=path, size=2, mtime=float(at)) for at in range(number)
+        )
+        return SinkFiles(app=app, node="1", path=str(tmp_path), files=tuple(versions))
+
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        for app, number in (("much", 11), ("two", 2), ("one", 1)):
+            store.write(app, [files(app, number)])
+        found = store.recorded_files(FileQuery(path, Spellings()))
+        assert sorted(file.app for file in found.items) == ["one", "two", "two"]
+        assert found.unread == ("much",)
+        state = FileVersion(2, 1.0)
+        found = store.recorded_files(FileQuery(path, Spellings(), state=state))
+        assert sorted(file.app for file in found.items) == ["much", "two"]
+        assert found.unread == ()
 
 
 def test_recipes_are_compressed_and_damage_is_told(tmp_path: Path) -> None:

@@ -8,29 +8,26 @@ with both versions. After Logothetis et al., Scalable Lineage Capture for Debugg
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import (
-    MEMORY_OF_MESSAGES,
-    SMALL_MESSAGES,
-    BusyError,
-    TooManyMessagesError,
     TooMuchError,
     current_budget,
 )
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer, Group, Item, NotQueried
-from lineage_query.finding import UNREAD_REASON, FileVersion, FileVersions, recorded_files
+from lineage_query.finding import UNREAD_REASON
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
+from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFiles
 
 ROWS_MAX = 10_000
 """Maximum number of rows that one query passes from one application to others."""
@@ -42,8 +39,6 @@ QUEUED_MAX = 10 * ROWS_MAX
 """Maximum number of pairs, for one answer, of an item and a node at which the trace continues."""
 REFUSALS_MAX = 10_000
 """Maximum number of pairs of a file and an application that can't be queried about it."""
-VERSION_BYTES = 800
-"""Memory in bytes of one version of a file."""
 NAMED_MAX = 20
 """Maximum number of applications that are named for one file."""
 
@@ -65,16 +60,14 @@ class JobLinks:
 
 
 class FileLinks:
-    """Which nodes wrote the files that others read. Caches the recorded file versions of applications for one query."""
+    """Which nodes wrote the files that others read. Caches what it found for one query."""
 
     def __init__(self, store: GraphStore, direction: Direction) -> None:
         self._store = store
         self._is_backward = direction is Direction.BACKWARD
         self._spellings = Spellings()
         self._ids = store.application_ids()
-        self._files: dict[str, dict[str, FileVersions] | None] = {}
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
-        self._held_messages = 0
 
     def of(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
         """The nodes that wrote (backward) or read (forward) the version of a file that a node recorded.
@@ -90,41 +83,35 @@ class FileLinks:
         return self._links[key]
 
     def _find(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
-        canonical_path = self._spellings.of(path)
-        origin_versions: Sequence[FileVersion] = ()
-        others: dict[FileNode, Sequence[FileVersion]] = {}
+        recorded = self._recorded(origin, path)
+        origin_versions: dict[FileVersion, None] = {}
+        others: dict[FileNode, list[FileVersion]] = {}
         overwriting_versions: list[FileVersion] = []
-        unread = list[str]()
-        for app in dict.fromkeys(
-            (*self._store.applications_knowing(path, self._spellings), origin.app)
-        ):
-            if whose_rows(app, self._ids) is not None and app != origin.app:
+        for file in recorded.items:
+            if whose_rows(file.app, self._ids) is not None and file.app != origin.app:
                 continue
-            files = self._files_of(app)
-            if files is None:
-                unread.append(app)
-                continue
-            for (node, wrote), versions in files.get(canonical_path, {}).items():
-                file_node = FileNode(app, node)
-                if wrote != self._is_backward:
-                    if file_node == origin:
-                        origin_versions = tuple(versions)
-                    elif wrote:
-                        overwriting_versions += versions
-                elif file_node != origin:
-                    others[file_node] = tuple(versions)
+            file_node = FileNode(file.app, file.node)
+            if file.wrote != self._is_backward:
+                if file_node == origin:
+                    origin_versions[file.version] = None
+                elif file.wrote:
+                    overwriting_versions.append(file.version)
+            elif file_node != origin and file.version not in others.setdefault(file_node, []):
+                others[file_node].append(file.version)
         if not origin_versions and not is_end:
             return JobLinks()
         verb = "wrote" if self._is_backward else "read"
         reason = f"whether it {verb} {path} is not known: {UNREAD_REASON}"
         unread_links = JobLinks(
-            refused=tuple(NotQueried(app, reason) for app in unread if app != origin.app)
+            refused=tuple(NotQueried(app, reason) for app in recorded.unread if app != origin.app)
         )
-        if others and self._is_backward and unread:
+        if others and self._is_backward and recorded.unread:
             # One of the unread applications may have written the same version later.
             links = _refused(others, f"which other applications wrote {path} is not known")
         elif others:
-            links = self._compare(origin.app, path, origin_versions, others, overwriting_versions)
+            links = self._compare(
+                origin.app, path, tuple(origin_versions), others, overwriting_versions
+            )
         else:
             return unread_links
         return JobLinks(links.nodes, (*links.refused, *unread_links.refused))
@@ -134,7 +121,7 @@ class FileLinks:
         app: str,
         path: str,
         origin_versions: Sequence[FileVersion],
-        others: dict[FileNode, Sequence[FileVersion]],
+        others: Mapping[FileNode, Sequence[FileVersion]],
         overwriting_versions: Sequence[FileVersion],
     ) -> JobLinks:
         verb, other_verb = ("read", "wrote") if self._is_backward else ("wrote", "read")
@@ -183,32 +170,30 @@ class FileLinks:
             (*links.refused, *other_version_refusals),
         )
 
-    def _files_of(self, app: str) -> dict[str, FileVersions] | None:
-        """The file versions that an application recorded; None: they are more than this query may hold."""
-        if app not in self._files:
-            try:
-                files = recorded_files(self._store, app, self._spellings)
-                self._hold(
-                    sum(len(versions) for uses in files.values() for versions in uses.values())
-                )
-            except TooManyMessagesError:
-                self._files[app] = None
-            except BusyError:
-                # This query itself may hold the rest of the memory: a repetition would not help.
-                if not self._held_messages:
-                    raise
-                self._files[app] = None
-            else:
-                self._files[app] = files
-        return self._files[app]
+    def _recorded(self, origin: FileNode, path: str) -> RecordedFiles:
+        """The versions of a file that decide where a trace continues from a node.
 
-    def _hold(self, versions: int) -> None:
-        """Count recorded file versions as the messages that take as much memory, until this query ends."""
-        amount = versions * VERSION_BYTES // MEMORY_OF_MESSAGES
-        # Many applications of few files each are as much as one of many.
-        small = max(SMALL_MESSAGES - self._held_messages, 0)
-        current_budget().hold_messages(self, lambda: amount, small)
-        self._held_messages += amount
+        Backward, if some node wrote exactly the version that the node read, those are the versions of its application and
+        of the writers': they are found in the same time however many files of that name the store knows.
+        """
+        query = FileQuery(path, self._spellings)
+        if self._is_backward:
+            of_origin = self._store.recorded_files(replace(query, app=origin.app)).items
+            versions = {
+                file.version for file in of_origin if file.node == origin.node and not file.wrote
+            }
+            if len(versions) == 1:
+                same_state = self._store.recorded_files(replace(query, state=versions.pop()))
+                writers = dict.fromkeys(file.app for file in same_state.items if file.wrote)
+                if writers:
+                    others = (
+                        self._store.recorded_files(replace(query, app=app)).items
+                        for app in writers
+                        if app != origin.app
+                    )
+                    items = [*of_origin, *(file for files in others for file in files)]
+                    return RecordedFiles(items, same_state.unread)
+        return self._store.recorded_files(query)
 
 
 def _refused(nodes: Iterable[FileNode], reason: str) -> JobLinks:

@@ -2,69 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from lineage_core.contract.message import (
-    Message,
-    RecordFiles,
-    RecordSplits,
-    SinkFiles,
-    Splits,
     Unknown,
 )
-from lineage_core.tracing.budget import TooManyMessagesError, current_budget
+from lineage_core.tracing.budget import TooManyMessagesError, TooMuchError
 from lineage_query.rows.file_status import (
     CurrentState,
     FileStatus,
     by_state,
     current_state,
     has_changed,
-    time_text,
     worst,
 )
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
 from lineage_store.errors import StoreError
 from lineage_store.materialised import stands_for, whose_rows
-from lineage_store.paths import MTIME_TOLERANCE_S, Spellings
+from lineage_store.paths import MTIME_TOLERANCE_S, FileState, Spellings
 from lineage_store.port import GraphStore
-from lineage_store.records import FILES, SPLITS
+from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile
 
 APPLICATIONS_CHECKED_MAX = 20
 """Of the latest applications, beyond the one that answers."""
 NAMED_PARTS_MAX = 3
-UNREAD_REASON = "it sent more messages than a query may hold"
-"""The reason why the messages of an application are not read."""
+UNREAD_REASON = "it recorded more than a query may hold"
+"""The reason why what an application recorded is not read."""
 
 
 class NotFoundError(StoreError):
     """No such application, or none that used the file."""
-
-
-class FileVersion(NamedTuple):
-    """A file as a node read or wrote it; ``checksum`` is empty where none was taken."""
-
-    size: int
-    mtime: float
-    checksum: str = ""
-
-    def has_state_of(self, other: FileVersion) -> bool:
-        """Whether size and time are the same."""
-        return self.size == other.size and abs(self.mtime - other.mtime) <= MTIME_TOLERANCE_S
-
-    def is_same(self, other: FileVersion) -> bool:
-        """Whether both are the same version, as far as the recorded states show."""
-        same_content = not (self.checksum and other.checksum) or self.checksum == other.checksum
-        return same_content and self.has_state_of(other)
-
-    def __str__(self) -> str:
-        return f"{self.size:,} bytes of {time_text(int(self.mtime * 1000))}"
-
-
-FileVersions: TypeAlias = Mapping[tuple[str, bool], Collection[FileVersion]]
-"""The versions of a file that nodes recorded, by node id and whether the node wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +115,13 @@ def find_uses(
 
     Raises:
         NotFoundError: no application read or wrote the file.
-        TooManyMessagesError: an application that may have used the file sent more messages than a query may hold.
+        TooMuchError: an application that may have used the file recorded more than a query may hold.
     """
     spellings = spellings or Spellings()
     best: list[FileUse] = []
-    unread: dict[str, TooManyMessagesError] = {}
     rank = (2, 2)
-    current = current_state(reader, spellings.of(path))
-    for uses in _uses_by_application(store, reader, path, app, current, spellings, unread):
+    search = _Search(store, reader, path, spellings, app)
+    for uses in search.uses(current_first=True):
         for changed, other in ((False, False), (False, True), (True, False), (True, True)):
             matching = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
             if matching and (changed, other) < rank:
@@ -161,11 +129,15 @@ def find_uses(
         if rank == (False, False):
             break
     # An application that used the current version is an answer, whatever the unread applications did.
-    if unread and rank != (False, False):
-        raise next(iter(unread.values()))
+    if search.unread and rank != (False, False):
+        raise TooMuchError(
+            f"whether {next(iter(search.unread))} read or wrote {path} is not known: {UNREAD_REASON}",
+            "name the application that the file is of",
+        )
     if not best:
         raise NotFoundError(
-            _no_use_text(path, current, app) + _possible_writers_text(store, current, app)
+            _no_use_text(path, search.current, app)
+            + _possible_writers_text(store, search.current, app)
         )
     if best[-1].changed or best[-1].file_status == "unknown":
         # The application may have used several versions of the file: only the last one counts.
@@ -179,7 +151,7 @@ class Readers:
 
     ``apps``: the applications, the latest first. ``unsure``: those of which some node read a version that may be the
     same (only its time differs, and there is no checksum), or that read this version and later another one.
-    ``unread``: applications that may have read it, but sent more messages than a query may hold.
+    ``unread``: applications that may have read it, but recorded more than a query may hold.
     """
 
     apps: tuple[str, ...] = ()
@@ -192,23 +164,20 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
 
     Applications that hold the materialised lineage of others are left out.
     """
-    spellings = Spellings()
-    current = current_state(reader, spellings.of(path))
-    unread: dict[str, TooManyMessagesError] = {}
+    search = _Search(store, reader, path, Spellings())
     uses = [
         use
-        for application_uses in _uses_by_application(
-            store, reader, path, None, current, spellings, unread
-        )
+        for application_uses in search.uses(current_first=False)
         for use in application_uses
         if not use.wrote
     ]
+    unread = tuple(search.unread)
     unchanged_uses = [use for use in uses if not use.changed]
-    if unchanged_uses and current != "unseen":
+    if unchanged_uses and search.current != "unseen":
         undecided = _app_ids(use for use in uses if use.undecided)
-        return Readers(_app_ids(unchanged_uses), undecided, tuple(unread))
+        return Readers(_app_ids(unchanged_uses), undecided, unread)
     if not uses:
-        return Readers(unread=tuple(unread))
+        return Readers(unread=unread)
     # Of each application, the version that it used last counts.
     last = {use.app: use.then for use in uses}
     version = last[uses[0].app]
@@ -217,55 +186,90 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
     unsure = _app_ids(
         use for use in same_size_uses if use.app not in apps or not use.is_of(version)
     )
-    return Readers(apps, unsure, tuple(unread))
+    return Readers(apps, unsure, unread)
 
 
-def _uses_by_application(
-    store: GraphStore,
-    reader: RowReader,
-    path: str,
-    app: str | None,
-    state: CurrentState,
-    spellings: Spellings,
-    unread: dict[str, TooManyMessagesError],
-) -> Iterator[list[FileUse]]:
-    """How applications used a file, the latest first; ``app`` restricts the search to one application.
+class _Search:
+    """Finds how applications used a file, one application after the other.
 
-    Applications that sent more messages than a query may hold are added to ``unread``, and the search continues.
-
-    If the store's index leads to no application that used the file, all other applications are searched: a folder may have
-    been moved since, and replaced by a link.
+    ``unread``: applications that may have used it, but recorded more than a query may hold.
     """
-    canonical_path = spellings.of(path)
-    if app is not None:
-        if app in store.application_ids():
-            yield _uses(store, reader, app, canonical_path, state, spellings)
-        return
 
-    def uses_of(candidate: str) -> list[FileUse]:
+    def __init__(
+        self,
+        store: GraphStore,
+        reader: RowReader,
+        path: str,
+        spellings: Spellings,
+        app: str | None = None,
+    ) -> None:
+        self.current = current_state(reader, spellings.of(path))
+        self.unread: dict[str, None] = {}
+        self._store = store
+        self._reader = reader
+        self._path = spellings.of(path)
+        self._query = FileQuery(path, spellings, app=app)
+
+    def uses(self, *, current_first: bool) -> Iterator[list[FileUse]]:
+        """The uses of each application, the latest first; ``current_first``: those of the current version before others.
+
+        If no application used the file, it is looked for by links: it may have been moved since, with a link left in its place.
+        """
+        searched = set[str]()
+        has_uses = False
+        for query in self._queries(current_first=current_first):
+            if query.by_links and has_uses:
+                return
+            for app, files in self._read(query).items():
+                if app in searched or _is_materialised(self._store, app, self._query.app):
+                    continue
+                searched.add(app)
+                # Whatever other versions it used counts, too.
+                all_files = (
+                    files
+                    if query.state is None
+                    else self._read(replace(self._query, app=app)).get(app, [])
+                )
+                uses = self._uses_of(app, all_files)
+                has_uses = has_uses or bool(uses)
+                yield uses
+
+    def _queries(self, *, current_first: bool) -> Iterator[FileQuery]:
+        state = self.current
+        if (
+            current_first
+            and self._query.app is None
+            and isinstance(state, FileState)
+            and state.mtime is not None
+        ):
+            yield replace(self._query, state=FileVersion(state.size, state.mtime))
+        yield self._query
+        if self._query.app is None:
+            yield replace(self._query, by_links=True)
+
+    def _read(self, query: FileQuery) -> dict[str, list[RecordedFile]]:
+        recorded = self._store.recorded_files(query)
+        self.unread |= dict.fromkeys(recorded.unread)
+        files: dict[str, list[RecordedFile]] = {}
+        for file in recorded.items:
+            files.setdefault(file.app, []).append(file)
+        return files
+
+    def _uses_of(self, app: str, files: Iterable[RecordedFile]) -> list[FileUse]:
         try:
-            return _uses(store, reader, candidate, canonical_path, state, spellings)
-        except TooManyMessagesError as error:
+            return _uses(self._store, self._reader, app, self._path, self.current, files)
+        except TooManyMessagesError:
             # Any application can claim that it used any file, so its messages must not end queries about other applications.
-            unread[candidate] = error
+            if self._query.app is not None:
+                raise
+            self.unread[app] = None
             return []
 
-    has_uses = False
-    keyed = store.applications_knowing(path, spellings)
-    for candidate in keyed:
-        if not _is_materialised(store, candidate):
-            uses = uses_of(candidate)
-            has_uses = has_uses or bool(uses)
-            yield uses
-    if not has_uses:
-        ids = store.application_ids()
-        for candidate in ids:
-            if candidate not in keyed and whose_rows(candidate, ids) is None:
-                yield uses_of(candidate)
 
-
-def _is_materialised(store: GraphStore, app: str) -> bool:
-    """Whether an application holds the materialised lineage of another application of the store."""
+def _is_materialised(store: GraphStore, app: str, queried_app: str | None) -> bool:
+    """Whether an application holds the materialised lineage of another application of the store, and is not itself queried."""
+    if app == queried_app:
+        return False
     return stands_for(app) is not None and whose_rows(app, store.application_ids()) is not None
 
 
@@ -285,46 +289,18 @@ def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> 
     )
 
 
-def recorded_files(
-    store: GraphStore, app: str, spellings: Spellings, only: str | None = None
-) -> dict[str, FileVersions]:
-    """The files that an application read or wrote, by canonical path; ``only`` restricts the result to one path.
-
-    Raises:
-        BudgetError: the query exceeds its budget.
-    """
-    versions_by_file: dict[str, dict[tuple[str, bool], set[FileVersion]]] = {}
-    for message in store.messages(app, *SPLITS, *FILES):
-        current_budget().check()
-        for node, path, version, wrote in file_versions(message):
-            canonical_path = spellings.of(path)
-            if only is None or canonical_path == only:
-                versions_by_file.setdefault(canonical_path, {}).setdefault(
-                    (node, wrote), set()
-                ).add(version)
-    return dict(versions_by_file)
-
-
-def file_versions(message: Message) -> Iterator[tuple[str, str, FileVersion, bool]]:
-    """The versions of files that a message names: node, path as recorded, version, and whether the node wrote the file."""
-    if isinstance(message, Splits | RecordSplits):
-        for split in message.splits:
-            version = FileVersion(split.file_size, split.mtime, split.checksum)
-            yield message.node, split.path, version, False
-    elif isinstance(message, SinkFiles | RecordFiles):
-        for file in message.files:
-            yield message.node, file.path, FileVersion(file.size, file.mtime, file.checksum), True
-
-
 def _uses(
     store: GraphStore,
     reader: RowReader,
     app: str,
     path: str,
     state: CurrentState,
-    spellings: Spellings,
+    files: Iterable[RecordedFile],
 ) -> list[FileUse]:
-    recorded = recorded_files(store, app, spellings, only=path).get(path, {})
+    """How an application used a file; ``files``: all versions of it that the application recorded."""
+    recorded: dict[tuple[str, bool], set[FileVersion]] = {}
+    for file in files:
+        recorded.setdefault((file.node, file.wrote), set()).add(file.version)
 
     def use(node: str, versions: Collection[FileVersion], *, wrote: bool) -> FileUse:
         statuses = {

@@ -20,10 +20,11 @@ from lineage_core.tracing.budget import (
     current_budget,
 )
 from lineage_openlineage.datasets import dataset_name, paths_by_dataset
-from lineage_query.finding import FileVersion, NotFoundError, file_versions
+from lineage_query.finding import NotFoundError
 from lineage_query.verdicts import verdict_of
 from lineage_store.materialised import whose_rows
 from lineage_store.port import ApplicationRecord, GraphStore
+from lineage_store.recorded_files import FileVersion, file_versions
 from lineage_store.records import FILES, SPLITS
 
 DATASET_MESSAGE_TYPES = ("begin", "register", *SPLITS, *FILES)

@@ -15,7 +15,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import IO, Any, cast
 from urllib.parse import unquote
 
@@ -153,6 +153,14 @@ def shown_path(path: str, as_named: str | None) -> str:
         near = os.path.relpath(path)
         return path if near.startswith("..") else near
     return path
+
+
+def time_text(mtime: int) -> str:
+    """A time in milliseconds since 1970 for people; as it is where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(mtime / 1000, UTC).isoformat(" ", "seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{mtime} ms since 1970"
 
 
 def is_compressed(path: str) -> bool:

@@ -14,7 +14,7 @@ from lineage_core.contract.sealing import Seal
 from lineage_core.contract.times import JsonTime
 from lineage_core.contract.verdict import StoreCounts
 from lineage_core.linking.linker import TaskId
-from lineage_store.paths import Spellings
+from lineage_store.recorded_files import FileQuery, RecordedFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,10 @@ class GraphStore(Protocol):
     def application_ids(self) -> Sequence[str]:
         """The ids of :meth:`applications`, in the same order, without counting anything."""
 
-    def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
-        """Ids of all applications that may know a file, the latest first; what their messages say decides whether they do.
+    def recorded_files(self, query: FileQuery) -> RecordedFiles:
+        """Versions of a file that applications read or wrote.
+
+        Those of the latest applications come first, and those of each in the order of its messages.
 
         Raises:
             RowsError: it can't be the name of a file.

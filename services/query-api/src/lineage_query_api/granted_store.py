@@ -19,9 +19,9 @@ from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query_api.grants import matches_any
 from lineage_store.errors import UnfitStoreError
 from lineage_store.materialised import stands_for
-from lineage_store.paths import Spellings
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.recipes import derived_messages
+from lineage_store.recorded_files import FileQuery, RecordedFiles
 
 NAMES_S = 5.0
 """Seconds for which names are taken for all there are: another one may be on its way, and hides the application."""
@@ -146,9 +146,9 @@ class GrantedStore(ReadOnlyStore):
         self._names.retain(ids)
         return [app for app in ids if self.shows(app)]
 
-    def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
-        """As :meth:`GraphStore.applications_knowing`, of those that are granted."""
-        return [app for app in self._store.applications_knowing(path, spellings) if self.shows(app)]
+    def recorded_files(self, query: FileQuery) -> RecordedFiles:
+        """As :meth:`GraphStore.recorded_files`, of those that are granted."""
+        return self._store.recorded_files(query).only(self.shows)
 
     def applications(self) -> Sequence[ApplicationRecord]:
         """As :meth:`GraphStore.applications`, of those that are granted."""

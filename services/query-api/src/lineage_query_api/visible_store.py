@@ -52,6 +52,13 @@ from lineage_query_api.visibility import DatasetVisibility, VisibleApplication
 from lineage_store.paths import Bytes, FileState, RowsError, Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import derived_messages
+from lineage_store.recorded_files import (
+    FILE_MESSAGES,
+    FileQuery,
+    MessageFileRows,
+    RecordedFiles,
+    find_files,
+)
 from lineage_store.records import FILES, SPLITS
 
 HIDDEN_NAME = "hidden"
@@ -192,8 +199,11 @@ class VisibleStore(ReadOnlyStore):
     def application_ids(self) -> Sequence[str]:
         return [app for app in self.judged.application_ids() if app == self.app]
 
-    def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
-        return [app for app in self.judged.applications_knowing(path, spellings) if app == self.app]
+    def recorded_files(self, query: FileQuery) -> RecordedFiles:
+        if query.app not in (None, self.app) or self.app not in self.application_ids():
+            return RecordedFiles()
+        # Of hidden datasets, messages name no real paths.
+        return find_files(query, MessageFileRows(self.app, self.messages(self.app, *FILE_MESSAGES)))
 
     def applications(self) -> Sequence[ApplicationRecord]:
         return [record for record in self.judged.applications() if record.app == self.app]

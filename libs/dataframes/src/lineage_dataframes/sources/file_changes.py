@@ -16,9 +16,9 @@ from lineage_core.recipe.document import DELTA, ICEBERG, File, Source
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach, explain_problem
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active_session, spark_reason
-from lineage_query.rows.file_status import FileStatus, time_text
+from lineage_query.rows.file_status import FileStatus
 from lineage_query.rows.reader import RowReader
-from lineage_store.paths import RowsError, plain_path, split_scheme
+from lineage_store.paths import RowsError, plain_path, split_scheme, time_text
 
 _READER = RowReader()
 """It keeps the checksums of files by what their file system says of them."""

@@ -15,11 +15,11 @@ from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_query.answers import Answer, Group
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_trace import RecordTrace
-from lineage_query.rows.file_status import current_state, time_text
+from lineage_query.rows.file_status import current_state
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import FileState, canonical, plain_path
+from lineage_store.paths import FileState, canonical, plain_path, time_text
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
@@ -47,11 +46,3 @@ def has_changed(file_status: FileStatus) -> bool:
 def worst(file_statuses: Iterable[FileStatus]) -> FileStatus:
     """The combined status of several files."""
     return max(file_statuses, key=_ORDER.index, default="same")
-
-
-def time_text(mtime: int) -> str:
-    """A time in milliseconds since 1970 for people; as it is where no calendar has it."""
-    try:
-        return datetime.datetime.fromtimestamp(mtime / 1000, datetime.UTC).isoformat(" ", "seconds")
-    except (ValueError, OverflowError, OSError):
-        return f"{mtime} ms since 1970"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
-
-from xxhash import xxh3_64_hexdigest
 
 from lineage_core.codec.edge_message import StoredBlock
 from lineage_core.contract.message import (
@@ -17,9 +16,9 @@ from lineage_core.contract.message import (
     SinkFiles,
     Splits,
 )
-from lineage_store.file_keys import keys_in
 from lineage_store.neo4j.keys import key
 from lineage_store.recomputing import merges_by_key
+from lineage_store.recorded_files import file_rows
 from lineage_store.signed import BIAS, INTEGER_MAX
 
 ROWS_AT_ONCE = 5_000
@@ -61,11 +60,13 @@ def block_properties(block: StoredBlock, task: str) -> Row:
     }
 
 
-def file_use_rows(message: Message) -> Iterator[Row]:
-    """Nodes that say which application may know the files that a message names."""
-    for name, folder in keys_in(message):
-        own = key(message.app, f"{name}|{xxh3_64_hexdigest(folder.encode(errors='surrogatepass'))}")
-        yield {"id": own, "name": name, "folder": folder, "app": message.app}
+def file_version_rows(message: Message, number: int) -> Iterator[Row]:
+    """Nodes for the versions of files that a message of a number names."""
+    for row in file_rows(message):
+        columns = row._asdict()
+        text = "|".join(map(str, columns.values()))
+        own = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        yield {"id": key(message.app, own), "app": message.app, "number": number} | columns
 
 
 def nodes_described(message: Message) -> list[str]:

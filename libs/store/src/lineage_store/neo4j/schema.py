@@ -15,7 +15,7 @@ from neo4j import exceptions
 
 from lineage_store.errors import StoreError
 from lineage_store.neo4j.connection import Connection
-from lineage_store.neo4j.file_uses import add_keys
+from lineage_store.neo4j.recorded_files import add_files
 
 ATTEMPTS = 20
 """Tries of one statement while other processes change the schema too."""
@@ -73,9 +73,25 @@ _VERSION_6: Sequence[LiteralString] = (
     "CREATE CONSTRAINT lineage_file_use IF NOT EXISTS FOR (n:FileUse) REQUIRE n.id IS UNIQUE",
     "CREATE INDEX lineage_file_name IF NOT EXISTS FOR (n:FileUse) ON (n.name)",
     "CREATE INDEX lineage_message_kind IF NOT EXISTS FOR (n:Message) ON (n.type)",
+    "MATCH (m:Message) USING INDEX m:Message(type) "
+    "WHERE m.type IN ['splits', 'record_splits', 'sink_files', 'record_files'] AND m.keyed IS NULL "
+    "CALL (m) { SET m.keyed = true } IN TRANSACTIONS OF 5000 ROWS",
 )
-"""Which applications may know a file (:mod:`lineage_store.file_keys`). What was stored before gets its keys by
-:func:`lineage_store.neo4j.file_uses.add_keys`; until it has, it is looked at each time."""
+"""Names and folders of files by application. Only programs of this version use ``FileUse``; they mark the messages whose files
+they stored so."""
+
+_VERSION_7: Sequence[LiteralString] = (
+    "CREATE CONSTRAINT lineage_file_version IF NOT EXISTS FOR (n:FileVersion) REQUIRE n.id IS UNIQUE",
+    "CREATE INDEX lineage_file_version_name IF NOT EXISTS FOR (n:FileVersion) ON (n.name)",
+    "CREATE INDEX lineage_file_version_app IF NOT EXISTS FOR (n:FileVersion) ON (n.app, n.name)",
+    "CREATE INDEX lineage_file_version_state IF NOT EXISTS FOR (n:FileVersion) "
+    "ON (n.name, n.size, n.mtime)",
+    "CREATE INDEX lineage_file_version_checksum IF NOT EXISTS FOR (n:FileVersion) ON (n.checksum)",
+    "CREATE INDEX lineage_message_keyed IF NOT EXISTS FOR (n:Message) ON (n.type, n.keyed)",
+    "MATCH (f:FileUse) CALL (f) { DELETE f } IN TRANSACTIONS OF 5000 ROWS",
+)
+"""Versions of files (:mod:`lineage_store.recorded_files`). :func:`lineage_store.neo4j.recorded_files.add_files` stores those of
+messages that are marked by version 6, and so do queries, each time, for what a program of that version writes meanwhile."""
 
 _STATES: LiteralString = (
     "SHOW INDEXES YIELD name, state WHERE name STARTS WITH 'lineage_' RETURN name, state"
@@ -88,6 +104,7 @@ STEPS: tuple[Sequence[LiteralString], ...] = (
     _VERSION_4,
     _VERSION_5,
     _VERSION_6,
+    _VERSION_7,
 )
 """``STEPS[n]`` makes version n + 1 of version n; every statement must be repeatable."""
 
@@ -115,8 +132,8 @@ def migrate(connection: Connection) -> None:
         for statement in step:
             _repeat(connection, statement)
         _wait_online(connection)
-        if step is _VERSION_6:
-            add_keys(connection)
+        if step is _VERSION_7:
+            add_files(connection)
         connection.write(
             lambda transaction, number=number: transaction.run(  # type: ignore[misc]
                 "MERGE (s:LineageSchema {id: 'lineage'}) SET s.id = s.id "

@@ -70,10 +70,11 @@ MERGE (m:Message {id: row.id})
 ON CREATE SET m += row.props
 """
 
-FILE_USES: Final[LiteralString] = """
+FILE_VERSIONS: Final[LiteralString] = """
 UNWIND $rows AS row
-MERGE (f:FileUse {id: row.id})
-ON CREATE SET f.name = row.name, f.folder = row.folder, f.app = row.app
+MERGE (f:FileVersion {id: row.id})
+ON CREATE SET f += row
+SET f.number = CASE WHEN row.number < f.number THEN row.number ELSE f.number END
 """
 
 HEARTBEATS: Final[LiteralString] = """

@@ -18,18 +18,18 @@ from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_store.neo4j.connection import RETRY_S, Address, Connection
 from lineage_store.neo4j.counting import HALF, count_store
-from lineage_store.neo4j.file_uses import applications_knowing
 from lineage_store.neo4j.graph import Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
 from lineage_store.neo4j.published_runs import PublishedRuns
 from lineage_store.neo4j.record_view import REMOVE, RecordView
+from lineage_store.neo4j.recorded_files import Neo4jFileRows
 from lineage_store.neo4j.rows import offset_key
 from lineage_store.neo4j.schema import migrate
 from lineage_store.neo4j.server_statistics import ServerStatistics, read_server_statistics
 from lineage_store.neo4j.writing import Neo4jWriter
-from lineage_store.paths import Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import names_in
+from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
 
 DELETED_AT_ONCE = 5_000
 """Nodes or relationships of one transaction when an application is deleted."""
@@ -86,7 +86,7 @@ _DELETE: Final[tuple[LiteralString, ...]] = (
     "CALL (t) { DETACH DELETE t } IN TRANSACTIONS OF $rows ROWS",
     "MATCH (m:Message) USING INDEX m:Message(id) WHERE m.id STARTS WITH $prefix "
     "CALL (m) { DETACH DELETE m } IN TRANSACTIONS OF $rows ROWS",
-    "MATCH (f:FileUse) USING INDEX f:FileUse(id) WHERE f.id STARTS WITH $prefix "
+    "MATCH (f:FileVersion) USING INDEX f:FileVersion(id) WHERE f.id STARTS WITH $prefix "
     "CALL (f) { DELETE f } IN TRANSACTIONS OF $rows ROWS",
     *REMOVE,
     # Last: what was interrupted can be named and deleted again.
@@ -236,8 +236,8 @@ class Neo4jStore:
         rows = self._connection.read("MATCH (a:Application) RETURN a.app, a.started_at")
         return [app for app, _ in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)]
 
-    def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
-        return applications_knowing(self._connection, path, spellings)
+    def recorded_files(self, query: FileQuery) -> RecordedFiles:
+        return find_files(query, Neo4jFileRows(self._connection, query))
 
     def names(self) -> Mapping[str, frozenset[str]]:
         rows = self._connection.read(_BEGINNINGS, apps=list(self.application_ids()))

@@ -27,13 +27,12 @@ from lineage_core.contract.message import (
 )
 from lineage_core.contract.sealing import Seal
 from lineage_core.linking.linker import TaskId
-from lineage_store.file_keys import FILE_MESSAGES
 from lineage_store.neo4j import statements
 from lineage_store.neo4j.keys import app_key, key, task_key
 from lineage_store.neo4j.rows import (
     Row,
     block_properties,
-    file_use_rows,
+    file_version_rows,
     node_properties,
     nodes_described,
     offset_key,
@@ -41,6 +40,7 @@ from lineage_store.neo4j.rows import (
 )
 from lineage_store.recipes import packed_body
 from lineage_store.recomputing import NAMED, RECOMPUTED, UNCOMMITTED, attempt_digest
+from lineage_store.recorded_files import FILE_MESSAGES
 from lineage_store.signed import BIAS, INTEGER_MAX
 
 
@@ -65,7 +65,7 @@ class Neo4jWriter:
         self._registered: dict[str, Row] = {}
         self._sends_to: dict[tuple[str, str], Row] = {}
         self._messages: dict[str, Row] = {}
-        self._file_uses: dict[str, Row] = {}
+        self._file_versions: dict[str, Row] = {}
         self._heartbeats: dict[str, Row] = {}
         self._tasks: dict[str, Row] = {}
         self._commits: dict[str, Row] = {}
@@ -190,7 +190,7 @@ class Neo4jWriter:
         self._send(statements.NODES, self._nodes)
         self._send(statements.REGISTERED, self._registered)
         self._send(statements.SENDS_TO, self._sends_to)
-        self._send(statements.FILE_USES, self._file_uses)
+        self._send(statements.FILE_VERSIONS, self._file_versions)
         self._send(statements.MESSAGES, self._messages)
         self._send(statements.FILLED, self._filled)
         self._send(statements.VISIBLE, self._visible)
@@ -281,9 +281,8 @@ class Neo4jWriter:
         body = dump_message(message)
         properties: Row = {"app": message.app, "type": message.type, "number": self._number}
         if message.type in FILE_MESSAGES:
-            properties["keyed"] = True
-            rows = file_use_rows(message)
-            self._file_uses |= {row["id"]: row for row in rows}
+            rows = file_version_rows(message, self._number)
+            self._file_versions |= {row["id"]: row for row in rows}
         if isinstance(message, Recipe):
             properties |= {"packed": packed_body(body), "recipe_of": message.node}
         else:

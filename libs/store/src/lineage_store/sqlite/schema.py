@@ -8,14 +8,12 @@ keeps their order.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from lineage_core.contract.message import parse_message
 from lineage_store.errors import StoreError
-from lineage_store.file_keys import keys_in
+from lineage_store.sqlite.file_rows import add_files
 
 _VERSION_1 = (
     """
@@ -173,27 +171,57 @@ _VERSION_5 = (
     CREATE INDEX message_without_keys ON message (app)
     WHERE keyed IS NULL AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')
     """,
+)
+"""Names and folders of files by application. Only programs of this version use them; they stay for those that have the store open
+when it gets the next version."""
+
+_VERSION_6 = (
     """
-    INSERT OR IGNORE INTO noted_folder (path)
-    SELECT json_each.value ->> 1 FROM message, json_each(lineage_file_keys(message.body))
-    WHERE message.type IN ('splits', 'record_splits', 'sink_files', 'record_files')
+    CREATE TABLE recorded_folder (
+        id INTEGER PRIMARY KEY,
+        path TEXT NOT NULL UNIQUE
+    )
     """,
     """
-    INSERT OR IGNORE INTO file_use
-    SELECT json_each.value ->> 0, noted_folder.id, message.app
-    FROM message, json_each(lineage_file_keys(message.body))
-    JOIN noted_folder ON noted_folder.path = json_each.value ->> 1
-    WHERE message.type IN ('splits', 'record_splits', 'sink_files', 'record_files')
+    CREATE TABLE file_version (
+        app INTEGER NOT NULL,
+        name INTEGER NOT NULL,
+        folder INTEGER NOT NULL,
+        file TEXT NOT NULL,
+        node TEXT NOT NULL,
+        wrote INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        mtime REAL NOT NULL,
+        checksum TEXT NOT NULL,
+        message INTEGER NOT NULL,
+        PRIMARY KEY (app, name, folder, file, node, wrote, size, mtime, checksum)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX file_version_state ON file_version (name, size, mtime)",
+    "CREATE INDEX file_version_checksum ON file_version (checksum) WHERE checksum <> ''",
+    "DELETE FROM file_use",
+    "DROP INDEX message_without_keys",
+    """
+    CREATE INDEX message_not_indexed ON message (app)
+    WHERE (keyed IS NULL OR keyed < 2) AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')
     """,
     """
-    UPDATE message SET keyed = 1
-    WHERE type IN ('splits', 'record_splits', 'sink_files', 'record_files')
+    CREATE TRIGGER file_version_delete AFTER DELETE ON application BEGIN
+        DELETE FROM file_version WHERE app = OLD.id;
+    END
     """,
 )
-"""Which applications may know a file: :mod:`lineage_store.file_keys`. An older program that has the store open writes
-messages that are not keyed: the index finds them."""
+"""Versions of files: :mod:`lineage_store.recorded_files`. An older program that has the store open writes messages without rows
+of files: the index finds them; and it deletes applications without their rows: the trigger does."""
 
-STEPS: tuple[Sequence[str], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
+STEPS: tuple[Sequence[str], ...] = (
+    _VERSION_1,
+    _VERSION_2,
+    _VERSION_3,
+    _VERSION_4,
+    _VERSION_5,
+    _VERSION_6,
+)
 """``STEPS[n]`` makes version n + 1 of version n."""
 
 
@@ -206,15 +234,14 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     newest = len(STEPS)
     if version_of(connection) == newest:
         return
-    connection.create_function(
-        "lineage_file_keys", 1, lambda body: json.dumps([*keys_in(parse_message(body))])
-    )
     connection.execute("BEGIN EXCLUSIVE")
     try:
         check_version(connection, path)  # another process may have been quicker
         for step in STEPS[version_of(connection) :]:
             for statement in step:
                 connection.execute(statement)
+            if step is _VERSION_6:
+                add_files(connection)
         connection.execute(f"PRAGMA user_version = {newest}")
         connection.execute("COMMIT")
     except BaseException:

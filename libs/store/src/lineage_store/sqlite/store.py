@@ -19,12 +19,12 @@ from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
-from lineage_store.paths import Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import names_in
+from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
 from lineage_store.sqlite.connection import connect
-from lineage_store.sqlite.file_uses import applications_knowing
 from lineage_store.sqlite.graph import SqliteGraph
+from lineage_store.sqlite.recorded_files import SqliteFileRows
 from lineage_store.sqlite.writing import SqliteWriter
 
 _VACUUM_PAGES = 2_000
@@ -125,8 +125,8 @@ class SqliteStore:
         rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
         return [app for (app,) in rows]
 
-    def applications_knowing(self, path: str, spellings: Spellings) -> Sequence[str]:
-        return applications_knowing(self._query, path, spellings)
+    def recorded_files(self, query: FileQuery) -> RecordedFiles:
+        return find_files(query, SqliteFileRows(self._query, query))
 
     def names(self) -> Mapping[str, frozenset[str]]:
         return names_in(
@@ -163,13 +163,12 @@ class SqliteStore:
                 "DELETE FROM problem WHERE app = ?",
                 "DELETE FROM task WHERE app = ?",
                 "DELETE FROM recipe WHERE app = ?",
-                "DELETE FROM file_use WHERE app = ?",
                 "DELETE FROM message WHERE app = ?",
                 "DELETE FROM application WHERE id = ?",
             ):
                 connection.execute(query, row)
             connection.execute(
-                "DELETE FROM noted_folder WHERE id NOT IN (SELECT folder FROM file_use)"
+                "DELETE FROM recorded_folder WHERE id NOT IN (SELECT folder FROM file_version)"
             )
         self._release_pages()
 
@@ -197,7 +196,7 @@ class SqliteStore:
             except sqlite3.Error as error:
                 raise StoreError(f"can't write the lineage store {self.path}: {error}") from error
 
-    def _query(self, query: str, *values: str | int) -> list[Any]:
+    def _query(self, query: str, *values: str | float) -> list[Any]:
         current_budget().check()
         try:
             with self._lock:

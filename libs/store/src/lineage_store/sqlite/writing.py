@@ -21,7 +21,6 @@ from lineage_core.contract.message import (
 )
 from lineage_core.contract.sealing import Seal
 from lineage_core.linking.linker import TaskId
-from lineage_store.file_keys import FILE_MESSAGES
 from lineage_store.recipes import packed_body
 from lineage_store.recomputing import (
     NAMED,
@@ -31,8 +30,9 @@ from lineage_store.recomputing import (
     may_differ,
     merges_by_key,
 )
+from lineage_store.recorded_files import FILE_MESSAGES
 from lineage_store.signed import BIAS, INTEGER_MAX
-from lineage_store.sqlite.file_uses import store_file_uses
+from lineage_store.sqlite.file_rows import INDEXED, store_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,11 @@ class SqliteWriter:
                 message.type,
                 digest,
                 stored_body,
-                1 if message.type in FILE_MESSAGES else None,
+                INDEXED if message.type in FILE_MESSAGES else None,
             ),
         )
-        if message.type in FILE_MESSAGES and inserted.rowcount:
-            store_file_uses(self._db, self.app_id, message)
+        if message.type in FILE_MESSAGES and inserted.rowcount and inserted.lastrowid:
+            store_files(self._db, self.app_id, inserted.lastrowid, message)
         if isinstance(message, Recipe) and inserted.rowcount:
             self._db.execute(
                 "INSERT OR REPLACE INTO recipe VALUES (?, ?, ?)",

@@ -1,0 +1,117 @@
+"""Versions of files that applications recorded, in Neo4j."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, LiteralString
+
+import neo4j
+
+from lineage_core.contract.message import parse_message
+from lineage_store.neo4j.connection import Connection
+from lineage_store.neo4j.rows import file_version_rows, parts
+from lineage_store.neo4j.statements import FILE_VERSIONS
+from lineage_store.recorded_files import (
+    FILE_MESSAGES,
+    FileQuery,
+    FileRow,
+    StoredFile,
+    file_rows,
+)
+
+MESSAGES_AT_ONCE = 200
+"""Of older messages whose files are stored in one transaction."""
+
+_ROWS: Final[LiteralString] = """
+MATCH (a:Application {id: replace(replace(f.app, '%', '%25'), '|', '%7C')})
+RETURN a.app, a.started_at, f.number, f.name, f.folder, f.file, f.node, f.wrote, f.size, f.mtime, f.checksum
+LIMIT $limit
+"""
+_OF_APPS: Final[LiteralString] = "WITH f WHERE f.app IN $apps " + _ROWS
+_COUNTS: Final[LiteralString] = "RETURN f.app, count(*)"
+_ALL: Final[LiteralString] = "MATCH (f:FileVersion) "
+_OF_NAME: Final[LiteralString] = (
+    "MATCH (f:FileVersion) USING INDEX f:FileVersion(name) WHERE f.name IN $names "
+)
+_OF_APP: Final[LiteralString] = (
+    "MATCH (f:FileVersion) USING INDEX f:FileVersion(app, name) "
+    "WHERE f.app = $app AND f.name IN $names "
+)
+_OF_STATE: Final[LiteralString] = (
+    "MATCH (f:FileVersion) USING INDEX f:FileVersion(name, size, mtime) "
+    "WHERE f.name IN $names AND f.size = $size AND $first <= f.mtime <= $last "
+)
+_NOT_INDEXED: Final[LiteralString] = """
+MATCH (m:Message)
+USING INDEX m:Message(type, keyed)
+WHERE m.type IN $types AND m.keyed = true
+MATCH (a:Application {id: replace(replace(m.app, '%', '%25'), '|', '%7C')})
+RETURN a.app, a.started_at, m.number, m.body
+"""
+_SOME_NOT_INDEXED: Final[LiteralString] = """
+MATCH (m:Message)
+USING INDEX m:Message(type, keyed)
+WHERE m.type IN $types AND m.keyed = true
+RETURN m.id, m.number, m.body LIMIT $limit
+"""
+_INDEXED: Final[LiteralString] = """
+UNWIND $ids AS id
+MATCH (m:Message {id: id})
+REMOVE m.keyed
+"""
+
+
+class Neo4jFileRows:
+    """Implements :class:`lineage_store.recorded_files.FileRows`."""
+
+    def __init__(self, connection: Connection, query: FileQuery) -> None:
+        self._connection = connection
+        self._match: LiteralString = _OF_NAME
+        self._values: dict[str, Any] = {"names": list(query.names)}
+        if query.by_links:
+            self._match = _ALL
+        elif query.app is not None:
+            self._match, self._values["app"] = _OF_APP, query.app
+        elif query.state is not None:
+            self._match = _OF_STATE
+            first, last = query.times
+            self._values |= {"size": query.state.size, "first": first, "last": last}
+
+    def read(self, apps: Collection[str] | None, limit: int) -> Iterator[StoredFile]:
+        values = self._values | {"limit": limit}
+        if apps is None:
+            rows = self._connection.read(self._match + _ROWS, **values)
+        else:
+            rows = self._connection.read(self._match + _OF_APPS, apps=list(apps), **values)
+        for app, started_at, number, *columns in rows:
+            yield StoredFile(app, started_at, number, FileRow(*columns))
+
+    def count(self) -> Mapping[str, int]:
+        return dict(self._connection.read(self._match + _COUNTS, **self._values))
+
+    def not_indexed(self) -> Iterator[StoredFile]:
+        rows = self._connection.read(_NOT_INDEXED, types=list(FILE_MESSAGES))
+        for app, started_at, number, body in rows:
+            for row in file_rows(parse_message(body)):
+                yield StoredFile(app, started_at, number, row)
+
+
+def add_files(connection: Connection) -> None:
+    """Store the files of messages that an older program stored. May be interrupted and repeated."""
+
+    def add(transaction: neo4j.ManagedTransaction) -> bool:
+        messages = transaction.run(
+            _SOME_NOT_INDEXED, types=list(FILE_MESSAGES), limit=MESSAGES_AT_ONCE
+        ).values()
+        rows = {
+            row["id"]: row
+            for _, number, body in messages
+            for row in file_version_rows(parse_message(body), number)
+        }
+        for part in parts(rows.values()):
+            transaction.run(FILE_VERSIONS, rows=part).consume()
+        transaction.run(_INDEXED, ids=[message_id for message_id, *_ in messages]).consume()
+        return bool(messages)
+
+    while connection.write(add):
+        pass

@@ -1,0 +1,305 @@
+"""Files that applications recorded, and how the applications that used one are found in a store of any size.
+
+Each version of a file that a message names is a row of the store, under the hash of the file's name, its size and its
+modification time. So who read or wrote one version of a file is found by one look-up, in whatever folder the file was
+recorded. Rows say where to look; whether a row is of a file is decided by canonical paths. Links are followed when the query
+is made, as they are then: a folder may have been moved meanwhile, with a link left in its place. One case is not found:
+a single file that was moved, with a link of another name left in its place (``by_links`` looks for it among all rows).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+from urllib.parse import unquote
+
+from xxhash import xxh3_64_intdigest
+
+from lineage_core.contract.message import (
+    Message,
+    RecordFiles,
+    RecordSplits,
+    SinkFiles,
+    Splits,
+)
+from lineage_core.tracing.budget import current_budget
+from lineage_store.paths import (
+    MTIME_TOLERANCE_S,
+    RowsError,
+    Spellings,
+    split_scheme,
+    time_text,
+)
+from lineage_store.records import FILES, SPLITS
+from lineage_store.signed import BIAS
+
+FILE_MESSAGES = (*SPLITS, *FILES)
+"""Types of the messages that name files."""
+ROWS_MAX = 100_000
+"""Maximum number of rows that one query reads (some 50 MB)."""
+ANY_FOLDER = ""
+"""Of a file whose folder does not tell where it is: it was named by a link, or by a path without a folder."""
+
+
+class FileVersion(NamedTuple):
+    """A file as a node read or wrote it; ``checksum`` is empty where none was taken."""
+
+    size: int
+    mtime: float
+    checksum: str = ""
+
+    def has_state_of(self, other: FileVersion) -> bool:
+        """Whether size and time are the same."""
+        return self.size == other.size and abs(self.mtime - other.mtime) <= MTIME_TOLERANCE_S
+
+    def is_same(self, other: FileVersion) -> bool:
+        """Whether both are the same version, as far as the recorded states show."""
+        same_content = not (self.checksum and other.checksum) or self.checksum == other.checksum
+        return same_content and self.has_state_of(other)
+
+    def __str__(self) -> str:
+        return f"{self.size:,} bytes of {time_text(int(self.mtime * 1000))}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFile:
+    """A version of a file that a node of an application read or wrote (``wrote``). ``path``: as the application named it."""
+
+    app: str
+    node: str
+    path: str
+    wrote: bool
+    version: FileVersion
+
+
+class FileRow(NamedTuple):
+    """A version of a file as stores keep it.
+
+    ``name``: hash of the file's name, a signed 64-bit integer. ``folder``: as the job wrote it, or `ANY_FOLDER`. ``file``:
+    the name in the folder; the whole path where it is in `ANY_FOLDER`.
+    """
+
+    name: int
+    folder: str
+    file: str
+    node: str
+    wrote: bool
+    size: int
+    mtime: float
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFiles:
+    """Versions of a file. ``unread``: applications with more rows of that name than one query reads."""
+
+    items: Sequence[RecordedFile] = ()
+    unread: tuple[str, ...] = ()
+
+    def only(self, shows: Callable[[str], bool]) -> RecordedFiles:
+        """Those of some applications alone."""
+        return RecordedFiles(
+            [file for file in self.items if shows(file.app)],
+            tuple(app for app in self.unread if shows(app)),
+        )
+
+
+class StoredFile(NamedTuple):
+    """A row of a store with its application, when that began, and the number of the message that named it."""
+
+    app: str
+    started_at: float
+    number: int
+    row: FileRow
+
+
+@dataclass(frozen=True)
+class FileQuery:
+    """Which recorded versions of a file are looked up.
+
+    ``spellings``: whose links are followed now. ``state``: versions of this size and time alone. ``app``: those of one
+    application alone. ``by_links``: the file is looked for among all that were recorded, whatever their names: a link may
+    have replaced one of them.
+    """
+
+    path: str
+    spellings: Spellings
+    state: FileVersion | None = None
+    app: str | None = None
+    by_links: bool = False
+
+    @cached_property
+    def names(self) -> tuple[int, ...]:
+        """Hashes of the file's names; none if it is looked for whatever its name.
+
+        Raises:
+            RowsError: it can't be the name of a file.
+        """
+        if self.by_links:
+            return ()
+        canonical_path = self.spellings.of(self.path)
+        return tuple(sorted({_hash(_name(self.path)), _hash(_name(canonical_path))}))
+
+    @property
+    def times(self) -> tuple[float, float]:
+        """The first and last modification time of the state."""
+        assert self.state is not None
+        # A little more: rows are compared once more.
+        return self.state.mtime - 2 * MTIME_TOLERANCE_S, self.state.mtime + 2 * MTIME_TOLERANCE_S
+
+    def finds(self, app: str, row: FileRow) -> bool:
+        """Whether a row of an application has what is looked up, except for its folder."""
+        return (
+            (self.by_links or row.name in self.names)
+            and self.app in (None, app)
+            and (self.state is None or self.state.has_state_of(FileVersion(row.size, row.mtime)))
+        )
+
+
+def file_versions(message: Message) -> Iterator[tuple[str, str, FileVersion, bool]]:
+    """The versions of files that a message names: the node, the path as it wrote it, the version, and whether it wrote it."""
+    if isinstance(message, Splits | RecordSplits):
+        for split in message.splits:
+            version = FileVersion(split.file_size, split.mtime, split.checksum)
+            yield message.node, split.path, version, False
+    elif isinstance(message, SinkFiles | RecordFiles):
+        for file in message.files:
+            yield message.node, file.path, FileVersion(file.size, file.mtime, file.checksum), True
+
+
+def file_rows(message: Message) -> set[FileRow]:
+    """Rows of the files that a message names; most messages name none."""
+    keys_by_path: dict[str, list[tuple[int, str, str]]] = {}
+    rows = set[FileRow]()
+    for node, path, version, wrote in file_versions(message):
+        if path not in keys_by_path:
+            keys_by_path[path] = list(_keys_of(path))
+        rows.update(FileRow(*key, node, wrote, *version) for key in keys_by_path[path])
+    return rows
+
+
+class FileRows(Protocol):
+    """Reads rows of a store for one query; those that it does not look up may be among them."""
+
+    def read(self, apps: Collection[str] | None, limit: int) -> Iterable[StoredFile]:
+        """At most so many rows; ``apps``: of these applications alone."""
+
+    def count(self) -> Mapping[str, int]:
+        """The number of rows of each application."""
+
+    def not_indexed(self) -> Iterable[StoredFile]:
+        """Rows of the messages that an older program stored without."""
+
+
+class MessageFileRows:
+    """Implements :class:`FileRows` over messages of one application, none of which has rows."""
+
+    def __init__(self, app: str, messages: Iterable[Message]) -> None:
+        self._app = app
+        self._messages = messages
+
+    def read(self, apps: Collection[str] | None, limit: int) -> Iterable[StoredFile]:
+        return ()
+
+    def count(self) -> Mapping[str, int]:
+        return {}
+
+    def not_indexed(self) -> Iterator[StoredFile]:
+        for number, message in enumerate(self._messages):
+            for row in file_rows(message):
+                yield StoredFile(self._app, 0.0, number, row)
+
+
+def find_files(query: FileQuery, rows: FileRows) -> RecordedFiles:
+    """Read the rows that a query looks up, and take those of the file.
+
+    If there are more than one query reads, those of the applications with the fewest are read: an application that
+    records very many versions of a file ends no query about others.
+    """
+    unread: list[str] = []
+    stored = list(rows.read(None, ROWS_MAX + 1))
+    if len(stored) > ROWS_MAX:
+        counts = rows.count()
+        apps = list[str]()
+        number = 0
+        for app in sorted(counts, key=lambda app: (counts[app], app)):
+            number += counts[app]
+            (apps if number <= ROWS_MAX else unread).append(app)
+        stored = list(rows.read(apps, ROWS_MAX))
+    is_at = _Matcher(query.path, query.spellings)
+    matching: dict[RecordedFile, int] = {}
+    started: dict[str, float] = {}
+    for app, started_at, number, row in (*stored, *rows.not_indexed()):
+        current_budget().check()
+        if not query.finds(app, row):
+            continue
+        path = row.file if row.folder == ANY_FOLDER else f"{row.folder}/{row.file}"
+        if is_at(path):
+            version = FileVersion(row.size, row.mtime, row.checksum)
+            file = RecordedFile(app, row.node, path, row.wrote, version)
+            matching[file] = min(number, matching.get(file, number))
+            started[app] = started_at
+    in_order = sorted(matching, key=lambda file: matching[file])
+    in_order.sort(key=lambda file: (started[file.app], file.app), reverse=True)
+    return RecordedFiles(in_order, tuple(unread))
+
+
+class _Matcher:
+    """Whether recorded paths name one file now. A file of the same name in another folder costs one call of the system."""
+
+    def __init__(self, path: str, spellings: Spellings) -> None:
+        self._spellings = spellings
+        self._canonical_path = spellings.of(path)
+        self._inode = _inode(self._canonical_path)
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, path: str) -> bool:
+        if path not in self._known:
+            self._known[path] = self._matches(path)
+        return self._known[path]
+
+    def _matches(self, path: str) -> bool:
+        if path == self._canonical_path:
+            return True
+        scheme, rest = split_scheme(path)
+        is_plain = scheme == "file" and "%" not in rest and rest[:1] == "/"
+        if is_plain and self._inode is not None and _inode(rest) != self._inode:
+            return False
+        try:
+            return self._spellings.of(path) == self._canonical_path
+        except RowsError:
+            return False
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _keys_of(path: str) -> Iterator[tuple[int, str, str]]:
+    """Under which names a file is found: hash, folder and file of a row."""
+    folder, slash, name = path.rpartition("/")
+    if not slash or not folder or name in {"", ".", ".."}:
+        # Its own name stands elsewhere, or it has no folder.
+        folder, file = ANY_FOLDER, path
+    else:
+        file = name
+    for spelled in {name, unquote(name)}:
+        yield _hash(spelled), folder, file
+    scheme, rest = split_scheme(path)
+    if scheme == "file" and os.path.islink(rest):
+        yield _hash(_name(os.path.realpath(rest))), ANY_FOLDER, path
+
+
+def _name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _hash(name: str) -> int:
+    return xxh3_64_intdigest(name.encode(errors="surrogatepass")) - BIAS
