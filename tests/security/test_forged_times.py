@@ -15,7 +15,7 @@ from lineage.tables import moment_text
 from lineage_core.contract.message import CALENDAR_TIME_MAX, CALENDAR_TIME_MIN, parse_message
 from lineage_query_api.app import create_app
 from lineage_query_api.settings import read_settings
-from lineage_store.paths import time_text
+from lineage_store.paths import file_time_text
 from lineage_store.recorded_files import FileVersion
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
@@ -74,5 +74,5 @@ def test_applications_of_others_are_listed_beside_one_of_no_time(tmp_path: Path,
 @pytest.mark.parametrize("at", NO_TIMES)
 def test_what_is_no_time_is_told_all_the_same(at: float) -> None:
     assert moment_text(at, "%Y-%m-%d") == "?"
-    assert time_text(int(at) * 1000) == f"{int(at) * 1000} ms since 1970"
+    assert file_time_text(int(at) * 1000) == f"{int(at) * 1000} ms since 1970"
     assert "ms since 1970" in str(FileVersion(1, at))

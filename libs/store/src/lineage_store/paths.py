@@ -155,7 +155,7 @@ def shown_path(path: str, as_named: str | None) -> str:
     return path
 
 
-def time_text(mtime: int) -> str:
+def file_time_text(mtime: int) -> str:
     """A time in milliseconds since 1970 for people; as it is where no calendar has it."""
     try:
         return datetime.fromtimestamp(mtime / 1000, UTC).isoformat(" ", "seconds")

@@ -31,7 +31,7 @@ from lineage_store.paths import (
     RowsError,
     Spellings,
     split_scheme,
-    time_text,
+    file_time_text,
 )
 from lineage_store.records import FILES, SPLITS
 from lineage_store.signed import BIAS
@@ -61,7 +61,7 @@ class FileVersion(NamedTuple):
         return same_content and self.has_state_of(other)
 
     def __str__(self) -> str:
-        return f"{self.size:,} bytes of {time_text(int(self.mtime * 1000))}"
+        return f"{self.size:,} bytes of {file_time_text(int(self.mtime * 1000))}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from lineage_dataframes.sandbox.starting import check_reach, explain_problem
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active_session, spark_reason
 from lineage_query.rows.file_status import FileStatus
 from lineage_query.rows.reader import RowReader
-from lineage_store.paths import RowsError, plain_path, split_scheme, time_text
+from lineage_store.paths import RowsError, plain_path, split_scheme, file_time_text
 
 _READER = RowReader()
 """It keeps the checksums of files by what their file system says of them."""
@@ -181,6 +181,6 @@ def _change_by_state(kind: str, file: File, size: int, mtime: int) -> Change | N
 
 
 def _written_since_text(file: File, size: int, mtime: int) -> str:
-    old_state = f"{file.size:,} bytes of {time_text(file.mtime)}"
-    path, new_state = plain_path(file.path), f"{size:,} bytes of {time_text(mtime)}"
+    old_state = f"{file.size:,} bytes of {file_time_text(file.mtime)}"
+    path, new_state = plain_path(file.path), f"{size:,} bytes of {file_time_text(mtime)}"
     return f"{path} was written since the job ran: then {old_state}, now {new_state}"

@@ -19,7 +19,7 @@ from lineage_query.rows.file_status import current_state
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import FileState, canonical, plain_path, time_text
+from lineage_store.paths import FileState, canonical, plain_path, file_time_text
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
@@ -168,7 +168,7 @@ class _ChangeReport:
     def _application_text(self, app: str) -> str:
         for application in self.store.applications():
             if application.app == app:
-                return f"{app} ({application.name}, begun {time_text(int(application.started_at * 1000))})"
+                return f"{app} ({application.name}, begun {file_time_text(int(application.started_at * 1000))})"
         return app
 
 
