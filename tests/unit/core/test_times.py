@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from lineage_core.contract.message import MOMENT_MAX, MOMENT_MIN
+from lineage_core.contract.message import CALENDAR_TIME_MAX, CALENDAR_TIME_MIN
 from lineage_core.contract.times import JsonTime, parse_time, time_text
 
 pytestmark = pytest.mark.unit
@@ -30,15 +30,15 @@ def test_text_keeps_the_time_and_the_order(first: float, second: float) -> None:
     assert time_text(earlier) <= time_text(later)
 
 
-@pytest.mark.parametrize("at", [1e300, math.inf, MOMENT_MAX + 1])
+@pytest.mark.parametrize("at", [1e300, math.inf, CALENDAR_TIME_MAX + 1])
 def test_a_time_behind_the_calendar_is_its_last(at: float) -> None:
-    assert time_text(at) == time_text(MOMENT_MAX)
+    assert time_text(at) == time_text(CALENDAR_TIME_MAX)
     assert time_text(at).startswith("9999-")
 
 
-@pytest.mark.parametrize("at", [-1e300, -math.inf, math.nan, MOMENT_MIN - 1])
+@pytest.mark.parametrize("at", [-1e300, -math.inf, math.nan, CALENDAR_TIME_MIN - 1])
 def test_a_time_before_the_calendar_or_none_is_its_first(at: float) -> None:
-    assert time_text(at) == time_text(MOMENT_MIN)
+    assert time_text(at) == time_text(CALENDAR_TIME_MIN)
     assert time_text(at).startswith("0001-")
 
 

@@ -30,8 +30,8 @@ from lineage_store.paths import (
     MTIME_TOLERANCE_S,
     RowsError,
     Spellings,
-    split_scheme,
     file_time_text,
+    split_scheme,
 )
 from lineage_store.records import FILES, SPLITS
 from lineage_store.signed import BIAS

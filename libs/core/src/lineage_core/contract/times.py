@@ -10,13 +10,15 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from lineage_core.contract.message import MOMENT_MAX, MOMENT_MIN
+from lineage_core.contract.message import CALENDAR_TIME_MAX, CALENDAR_TIME_MIN
 
 
 def time_text(seconds: float) -> str:
     """A time in unix seconds as text; one outside the calendar becomes the first or the last."""
     # No number is the first, too.
-    in_calendar = min(seconds, MOMENT_MAX) if seconds > MOMENT_MIN else MOMENT_MIN
+    in_calendar = (
+        min(seconds, CALENDAR_TIME_MAX) if seconds > CALENDAR_TIME_MIN else CALENDAR_TIME_MIN
+    )
     text = datetime.fromtimestamp(in_calendar, UTC).isoformat(timespec="milliseconds")
     return text.removesuffix("+00:00") + "Z"
 

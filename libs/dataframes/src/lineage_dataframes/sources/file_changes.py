@@ -18,7 +18,7 @@ from lineage_dataframes.sandbox.starting import check_reach, explain_problem
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active_session, spark_reason
 from lineage_query.rows.file_status import FileStatus
 from lineage_query.rows.reader import RowReader
-from lineage_store.paths import RowsError, plain_path, split_scheme, file_time_text
+from lineage_store.paths import RowsError, file_time_text, plain_path, split_scheme
 
 _READER = RowReader()
 """It keeps the checksums of files by what their file system says of them."""

@@ -19,7 +19,7 @@ from lineage_query.rows.file_status import current_state
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import FileState, canonical, plain_path, file_time_text
+from lineage_store.paths import FileState, canonical, file_time_text, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
