@@ -175,7 +175,7 @@ def test_a_value_that_could_not_come_along_is_read_where_it_was(
     )
     _bury(kafka, kafka_topics, gone, None)
     problem = person.types("dlq", "replay", "--all", code=2)
-    assert "does not keep" in problem["error"]["message"]
+    assert "no longer holds" in problem["error"]["message"]
 
 
 def _bury(kafka: KafkaUnderTest, topics: Topics, dead: DeadRecord, value: bytes | None) -> None:

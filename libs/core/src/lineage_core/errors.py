@@ -9,7 +9,7 @@ LineageError
 │   │   └── TruncatedRecordBatchError   the file ends within a record batch (its writer was killed; those before it are whole)
 │   ├── MessageError       a node or commit message that can't be read
 │   ├── RecipeError        a recipe of a DataFrame's output that can't be read
-│   └── VersionError       a contract version that this reader does not know
+│   └── VersionError       a contract version that this reader does not support
 ├── ConflictError          one flow id, two different flows
 ├── FunctionsKeyError      the key of Python functions in recipes can't be used
 └── MissingExtraError      a package that an extra brings is not installed
@@ -62,7 +62,7 @@ class RecipeError(ContractError):
 
 
 class VersionError(ContractError):
-    """A contract version that this reader does not know."""
+    """A contract version that this reader does not support."""
 
 
 class ConflictError(LineageError):

@@ -12,17 +12,17 @@ BLOCKS_AT_ONCE = 64
 
 
 def copy_application(source: GraphStore, target: GraphStore, app: str) -> None:
-    """Copy all lineage of an application; what is there already stays.
+    """Copy all lineage of an application; lineage that the target already has stays.
 
-    Problems that the source met when it read files stay behind.
+    Problems that the source recorded when it read files are not copied.
 
     Raises:
         KeyError: the source has no such application.
         StoreError: a store can't be read or written.
     """
     graph = source.graph(app)
-    # Read first: the edges of what they are of are there, and are read below. One that the source takes
-    # meanwhile is of edges that may come behind what is read.
+    # Seals are read first: all edges of their spaces exist by then, and are read below. A seal that the source
+    # stores meanwhile may cover edges that are not read here.
     seals = graph.seals()
     target.write(app, source.messages(app))
     copied: list[BlockId] = []
@@ -38,8 +38,8 @@ def copy_application(source: GraphStore, target: GraphStore, app: str) -> None:
         copied += tasks
     copied_ids = set(copied)
     for consumers in in_parts(copied, BLOCKS_AT_ONCE):
-        # Not of blocks that have come since.
+        # Without edges of blocks that arrived since.
         edges = [edge for edge in graph.edges_into(consumers) if edge.producer in copied_ids]
         target.write(app, edges=edges)
-    # Written last: what they are of has all of its edges now.
+    # Written last: their spaces have all of their edges now.
     target.write(app, seals=seals)

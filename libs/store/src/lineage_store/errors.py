@@ -1,7 +1,7 @@
 """Errors of the store.
 
 LineageError
-├── NoSuchRowError                no row is what was asked for, and all were looked at
+├── NoSuchRowError                no row matches the query, and all rows were compared
 └── StoreError                    the store can't be opened or used
     ├── StoreUnavailableError     not now: the same may work later
     └── UnfitStoreError           not by a store of this kind
@@ -13,7 +13,7 @@ from lineage_core.errors import LineageError
 
 
 class NoSuchRowError(LineageError):
-    """No row of what was asked has the values that were given, or fulfils the condition; all were looked at."""
+    """No row has the values of the query, or fulfils its condition; all rows were compared."""
 
 
 class StoreError(LineageError):

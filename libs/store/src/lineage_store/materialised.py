@@ -24,14 +24,14 @@ def stands_for(app: str) -> str | None:
 
 
 def whose_rows(app: str, ids: Collection[str]) -> str | None:
-    """The application whose lineage one holds, if both are among ``ids``: it is asked instead.
+    """The application whose lineage another one holds, if both are among ``ids``: it is queried instead.
 
     Args:
         app: an application's id.
         ids: those of a store.
 
     Returns:
-        As `stands_for`; None also where that application is not there any more.
+        As `stands_for`; None also if that application no longer exists.
     """
     base = stands_for(app)
     return base if base in ids else None

@@ -28,7 +28,7 @@ MTIME_TOLERANCE_S = 0.002
 """Hadoop keeps milliseconds, file systems nanoseconds."""
 
 _VERSION_FIELDS = ("ETag", "etag", "generation", "VersionId", "version_id")
-"""What object stores say that is another after each write, as fsspec's plugins call it."""
+"""Names in fsspec's plugins of the token that an object store changes with each write."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(/.*)", re.DOTALL)
 REMOTE_SCHEMES = frozenset(
@@ -49,7 +49,7 @@ REMOTE_SCHEMES = frozenset(
         "webhdfs",
     ]
 )
-"""Schemes of stores that are asked for files of others than this machine."""
+"""Schemes of stores that are read for files that are not on this machine."""
 _COMPRESSED = (".gz", ".bz2", ".deflate", ".zst")
 _UNREADABLE = (".snappy", ".lz4", ".lzo")
 
@@ -60,10 +60,10 @@ class RowsError(LineageError):
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file as it is now; ``mtime`` is None where the file system does not tell.
+    """The current state of a file; ``mtime`` is None if the file system has none.
 
-    ``change_token``: what the file system changes with the content and no program can set back: inode and time of
-    change, an entity tag. None where it has nothing such. States are equal where nothing was written between.
+    ``change_token``: changes with the content, and no program can set it back: inode and time of
+    change, or an entity tag. None if the file system has none. States are equal if nothing was written between.
     """
 
     size: int
@@ -71,7 +71,7 @@ class FileState:
     change_token: str | None = None
 
     def is_still(self, size: int, mtime: float) -> bool:
-        """Whether the file is as it was noted."""
+        """Whether the file has the recorded size and modification time."""
         same_time = self.mtime is None or abs(self.mtime - mtime) <= MTIME_TOLERANCE_S
         return self.size == size and same_time
 
@@ -91,7 +91,7 @@ def canonical(path: str, base: str | None = None) -> str:
     """One spelling for all that name the same file: absolute, no ``file:``, links followed.
 
     ``base`` is where relative paths start (default: the working directory). What holds a NUL is the name of no file, and
-    stays as it is: a path that one application noted must not end questions about others.
+    stays unchanged: a path that one application recorded must not end queries of others.
 
     Raises:
         RowsError: it can't be the name of a file, or its links change while they are followed.
@@ -278,7 +278,7 @@ def _open_without_links(path: str, flags: int) -> int:
 
 
 class Bytes:
-    """The (decompressed) bytes of one file; ranges are best asked for in ascending order."""
+    """The (decompressed) bytes of one file; ranges are best read in ascending order."""
 
     def __init__(self, path: str, *, packed: bool = False, links: bool = True) -> None:
         """Open the file; ``packed``: for its bytes as they lie there, ``links``: as in :func:`open_file`.

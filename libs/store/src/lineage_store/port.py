@@ -88,7 +88,7 @@ class GraphStore(Protocol):
         """
 
     def counts(self, app: str) -> StoreCounts:
-        """What the completeness verdict needs to know of the store (see lineage_core.contract.verdict).
+        """The counts of the store for the completeness verdict (see lineage_core.contract.verdict).
 
         Raises:
             KeyError: there is no such application.

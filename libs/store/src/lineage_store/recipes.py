@@ -37,7 +37,7 @@ def packed_body(body: str) -> bytes:
 
 
 class MessageList(list[Message]):
-    """Messages that are counted as long as the list of them is there.
+    """Messages that count against the budget as long as the list exists.
 
     ``source``: the list that these were made of, which is counted for both.
     """

@@ -14,18 +14,18 @@ UNCOMMITTED = "an attempt at the same partition is there, but not its commit"
 ROW_OF_ATTEMPT = "0#0.0"
 """A space of rows that an attempt numbered."""
 NAMED = "by attempt"
-"""Stands for the digest of attempts whose readers say which attempt's outputs they read."""
+"""Replaces the digest of attempts whose readers record which attempt's outputs they read."""
 
 
 def attempt_digest(commit: Commit) -> str:
-    """What tells an attempt apart from others at its partition."""
+    """The text that differs between attempts at a partition if their outputs may differ."""
     return NAMED if commit.attempts_named else commit.digest
 
 
 def may_differ(attempts: int, digests: Collection[str], in_space: str) -> bool:
     """Whether flows to keys of so many committed attempts at a partition may contradict each other.
 
-    A digest says how many records went to which key. That two attempts put out the same follows only
+    A digest covers how many records went to which key. That two attempts put out the same follows only
     where they read the same: rows of another attempt may be others, or come in another order.
     """
     if attempts < 2 or set(digests) == {NAMED}:

@@ -1,4 +1,4 @@
-"""What messages say of nodes, links, splits and files: the same for every store."""
+"""Nodes, links, splits and files from messages: the same for every store."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from lineage_core.contract.message import (
 from lineage_core.contract.verdict import ABANDONED_AFTER_S
 
 ABOUT_NODES = ("register", "end", "dead_letter")
-"""Types of messages that tell of nodes, and of what may be missing of them."""
+"""Types of messages about nodes, and about missing parts of them."""
 SPLITS = ("splits", "record_splits")
 FILES = ("sink_files", "record_files")
-"""Types of messages that tell of a source's splits and of a sink's files."""
+"""Types of messages about a source's splits and a sink's files."""
 
 
 COMMITS_MISSING = "commits of tasks are missing: other attempts may have been read"

@@ -1,4 +1,4 @@
-"""What a captured program tells the ``lineage run`` that started it: a line of JSON each.
+"""Facts that a captured program reports to the ``lineage run`` that started it, one line of JSON each.
 
 So a run sums up its own applications, whatever else uses the store at the same time.
 """
@@ -17,7 +17,7 @@ NOTES_VARIABLE = "LINEAGE_RUN_NOTES"
 
 @dataclass(frozen=True, slots=True)
 class RunNotes:
-    """``apps``: application -> its folder in the spool. ``uncaptured``: why there is none.
+    """``apps``: application -> its folder in the spool. ``uncaptured``: reasons why a SparkContext is not captured.
 
     ``kafka``: application -> where it sends to, of those that send to Kafka.
     """
@@ -50,7 +50,7 @@ def _note(fact: dict[str, str]) -> None:
 
 
 def read_notes(path: Path) -> RunNotes:
-    """All that was noted; a line that was not written whole is left out."""
+    """All reported facts; an incomplete line is left out."""
     apps: dict[str, Path] = {}
     kafka: dict[str, str] = {}
     reasons: dict[str, None] = {}

@@ -45,12 +45,12 @@ def store_path(url: str) -> Path:
 
 
 def open_store(url: str, *, create: bool = False) -> GraphStore:
-    """Open a store that is there, or with ``create`` a new one.
+    """Open an existing store, or with ``create`` a new one.
 
     A database of Neo4j is made a lineage store when it is first opened.
 
     Raises:
-        StoreError: there is none, or it can't be opened.
+        StoreError: there is no store, or it can't be opened.
     """
     if is_embedded(url):
         return open_embedded(url, create=create)
@@ -62,10 +62,10 @@ def open_store(url: str, *, create: bool = False) -> GraphStore:
 
 
 def open_embedded(url: str, *, create: bool = False) -> SqliteStore:
-    """Open an embedded store that is there, or with ``create`` a new one.
+    """Open an existing embedded store, or with ``create`` a new one.
 
     Raises:
-        StoreError: there is none, it can't be opened, or the text names another kind of store.
+        StoreError: there is no store, it can't be opened, or the text names another kind of store.
     """
     from lineage_store.sqlite.store import SqliteStore
 

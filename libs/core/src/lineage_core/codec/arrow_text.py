@@ -1,6 +1,6 @@
 """The few Arrow kernels on columns of text that encoding uses, with types.
 
-The stubs of pyarrow do not know these kernels' overloads. pyarrow is imported on first use: it is
+The stubs of pyarrow lack the overloads of these kernels. pyarrow is imported on first use: it is
 slow to import, and not every process that imports the codec encodes.
 """
 
@@ -101,7 +101,7 @@ def _ascii_column(texts: Sequence[str | None]) -> pa.StringArray | None:
 
 
 def split_last(texts: pa.StringArray, mark: str) -> tuple[pa.StringArray, pa.StringArray]:
-    """What stands before and behind the last ``mark`` of each text; each text has one."""
+    """The parts before and after the last ``mark`` of each text; each text has one."""
     _, kernels = _arrow()
     parts = kernels.split_pattern(texts, mark, max_splits=1, reverse=True, memory_pool=_pool())
     if len(parts.values) != 2 * len(texts):
@@ -122,7 +122,7 @@ def to_integers(texts: pa.StringArray) -> U64:
     """The whole numbers that texts are.
 
     Raises:
-        ValueError: a text is none, or does not fit 64 bits.
+        ValueError: a text is not a number, or does not fit 64 bits.
     """
     lib, kernels = _arrow()
     numbers = kernels.cast(texts, lib.uint64(), memory_pool=_pool())
@@ -138,7 +138,7 @@ def decimal_texts(numbers: U64) -> pa.StringArray:
 
 
 def join_columns(*parts: str | pa.StringArray) -> pa.StringArray:
-    """Row by row, all the parts behind one another; a plain text is the same in each row."""
+    """The parts joined row by row; a plain text is the same in each row."""
     _, kernels = _arrow()
     columns = [_text_scalar(part) if isinstance(part, str) else part for part in parts]
     joined: pa.StringArray = kernels.binary_join_element_wise(
@@ -206,7 +206,7 @@ def _lengths(texts: pa.StringArray) -> npt.NDArray[np.int32]:
 
 
 def utf8_of(texts: pa.StringArray) -> bytes:
-    """All texts behind one another, in UTF-8."""
+    """All texts joined, in UTF-8."""
     buffers: Any = texts.buffers()
     offsets = np.frombuffer(buffers[1], np.int32)[texts.offset :]
     content: bytes = buffers[2][int(offsets[0]) : int(offsets[len(texts)])].to_pybytes()

@@ -110,7 +110,7 @@ def unpack_block(packed: bytes) -> FlowBlock:
 
     Raises:
         BlockError: the bytes are not a packed block; ``where`` names the part.
-        VersionError: the block is of a version that this reader does not know.
+        VersionError: the block is of a version that this reader does not support.
     """
     begin = len(BLOCK_MAGIC) + _PREFIX.size
     if packed[: len(BLOCK_MAGIC)] != BLOCK_MAGIC or len(packed) < begin:

@@ -147,7 +147,7 @@ def _row_name(line: int) -> str:
 
 
 def _inside_quotes(text: U8) -> Mask:
-    """Mask of bytes behind an odd number of quotes (an opening quote counts as inside)."""
+    """Mask of bytes after an odd number of quotes (an opening quote counts as inside)."""
     return np.logical_xor.accumulate(text == _QUOTE)
 
 

@@ -77,7 +77,7 @@ def _check_flow_ids(cells: Cells, header: BlockHeader) -> None:
 
 
 def _skip_prefix(cells: Cells, start: I64, prefix: str, column: int, first_row: int = 0) -> I64:
-    """Where the cells go on behind a prefix that all must have."""
+    """The offsets of the cells after a prefix that all must have."""
     raw = prefix.encode()
     bad = lacks_prefix(cells.buffer, start, raw)
     if bad.any():

@@ -75,7 +75,7 @@ class Links:
     ``visible``: blocks that are visible from now on. ``unmatched``: input positions of a block that
     no visible block puts out; of several counts of one block the smallest is true. ``edges`` may
     name blocks that have not arrived yet. ``seals``: of several of one space the largest counts.
-    ``epoch``: of the state that linking had; another state knows nothing of what this one held.
+    ``epoch``: of the state of linking; a state of another epoch shares nothing with this one.
     """
 
     app: str
@@ -246,7 +246,7 @@ def parse_edge_record(value: bytes) -> StoredBlock | Links:
     """Read a record batch that :func:`pack_stored` or :func:`pack_links` made.
 
     Raises:
-        ContractError: it is none; ``where`` names the place.
+        ContractError: it is not such a record batch; ``where`` names the field.
     """
     record_batches = list(read_record_batches(io.BytesIO(value)))
     if len(record_batches) != 1:

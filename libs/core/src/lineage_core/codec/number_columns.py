@@ -46,7 +46,7 @@ def pack_numbers(numbers: U64) -> bytes:
 
 
 def unpack_numbers(packed: memoryview, length: int, where: str) -> tuple[U64, memoryview]:
-    """A column of ``length`` numbers, and the bytes behind it.
+    """A column of ``length`` numbers, and the bytes after it.
 
     Raises:
         BlockError: the bytes do not hold such a column; ``where`` is given on.

@@ -61,7 +61,7 @@ def pack_for_store(
     is_source: Callable[[str], bool] = lambda node: False,
     associations: int | None = None,
 ) -> PackedBlock:
-    """Pack a block. ``associations``: their number where the caller knows it.
+    """Pack a block. ``associations``: their number, if the caller has counted them.
 
     Raises:
         AddressError: a space of the block can't be read.

@@ -79,10 +79,10 @@ class BlockHeader:
 
     @classmethod
     def from_json(cls, text: bytes | str) -> BlockHeader:
-        """Read a header; fields it does not know are ignored.
+        """Read a header; unknown fields are ignored.
 
         Raises:
-            VersionError: the header is of a version that this reader does not know.
+            VersionError: the header is of a version that this reader does not support.
             BlockError: anything else is wrong; ``where`` names the field.
         """
         return cls.from_fields(_object(text))

@@ -1,4 +1,4 @@
-"""Dead letters: records that a part of the pipeline could not use, kept with the reason.
+"""Dead letters: records that a part of the pipeline could not use, stored with the reason.
 
 One record on the dead-letter topic is the unusable record's own key and value; headers hold its
 former place and the reason. A record with the header ``resolved`` (and no value) marks the one at
@@ -51,7 +51,7 @@ class DeadRecord:
     resolved: bool = False
 
     def headers(self) -> Headers:
-        """As the record on the dead-letter topic carries it."""
+        """The headers of the record on the dead-letter topic."""
         fields = {
             "topic": self.place.topic,
             "partition": str(self.place.partition),
@@ -67,7 +67,7 @@ class DeadRecord:
         return [(name, text.encode("utf-8", "replace")) for name, text in fields.items()]
 
     def message(self) -> DeadLetter | None:
-        """What the verdict on the application needs to know; None where that is not known."""
+        """The message for the verdict on the application; None if the application is not known."""
         if not self.app:
             return None
         return DeadLetter(
@@ -84,7 +84,7 @@ def read_dead_record(
     """Read the headers of a record on the dead-letter topic.
 
     Raises:
-        ContractError: they are not those of a dead letter.
+        ContractError: they are not the headers of a dead letter.
     """
     fields: dict[str, str] = {}
     for name, text in headers or ():
@@ -125,7 +125,7 @@ def parse_topic_partition_offset(text: str) -> TopicPartitionOffset:
 
 
 def app_of_key(key: bytes | None) -> str:
-    """The application that a record's key names; empty where it is none."""
+    """The application that a record's key names; empty if the key names none."""
     try:
         text = (key or b"").decode("utf-8")
     except UnicodeDecodeError:

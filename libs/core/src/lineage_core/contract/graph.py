@@ -1,4 +1,4 @@
-"""What tracing needs to know of a stored lineage graph, and the records that pass the port.
+"""The interface by which traces read a stored lineage graph, and the records that it returns.
 
 :class:`FlowGraph` is the reading half of the graph-store port; ``lineage_store.port.GraphStore``
 extends it with writing, listing and deleting. Everything here is one application's.

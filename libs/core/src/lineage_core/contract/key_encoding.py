@@ -1,6 +1,6 @@
 """Canonical encodings of keys: equal keys, and only they, have one encoding.
 
-Every encoding begins with the tag of its type and says its own length.
+Every encoding begins with the tag of its type and contains its own length.
 
 ==========================  ======================================================================
 keys                        encoding

@@ -1,8 +1,7 @@
 """Messages of the driver: the begin and end of an application, its graph, commits and failures.
 
 One message is one JSON object on one line. Every message has ``v`` (the version of the contract),
-``type`` and ``app``. Readers ignore fields they do not know and refuse versions and types they do
-not know. Models are frozen; :func:`dump_message` and :func:`parse_message` are inverse.
+``type`` and ``app``. Readers ignore unknown fields, and refuse unknown versions and types. Models are frozen; :func:`dump_message` and :func:`parse_message` are inverse.
 
 Spark workers must not import this module: pydantic costs them start-up time.
 """
@@ -327,7 +326,7 @@ class Recipe(_Message):
 class DeadLetter(_Message):
     """A record of the pipeline could not be used; ``place`` is its topic/partition/offset.
 
-    ``resolved``: it was replayed and is no problem any more.
+    ``resolved``: it was replayed and is no longer a problem.
     """
 
     type: Literal["dead_letter"] = "dead_letter"
@@ -398,7 +397,7 @@ def parse_message(line: str | bytes) -> Message:
     """Read one message.
 
     Raises:
-        VersionError: the message is of a version that this reader does not know.
+        VersionError: the message is of a version that this reader does not support.
         MessageError: anything else is wrong; ``where`` names the field.
     """
     if len(line) > MESSAGE_BYTES_MAX:

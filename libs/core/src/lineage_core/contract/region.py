@@ -236,7 +236,7 @@ def _check_runs(first: U64, last: U64) -> None:
     _refuse(last < first, "ends before it begins")
     apart = (first[1:] > last[:-1]) & (first[1:] - last[:-1] > 1)
     broken = np.concatenate(([False], ~apart))[: len(first)]
-    _refuse(broken, "is not behind the run before it with a gap between")
+    _refuse(broken, "does not follow the previous run after a gap")
 
 
 def _refuse(

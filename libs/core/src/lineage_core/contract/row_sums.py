@@ -52,7 +52,7 @@ class RowSums:
         return min(self._limit, BLOCK_ROWS - self._in_block)
 
     def add_null(self) -> None:
-        """A row that has no text: nothing is summed any more."""
+        """Add a row that has no text: from there on no checksums are computed."""
         self.pending.append(b"")
         self._has_all_texts = False
 

@@ -20,16 +20,16 @@ class RowLimit(NamedTuple):
 
 
 def row_limit_of(commit: Commit) -> RowLimit | None:
-    """What the blocks of a commit's file are to be cut to; None: nothing is cut."""
+    """The row limit for the blocks of a commit's file; None: they are not cut."""
     if commit.keep is None:
         return None
     return RowLimit(f"{commit.node}#{commit.partition}", commit.keep)
 
 
 def cut_block(block: FlowBlock, space: str, row_limit: int) -> FlowBlock:
-    """The block with just the outputs of ``space`` at positions below ``keep``.
+    """The block with only the outputs of ``space`` at positions below ``row_limit``.
 
-    Outputs in other spaces stay. A block of which nothing is left has no rows: it still counts as
+    Outputs in other spaces stay. A block without remaining outputs has no rows: it still counts as
     arrived. The same object when nothing changes. ``space`` is a sink's, so the block has no opaque
     texts.
     """
@@ -74,7 +74,7 @@ def _without_rows(block: FlowBlock) -> FlowBlock:
 
 
 def _inputs_in_one_row(block: FlowBlock, row: int) -> FlowBlock:
-    """The same ``all`` block, every input in ``row``: the others may then be taken away."""
+    """The same ``all`` block, every input in ``row``: the other rows can then be removed."""
     first, last = normalise(
         block.in_first, block.in_first if block.in_last is None else block.in_last
     )
@@ -84,7 +84,7 @@ def _inputs_in_one_row(block: FlowBlock, row: int) -> FlowBlock:
 
 
 def _rows(block: FlowBlock, rows: I64) -> FlowBlock:
-    """The block with just some rows (sorted)."""
+    """The block with some of its rows (sorted)."""
     in_first, in_last, in_ptr = block.in_first, block.in_last, block.in_ptr
     if in_ptr is None:
         runs = rows

@@ -134,7 +134,7 @@ class Verdict:
 
     @property
     def exact(self) -> bool:
-        """Whether no node names more inputs than it used, as far as blocks tell: traces by recipes say so themselves."""
+        """Whether no node names more inputs than it used, according to blocks; traces by recipes report it themselves."""
         return not self.superset and not self.collisions
 
     def answered(self, refusals: Iterable[Refusal], unchecked: int = 0) -> Verdict:
@@ -221,7 +221,7 @@ class Verdict:
 def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Verdict:
     """The verdict over all messages of one application.
 
-    ``now``: unix seconds; used only where the store does not know the time since the last message.
+    ``now``: unix seconds; used only where the store has no time since the last message.
     Times in messages are of the driver's clock, which may be any time off.
     """
     facts = _Facts(messages)
@@ -327,7 +327,7 @@ class _Facts:
         return "abandoned" if silent_s > ABANDONED_AFTER_S else "running"
 
     def is_final(self, silent_s: float, counts: StoreCounts, promised: int) -> bool:
-        """Whether nothing is on its way any more. ``promised``: blocks."""
+        """Whether no message or block is still expected. ``promised``: blocks."""
         if self.end is None:
             return self.status(silent_s) == "abandoned"
         all_arrived = len(self.commits) >= self.end.totals.tasks

@@ -32,9 +32,9 @@ def extra_of(module: str) -> str | None:
 
 
 def missing(problem: ImportError, extra: str | None = None) -> MissingExtraError | None:
-    """What to say where a module is not installed; None where no extra brings it.
+    """The error for a module that is not installed; None if no extra provides it.
 
-    ``extra``: the one that brings all that is needed here, where another may bring the module alone.
+    ``extra``: the extra that provides all that is needed here, if another one provides the module alone.
     """
     module = problem.name or ""
     providing_extra = extra_of(module)
@@ -46,7 +46,7 @@ def missing(problem: ImportError, extra: str | None = None) -> MissingExtraError
 
 
 def needed(module: str, feature: str, *, error: type[LineageError]) -> Any:
-    """A module that an extra brings, for ``what``.
+    """A module of an extra, which ``feature`` needs.
 
     Raises:
         LineageError: it is not installed; of the class ``error``.
@@ -61,7 +61,7 @@ def needed(module: str, feature: str, *, error: type[LineageError]) -> Any:
 
 
 def require(module: str, feature: str) -> None:
-    """Check that a module of an extra is installed, without loading it; ``what`` needs it.
+    """Check that a module of an extra is installed, without loading it; ``feature`` needs it.
 
     Raises:
         MissingExtraError: it is not.

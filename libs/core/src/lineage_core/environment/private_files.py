@@ -28,7 +28,7 @@ class ForeignOwnerError(PermissionError):
 
 
 def ensure_private_folder(folder: Path, *, ours: bool = False) -> Path:
-    """Make a folder (and those above that are missing) for this user alone, or take one that is there.
+    """Create a folder (and missing ones above it) for this user alone, or use an existing one.
 
     ``ours``: nothing but ours is kept there, so its mode is made tight where it is not. ``.lineage`` always is.
 
@@ -69,7 +69,7 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def ensure_private_file(path: Path) -> None:
-    """Make an empty file for this user alone; of one that is there, look whose it is.
+    """Create an empty file for this user alone; if it exists, check its owner.
 
     Raises:
         ForeignOwnerError: another user owns it.
@@ -100,7 +100,7 @@ def create_private_folder(folder: Path) -> None:
     """Make one folder for this user alone.
 
     Raises:
-        FileExistsError: it is there.
+        FileExistsError: it exists.
         OSError: it can't be made.
     """
     folder.mkdir(mode=PRIVATE_MODE)
@@ -141,7 +141,7 @@ def _tighten(path: Path, status: os.stat_result, mode_max: int) -> None:
     # The setgid bit gives no rights, and may come from the folder above.
     if status.st_uid != os.geteuid() or not mode & ~(mode_max | stat.S_ISGID):
         return
-    # A file system that is read-only, or knows no modes, can't be helped.
+    # A file system that is read-only, or has no modes, is accepted.
     with suppress(OSError):
         path.chmod(mode & (mode_max | stat.S_ISGID))
         _log.warning("%s was open to other users (mode %o): it is closed to them now", path, mode)

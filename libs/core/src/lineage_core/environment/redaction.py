@@ -119,7 +119,7 @@ def _redact_all(arguments: Sequence[str], more: frozenset[str]) -> Iterator[str]
 
 
 def _redact_argument(argument: str, previous: str, more: frozenset[str], *, has_user: bool) -> str:
-    """An argument behind another one."""
+    """An argument that follows another one."""
     flag = _FLAG.fullmatch(previous)
     if flag is not None and not argument.startswith("--") and not _PLAIN_VALUE.fullmatch(argument):
         if _is_secret(flag[1], more):
@@ -201,7 +201,7 @@ def _redact_paired(text: str, more: frozenset[str]) -> str:
 
 
 class _Values:
-    """Where values stand in a text that names beside them may belong to: each is read once, within bounds of all of it."""
+    """The positions of values in a text that may belong to names near them: each is read once, within limits."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -216,7 +216,7 @@ class _Values:
         return self._remaining_signs < 0
 
     def of(self, pair: re.Match[str]) -> int:
-        """Where the value of a name begins; -1: nowhere near, within the same brackets."""
+        """The index at which the value of a name begins; -1: there is none near it within the same brackets."""
         text = self._text
         stop = text.find("}", pair.end(), pair.end() + _PAIR_SIGNS_MAX)
         stop = min(pair.end() + _PAIR_SIGNS_MAX, len(text)) if stop < 0 else stop
@@ -234,7 +234,7 @@ class _Values:
         return -1
 
     def _end(self, begin: int) -> int:
-        """Where a value ends; behind all names that may be its own where it does not end before these."""
+        """The index at which a value ends; after all names that may belong to it if it does not end before them."""
         if begin not in self._ends:
             near = self._text[begin : begin + _PAIR_SIGNS_MAX + 1]
             end = _value_end(near, 0) if self._remaining_signs >= 0 else len(near)

@@ -406,7 +406,7 @@ def _count_covering(outputs: Side, first: U64, last: U64) -> int:
     ends = np.sort(outputs.last)
     earlier = np.searchsorted(ends, last, side="left")
     beginning = np.searchsorted(outputs.first, first, side="right")
-    # Those that begin in time, without those that also end too early: all that do, but for the ones that begin late.
+    # Outputs that begin in time, minus those of them that end too early: all that end too early, except those that begin late.
     ranks = np.argsort(np.argsort(outputs.last, kind="stable"), kind="stable")
     return int(
         beginning.sum() - earlier.sum() + _count_smaller_after(ranks, beginning, earlier).sum()

@@ -202,8 +202,8 @@ class Recipe:
         """Read a recipe.
 
         Raises:
-            RecipeError: it is no recipe, or its plan names what is not there.
-            VersionError: a version that this reader does not know.
+            RecipeError: it is no recipe, or its plan has references to missing parts.
+            VersionError: a version that this reader does not support.
         """
         try:
             raw = json.loads(text)

@@ -1,4 +1,4 @@
-"""Python functions that a recipe carries: who may run them, and whether they still are what they were.
+"""Python functions in a recipe: whether they may run here, and whether their modules are unchanged.
 
 A pickled function is a program. A recipe with such functions is signed with a key that the job was given, over
 the whole document: which code, called how, over which rows. Code is run only by a trace that was given the same

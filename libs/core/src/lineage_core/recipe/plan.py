@@ -241,7 +241,7 @@ class Generate:
 class PythonRows:
     """Rows that a Python function makes of many: of a partition's rows, or of those of a group.
 
-    Which of them an output row was made from, and how many it makes, only the function knows.
+    Only the function determines which of them an output row is made from, and how many rows it makes.
     ``keys``: the columns that name the groups of the one input; none: partitions, or groups of several inputs.
     """
 

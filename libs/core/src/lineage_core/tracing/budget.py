@@ -96,12 +96,12 @@ class MessageRoom:
         if amount > self._most:
             raise TooManyMessagesError(
                 f"the messages of the application have more than {self._most / MIB:,.0f} MiB",
-                "raise LINEAGE_API_MESSAGE_MB and the memory of the server, or ask with the command line",
+                "raise LINEAGE_API_MESSAGE_MB and the memory of the server, or use the command line",
             )
         with self._lock:
             if amount > small and self._held + amount > self._most:
                 raise BusyError(
-                    "other queries hold as many messages as fit into memory", "ask again later"
+                    "other queries hold as many messages as fit into memory", "try again later"
                 )
             self._held += amount
         weakref.finalize(holder, self._release, amount).atexit = False

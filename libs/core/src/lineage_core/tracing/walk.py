@@ -444,7 +444,7 @@ def _with_inputs(
 def _split_readers(
     readers: Mapping[AttemptsRead, list[BlockId]], attempt: int
 ) -> tuple[list[BlockId], list[BlockId]]:
-    """Those who read outputs of an attempt, and those who did not."""
+    """The readers that read outputs of an attempt, and the readers that did not."""
     read_from: list[BlockId] = []
     not_read: list[BlockId] = []
     for attempts, blocks in readers.items():

@@ -1,4 +1,4 @@
-"""How Neo4j is reached: addresses, credentials, transactions, and errors that say what to do."""
+"""Connections to Neo4j: addresses, credentials, transactions, and errors with their remedies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ logging.getLogger("neo4j").addHandler(logging.NullHandler())
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a Neo4j is and who asks. ``uri`` holds no credentials; ``password`` is never shown.
+    """The address of a Neo4j and the credentials. ``uri`` holds no credentials; ``password`` is never shown.
 
     ``ca_file``: PEM file of the authorities that TLS trusts; empty: the system's.
     """
@@ -94,7 +94,7 @@ class Connection:
         """Connect.
 
         Raises:
-            StoreError: nobody answers, or the credentials are refused.
+            StoreError: the server does not answer, or refuses the credentials.
         """
         self.address = address
         auth = (address.user or DEFAULT_USER, address.password) if address.password else None

@@ -1,4 +1,4 @@
-"""What the completeness verdict needs to know of the Neo4j store."""
+"""The counts of the Neo4j store for the completeness verdict."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ RETURN m.packed ORDER BY m.number DESC LIMIT 1
 
 
 class Neo4jGraph:
-    """Implements :class:`lineage_core.contract.graph.FlowGraph`. Sees what was committed when it asks."""
+    """Implements :class:`lineage_core.contract.graph.FlowGraph`. Each call reads what is committed by then."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class Neo4jGraph:
         return refs_by_range
 
     def _about(self, node: str, *kinds: str) -> list[Message]:
-        """Messages of some types that have something to say of a node's splits or files."""
+        """Messages of some types that name splits or files of a node."""
         return self._read_messages(_ABOUT, types=list(kinds), node=node)
 
     def _read_messages(

@@ -1,8 +1,8 @@
-"""Which applications OpenLineage was told of: kept with them, so that no writer forgets it.
+"""Records which applications were published to OpenLineage, with the applications, so that all writers share it.
 
-What was told as abandoned may only have been late, behind a writer that was away: when its end comes
-after all, it is told of again. Any number of writers tell. One that wants to tell of an application claims it for a while; a claim
-that nobody finished runs out, and the next one tells again: at least once, and mostly just once.
+An application that was published as abandoned may only have been late, because a writer was away: when its end
+arrives, it is published again. Any number of writers publish. A writer first claims an application for a while; a claim that is
+not released or finished expires, and the next writer publishes again: at least once, and mostly exactly once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.keys import app_key
 
 CLAIM_S = 60.0
-"""Longer than telling takes, whatever the backend does."""
+"""Longer than publishing takes, whatever the backend does."""
 
 _UNPUBLISHED: Final[LiteralString] = """
 MATCH (a:Application)
@@ -33,7 +33,7 @@ WHERE coalesce(a.openlineage_claimed_until, 0.0) < $now
 SET a.openlineage_claimed_until = $until
 RETURN a.app
 """
-# The first SET takes the lock: who waits for it sees what the other one wrote.
+# The first SET takes the lock: a writer that waits for it then reads what the other one wrote.
 
 _RELEASE: Final[LiteralString] = """
 MATCH (a:Application {id: $id})
@@ -48,16 +48,16 @@ REMOVE a.openlineage_claimed_until, a.openlineage_claims
 
 
 class PublishedRuns:
-    """What one database knows of it. Times in unix seconds."""
+    """The published applications of one database. Times in unix seconds."""
 
     def __init__(self, connection: Connection, clock: Callable[[], float | None]) -> None:
         self._connection = connection
         self._clock = clock
 
     def unpublished(self) -> list[str]:
-        """Applications that ended, or fell silent, and were not told of so; the oldest first.
+        """Applications that ended, or fell silent, and were not published as such; the oldest first.
 
-        How long one is silent is by the store's clock alone.
+        Only the store's clock decides how long an application is silent.
 
         Raises:
             StoreError: the store can't be read.
@@ -68,7 +68,7 @@ class PublishedRuns:
         return [app for (app,) in rows]
 
     def claim(self, app: str, now: float) -> bool:
-        """Whether this caller is to tell of an application; others are kept from it for a while.
+        """Whether this caller may publish an application; others can't claim it for a while.
 
         Raises:
             StoreError: the store can't be written.
@@ -81,7 +81,7 @@ class PublishedRuns:
         return bool(rows)
 
     def release(self, app: str) -> None:
-        """Let others try.
+        """Release a claim, so that others can publish the application.
 
         Raises:
             StoreError: the store can't be written.
@@ -91,7 +91,7 @@ class PublishedRuns:
         )
 
     def record_published(self, app: str, status: str) -> None:
-        """Remember that it was told of, and as what.
+        """Record that an application was published, and with which status.
 
         Raises:
             StoreError: the store can't be written.

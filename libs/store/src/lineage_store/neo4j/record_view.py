@@ -96,9 +96,9 @@ class RecordView:
         self._app = app
 
     def create(self, flows: RecordFlows, report: Report | None = None) -> None:
-        """Add flows to the view; those that are there stay, so an interrupted call is repeated.
+        """Add flows to the view; existing ones stay, so an interrupted call can be repeated.
 
-        ``report`` hears of each transaction; what it raises ends the work where it stands.
+        ``report`` is called after each transaction; an exception of it ends the work there.
 
         Raises:
             StoreError: the store can't be written.
@@ -131,7 +131,7 @@ class RecordView:
             yield Progress(stored, total)
 
     def remove(self) -> int:
-        """Remove the view, and say how many flows it had; it need not be there.
+        """Remove the view, if there is one, and return how many flows it had.
 
         Raises:
             StoreError: the store can't be written.

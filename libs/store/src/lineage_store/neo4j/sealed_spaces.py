@@ -52,7 +52,7 @@ def seals_of(connection: Connection, app: str) -> list[Seal]:
 
 
 def sealed_spaces(connection: Connection, app: str, spaces: Iterable[str]) -> Iterator[str]:
-    """Those of some spaces that hold just the blocks that their seals are of."""
+    """The spaces among some that hold exactly the blocks of their seals."""
     space_keys = (key(app, space) for space in spaces)
     for part in in_parts(space_keys, SPACES_AT_ONCE):
         for space, text, *sides in connection.read(_SEALED, app=app, spaces=part):

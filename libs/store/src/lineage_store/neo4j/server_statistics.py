@@ -1,4 +1,4 @@
-"""How a Neo4j is, as far as any edition of it tells over its own protocol."""
+"""Statistics of a Neo4j server, as far as all editions report them over its own protocol."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ServerStatistics:
     """What is in a Neo4j, and how busy it is.
 
     ``nodes``: by label. ``transactions``: open ones, the asking one left out. ``heap_bytes`` and
-    ``heap_bytes_max``: 0 where the user may not ask for them.
+    ``heap_bytes_max``: 0 if the user may not read them.
     """
 
     nodes: Mapping[str, int]
@@ -63,6 +63,6 @@ def _heap(connection: Connection) -> tuple[int, int]:
     except StoreUnavailableError:
         raise
     except StoreError:
-        # Enterprise gives it to administrators alone, hosted ones to nobody.
+        # Enterprise returns it to administrators only, hosted servers to no user.
         return 0, 0
     return int(used), int(most)

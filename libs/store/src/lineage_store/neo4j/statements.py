@@ -1,4 +1,4 @@
-"""What a transaction of loading says to Neo4j. Rows come as parameters, sorted by id.
+"""The statements of a loading transaction. Rows are parameters, sorted by id.
 
 Two writers meet at the same nodes. Whatever a statement changes later is locked first, in one order
 for all (``SET n.app = n.app`` locks and changes nothing): tasks, then blocks, each in order of id.
@@ -86,7 +86,7 @@ WHERE m.at IS NULL OR beat < row.props.beat OR beat = row.props.beat AND m.at < 
 MATCH (a:Application {id: row.of})
 SET m += row.props, a.seen_at = coalesce($now, timestamp() / 1000.0)
 """
-# When the store takes it: the clock of whoever sent it may be any time off.
+# The time at which the store receives it: the clock of the sender may be wrong.
 
 TASKS: Final[LiteralString] = """
 UNWIND $rows AS row

@@ -98,8 +98,8 @@ class Neo4jStore:
     """Implements :class:`lineage_store.port.GraphStore` over one database of a Neo4j.
 
     May be shared by threads, and by any number of processes that open their own. ``clock`` gives
-    unix seconds, or None: the server's clock is asked. It only decides whether an application counts as
-    abandoned: of whoever writes and reads, and of the driver, no clock is compared with another.
+    unix seconds, or None: the server's clock is used. It only decides whether an application counts as
+    abandoned: clocks of writers, readers and drivers are never compared with each other.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Neo4jStore:
         ``retry_s``: how long transient errors are retried; 0 leaves that to the caller.
 
         Raises:
-            StoreError: nobody answers, the credentials are refused, or the store is of a newer
+            StoreError: the server does not answer or refuses the credentials, or the store is of a newer
                 version.
         """
         self.address = address
@@ -266,7 +266,7 @@ class Neo4jStore:
         return RecordView(self._connection, app)
 
     def published_runs(self) -> PublishedRuns:
-        """Which applications OpenLineage was told of."""
+        """The applications that were published to OpenLineage."""
         return PublishedRuns(self._connection, self._clock)
 
     def delete(self, app: str) -> None:

@@ -197,7 +197,7 @@ class Neo4jWriter:
         self._send(statements.UNMATCHED, self._unmatched)
         self._send_edges()
         self._send(statements.SEALS, self._seals)
-        # Last, over commits and blocks alike: whichever came later finds the other.
+        # Last, for commits and for blocks: the later of the two finds the other.
         tasks = {**self._tasks, **self._uncommitted()}
         self._send(
             statements.RECOMPUTED, tasks, reason=RECOMPUTED, unsure=UNCOMMITTED, named=[NAMED]
@@ -220,9 +220,9 @@ class Neo4jWriter:
         return tasks
 
     def _send_edges(self) -> None:
-        """Create the edges that are not there: their ends are locked, so nobody else does.
+        """Create missing edges: their ends are locked, so no other transaction creates them.
 
-        What is there is read once for each block of the side that has fewer.
+        Existing edges are read once for each block of the side that has fewer.
         """
         for part in parts(self._edges[ends] for ends in sorted(self._edges)):
             producers = {edge["producer"] for edge in part}

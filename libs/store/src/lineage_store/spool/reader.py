@@ -33,7 +33,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_.:*-]{1,250}\.lmf")
 def age_s(folder: Path) -> float:
     """Seconds since the driver wrote its last message, both moments by the clock of the file system.
 
-    0 where that can't be asked: the folder may only be read.
+    0 if it can't be determined, because the folder is read-only.
     """
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
@@ -46,7 +46,7 @@ def age_s(folder: Path) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the driver's file: a message, or the reason why it is none.
+    """One line of the driver's file: a message, or the reason why it is not one.
 
     ``start``/``stop``: its bytes in the file.
     """

@@ -1,4 +1,4 @@
-"""What the completeness verdict needs to know of the SQLite store."""
+"""The counts of the SQLite store for the completeness verdict."""
 
 from __future__ import annotations
 

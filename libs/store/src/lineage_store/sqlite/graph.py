@@ -39,7 +39,7 @@ _REF_COLUMNS = (
 
 
 class SqliteGraph:
-    """Implements :class:`lineage_core.contract.graph.FlowGraph`. Sees what was committed when it asks."""
+    """Implements :class:`lineage_core.contract.graph.FlowGraph`. Each call reads what is committed by then."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class SqliteGraph:
         return list(sealed_spaces(self._query, self._app_id, spaces))
 
     def counts(self) -> StoreCounts:
-        """What the verdict needs to know of the store."""
+        """The counts of the store for the verdict."""
         return count_store(self._query, self._app_id, self._clock())
 
     def _edges(self, block_id: BlockId, side: str) -> Iterator[EdgeBatch]:

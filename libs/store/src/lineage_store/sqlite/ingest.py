@@ -3,7 +3,7 @@
 Messages are taken in order from the byte where the last transaction stood. A commit's file is read,
 its blocks are decoded by two threads (Arrow, NumPy and zstd let go of the interpreter), linked and
 stored in transactions of bounded size; the file is deleted once they are durable. When this is
-killed, the next call begins again at the last transaction: what is there already is left alone.
+killed, the next call begins again at the last transaction: what is stored already stays unchanged.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def ingest(
 ) -> IngestReport:
     """Store what is new in one application's spool folder.
 
-    ``progress`` is called after each transaction. Files and lines that can't be read are noted in
+    ``progress`` is called after each transaction. Files and lines that can't be read are listed in
     the store and skipped; files are tried again by the next call when they have changed. When the
     application has ended and nothing is left to read, its folder is removed.
 
@@ -194,7 +194,7 @@ class _Ingest:
 
     def _file(self, task: TaskId, commit: Commit | None, path: Path | None) -> Iterator[_Step]:
         yield _FileStart(task, commit, path)
-        # Of a claimed task's file no sink's block is stored: nobody reads the space of a sink.
+        # Blocks of sinks are not stored from the file of a claimed task: no block reads the space of a sink.
         row_limit = None if commit is None else row_limit_of(commit)
         size = -1 if path is None else _size(path)
         if path is not None and size >= 0:
@@ -275,12 +275,12 @@ class _Ingest:
             path.unlink(missing_ok=True)
 
     def _sweep(self) -> None:
-        """After the end: remove files that nobody needs, and the folder when it is empty."""
+        """After the end: remove files that are no longer needed, and the folder when it is empty."""
         if not self._loader.ended:
             return
         files = spool.block_files(self._folder)
         self._delete([path for path in files if not self._loader.is_committed(path.name)])
-        # A damaged file stays for whoever wants to look, and for another try.
+        # A damaged file stays for inspection, and for another attempt.
         if not spool.block_files(self._folder):
             (self._folder / spool.DRIVER_FILE).unlink(missing_ok=True)
             for empty in (self._folder / spool.BLOCKS_FOLDER, self._folder):

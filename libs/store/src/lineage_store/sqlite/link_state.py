@@ -31,7 +31,7 @@ class SqliteLinkState:
 
     Sorted join columns go to a temporary table (a file of SQLite's own that goes with the
     connection), by space: a reduce partition reads its share of each map task's blocks, in memory
-    is one side at a time. Blocks of earlier calls are unpacked when their space is first asked for.
+    is one side at a time. Blocks of earlier calls are unpacked when their space is first needed.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class SqliteLinkState:
         for space in spaces:
             row_id = self._writer.space(space)
             if not is_read(self._rows, row_id):
-                yield None  # asked first: a space of many map tasks' outputs has many producers
+                yield None  # checked first: a space of many map tasks' outputs has many producers
                 continue
             members = members_of(self._rows, row_id)
             yield members if self._was_joined(space, members) else None
@@ -122,7 +122,7 @@ class SqliteLinkState:
         return task in self._committed
 
     def commit(self, task: TaskId) -> None:
-        # The row is the caller's to write, with all else that the commit says.
+        # The caller writes the row, with the other facts of the commit.
         self._committed.add(task)
 
     def is_claimed(self, space: str) -> bool:

@@ -129,7 +129,7 @@ class Loader:
     # -- events ------------------------------------------------------------------------------
 
     def collect_source(self, message: Message) -> None:
-        """What decoding ahead must know: sources, which are never linked."""
+        """Collect sources, which are never linked, for decoding ahead."""
         if isinstance(message, Register) and message.kind == "source":
             self.sources.add(message.node)
 

@@ -37,7 +37,7 @@ def seals_of(query: Query, app_id: int) -> list[Seal]:
 
 
 def sealed_spaces(query: Query, app_id: int, spaces: Iterable[str]) -> Iterator[str]:
-    """Those of some spaces that hold just the blocks that their seals are of."""
+    """The spaces among some that hold exactly the blocks of their seals."""
     for space in spaces:
         rows = query(
             "SELECT id, seal FROM space WHERE app = ? AND text = ? AND seal <> ''", app_id, space

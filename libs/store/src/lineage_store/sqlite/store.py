@@ -39,9 +39,9 @@ class SqliteStore:
     """Implements :class:`lineage_store.port.GraphStore` over the file ``path``.
 
     One object may be used by several threads; each process opens its own. All that is given to
-    :meth:`write` is visible at once: whoever writes decides what is committed (see
+    :meth:`write` is visible at once: the caller decides what is committed (see
     :func:`lineage_store.sqlite.ingest.ingest`). ``clock`` gives unix seconds; it only decides whether an
-    application counts as abandoned, for which no clock of a driver is asked.
+    application counts as abandoned, for which no clock of a driver is used.
 
     Raises:
         StoreError: the file can't be opened, is no lineage store, or is of a newer version.

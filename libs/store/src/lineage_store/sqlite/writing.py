@@ -37,7 +37,7 @@ from lineage_store.sqlite.file_rows import INDEXED, store_files
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """What the store knows of a task. ``done``: all that its commit promised is stored.
+    """The stored state of a task. ``done``: all that its commit promised is stored.
 
     ``expected``/``received``: blocks. ``file_bytes``: size of the file when it was last read.
     """
@@ -57,7 +57,7 @@ class SqliteWriter:
     """Writes one application's lineage over a connection; the caller holds a transaction."""
 
     def __init__(self, connection: sqlite3.Connection, app: str, heard_at: float) -> None:
-        """``heard_at``: unix seconds by the store's clock, when the messages that come were told."""
+        """``heard_at``: unix seconds by the store's clock, at which the driver wrote the messages that follow."""
         self._db = connection
         self._heard_at = heard_at
         self._spaces: dict[str, int] = {}
@@ -278,13 +278,13 @@ class SqliteWriter:
         return row_id
 
     def store_problem(self, location: str, reason: str) -> None:
-        """Note what is wrong with a file or a line; a later note for the same place replaces it."""
+        """Record a problem of a file or a line; a later one of the same location replaces it."""
         self._db.execute(
             "INSERT OR REPLACE INTO problem VALUES (?, ?, ?)", (self.app_id, location, reason)
         )
 
     def clear_problem(self, location: str) -> None:
-        """Take back what was noted."""
+        """Remove the recorded problem of a location, if any."""
         self._db.execute("DELETE FROM problem WHERE app = ? AND place = ?", (self.app_id, location))
 
     def mark_recomputed(self, task: TaskId) -> None:
