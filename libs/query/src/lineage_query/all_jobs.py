@@ -83,7 +83,7 @@ class FileLinks:
         return self._links[key]
 
     def _find(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
-        recorded = self._recorded(origin, path)
+        recorded = self._recorded(origin, path, is_end=is_end)
         origin_versions: dict[FileVersion, None] = {}
         others: dict[FileNode, list[FileVersion]] = {}
         overwriting_versions: list[FileVersion] = []
@@ -170,29 +170,32 @@ class FileLinks:
             (*links.refused, *other_version_refusals),
         )
 
-    def _recorded(self, origin: FileNode, path: str) -> RecordedFiles:
+    def _recorded(self, origin: FileNode, path: str, *, is_end: bool) -> RecordedFiles:
         """The versions of a file that decide where a trace continues from a node.
 
         Backward, if some node wrote exactly the version that the node read, those are the versions of its application and
-        of the writers': they are found in the same time however many files of that name the store knows.
+        of the writers': they are found in the same time however many files of that name the store has.
         """
         query = FileQuery(path, self._spellings)
-        if self._is_backward:
-            of_origin = self._store.recorded_files(replace(query, app=origin.app)).items
-            versions = {
-                file.version for file in of_origin if file.node == origin.node and not file.wrote
-            }
-            if len(versions) == 1:
-                same_state = self._store.recorded_files(replace(query, state=versions.pop()))
-                writers = dict.fromkeys(file.app for file in same_state.items if file.wrote)
-                if writers:
-                    others = (
-                        self._store.recorded_files(replace(query, app=app)).items
-                        for app in writers
-                        if app != origin.app
-                    )
-                    items = [*of_origin, *(file for files in others for file in files)]
-                    return RecordedFiles(items, same_state.unread)
+        of_origin = self._store.recorded_files(replace(query, app=origin.app))
+        versions = {
+            file.version
+            for file in of_origin.items
+            if file.node == origin.node and file.wrote != self._is_backward
+        }
+        if not versions and not is_end:
+            return of_origin
+        if self._is_backward and len(versions) == 1:
+            same_state = self._store.recorded_files(replace(query, state=versions.pop()))
+            writers = dict.fromkeys(file.app for file in same_state.items if file.wrote)
+            if writers:
+                others = (
+                    self._store.recorded_files(replace(query, app=app)).items
+                    for app in writers
+                    if app != origin.app
+                )
+                items = [*of_origin.items, *(file for files in others for file in files)]
+                return RecordedFiles(items, same_state.unread)
         return self._store.recorded_files(query)
 
 

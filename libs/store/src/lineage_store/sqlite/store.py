@@ -52,6 +52,7 @@ class SqliteStore:
         self._clock = clock
         self._lock = threading.RLock()
         self._db = connect(self.path)
+        self._application_ids: tuple[tuple[int, int] | None, tuple[str, ...]] = (None, ())
         self._db.set_progress_handler(self._is_over, STEPS_AT_ONCE)
 
     def _is_over(self) -> bool:
@@ -122,8 +123,15 @@ class SqliteStore:
         return records
 
     def application_ids(self) -> Sequence[str]:
-        rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
-        return [app for (app,) in rows]
+        # A query needs them several times: they are read again when somebody has written.
+        state = self._query("PRAGMA data_version")[0][0], self._db.total_changes
+        known_state, ids = self._application_ids
+        if state != known_state or self._db.in_transaction:
+            rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
+            ids = tuple(app for (app,) in rows)
+            if not self._db.in_transaction:
+                self._application_ids = state, ids
+        return ids
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         return find_files(query, SqliteFileRows(self._query, query))
