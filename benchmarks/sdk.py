@@ -23,6 +23,7 @@ from benchmarks.codec import one_core
 from lineage_core.codec.csv_codec import BlockHeader, decode_csv
 from lineage_core.codec.record_batch import decompress_payload, read_record_batches
 from lineage_core.contract.block import FlowBlock
+from lineage_core.contract.runs import spread
 from lineage_emitter import LineageApi
 
 FLOWS = 400_000
@@ -30,6 +31,9 @@ TASKS = 5
 """Each form is told so often; figures are medians."""
 VALUES = 20_000
 RUN_LENGTH = 5
+PAIRED_TAGS = 16
+PAIRED_GROUPS = 50_000
+PAIRED_BATCHES = 5
 NODE, READ = "total", "read#0"
 
 Told: TypeAlias = tuple[str, str, str, str | None]
@@ -71,12 +75,17 @@ def sdk_row(folder: Path, flows: int = FLOWS, tasks: int = TASKS) -> dict[str, A
             "rows": _columns(folder, flows, tasks, 1),
             "regions": _columns(folder, flows, tasks, RUN_LENGTH),
         }
+        paired = {
+            "calls": _paired_calls(folder, flows, tasks),
+            "columns": _paired_columns(folder, flows, tasks),
+        }
     return {
         "benchmark": "sdk",
         "cores": 1,
         "calls": forms,
         "calls_per_cpu_s_min": min(form["calls_per_cpu_s"] for form in forms.values()),
         "columns": columns,
+        "paired": paired,
         "columns_per_cpu_s_min": min(form["associations_per_cpu_s"] for form in columns.values()),
     }
 
@@ -122,6 +131,77 @@ def _columns(folder: Path, flows: int, tasks: int, run_length: int) -> dict[str,
         "associations_per_s": measured.per_s(len(first_positions)),
         "spool_bytes": measured.spool_bytes,
     }
+
+
+def _paired_calls(folder: Path, calls: int, tasks: int) -> dict[str, Any]:
+    """Three inputs of a tag go into each output, the tags in turn; an output resets its tag."""
+    groups = calls // (4 * PAIRED_TAGS)
+    tags = [f"customer {tag}" for tag in range(PAIRED_TAGS)]
+    events: list[tuple[bool, str, str]] = []
+    expected: Counter[tuple[int, int]] = Counter()
+    for group in range(groups):
+        for turn in range(3):
+            for number, tag in enumerate(tags):
+                at = (group * 3 + turn) * PAIRED_TAGS + number
+                events.append((False, f"{READ}#{at}", tag))
+                expected[at, group * PAIRED_TAGS + number] = tasks
+        events += [(True, f"{NODE}#0#{group * PAIRED_TAGS + n}", tag) for n, tag in enumerate(tags)]
+
+    def tell(api: LineageApi) -> None:
+        add_input, add_output = api.add_input, api.add_output
+        for is_output, item, tag in events:
+            if is_output:
+                add_output(item, tag, reset=True)
+            else:
+                add_input(item, tag)
+
+    measured = _measured(folder, tell, tasks)
+    return {
+        "calls_told": len(events) * tasks,
+        **_compared(_associations(measured.blocks), expected, "associations"),
+        "calls_per_cpu_s": measured.per_cpu_s(len(events)),
+        "calls_per_s": measured.per_s(len(events)),
+        "spool_bytes": measured.spool_bytes,
+    }
+
+
+def _paired_columns(folder: Path, flows: int, tasks: int) -> dict[str, Any]:
+    """Batches of inputs and of outputs in turn; an output and its inputs have a tag of their own."""
+    length = flows * RUN_LENGTH // PAIRED_GROUPS
+    tags = np.repeat(np.arange(PAIRED_GROUPS), length)
+    positions = np.arange(len(tags), dtype=np.uint64) * np.uint64(3)
+
+    def tell(api: LineageApi) -> None:
+        for groups in np.array_split(np.arange(PAIRED_GROUPS), PAIRED_BATCHES):
+            part = slice(int(groups[0]) * length, (int(groups[-1]) + 1) * length)
+            api.add_inputs(READ, positions[part], tags=tags[part])
+            api.add_outputs(f"{NODE}#0", groups.astype(np.uint64), tags=groups, reset=True)
+
+    measured = _measured(folder, tell, tasks)
+    pairs = zip(positions.tolist(), tags.tolist(), strict=True)
+    return {
+        "associations_told": len(positions) * tasks,
+        **_compared(
+            _associations(measured.blocks), Counter(dict.fromkeys(pairs, tasks)), "associations"
+        ),
+        "associations_per_cpu_s": measured.per_cpu_s(len(positions)),
+        "associations_per_s": measured.per_s(len(positions)),
+        "spool_bytes": measured.spool_bytes,
+    }
+
+
+def _associations(blocks: list[FlowBlock]) -> Counter[tuple[int, int]]:
+    """Input and output positions of all flows."""
+    received: Counter[tuple[int, int]] = Counter()
+    for block in blocks:
+        ptr = np.arange(block.rows + 1) if block.in_ptr is None else block.in_ptr
+        outs = np.repeat(block.out_first, np.diff(ptr))
+        last = block.in_first if block.in_last is None else block.in_last
+        lengths = (last - block.in_first + np.uint64(1)).astype(np.int64)
+        owner, step = spread(lengths)
+        inputs = block.in_first[owner] + step.astype(np.uint64)
+        received.update(zip(inputs.tolist(), outs[owner].tolist(), strict=True))
+    return received
 
 
 def _compared(flows: Counter[Any], expected: Counter[Any], unit: str = "flows") -> dict[str, int]:

@@ -164,7 +164,8 @@ def _send(
 
     name = next(record.name for record in store.applications() if record.app == app)
     settings = read_settings(store=url)
-    with LineageApi(f"{name} (rows of DataFrames)", app=outcome.app, settings=settings) as api:
+    title = f"{name} (rows of DataFrames)"
+    with LineageApi(title, app=outcome.app, settings=settings, raising=True) as api:
         for node, recipe, relations in ready:
             sender = _Sender(api, store, app, spark, node, recipe, relations)
             sender.send()

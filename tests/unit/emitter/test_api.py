@@ -6,17 +6,23 @@ import contextlib
 import os
 import shutil
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError, ConflictError, LineageError, RegionError
 from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.tracer import Tracer
 from lineage_emitter import LineageApi
+from lineage_emitter.dispatch.spool import TaskSpool
 from lineage_emitter.errors import CaptureFailedError, SettingsError
+from lineage_emitter.sdk import containers, paired_buffer, pairing
 from lineage_query.engine import QueryEngine
+from lineage_query.finding import NotFoundError
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import index_folder, open_store
@@ -123,7 +129,7 @@ def test_opaque_strings_are_names(here: Path) -> None:
 
 
 def test_the_same_flow_again_is_no_second_flow_and_another_is_an_error(here: Path) -> None:
-    with LineageApi("twice") as api:
+    with LineageApi("twice", on_error="fail") as api:
         graph_of(api)
         with api.task("total"):
             for _ in range(3):
@@ -216,7 +222,7 @@ def test_columns_that_do_not_fit_are_refused(
     here: Path, columns: tuple[list[int], list[int]], options: dict[str, Any]
 ) -> None:
     first, out = (np.array(column, dtype=np.uint64) for column in columns)
-    with LineageApi("bad") as api:
+    with LineageApi("bad", on_error="fail") as api:
         graph_of(api)
         with pytest.raises(LineageError), api.task("total"):
             api.capture_columns("read#0", first, "total#0", out, **options)
@@ -226,7 +232,7 @@ def test_columns_that_do_not_fit_are_refused(
 
 
 def test_a_flow_has_one_output(here: Path) -> None:
-    with LineageApi("outs") as api:
+    with LineageApi("outs", on_error="fail") as api:
         graph_of(api)
         with api.task("total"):
             for outs in ("total#0#0-1", "total#0#"):
@@ -239,7 +245,7 @@ def test_a_flow_has_one_output(here: Path) -> None:
 
 
 def test_order_of_use_is_checked(here: Path) -> None:
-    with LineageApi("order") as api:
+    with LineageApi("order", on_error="fail") as api:
         with pytest.raises(CaptureFailedError, match="no task has begun"):
             api.capture("f", "a", "b")
         task = api.begin("total")
@@ -328,3 +334,282 @@ def test_programs_share_a_store(here: Path) -> None:
     for api in apis:
         assert judged(here, api.app).reasons == ()
         assert traced(here, "total#0#1", app=api.app) == ["read#1#0"]
+
+
+# -- containers ----------------------------------------------------------------------------------
+
+
+def links_of(api: LineageApi) -> set[tuple[str, str]]:
+    with open_store(api.settings.store) as store:
+        return {(link.src, link.dest) for link in store.graph(api.app).links()}
+
+
+def test_a_handle_is_the_path_of_containers_in_each_run(here: Path) -> None:
+    handles = []
+    for _ in range(2):
+        with LineageApi("runs") as api:
+            job = api.register("nightly", kind="container")
+            stage = api.register("stage-1", kind="container", parent=job)
+            handles.append(api.register("map", parent=stage, kind="sink"))
+            with api.task(handles[-1]):
+                api.capture("f", "a line", f"{handles[-1]}#0#0")
+        assert judged(here, api.app).reasons == ()
+        assert traced(here, "nightly:stage-1:map#0#0", app=api.app) == ["a line"]
+    assert set(handles) == {"nightly:stage-1:map"}
+
+
+def test_an_archetype_links_all_nodes_of_two_types_inside_its_container(here: Path) -> None:
+    with LineageApi("types") as api:
+        job = api.register("job", kind="container")
+        stages = [api.register(f"stage{n}", kind="container", parent=job) for n in range(2)]
+        api.register("read0", parent=stages[0], node_type="read")
+        api.flow_link("read", "sort", within=stages[0])
+        for stage in stages:
+            for n in range(2):
+                api.register(f"sort{n}", parent=stage, node_type="sort")
+        api.register("read1", parent=stages[0], node_type="read")
+        api.register("read0", parent=stages[1], node_type="read")
+    reads, sorts = (
+        ("job:stage0:read0", "job:stage0:read1"),
+        ("job:stage0:sort0", "job:stage0:sort1"),
+    )
+    assert links_of(api) == {(src, dest) for src in reads for dest in sorts}
+
+
+def test_an_archetype_of_too_many_links_is_a_reason_of_the_verdict(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containers, "LINKS_MAX", 3)
+    with LineageApi("many") as api:
+        job = api.register("job", kind="container")
+        api.flow_link("read", "sort", within=job)
+        for n in range(2):
+            api.register(f"read{n}", parent=job, node_type="read")
+            api.register(f"sort{n}", parent=job, node_type="sort")
+    assert any("more than 3 links" in reason for reason in judged(here, api.app).reasons)
+
+
+def test_misuse_at_registration_is_an_error(here: Path) -> None:
+    with LineageApi("misuse") as api:
+        for wrong in (
+            lambda: api.register("map", parent="job"),
+            lambda: api.flow_link("a", "b", within="job"),
+            lambda: api.commit("job"),
+            lambda: api.location("x", -1, 1),
+            lambda: api.location("x", 0, 0),
+        ):
+            with pytest.raises(AddressError):
+                wrong()
+
+
+def test_a_container_is_committed_without_what_is_open_in_it_and_with_what_failed(
+    here: Path,
+) -> None:
+    with LineageApi("clean") as api:
+        job = api.register("job", kind="container")
+        read = api.register("read", parent=job, kind="source")
+        total = api.register("total", parent=job, kind="sink")
+        api.link(read, total)
+        good = api.begin(total, 0)
+        good.capture("f", "a line", f"{total}#0#0")
+        good.commit()
+        slow = api.begin(total, 1)
+        slow.capture("f", "another line", f"{total}#1#0")
+        with api.task(read):
+            pass
+        api.commit(job)
+        slow.commit()
+        late = api.begin(total, 2)
+        late.capture("f", "a late line", f"{total}#2#0")
+    verdict = judged(here, api.app)
+    assert len(verdict.reasons) == 1
+    assert "its container is committed" in verdict.reasons[0]
+    assert verdict.tasks_expected == 2
+    assert traced(here, f"{total}#0#0") == ["a line"]
+    with pytest.raises(NotFoundError):
+        traced(here, "another line", forward=True)
+
+    with LineageApi("failed") as api:
+        job = api.register("job", kind="container")
+        total = api.register("total", parent=job, kind="sink")
+        api.begin(total).fail("no luck")
+        unlinked = api.begin(total, 1)
+        api.commit(job)
+        unlinked.commit()
+    reasons = judged(here, api.app).reasons
+    assert any("2 of 2 tasks sent no lineage: job:total#0, job:total#1" in r for r in reasons)
+
+
+# -- the host ------------------------------------------------------------------------------------
+
+
+def test_what_can_not_be_captured_is_a_reason_and_nothing_of_its_task_counts(here: Path) -> None:
+    with LineageApi("host") as api:
+        graph_of(api)
+        with api.task("total"):
+            api.capture("f", "read#0#1", "total#0#0")
+            api.capture("g", "read#0#04", "total#0#0")
+            api.capture("h", "read#0#2", "total#0#1")
+        with api.task("total", 5) as empty:
+            pass
+        empty.capture("late", "a", "b")
+        with api.task("total", 1):
+            api.add_input("read#0#1")
+            api.add_output("total#1#0 2")
+        with api.task("total", 2):
+            api.add_input(5)  # type: ignore[arg-type]
+        with api.task("total", 3):
+            api.add_input("read#0#1", tag=[])  # type: ignore[arg-type]
+        with api.task("total", 4):
+            api.add_inputs("read#0", np.array([1], np.uint64), tags=np.array([1, 2]))
+        api.capture("outside", "a", "b")
+    verdict = judged(here, api.app)
+    for text in (
+        "total#0.0: capture failed: RegionError",
+        "total#1.0: capture failed: RegionError",
+    ):
+        assert any(text in reason for reason in verdict.reasons)
+    for number in (2, 3, 4):
+        text = f"total#{number}.0: capture failed"
+        assert any(text in reason for reason in verdict.reasons), verdict.reasons
+    assert any(
+        "task total#5.0: CaptureFailedError: the task has ended" in r for r in verdict.reasons
+    )
+    assert any("capture outside of a task" in reason for reason in verdict.reasons)
+    assert verdict.flows == 0
+
+
+def test_a_full_disk_costs_lineage_and_not_the_host(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with LineageApi("full") as api:
+        graph_of(api)
+        with monkeypatch.context() as patch:
+            patch.setattr(TaskSpool, "write", full)
+            with api.task("total"):
+                api.add_input("read#0#1")
+                api.add_output("total#0#0")
+            patch.setattr(TaskSpool, "create", full)
+            with api.task("total", 1):
+                api.add_output("total#1#0")
+    reasons = judged(here, api.app).reasons
+    assert any("total#0.0: capture failed: OSError: no space left" in r for r in reasons)
+    assert any("task total#1: OSError: no space left" in reason for reason in reasons)
+
+
+def test_an_engine_that_is_not_configured_does_nothing(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def use(api: LineageApi) -> None:
+        with api:
+            graph_of(api)
+            api.capture("outside", "a", "b")
+            with api.task("total") as task:
+                api.add_input(api.location("in", 0, 5))
+                task.add_outputs("total#0", np.zeros(1, np.uint64))
+                api.fail("no luck")
+
+    use(LineageApi.if_configured("engine"))
+    assert list(here.iterdir()) == []
+    (here / "file").touch()
+    api = LineageApi.if_configured("engine", spool=str(here / "file" / "spool"))
+    assert not api.settings.enabled
+    use(api)
+    monkeypatch.setenv("LINEAGE_STORE", f"sqlite:///{here / STORE}")
+    api = LineageApi.if_configured("engine")
+    use(api)
+    assert "total#0" in "".join(judged(here, api.app).reasons)
+
+
+def test_a_failure_keeps_the_inputs_that_were_at_work(here: Path) -> None:
+    with LineageApi("crash") as api:
+        graph_of(api)
+        with contextlib.suppress(ZeroDivisionError), api.task("total"):
+            api.add_input("read#0#1", reset=True)
+            api.add_output("total#0#0")
+            api.add_input("read#0#2", reset=True)
+            raise ZeroDivisionError
+        api.begin("total", 1).fail("no luck", inputs=["read#1#3", "read#1#5"])
+        with api.task("total", 0):
+            api.add_input("read#0#1")
+            api.add_output("total#0#0")
+    assert traced(here, "total:crash#0#0") == ["read#0#2"]
+    assert traced(here, "total:crash#1#0") == ["read#1#3", "read#1#5"]
+    assert any("total#1" in reason for reason in judged(here, api.app).reasons)
+
+
+# -- paired --------------------------------------------------------------------------------------
+
+
+def test_tags_that_hold_too_much_end_the_capture_of_a_task(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairing, "OPEN_INPUTS_MAX", 10)
+    with LineageApi("tags") as api:
+        graph_of(api)
+        with api.task("total"):
+            for n in range(11):
+                api.add_input(f"read#0#{n}", tag=n)
+    assert any("more than 10 tags hold inputs" in r for r in judged(here, api.app).reasons)
+
+
+def test_memory_of_paired_capture_does_not_grow(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paired_buffer, "EVENTS_MAX", 1_000)
+    monkeypatch.setattr(pairing, "OPEN_INPUTS_MAX", 1_000)
+    monkeypatch.setattr(pairing, "DIRECT_RUNS_MAX", 10_000)
+    monkeypatch.setattr(pairing, "SPARE_TAGS", 100)
+    peaks = []
+    with LineageApi("memory", link=False) as api:
+        graph_of(api)
+        with api.task("total"):
+            tracemalloc.start()
+            for turn in range(3):
+                for n in range(turn * 5_000, (turn + 1) * 5_000):
+                    api.add_input(f"read#0#{3 * n}", tag="open")
+                    api.add_input(f"read#0#{3 * n}", tag=n)
+                    api.add_output(f"total#0#{n}", tag=n, reset=True)
+                peaks.append(tracemalloc.get_traced_memory()[1])
+                tracemalloc.reset_peak()
+            tracemalloc.stop()
+    assert peaks[2] < peaks[1] * 1.2
+
+
+def test_bytes_of_files_are_linked_where_they_overlap(here: Path) -> None:
+    with LineageApi("files") as api:
+        api.register("copy")
+        api.register("parse", kind="sink")
+        with api.task("copy"):
+            for start in (0, 100):
+                api.add_input(api.location("in.bin", start, 100), reset=True)
+                api.add_output(api.location("out.bin", start // 2, 50))
+        with api.task("parse"):
+            api.add_input(api.location(f"{here}/out.bin", 40, 5), tag=1)
+            api.add_output("parse#0#0", tag=1)
+            api.add_input(api.location("./out.bin", 49, 2), tag=2)
+            api.add_output("parse#0#1", tag=2)
+            api.add_input(api.location("out.bin", 95, 10), tag=3)
+            api.add_output("parse#0#2", tag=3)
+        in_file = api.location("in.bin", 0, 1).partition("#")[0]
+    found = {}
+    with open_store(api.settings.store) as store:
+        tracer = Tracer(store.graph(api.app))
+        for row in range(3):
+            answer = tracer.trace(Direction.BACKWARD, {"parse#0": Region.from_positions([row])})
+            found[row] = (answer.found[in_file].spaces[f"{in_file}#0"].to_text(), answer.exact)
+    # The last bytes of the third were written by nobody: that is said.
+    assert found == {0: ("0-99", True), 1: ("0-199", True), 2: ("100-199", False)}
+
+
+def test_a_file_that_is_read_and_written_in_place_is_refused(here: Path) -> None:
+    with LineageApi("in place") as api:
+        api.register("edit", kind="sink")
+        with api.task("edit"):
+            api.add_input(api.location("a", 0, 9))
+            api.add_output(api.location("a", 0, 9))
+    reasons = judged(here, api.app).reasons
+    assert any("its versions can't be told apart" in reason for reason in reasons)

@@ -179,6 +179,16 @@ def concatenate(parts: Sequence[pa.StringArray]) -> pa.StringArray:
     return column
 
 
+def matches(texts: pa.StringArray, pattern: str) -> Mask:
+    """Which of the texts a pattern of RE2 is found in; each text is there."""
+    _, kernels = _arrow()
+    bits = kernels.match_substring_regex(texts, pattern, memory_pool=_pool()).buffers()[1]
+    found: Mask = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[
+        : len(texts)
+    ].astype(np.bool_)
+    return found
+
+
 def quote_cells(texts: pa.StringArray) -> pa.StringArray:
     """CSV cells: quoted where RFC 4180 needs it or where empty, and nothing for a null."""
     _, kernels = _arrow()

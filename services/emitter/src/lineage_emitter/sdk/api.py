@@ -5,7 +5,9 @@
         api.register("total", "total per customer")
         api.link("read", "total")
         with api.task("total", partition=0):
-            api.capture("f1", "read#0#6", "total#0#1", value="ann,12")
+            api.capture("f1", "read#0#6", "total#0#1", value="ann,12")  # inputs and outputs apart
+            api.add_input("read#0#7", tag="bob")  # or paired, in the order of the work
+            api.add_output("total#0#2", tag="bob", reset=True)
 
 The PySpark capture is its first user: sessions name nodes and pass commits on through it.
 """
@@ -13,15 +15,16 @@ The PySpark capture is its first user: sessions name nodes and pass commits on t
 from __future__ import annotations
 
 import getpass
+import logging
 import os
 import sys
 import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.contract.message import (
@@ -44,28 +47,41 @@ from lineage_core.environment.redaction import redact_arguments
 from lineage_core.errors import AddressError
 from lineage_emitter.dispatch.linking import BackgroundLinker
 from lineage_emitter.dispatch.opening import open_driver
-from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.errors import CaptureFailedError, DeliveryError
+from lineage_emitter.failures import in_words
+from lineage_emitter.sdk.containers import Containers, TooManyLinksError
+from lineage_emitter.sdk.files import FileSpaces
+from lineage_emitter.sdk.inert import InertDispatcher, InertTask
 from lineage_emitter.settings import Settings, read_settings
 from lineage_store.run_notes import note_application
 
 if TYPE_CHECKING:
     from lineage_core.contract.block import I64, U64
-    from lineage_emitter.dispatch.port import TaskDispatcher
+    from lineage_emitter.dispatch.port import DriverDispatcher, TaskDispatcher
     from lineage_emitter.sdk.task_capture import TaskCapture
 
 
+logger = logging.getLogger(__name__)
 NODE_MAX = 200
 """Characters of a node's name: it is part of file names."""
 NO_TASK = "no task has begun: with api.task(node, partition): ..."
+PROBLEMS_MAX = 100
+"""Different problems that the verdict lists."""
+LOCATING_SETTINGS = ("LINEAGE_STORE", "LINEAGE_SPOOL", "LINEAGE_KAFKA", "LINEAGE_DISPATCHER")
 
 
 class LineageApi:
     """One application that reports its lineage. Thread-safe; tasks are each one thread's.
 
+    It does not break its host: what can't be captured or delivered becomes a reason of the verdict. With
+    ``on_error="fail"`` it is raised instead. A node, link or container that can't be named is an error at once, and so is a
+    setting that can't be used. With ``enabled=False`` nothing is done.
+
     Args:
         name: what people call the program.
         app: the application's id; made up when left out.
         settings: where lineage goes; from the environment when left out.
+        raising: whether problems are raised; where ``on_error`` is ``fail`` when left out.
         **arguments: single settings, e.g. ``store="sqlite:///lineage.db"``.
 
     Raises:
@@ -80,12 +96,19 @@ class LineageApi:
         app: str | None = None,
         settings: Settings | None = None,
         spark_version: str = "",
+        raising: bool | None = None,
         **arguments: Any,
     ) -> None:
         self.settings = settings or read_settings(**arguments)
+        self.raising = self.settings.on_error == "fail" if raising is None else raising
         self.app = app or f"app-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
-        self.dispatcher = open_driver(self.settings, self.app)
-        self.linker = BackgroundLinker(self.settings, self.dispatcher.folder)
+        self.dispatcher: DriverDispatcher = InertDispatcher()
+        links = self.settings
+        if self.settings.enabled:
+            self.dispatcher = open_driver(self.settings, self.app)
+        else:
+            links = self.settings.model_copy(update={"link": False})
+        self.linker = BackgroundLinker(links, self.dispatcher.folder)
         self._lock = threading.RLock()
         self._local = threading.local()
         self._totals = {"blocks": 0, "flows": 0, "tasks": 0, "recipes": 0}
@@ -93,6 +116,15 @@ class LineageApi:
         self._sinks: set[str] = set()
         self._nodes: set[str] = set()
         self._unknown: set[Unknown] = set()
+        self._containers = Containers()
+        self._files = FileSpaces()
+        self._sources_of: defaultdict[str, set[str]] = defaultdict(set)
+        """By node those that link to it."""
+        self._open: set[tuple[str, int, int]] = set()
+        self._dropped: set[tuple[str, int, int]] = set()
+        """Attempts that were open when their container was committed."""
+        self._settled: set[tuple[str, int]] = set()
+        """Partitions of which an attempt was committed or failed."""
         self._jobs = 0
         self._closed = False
         self.beginning = Begin(
@@ -106,9 +138,32 @@ class LineageApi:
             earlier=_earlier(self.app, self.settings),
         )
         self.ending: End | None = None
+        if not self.settings.enabled:
+            return
         kafka = self.settings.kafka if self.dispatcher.target is not None else ""
         note_application(self.app, self.dispatcher.folder, kafka)
         self.send(self.beginning)
+
+    @classmethod
+    def if_configured(cls, name: str, **arguments: Any) -> LineageApi:
+        """The API for an engine that is instrumented for good: it does nothing until somebody says where lineage goes.
+
+        That is a setting of ``LOCATING_SETTINGS`` in the environment, or an argument of that name. Where the spool
+        can't be written the engine runs on without lineage, and a warning is logged.
+
+        Raises:
+            SettingsError: a setting can't be used.
+        """
+        named = {f"LINEAGE_{argument.upper()}" for argument in arguments} | set(os.environ)
+        if not named & set(LOCATING_SETTINGS):
+            arguments["enabled"] = False
+        try:
+            return cls(name, **arguments)
+        except (OSError, DeliveryError) as problem:
+            if read_settings(**arguments).on_error == "fail":
+                raise
+            logger.warning("%s runs without lineage: %s", name, in_words(problem))
+            return cls(name, **arguments | {"enabled": False})
 
     # -- the coarse-grained graph --------------------------------------------------------------
 
@@ -118,37 +173,189 @@ class LineageApi:
         name: str = "",
         description: str = "",
         *,
-        kind: NodeKind = "operator",
+        kind: NodeKind | Literal["container"] = "operator",
+        parent: str = "",
+        node_type: str = "",
         **fields: Any,
-    ) -> None:
-        """Name a node. ``kind``: source, operator, shuffle or sink; ``fields`` as in the contract.
+    ) -> str:
+        """Name a node, or a container of nodes.
+
+        Args:
+            node_id: the node, as addresses have it; inside a container its name there.
+            name: what people call it.
+            description: what it does.
+            kind: source, operator, shuffle, sink, or container.
+            parent: the handle of the container that it is in.
+            node_type: what archetypes (:meth:`flow_link`) know it by; ``node_id`` when left out.
+            **fields: as in the contract.
+
+        Returns:
+            The handle: ``node_id`` behind the handle of the parent. It is the same in each run, and the node's
+            name in addresses.
 
         Raises:
-            AddressError: ``node_id`` can't be part of an address.
+            AddressError: the handle can't be part of an address, or the parent is no container.
             pydantic.ValidationError: a field is not of the contract.
         """
-        _check_name(node_id)
+        with self._lock:
+            handle = self._containers.handle(node_id, parent)
+            _check_name(handle)
+            if kind == "container":
+                self._containers.add_container(handle, parent)
+                return handle
         fields.setdefault("op", name or node_id)
         if kind == "sink":
-            self._sinks.add(node_id)
-        self.send(
-            Register(
-                app=self.app,
-                node=node_id,
-                kind=kind,
-                name=name or node_id,
-                description=description,
-                **fields,
-            )
+            self._sinks.add(handle)
+        register = Register(
+            app=self.app,
+            node=handle,
+            kind=kind,
+            name=name or handle,
+            description=description,
+            **fields,
         )
+        self._send_or_note(register)
+        with self._lock:
+            self._link_all(self._containers.add_node(handle, parent, node_type or node_id))
+        return handle
 
-    def link(self, src_node_id: str, dest_node_id: str) -> None:
-        """The records of one node go to another."""
-        self.send(Link(app=self.app, src=src_node_id, dest=dest_node_id))
+    def flow_link(self, src: str, dest: str, within: str = "") -> None:
+        """The records of one node go to another.
+
+        Args:
+            src: the node that sends.
+            dest: the node that receives.
+            within: the handle of a container. Then ``src`` and ``dest`` are types, and all their nodes inside the
+                container are linked, those that are registered later, too.
+
+        Raises:
+            AddressError: ``within`` is no container.
+        """
+        with self._lock:
+            if within:
+                self._link_all(self._containers.add_archetype(src, dest, within))
+            else:
+                self._link(src, dest)
+
+    link = flow_link
+
+    def _link_all(self, links: Iterable[tuple[str, str]]) -> None:
+        try:
+            for src, dest in links:
+                self._link(src, dest)
+        except TooManyLinksError as problem:
+            self.unknown("links between nodes", str(problem))
+
+    def _link(self, src: str, dest: str) -> None:
+        self._sources_of[dest].add(src)
+        self._send_or_note(Link(app=self.app, src=src, dest=dest))
+        if (inputs := inputs_node(dest)) in self._nodes:
+            self._link(src, inputs)
+
+    def link_once(self, src: str, dest: str) -> None:
+        """Link two nodes that may be linked already.
+
+        Raises:
+            CaptureFailedError: the link would lead back to where it begins.
+        """
+        with self._lock:
+            if src in self._sources_of[dest]:
+                return
+            if dest in self._upstream(src):
+                raise CaptureFailedError(
+                    f"{src} and {dest} both read and write the same file: its versions can't be told apart"
+                )
+            self._link(src, dest)
+
+    def _upstream(self, node: str) -> set[str]:
+        found, pending = {node}, [node]
+        while pending:
+            for src in self._sources_of.get(pending.pop(), ()):
+                if src not in found:
+                    found.add(src)
+                    pending.append(src)
+        return found
+
+    def number_inputs(self, node: str) -> str:
+        """The node that holds numbers of a node's inputs, registered when it is needed."""
+        inputs = inputs_node(node)
+        with self._lock:
+            if inputs not in self._nodes:
+                self.send(
+                    Register(
+                        app=self.app,
+                        node=inputs,
+                        kind="operator",
+                        op="inputs",
+                        name=f"inputs of {node}",
+                    )
+                )
+                for src in list(self._sources_of[node]):
+                    self._link(src, inputs)
+                self._link(inputs, node)
+        return inputs
+
+    def location(self, path: str, offset: int, length: int) -> str:
+        """The address of bytes of a file, for any call that takes an item.
+
+        Where the bytes of an input and those of an output share some, the two are linked.
+
+        Args:
+            path: of the file; a relative one is of the working directory.
+            offset: of the first byte, from 0.
+            length: how many bytes.
+
+        Returns:
+            The address.
+
+        Raises:
+            AddressError: there are no such bytes.
+        """
+        if not 0 <= offset < 2**63 or not 0 < length < 2**63:
+            raise AddressError(f"{length} bytes from byte {offset}: not a part of a file")
+        with self._lock:
+            try:
+                node, is_new = self._files.node_of(path)
+            except CaptureFailedError as problem:
+                self.problem("parts of files", problem)
+                return f"{path}, {length} bytes from {offset}"
+            if is_new:
+                self._send_or_note(
+                    Register(app=self.app, node=node, kind="operator", op="file", name=path)
+                )
+        last = offset + length - 1
+        return f"{node}#0#{offset}" if length == 1 else f"{node}#0#{offset}-{last}"
+
+    def is_file(self, node: str) -> bool:
+        """Whether a node is a file that :meth:`location` named."""
+        return self._files.is_file(node)
 
     def unknown(self, what: str, reason: str, call_site: str = "") -> None:
         """A part of the program that has no lineage: the verdict names it."""
         self.send(Unknown(app=self.app, what=what, reason=reason, call_site=call_site))
+
+    def problem(self, what: str, problem: Exception) -> None:
+        """Something could not be captured or delivered: the verdict says so.
+
+        Raises:
+            Exception: the problem, where ``on_error`` is ``fail``.
+        """
+        if self.raising:
+            raise problem
+        logger.warning("%s: %s", what, in_words(problem))
+        if len(self._unknown) >= PROBLEMS_MAX:
+            return
+        try:
+            self.unknown(what, in_words(problem))
+        except Exception as second:
+            # It is counted: the end says that a note never arrived.
+            logger.warning("%s could not be noted: %s", what, in_words(second))
+
+    def _send_or_note(self, message: Message) -> None:
+        try:
+            self.send(message)
+        except Exception as problem:
+            self.problem(f"a message of type {message.type}", problem)
 
     def recipe(self, node_id: str, recipe: str) -> None:
         """How rows of a node of kind ``frame`` are computed: a document of lineage_core.recipe.document.
@@ -168,27 +375,75 @@ class LineageApi:
 
         Raises:
             AddressError: ``node_id`` can't be part of an address.
+        """
+        _check_name(node_id)
+        inert = self._local.task = _inert_task()
+        if not self.settings.enabled:
+            return inert
+        try:
+            if self._containers.is_committed(node_id):
+                raise CaptureFailedError("its container is committed: no task may begin")
+            self._local.task = self.open_capture(node_id, partition)
+        except Exception as problem:
+            self.problem(f"task {node_id}#{partition}", problem)
+        task: TaskCapture = self._local.task
+        return task
+
+    def open_capture(self, node: str, partition: int) -> TaskCapture:
+        """A task that is no thread's.
+
+        Raises:
             OSError: the spool can't be written.
         """
         from lineage_emitter.sdk.task_capture import TaskCapture
 
-        _check_name(node_id)
         with self._lock:
-            attempt = self._attempts[(node_id, partition)]
-            self._attempts[(node_id, partition)] += 1
-        self._local.task = TaskCapture(self, node_id, partition, attempt)
-        return self._task()
+            attempt = self._attempts[(node, partition)]
+            self._attempts[(node, partition)] += 1
+            self._open.add((node, partition, attempt))
+        return TaskCapture(self, node, partition, attempt)
 
     task = begin
     """``with api.task(node, partition):`` commits at the end, or fails on an exception."""
 
     def capture(self, flow_id: str, hash_in: str, hash_out: str, value: str | None = None) -> None:
         """One flow of the current task (see :meth:`TaskCapture.capture`)."""
-        try:
-            task: TaskCapture = self._local.task
-        except AttributeError:
-            raise CaptureFailedError(NO_TASK) from None
-        task.capture(flow_id, hash_in, hash_out, value)
+        self._task().capture(flow_id, hash_in, hash_out, value)
+
+    def add_input(self, item: str, tag: Hashable = "", *, reset: bool = False) -> None:
+        """An input that the current task works on now (see :meth:`TaskCapture.add_input`)."""
+        self._task().add_input(item, tag, reset=reset)
+
+    def add_output(
+        self, item: str, tag: Hashable = "", *, reset: bool = False, value: str | None = None
+    ) -> None:
+        """An output of the current task (see :meth:`TaskCapture.add_output`)."""
+        self._task().add_output(item, tag, reset=reset, value=value)
+
+    def add_inputs(
+        self,
+        space: str,
+        first: U64,
+        *,
+        last: U64 | None = None,
+        tags: I64 | None = None,
+        reset: bool = False,
+    ) -> None:
+        """Many inputs of the current task at once (see :meth:`TaskCapture.add_inputs`)."""
+        self._task().add_inputs(space, first, last=last, tags=tags, reset=reset)
+
+    def add_outputs(
+        self,
+        space: str,
+        first: U64,
+        *,
+        last: U64 | None = None,
+        tags: I64 | None = None,
+        reset: bool = False,
+        values: Sequence[str | None] | None = None,
+    ) -> None:
+        """Many outputs of the current task at once (see :meth:`TaskCapture.add_outputs`)."""
+        self._task().add_outputs(space, first, last=last, tags=tags, reset=reset, values=values)
 
     def capture_columns(
         self,
@@ -214,13 +469,62 @@ class LineageApi:
             reason=reason,
         )
 
-    def commit(self) -> None:
-        """Make the current task's flows durable and visible."""
-        self._task().commit()
+    def commit(self, container: str = "") -> None:
+        """Make the current task's flows durable and visible; or commit a container.
 
-    def fail(self, reason: str = "") -> None:
-        """Drop the current task: what it captured counts for nothing."""
-        self._task().fail(reason)
+        A container is committed when the engine takes its results. Attempts at tasks inside that are still
+        open are dropped then, and so is what they captured. Those that failed are kept: where no other attempt
+        was committed, lineage is not complete.
+
+        Args:
+            container: its handle; the current task when left out.
+
+        Raises:
+            AddressError: it is no container.
+        """
+        if not container:
+            self._task().commit()
+            return
+        with self._lock:
+            self._containers.commit(container)
+            dropped = [
+                task for task in self._open if self._containers.is_inside(task[0], container)
+            ]
+            self._open.difference_update(dropped)
+            self._dropped.update(dropped)
+        for node, partition, attempt in sorted(dropped):
+            reason = f"it was open when {container} was committed"
+            self._send_or_note(
+                Fail(app=self.app, node=node, partition=partition, attempt=attempt, reason=reason)
+            )
+
+    def fail(self, reason: str = "", inputs: Sequence[str] = ()) -> None:
+        """Drop the current task: what it captured counts for nothing (see :meth:`TaskCapture.fail`)."""
+        self._task().fail(reason, inputs)
+
+    def keep_crash(self, node: str, partition: int, inputs: Sequence[str]) -> None:
+        """Keep the inputs of a task that failed as those of a sink: a trace of it leads to the rows of the sources."""
+        crash = f"{node}:crash"
+        with self._lock:
+            if crash not in self._nodes:
+                self.register(crash, f"failure of {node}", kind="sink", op="crash", alias="crash")
+                for src in list(self._sources_of[node]):
+                    self._link(src, crash)
+            number = self._attempts[(crash, partition)]
+        task = self.open_capture(crash, partition)
+        for item in inputs:
+            task.add_input(item)
+        task.add_output(f"{crash}#{partition}#{number}")
+        task.commit()
+
+    def settle(self, node: str, partition: int, attempt: int) -> bool:
+        """An attempt ends; whether it counts, because its container was not committed without it."""
+        with self._lock:
+            self._open.discard((node, partition, attempt))
+            if (node, partition, attempt) in self._dropped:
+                return False
+            self._settled.add((node, partition))
+            return True
 
     def open_task(self, node: str, partition: int, attempt: int) -> TaskDispatcher:
         """The way out of a task's blocks.
@@ -243,7 +547,8 @@ class LineageApi:
     def _task(self) -> TaskCapture:
         task: TaskCapture | None = getattr(self._local, "task", None)
         if task is None or task.ended:
-            raise CaptureFailedError(NO_TASK)
+            self.problem("capture outside of a task", CaptureFailedError(NO_TASK))
+            task = _inert_task()
         return task
 
     # -- messages --------------------------------------------------------------------------------
@@ -272,8 +577,8 @@ class LineageApi:
         """A task attempt ended: ``fields`` of the contract's ``commit`` message."""
         with self._lock:
             self._totals["tasks"] += 1
-            self._totals["blocks"] += fields["blocks"]
-            self._totals["flows"] += fields["flows"]
+            self._totals["blocks"] += fields.get("blocks", 0)
+            self._totals["flows"] += fields.get("flows", 0)
         self.send(Commit(app=self.app, **fields))
 
     def failed(self, node: str, partition: int, attempt: int, reason: str) -> None:
@@ -317,17 +622,24 @@ class LineageApi:
         """End the application and link what is left. May be called again.
 
         Raises:
-            OSError: the spool can't be written; what is in it is linked all the same.
-            StoreError: the store can't be written; ``lineage link`` goes on from here.
+            OSError: the spool can't be written, and ``on_error`` is ``fail``; what is in it is linked all the same.
+            StoreError: the store can't be written, and ``on_error`` is ``fail``; ``lineage link`` goes on from here.
         """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
+        if not self.settings.enabled:
+            return
         try:
-            self.end(status)
-        finally:
-            self.linker.close()
+            try:
+                self.end(status)
+            finally:
+                self.linker.close()
+        except Exception as problem:
+            if self.raising:
+                raise
+            logger.warning("lineage of %s was not closed: %s", self.app, in_words(problem))
         self.linker.publish()
 
     def end(self, status: EndStatus) -> None:
@@ -350,8 +662,14 @@ class LineageApi:
 
     def _expected(self) -> list[Expected]:
         partitions: defaultdict[str, list[int]] = defaultdict(list)
+        dropped = {task[:2] for task in self._dropped} - {task[:2] for task in self._open}
         for node, partition in sorted(self._attempts):
-            partitions[node].append(partition)
+            # Without a link to it the dropped node would be taken for a source: then it is missed.
+            is_forgotten = (node, partition) in dropped - self._settled and self._sources_of.get(
+                node
+            )
+            if not is_forgotten:
+                partitions[node].append(partition)
         return [Expected(node=node, partitions=tuple(ps)) for node, ps in partitions.items()]
 
     def __enter__(self) -> LineageApi:
@@ -379,6 +697,16 @@ def _earlier(app: str, settings: Settings) -> tuple[str, ...]:
     earlier = tuple(apps[-EARLIER_MAX:])
     apps.append(app)
     return earlier
+
+
+def _inert_task() -> TaskCapture:
+    """A task that captures nothing, for callers who need not know."""
+    return cast("TaskCapture", InertTask())
+
+
+def inputs_node(node: str) -> str:
+    """The node that holds numbers of another's inputs."""
+    return f"{node}:inputs"
 
 
 def _check_name(node: str) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _RUN = r"(?:0|[1-9]\d{0,18})(?:-[1-9]\d{0,18})?"
 _SHORT_REGION = re.compile(rf"{_RUN}(?: {_RUN}){{0,99}}", re.ASCII)
 """A region as texts mostly have it: read one by one, without the overhead of columns."""
-_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?:#\d+(?:\.\d+)?|@\d+|#\*)#[\d -]*", re.ASCII)
+ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?:#\d+(?:\.\d+)?|@\d+|#\*)#[\d -]*", re.ASCII)
 WAITING_TEXT_MAX = 1 << 24
 """Characters of values and opaque strings that wait to be put in columns."""
 COLUMNED_FLOWS_MAX = 4 * FLOWS_MAX
@@ -139,7 +139,7 @@ class FlowBuffer(ABC):
         Raises:
             AddressError, RegionError: the address can't be read.
         """
-        if "#" not in text or not _ADDRESS.fullmatch(text):
+        if "#" not in text or not ADDRESS.fullmatch(text):
             return None
         space, _, region = text.rpartition("#")
         if space not in self._spaces:
@@ -147,7 +147,7 @@ class FlowBuffer(ABC):
             if len(self._spaces) >= SPACES_MAX:
                 self._spaces.clear()
             self._spaces.add(space)
-        return _runs_of(region)
+        return runs_of(region)
 
     def _check_same(self, flow_id: str, content: FlowContent) -> None:
         earlier = self._previous.get(flow_id) or self._pending[flow_id]
@@ -170,8 +170,7 @@ class FlowBuffer(ABC):
         for in_space, opaque, flows in by_space(
             CapturedFlows(rows, self._regions, *self._opaque), new_rows
         ):
-            self._columned.setdefault((in_space, opaque), []).append(flows)
-            self._columned_flows += len(flows.outs)
+            self._add_columns(in_space, flows, opaque_out=opaque)
         conflicts = [flow_id for row, flow_id in enumerate(pending) if row in conflicting]
         for flow_id in conflicts:
             del pending[flow_id]
@@ -186,6 +185,10 @@ class FlowBuffer(ABC):
                 f"flow {conflicts[0]!r}{more} was captured before with other content; the flow "
                 "captured first stands"
             )
+
+    def _add_columns(self, in_space: str, flows: FlowColumns, *, opaque_out: bool) -> None:
+        self._columned.setdefault((in_space, opaque_out), []).append(flows)
+        self._columned_flows += len(flows.outs)
 
     def _captured_before(self, ids: U64, rows: list[FlowContent]) -> tuple[I64, set[int]]:
         """Which rows were captured long ago, and which of these with other content then."""
@@ -233,7 +236,7 @@ class FlowBuffer(ABC):
         self._spaces = set()
 
 
-def _runs_of(region: str) -> RunLists:
+def runs_of(region: str) -> RunLists:
     """Firsts and lasts of the runs of a region.
 
     Raises:

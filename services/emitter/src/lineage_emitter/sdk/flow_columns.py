@@ -46,7 +46,7 @@ class FlowColumns:
     """Flows of one input space in columns.
 
     ``sections``: output space and number of flows, in order. ``ptr`` (int64[n + 1]) None: one run
-    a flow; ``last`` None: runs of one position.
+    a flow; ``last`` None: runs of one position. ``out_last`` None: outputs of one position.
     """
 
     sections: list[tuple[str, int]]
@@ -57,6 +57,7 @@ class FlowColumns:
     values: Sequence[str | None] | None = None
     in_text: Sequence[str] | None = None
     out_text: Sequence[str] | None = None
+    out_last: U64 | None = None
 
     def blocks(self) -> Iterator[FlowColumns]:
         """The flows in pieces that fit a block."""
@@ -91,6 +92,7 @@ class FlowColumns:
             None if self.values is None else self.values[start:stop],
             None if self.in_text is None else self.in_text[start:stop],
             None if self.out_text is None else self.out_text[start:stop],
+            None if self.out_last is None else self.out_last[start:stop],
         )
 
     def directory(self) -> tuple[Section, ...]:
@@ -119,6 +121,9 @@ def concatenated(parts: Sequence[FlowColumns]) -> FlowColumns:
         [v for p in parts for v in p.values or [None] * len(p.outs)] if valued else None,
         _texts([part.in_text for part in parts]),
         _texts([part.out_text for part in parts]),
+        None
+        if all(part.out_last is None for part in parts)
+        else np.concatenate([p.outs if p.out_last is None else p.out_last for p in parts]),
     )
 
 
@@ -151,15 +156,15 @@ def by_space(
     key = group * len(out_spaces) + out_codes
     rows = np.arange(len(key)) if new_rows is None else new_rows
     rows = rows[np.argsort(key[rows], kind="stable")]
-    for start, stop in _equal_runs(group[rows]):
+    for start, stop in equal_runs(group[rows]):
         part = rows[start:stop]
         spaces = out_codes[part]
-        sections = [(out_spaces[spaces[at]], end - at) for at, end in _equal_runs(spaces)]
+        sections = [(out_spaces[spaces[at]], end - at) for at, end in equal_runs(spaces)]
         in_space = in_spaces[in_codes[part[0]]]
         yield in_space, bool(opaque[part[0]]), columns.of(part, in_space, sections)
 
 
-def _equal_runs(codes: I64) -> Iterator[tuple[int, int]]:
+def equal_runs(codes: I64) -> Iterator[tuple[int, int]]:
     """Where equal codes next to each other begin and end."""
     ends = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
     yield from pairwise(ends)
@@ -201,7 +206,7 @@ class _Columns:
         if captured.regions:
             self._widen(captured.regions)
         values = [row[2] for row in captured.rows]
-        self._values = _clean(values) if any(value is not None for value in values) else None
+        self._values = clean_values(values) if any(value is not None for value in values) else None
 
     def _widen(self, regions: Mapping[int, RunLists]) -> None:
         """Runs of all flows behind one another."""
@@ -250,7 +255,7 @@ class _Columns:
         return self._ptr[rows][owner] + step, np.concatenate(([0], np.cumsum(counts)))
 
 
-def _clean(values: list[str | None]) -> list[str | None]:
+def clean_values(values: list[str | None]) -> list[str | None]:
     """Values as a block can hold them."""
     text = "".join([value for value in values if value])
     if text.isascii() and "\0" not in text:

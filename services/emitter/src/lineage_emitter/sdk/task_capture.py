@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lineage_core.contract.address import parse_space
 from lineage_core.contract.block import BlockId, FlowBlock, Relation
 from lineage_core.errors import BlockError
 from lineage_emitter.errors import DeliveryError
 from lineage_emitter.failures import in_words
-from lineage_emitter.sdk.flow_buffer import FlowBuffer
+from lineage_emitter.sdk.flow_buffer import COLUMNED_FLOWS_MAX, FlowBuffer
 from lineage_emitter.sdk.flow_columns import FlowColumns
-from lineage_emitter.worker.recorders import RUNS_MAX
+from lineage_emitter.sdk.paired_buffer import PairedBuffer, column_events
+from lineage_emitter.sdk.pairing import Pairing
+from lineage_emitter.worker.recorders import FLOWS_MAX, RUNS_MAX
 
 if TYPE_CHECKING:
     from lineage_core.contract.block import I64, U64
@@ -32,6 +35,159 @@ class TaskCapture(FlowBuffer):
         self._attempt = attempt
         self._out = api.open_task(node, partition, attempt)
         self._digest = 0
+        self._failure = ""
+        """Why capture of this task has ended; then nothing of it counts."""
+        self.superset_reason = ""
+        """Why inputs may be too many, of all flows of the task; empty where they are exact."""
+        self._paired: PairedBuffer | None = None
+
+    def capture(self, flow_id: str, hash_in: str, hash_out: str, value: str | None = None) -> None:
+        """Capture one flow (see :meth:`FlowBuffer.capture`).
+
+        Raises:
+            LineageError, OSError: as there, where ``on_error`` is ``fail``. Otherwise capture of this task ends: nothing of it
+                counts, and the verdict says why.
+        """
+        if self._failure:
+            return
+        try:
+            FlowBuffer.capture(self, flow_id, hash_in, hash_out, value)
+        except Exception as problem:
+            self._end_capture(problem)
+
+    # -- paired ----------------------------------------------------------------------------------
+
+    def add_input(self, item: str, tag: Hashable = "", *, reset: bool = False) -> None:
+        """An input that the program works on now: outputs of its tag that come later are made from it.
+
+        Args:
+            item: an item address, a region or an opaque string.
+            tag: any hashable value; inputs and outputs of different tags have nothing to do with each other.
+            reset: begin anew with this input: earlier inputs of the tag have no part in outputs that come later.
+
+        Raises:
+            LineageError, OSError: the input, or one that was added before, can't be captured, and ``on_error`` is ``fail``.
+        """
+        if self._failure:
+            return
+        try:
+            self._pairs().add(item, tag, None, is_output=False, reset=reset)
+        except Exception as problem:
+            self._end_capture(problem)
+
+    def add_output(
+        self, item: str, tag: Hashable = "", *, reset: bool = False, value: str | None = None
+    ) -> None:
+        """An output: it is made from all inputs of its tag since the last reset of the tag.
+
+        Args:
+            item: an item address, a region that is one run, or an opaque string.
+            tag: as of inputs.
+            reset: begin anew behind this output: inputs so far have no part in outputs that come later.
+            value: what the record looked like.
+
+        Raises:
+            LineageError, OSError: as for :meth:`add_input`.
+        """
+        if self._failure:
+            return
+        try:
+            self._pairs().add(item, tag, value, is_output=True, reset=reset)
+        except Exception as problem:
+            self._end_capture(problem)
+
+    def add_inputs(
+        self,
+        space: str,
+        first: U64,
+        *,
+        last: U64 | None = None,
+        tags: I64 | None = None,
+        reset: bool = False,
+    ) -> None:
+        """Add many inputs at once, in columns.
+
+        Args:
+            space: of all of them.
+            first: uint64[n], the position of each, or the first one.
+            last: uint64[n], the last position of each; None: each has one.
+            tags: int64[n], the tag of each; None: the tag "".
+            reset: begin anew before the batch, with the tags in it.
+
+        Raises:
+            LineageError, OSError: as for :meth:`add_input`.
+        """
+        self._add_columns_paired(space, first, last, tags, None, is_output=False, reset=reset)
+
+    def add_outputs(
+        self,
+        space: str,
+        first: U64,
+        *,
+        last: U64 | None = None,
+        tags: I64 | None = None,
+        reset: bool = False,
+        values: Sequence[str | None] | None = None,
+    ) -> None:
+        """Add many outputs at once, in columns: each as by :meth:`add_output`.
+
+        Args:
+            space: of all of them.
+            first: uint64[n], the position of each, or the first one.
+            last: uint64[n], the last position of each; None: each has one.
+            tags: int64[n], the tag of each; None: the tag "".
+            reset: begin anew behind the batch, with the tags in it.
+            values: n strings or None.
+
+        Raises:
+            LineageError, OSError: as for :meth:`add_input`.
+        """
+        self._add_columns_paired(space, first, last, tags, values, is_output=True, reset=reset)
+
+    def _add_columns_paired(
+        self,
+        space: str,
+        first: U64,
+        last: U64 | None,
+        tags: I64 | None,
+        values: Sequence[str | None] | None,
+        *,
+        is_output: bool,
+        reset: bool,
+    ) -> None:
+        if self._failure:
+            return
+        try:
+            events = column_events(
+                space, first, last, tags, values, is_output=is_output, reset=reset
+            )
+            self._pairs().add_columns(events)
+        except Exception as problem:
+            self._end_capture(problem)
+
+    def _pairs(self) -> PairedBuffer:
+        self._check_open()
+        if self._paired is None:
+            own_space = f"{self._node}#{self._partition}"
+            self._paired = PairedBuffer(
+                Pairing(self._take_paired, self._write_numbered, self._number_inputs, own_space)
+            )
+        return self._paired
+
+    def _take_paired(self, in_space: str, flows: FlowColumns) -> None:
+        if len(flows.first) >= FLOWS_MAX:
+            self._write(in_space, flows)
+            return
+        self._add_columns(in_space, flows, opaque_out=flows.out_text is not None)
+        self._write_columned(0 if self._columned_flows > COLUMNED_FLOWS_MAX else FLOWS_MAX)
+
+    def _number_inputs(self) -> str:
+        return f"{self._api.number_inputs(self._node)}#{self._partition}.{self._attempt}"
+
+    def _write_numbered(self, in_space: str, flows: FlowColumns) -> None:
+        self._write_blocks(parse_space(flows.sections[0][0]).name, in_space, flows, "")
+
+    # -- columns ---------------------------------------------------------------------------------
 
     def capture_columns(
         self,
@@ -59,9 +215,27 @@ class TaskCapture(FlowBuffer):
             reason: why inputs may be too many; empty where they are exact.
 
         Raises:
-            BlockError: the columns do not fit each other.
-            OSError: the spool can't be written.
+            LineageError, OSError: the columns do not fit each other, or the spool can't be written, and ``on_error``
+                is ``fail``. Otherwise capture of this task ends.
         """
+        if self._failure:
+            return
+        try:
+            self._write_columns(in_space, in_first, out_space, out, in_ptr, in_last, values, reason)
+        except Exception as problem:
+            self._end_capture(problem)
+
+    def _write_columns(
+        self,
+        in_space: str,
+        in_first: U64,
+        out_space: str,
+        out: U64,
+        in_ptr: I64 | None,
+        in_last: U64 | None,
+        values: Sequence[str | None] | None,
+        reason: str,
+    ) -> None:
         self._check_open()
         rows = len(out)
         ptr = np.arange(rows + 1) if in_ptr is None else np.asarray(in_ptr, dtype=np.int64)
@@ -76,58 +250,146 @@ class TaskCapture(FlowBuffer):
         )
         self._write(in_space, flows, reason)
 
+    # -- end -------------------------------------------------------------------------------------
+
     def commit(self) -> None:
         """Make the flows durable, then visible.
 
+        Where capture of the task ended early nothing of it counts, and the verdict says why.
+
         Raises:
-            CaptureFailedError: the task has ended.
-            OSError: the spool can't be written.
+            LineageError, OSError: flows that waited can't be captured, the task has ended, or the spool can't be
+                written, and ``on_error`` is ``fail``: nothing is committed.
         """
-        self._end()
-        out = self._out
         try:
-            self._write_all()
-        except BaseException:
-            out.discard()
-            raise
+            self._commit()
+        except Exception as problem:
+            self._api.problem(f"task {self._name}", problem)
+
+    def _commit(self) -> None:
+        self._end()
+        counts, is_whole = self._api.settle(self._node, self._partition, self._attempt), False
+        try:
+            if self._failure or not counts:
+                self._out.discard()
+            else:
+                is_whole = self._write_out()
         finally:
             self._older.close()
-        out.sync()
-        if out.spooled and self._api.settings.on_error == "fail":
-            raise DeliveryError(f"{out.spooled} blocks could not be sent: {out.spooled_reason}")
+            self._paired = None
+        if not counts:
+            return
         self._api.committed(
             {
                 "node": self._node,
                 "partition": self._partition,
                 "attempt": self._attempt,
-                "file": out.file if out.blocks else "",
-                "spooled": out.spooled,
-                "spooled_reason": out.spooled_reason[:500],
-                "blocks": out.blocks,
-                "flows": out.flows,
-                "associations": out.associations,
-                "bytes": out.bytes,
-                "rows": out.flows,
-                "digest": f"{self._digest:016x}",
+                **(self._written() if is_whole else {"failed": self._failure[:500]}),
             }
         )
 
-    def fail(self, reason: str = "") -> None:
-        """Drop what was captured."""
-        self._end()
-        self._older.close()
-        self._out.discard()
-        self._api.failed(self._node, self._partition, self._attempt, reason)
+    def _write_out(self) -> bool:
+        """Write all that waits; whether nothing is missing."""
+        out = self._out
+        try:
+            if self._paired is not None:
+                self._paired.pair()
+            self._write_all()
+        except BaseException as problem:
+            out.discard()
+            if not isinstance(problem, Exception) or self._api.raising:
+                raise
+            self._failure = in_words(problem)
+            return False
+        out.sync()
+        if out.spooled and self._api.settings.on_error == "fail":
+            raise DeliveryError(f"{out.spooled} blocks could not be sent: {out.spooled_reason}")
+        return True
+
+    def _written(self) -> dict[str, Any]:
+        out = self._out
+        return {
+            "file": out.file if out.blocks else "",
+            "spooled": out.spooled,
+            "spooled_reason": out.spooled_reason[:500],
+            "blocks": out.blocks,
+            "flows": out.flows,
+            "associations": out.associations,
+            "bytes": out.bytes,
+            "rows": out.flows,
+            "digest": f"{self._digest:016x}",
+        }
+
+    def _end_capture(self, problem: Exception) -> None:
+        """Something can't be captured: a part of the flows would be taken for all of them, so none count.
+
+        Raises:
+            Exception: the problem, where ``on_error`` is ``fail``.
+        """
+        if self._api.raising:
+            raise problem
+        if self.ended:
+            # Too late for the commit to say so.
+            self._api.problem(f"task {self._name}", problem)
+        else:
+            self._failure = in_words(problem)
+
+    def fail(self, reason: str = "", inputs: Sequence[str] = ()) -> None:
+        """Drop what was captured.
+
+        The inputs that the task worked on last are kept as those of a sink named ``crash``, so that a trace of it
+        leads to the rows of the sources.
+
+        Args:
+            reason: why it failed.
+            inputs: items; when left out, the paired inputs that were added last.
+
+        Raises:
+            LineageError, OSError: as for :meth:`commit`.
+        """
+        try:
+            self._end()
+            self._older.close()
+            self._out.discard()
+            if not self._api.settle(self._node, self._partition, self._attempt):
+                return
+            self._api.failed(self._node, self._partition, self._attempt, reason)
+            last_inputs = list(inputs) or (
+                [] if self._paired is None else self._paired.last_inputs()
+            )
+            self._paired = None
+            if last_inputs:
+                self._api.keep_crash(self._node, self._partition, last_inputs)
+        except Exception as problem:
+            self._api.problem(f"task {self._name}", problem)
+
+    @property
+    def _name(self) -> str:
+        return f"{self._node}#{self._partition}.{self._attempt}"
 
     def _write(self, in_space: str, flows: FlowColumns, reason: str = "") -> None:
+        self._link_files(in_space, flows)
+        self._write_blocks(self._node, in_space, flows, reason or self.superset_reason)
+
+    def _link_files(self, in_space: str, flows: FlowColumns) -> None:
+        api, node = self._api, self._node
+        if api.is_file(read := in_space.partition("#")[0]) and len(flows.first):
+            api.link_once(read, node)
+        for name in dict.fromkeys(space.partition("#")[0] for space, _ in flows.sections):
+            if api.is_file(name):
+                api.link_once(node, name)
+
+    def _write_blocks(self, node: str, in_space: str, flows: FlowColumns, reason: str) -> None:
         for part in flows.blocks():
             with np.errstate(over="ignore"):
                 total = int(part.outs.sum(dtype=np.uint64))
+                if part.out_last is not None:
+                    total += int(part.out_last.sum(dtype=np.uint64))
             self._digest = (self._digest + total) & (2**64 - 1)
             seq = self._out.next_seq()
             self._out.write(
                 FlowBlock(
-                    block_id=BlockId(self._node, self._partition, self._attempt, seq),
+                    block_id=BlockId(node, self._partition, self._attempt, seq),
                     relation=Relation.ROWS,
                     in_space=in_space,
                     out=part.directory(),
@@ -135,6 +397,7 @@ class TaskCapture(FlowBuffer):
                     out_first=part.outs,
                     in_ptr=part.ptr,
                     in_last=part.last,
+                    out_last=part.out_last,
                     values=part.values,
                     in_text=part.in_text,
                     out_text=part.out_text,

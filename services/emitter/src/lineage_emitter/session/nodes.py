@@ -104,10 +104,11 @@ class Nodes:
                 **attributes,
             }
             node.detail = self.details.of(node.name, fields, name)
-            self._problems.guard(
-                "register a node",
-                lambda: self._api.register(node.name, name, description, **fields),
-            )
+
+            def register() -> None:
+                self._api.register(node.name, name, description, **fields)
+
+            self._problems.guard("register a node", register)
             for parent in dict.fromkeys(parents):
                 self._problems.guard(
                     "link a node", functools.partial(self._api.link, parent.name, node.name)

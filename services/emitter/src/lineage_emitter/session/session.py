@@ -88,7 +88,11 @@ class Session:
         """Whether all that the SparkContext does is to be captured, not just what a LineageContext makes."""
         self.frames = RecipeRecorder(self)
         self.api = LineageApi(
-            application_name(sc), app=self.app, settings=settings, spark_version=sc.version
+            application_name(sc),
+            app=self.app,
+            settings=settings,
+            spark_version=sc.version,
+            raising=True,  # self.problems takes them
         )
         lazy = LazySinks()
         self.stored_rows = StoredRowsByName()
