@@ -19,7 +19,7 @@ def total(metric: str, by: str = "", where: str = "") -> str:
 
 
 def highest(metric: str, by: str = "", where: str = "") -> str:
-    """The highest of a gauge: of what several tell alike, it is what one of them tells."""
+    """The highest value of a gauge: of instances that report the same, the value of one of them."""
     return f"max{_by(by)}({series(metric, where)})"
 
 

@@ -14,7 +14,7 @@ from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.names import Names
 from lineage_query.opaque import opaque_texts
-from lineage_query.rows.bound_rows import FileRows
+from lineage_query.rows.bound_rows import LocatedRows
 from lineage_query.rows.file_status import Binding, FileStatus, has_changed, worst
 from lineage_query.rows.locations import Locations
 from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
@@ -395,7 +395,7 @@ class Composer:
             ]
         return items, worst({rows.file_status for rows in file_rows})
 
-    def _warn(self, path: str, rows: FileRows) -> None:
+    def _warn(self, path: str, rows: LocatedRows) -> None:
         if rows.file_status == "gone":
             explanation = f": {LINES_AS_USED}" if rows.unit == "line" else ""
             self.warnings[f"{path} no longer exists{explanation}"] = None
@@ -405,7 +405,7 @@ class Composer:
             self.warnings[rows.note] = None
 
 
-def _changed_text_note(rows: FileRows) -> str:
+def _changed_text_note(rows: LocatedRows) -> str:
     """The explanation of the texts that are shown of a changed file."""
     if rows.unbound:
         return f": a text marked {AS_IT_IS_NOW} is the current one there, and may belong to another row"

@@ -33,7 +33,7 @@ def text(value: str) -> str:
 
 
 def code(value: str) -> str:
-    """A text in letters of the same width."""
+    """A text in a monospaced font."""
     return f'<code style="{CODE}">{text(value)}</code>'
 
 

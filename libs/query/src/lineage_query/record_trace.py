@@ -108,11 +108,11 @@ class RecordTrace:
         once = len({space.partition for space in spaces}) == len(spaces)
         return sum(spaces.values()) if once else None
 
-    def stored_rows(self) -> list[StoredRows]:
+    def stored_rows(self) -> list[RowsInFiles]:
         """The records among the results that became rows of DataFrames, and are stored in files."""
         sources = {node.node for node in self.node_records() if node.kind == "frame-source"}
         return [
-            StoredRows(link.src, link.dest, rows)
+            RowsInFiles(link.src, link.dest, rows)
             for link in self.graph.links()
             if link.dest in sources and link.src in self.result.found
             for rows in [self._rows_by_file(link.dest, self.result.found[link.src])]
@@ -292,7 +292,7 @@ class NamedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRows:
+class RowsInFiles:
     """Records of ``sink`` that became rows of DataFrames: rows of the node ``source``, by the file that stores them."""
 
     sink: str

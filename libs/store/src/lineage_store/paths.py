@@ -324,7 +324,7 @@ class Bytes:
             raise RowsError(f"{self.path}: {error}") from error
 
     def _read_forward(self, offset: int, length: int) -> bytes:
-        """Decompress forward; what was read last is kept, for ranges that overlap a little."""
+        """Decompress forward; the latest bytes are cached, for ranges that overlap a little."""
         if offset < self._at - len(self._tail):
             self.close()
             (self._raw, self._file), self._at, self._tail = self._open(), 0, b""

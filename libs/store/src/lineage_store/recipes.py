@@ -16,7 +16,7 @@ from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
 
 CACHED_BODY_MAX = 8_192
-"""Signs of a message that is kept for the next question."""
+"""Maximum length of a message that is cached for the next query."""
 LEVEL = 9
 """Of zstd: a recipe is written once, and takes a millisecond."""
 

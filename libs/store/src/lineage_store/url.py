@@ -86,19 +86,19 @@ def spool_folder(url: str) -> Path:
 
 
 def rows_folder(url: str) -> Path:
-    """Where rows of RDDs are kept that DataFrames are made of."""
+    """The folder for rows of RDDs from which DataFrames are made."""
     return spool_folder(url).parent / "rows"
 
 
 def index_folder(url: str) -> Path:
-    """Where indexes of text files are kept: beside an embedded store, else in the user's cache."""
+    """The folder for indexes of text files: beside an embedded store, else in the user's cache."""
     if is_embedded(url):
         return store_path(url).parent / "index"
     return cache_folder() / "index"
 
 
 def cache_folder() -> Path:
-    """Where what can be made again is kept for this user."""
+    """The folder of this user for data that can be computed again."""
     configured = os.environ.get("LINEAGE_CACHE", "")
     if configured:
         return Path(configured).expanduser().absolute()

@@ -42,7 +42,7 @@ class Service:
         open_store: Callable[[], Store],
         open_publishing_store: Callable[[], PublishingStore] | None = None,
     ) -> None:
-        """``open_publishing_store``: the store once more, for telling OpenLineage of what it holds."""
+        """``open_publishing_store``: opens the store again, for publishing to OpenLineage."""
         self._settings = settings
         self._open_store = open_store
         self._metrics = Metrics()

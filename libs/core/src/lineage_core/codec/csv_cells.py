@@ -25,7 +25,7 @@ _COMMA, _LF, _CR, _QUOTE, _SPACE, _DASH = 44, 10, 13, 34, 32, 45
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class CsvCells:
     """Where the cells of a payload are, without their quotes.
 
     ``begin`` and ``end`` are int64 matrices of lines by columns; ``begin`` is None where every
@@ -88,7 +88,7 @@ class Cells:
         return texts
 
 
-def split_cells(payload: bytes, columns: tuple[str, ...], lines: int) -> Cells:
+def split_cells(payload: bytes, columns: tuple[str, ...], lines: int) -> CsvCells:
     """Split a payload of UTF-8 text into ``lines`` lines (with the header) of cells.
 
     Raises:
@@ -115,7 +115,7 @@ def split_cells(payload: bytes, columns: tuple[str, ...], lines: int) -> Cells:
         begin, end, quoted = _without_quotes(text, begin, end, columns)
     # Most blocks have none, which is quickly seen.
     separators = tuple(code for code in (_SPACE, _DASH) if code in payload)
-    return Cells(payload, text, begin, end, quoted, find_bytes(text, separators))
+    return CsvCells(payload, text, begin, end, quoted, find_bytes(text, separators))
 
 
 def _check_characters(payload: bytes) -> None:

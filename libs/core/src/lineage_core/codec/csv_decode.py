@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lineage_core.codec.csv_cells import COLUMNS, CSV_BYTES_MAX, Cells, split_cells
+from lineage_core.codec.csv_cells import COLUMNS, CSV_BYTES_MAX, CsvCells, split_cells
 from lineage_core.contract.address import OPAQUE_SPACE
 from lineage_core.contract.block import I64, U64, FlowBlock
 from lineage_core.contract.block_check import associations, cell_name, check_block
@@ -66,7 +66,7 @@ def decode_csv(payload: bytes, header: BlockHeader) -> FlowBlock:
     return block
 
 
-def _check_flow_ids(cells: Cells, header: BlockHeader) -> None:
+def _check_flow_ids(cells: CsvCells, header: BlockHeader) -> None:
     start, stop = cells.start(_FLOW_ID), cells.stop(_FLOW_ID)
     start = _skip_prefix(cells, start, f"{header.block_id}/", _FLOW_ID)
     bad = differs_from_index(cells.buffer, start, stop)
@@ -76,7 +76,7 @@ def _check_flow_ids(cells: Cells, header: BlockHeader) -> None:
         raise BlockError(message, where=cell_name(wrong, COLUMNS[_FLOW_ID]))
 
 
-def _skip_prefix(cells: Cells, start: I64, prefix: str, column: int, first_row: int = 0) -> I64:
+def _skip_prefix(cells: CsvCells, start: I64, prefix: str, column: int, first_row: int = 0) -> I64:
     """The offsets of the cells after a prefix that all must have."""
     raw = prefix.encode()
     bad = lacks_prefix(cells.buffer, start, raw)
@@ -89,7 +89,7 @@ def _skip_prefix(cells: Cells, start: I64, prefix: str, column: int, first_row: 
 
 
 def _read_inputs(
-    cells: Cells, header: BlockHeader
+    cells: CsvCells, header: BlockHeader
 ) -> tuple[U64, U64 | None, I64 | None, list[str] | None]:
     """Columns in_first, in_last, in_ptr and in_text of a block."""
     if header.in_space == OPAQUE_SPACE:
@@ -103,7 +103,7 @@ def _pointer(counts: I64) -> I64:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
-def _read_opaque_inputs(cells: Cells) -> tuple[U64, None, I64 | None, list[str]]:
+def _read_opaque_inputs(cells: CsvCells) -> tuple[U64, None, I64 | None, list[str]]:
     filled = cells.filled(_HASH_IN)
     texts = cells.texts(_HASH_IN)
     if filled.all():
@@ -112,7 +112,7 @@ def _read_opaque_inputs(cells: Cells) -> tuple[U64, None, I64 | None, list[str]]
     return text_positions(opaque_texts), None, _pointer(filled.astype(np.int64)), texts
 
 
-def _read_outputs(cells: Cells, header: BlockHeader) -> tuple[U64, U64 | None, list[str] | None]:
+def _read_outputs(cells: CsvCells, header: BlockHeader) -> tuple[U64, U64 | None, list[str] | None]:
     """Columns out_first, out_last and out_text of a block."""
     start, stop = cells.start(_HASH_OUT).copy(), cells.stop(_HASH_OUT)
     opaque = np.zeros(header.rows, np.bool_)
@@ -131,7 +131,7 @@ def _read_outputs(cells: Cells, header: BlockHeader) -> tuple[U64, U64 | None, l
 
 
 def _read_mixed_outputs(
-    cells: Cells, start: I64, stop: I64, opaque: Mask
+    cells: CsvCells, start: I64, stop: I64, opaque: Mask
 ) -> tuple[U64, U64 | None, list[str]]:
     texts = [
         text if is_opaque else ""
@@ -147,7 +147,7 @@ def _read_mixed_outputs(
     return first, every_last, texts
 
 
-def _parse_outputs(cells: Cells, start: I64, stop: I64, rows: I64) -> tuple[U64, U64 | None]:
+def _parse_outputs(cells: CsvCells, start: I64, stop: I64, rows: I64) -> tuple[U64, U64 | None]:
     first, last, counts = _parse_runs(cells, start, stop, _HASH_OUT, rows)
     if counts is not None:
         row = int(rows[int((counts != 1).argmax())])
@@ -155,7 +155,7 @@ def _parse_outputs(cells: Cells, start: I64, stop: I64, rows: I64) -> tuple[U64,
     return first, last
 
 
-def _parse_runs(cells: Cells, start: I64, stop: I64, column: int, rows: I64 | int) -> ParsedRuns:
+def _parse_runs(cells: CsvCells, start: I64, stop: I64, column: int, rows: I64 | int) -> ParsedRuns:
     """Parse runs like ``0-3 7 12`` in each of some cells; ``rows`` are their rows, for errors."""
     buffer = cells.buffer
     if len(start) == 0:
@@ -191,7 +191,7 @@ def _parse_runs(cells: Cells, start: I64, stop: I64, column: int, rows: I64 | in
     return _pair_up(cells, numbers, closes, tokens, column, rows)
 
 
-def _separators(cells: Cells, start: I64, stop: I64) -> tuple[I64, I64]:
+def _separators(cells: CsvCells, start: I64, stop: I64) -> tuple[I64, I64]:
     """Places of the spaces and dashes in cells, and how many each cell has."""
     separators = cells.separators
     if len(separators) == 0:
@@ -206,7 +206,7 @@ def _separators(cells: Cells, start: I64, stop: I64) -> tuple[I64, I64]:
 
 
 def _pair_up(
-    cells: Cells, numbers: U64, closes: Mask, tokens: I64, column: int, rows: I64 | int
+    cells: CsvCells, numbers: U64, closes: Mask, tokens: I64, column: int, rows: I64 | int
 ) -> ParsedRuns:
     """Runs from numbers of which some close the run that the number before opens."""
     opens = ~closes
@@ -228,7 +228,7 @@ def _pair_up(
 
 
 def _refuse_numbers(
-    cells: Cells,
+    cells: CsvCells,
     bad: Mask,
     cell_of: I64,
     column: int,
@@ -243,7 +243,7 @@ def _refuse_numbers(
     raise BlockError(f"{text!r:.80}: {message}", where=cell_name(row, COLUMNS[column]))
 
 
-def _read_values(cells: Cells) -> list[str | None] | None:
+def _read_values(cells: CsvCells) -> list[str | None] | None:
     has_value = cells.filled(_VALUE)
     if not has_value.any():
         return None

@@ -50,7 +50,7 @@ class StoreCounts:
     partition) that are visible without a commit because their records were read, and ``claimed_
     blocks`` their blocks. ``inexact``: reasons by node, from stored blocks. ``problems``: reasons
     by place (a file, a line of the spool). ``written``: blocks that arrived, also of tasks that are
-    not visible (yet); None: only visible ones are kept. ``stubs``: blocks that edges or their task's
+    not visible (yet); None: only visible ones are stored. ``stubs``: blocks that edges or their task's
     commit name and that did not arrive. ``recipes``: nodes whose recipe arrived. ``unsealed``: key
     spaces of which some edges were not made, because the linker lost its state in between.
     ``silent_s``: seconds since the store received the last message of the application, both times by

@@ -24,13 +24,13 @@ _log = logging.getLogger("lineage.files")
 
 
 class ForeignOwnerError(PermissionError):
-    """A file or folder that another user owns, who could read or change what is kept there."""
+    """A file or folder that another user owns, who could read or change its content."""
 
 
 def ensure_private_folder(folder: Path, *, ours: bool = False) -> Path:
     """Create a folder (and missing ones above it) for this user alone, or use an existing one.
 
-    ``ours``: nothing but ours is kept there, so its mode is made tight where it is not. ``.lineage`` always is.
+    ``ours``: only this program stores files there, so its mode is restricted if it is not. ``.lineage`` always is.
 
     Raises:
         ForeignOwnerError: another user owns it.

@@ -1,4 +1,4 @@
-"""Secrets in the arguments of a program are not kept: by the names of options, and by what is known to be one."""
+"""Removes secrets from the arguments of a program: by the names of options, and by what is known to be one."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class LinkState(Protocol):
         """Remember that a visible block reads the space."""
 
     def wait(self, task: TaskId, entry: JoinEntry) -> None:
-        """Keep a block that is not visible yet."""
+        """Store a block that is not visible yet."""
 
     def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
         """Blocks that wait for the commit of ``task``; some may have become visible since."""

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 CACHE_BYTES_MAX = 192 << 20
-"""Unpacked blocks kept by one tracer; a block is at most about 5 MiB."""
+"""Maximum size of the unpacked blocks that one tracer caches; a block is at most about 5 MiB."""
 
 
 class Tracer:

@@ -121,7 +121,7 @@ def tied_neighbours_query(
     """Rows of ``relation`` that may change places with the row before them, as a statement.
 
     ``cut``: just the first row after so many. ``equal_too``: those that are equal in the whole order; else just
-    those that are nearly equal in an unsteady key.
+    those that are nearly equal in a nondeterministic key.
     """
     keys = list(order)
     unsteady_index = next(

@@ -33,7 +33,7 @@ from lineage_dataframes.trace.rows import find_source
 from lineage_dataframes.trace.session import translate_spark_errors
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.recipe_rows import RecipePlace
-from lineage_query.record_trace import NamedRows, RecordTrace, StoredRows
+from lineage_query.record_trace import NamedRows, RecordTrace, RowsInFiles
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_query.trace_query import TraceQuery
@@ -311,7 +311,7 @@ class DataFrameCrossing(DataFrameAnswers):
         return [*self._groups_of_stored_rows.values(), *forward.groups.values()]
 
 
-def select_stored_rows(stored_rows: StoredRows) -> RowSelector:
+def select_stored_rows(stored_rows: RowsInFiles) -> RowSelector:
     """What says of a recipe that reads kept rows which of its sources' rows they are."""
 
     def rows_of(recipe: Recipe, _: str) -> SourceRows:

@@ -20,7 +20,7 @@ ItemKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class TracedItem:
+class ExportedItem:
     """One item that takes part, its node, and its role in the trace."""
 
     item: Item
@@ -43,7 +43,7 @@ class Derivation:
 class Derived:
     """All items of a trace, and every stored derivation between them, each once."""
 
-    parts: Mapping[ItemKey, TracedItem]
+    parts: Mapping[ItemKey, ExportedItem]
     derivations: tuple[Derivation, ...]
 
 
@@ -58,12 +58,12 @@ def derived(
     count = sum(region.count for region in traced.taking_part().values())
     if count > options.items_max:
         raise _too_large(f"{count:,} items take part", count, options.items_max, format_name)
-    parts: dict[ItemKey, TracedItem] = {}
+    parts: dict[ItemKey, ExportedItem] = {}
     for role, node_items in traced.roles(FOUND, START, IN_BETWEEN):
         for space, positions, items in composer.batches(node_items, texts=options.texts):
             for position, item in zip(positions.tolist(), items, strict=True):
                 # An opaque item belongs to the first node that lists it.
-                parts.setdefault((space, position), TracedItem(item, node_items.node, role))
+                parts.setdefault((space, position), ExportedItem(item, node_items.node, role))
     derivations: dict[tuple[ItemKey, ItemKey, str], Derivation] = {}
     for derivation in _derivations(traced):
         key = (derivation.generated_item, derivation.used, derivation.node)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from lineage_core.contract.graph import NodeRecord
 from lineage_core.environment.extras import needed
-from lineage_query.exports.derived import Derived, ItemKey, TracedItem, derived, end_to_end
+from lineage_query.exports.derived import Derived, ExportedItem, ItemKey, derived, end_to_end
 from lineage_query.exports.errors import ExportError
 from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.tables import encodable_text, facts
@@ -111,7 +111,7 @@ class _Document:
         trace_attributes[self._own["endToEnd"]] = "left out: too many" if ends is None else "given"
         self.document.entity(self._own["trace"], trace_attributes)
 
-    def _entity(self, part: TracedItem) -> Any:
+    def _entity(self, part: ExportedItem) -> Any:
         item = part.item
         attributes: dict[Any, str] = {
             "prov:label": encodable_text(item.address),

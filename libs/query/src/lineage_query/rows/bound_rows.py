@@ -12,7 +12,7 @@ from lineage_query.rows.places import shown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FileRows:
+class LocatedRows:
     """Items of one partition in a file.
 
     ``positions``: uint64, which items. ``path``: as the engine wrote it, without ``file:``.
@@ -66,7 +66,7 @@ class InFile:
         texts: Sequence[str | None],
         note: str = "",
         checked: Sequence[bool | None] | None = None,
-    ) -> FileRows:
+    ) -> LocatedRows:
         """Rows with what binds each text.
 
         ``checked``: whether the checksum of the block of rows around each confirms the row; None: there
@@ -82,6 +82,6 @@ class InFile:
             None if text is None else of_check[is_same]
             for text, is_same in zip(texts, checked or [None] * len(texts), strict=True)
         ]
-        return FileRows(
+        return LocatedRows(
             positions, self.path, self.unit, numbers, texts, bindings, self.file_status, note
         )

@@ -1,6 +1,6 @@
 r"""A sparse index from rows and lines to bytes.
 
-Two counts of one file are kept at every :data:`STRIDE` bytes: of *row ends* as Hadoop's line
+An index has two counts of a file at every :data:`STRIDE` bytes: of *row ends* as Hadoop's line
 reader sees them (``\n``, ``\r\n`` and a lone ``\r``; an end lies at its last byte) and of *line
 ends* as grep sees them (``\n``). They differ only by lone ``\r``.
 """

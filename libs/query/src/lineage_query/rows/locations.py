@@ -20,7 +20,7 @@ from lineage_core.contract.block import U64
 from lineage_core.contract.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
 from lineage_core.contract.region import Region
 from lineage_core.contract.row_sums import BLOCK_ROWS, sums_in
-from lineage_query.rows.bound_rows import FileRows, InFile
+from lineage_query.rows.bound_rows import InFile, LocatedRows
 from lineage_query.rows.file_status import (
     CurrentState,
     FileStatus,
@@ -149,7 +149,7 @@ class Locations:
             has = _count_text(rows, "row")
             raise LocationError(f"{shown} has {has}, counted from 0; there is no {shown}#{last}")
 
-    def rows_of(self, space: str, region: Region, *, texts: bool = True) -> list[FileRows]:
+    def rows_of(self, space: str, region: Region, *, texts: bool = True) -> list[LocatedRows]:
         """Items of a partition as rows of files, in order; none when they lie in no file."""
         name = parse_space(space)
         if name.incarnation is not None:
@@ -218,7 +218,7 @@ class Locations:
         except RowsError:
             return "unknown"
 
-    def _sink_rows(self, file: SinkFileRecord, rows: U64, *, texts: bool) -> FileRows:
+    def _sink_rows(self, file: SinkFileRecord, rows: U64, *, texts: bool) -> LocatedRows:
         path = self._spellings.of(file.path)
         if file.unit != "line":
             read, note = self._records(path, file, rows, texts=texts)
@@ -237,7 +237,7 @@ class Locations:
             return self._in_file(file).rows(rows, first, unread, str(error))
         return self._in_file(file, file_status).rows(rows, first, read, "", checked)
 
-    def _unsplit_file_rows(self, pieces: Sequence[_Piece], positions: U64) -> list[FileRows]:
+    def _unsplit_file_rows(self, pieces: Sequence[_Piece], positions: U64) -> list[LocatedRows]:
         files = {piece.split.row: piece.split for piece in pieces}
         file_rows = []
         for position in positions.tolist():
@@ -246,7 +246,7 @@ class Locations:
             file_rows.append(in_file.rows(single, None, [None]))
         return file_rows
 
-    def _source_rows(self, piece: _Piece, ordinals: U64, *, texts: bool) -> FileRows:
+    def _source_rows(self, piece: _Piece, ordinals: U64, *, texts: bool) -> LocatedRows:
         path, split = piece.file.path, piece.split
         unread: list[str | None] = [None] * len(ordinals)
         try:

@@ -60,7 +60,7 @@ HEADERS_BYTES = 1 << 16
 LONG_STRIDES = 64
 """Rows that are longer (1 MiB) are not read to their end."""
 OPEN_INDEXES = 256
-"""Indexes kept in memory (about 100 kB for a file of 100 MB)."""
+"""Maximum number of indexes in memory (about 100 kB for a file of 100 MB)."""
 
 
 T = TypeVar("T")

@@ -136,7 +136,7 @@ def places_where(masks: Sequence[Held], rows: int) -> U64:
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    """The type in Arrow of values that Spark, Arrow and Python surely read alike.
+    """The type in Arrow of values that Spark, Arrow and Python certainly read as the same value.
 
     Raises:
         UnsureError: those of the type they may not.
@@ -178,7 +178,7 @@ def array_of(values: Sequence[Any], kind: str) -> pa.Array[Any]:
         raise UnsureError from problem
 
 
-def parse_value(text: str | None, kind: str, settings: Mapping[str, str]) -> RequestedValue:
+def requested_value(text: str | None, kind: str, settings: Mapping[str, str]) -> RequestedValue:
     """A value that somebody typed, or NULL, of a column.
 
     Args:

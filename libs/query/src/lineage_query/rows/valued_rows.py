@@ -19,7 +19,7 @@ import pyarrow as pa
 from lineage_core.contract.block import U64
 from lineage_core.recipe.document import TEXT_FORMATS, File, Output, Source
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
-from lineage_query.rows.typed_values import RequestedValue, UnsureError, parse_value
+from lineage_query.rows.typed_values import RequestedValue, UnsureError, requested_value
 from lineage_store.paths import Bytes, RowsError, canonical, plain_path, split_scheme
 
 TEXT_BYTES_MAX = 64 << 20
@@ -144,7 +144,7 @@ def _terms(files: Files, values: Sequence[tuple[str, str | None]]) -> dict[str, 
         if len(matching) != 1 or matching[0][0] in terms:
             raise UnsureError
         column, kind = matching[0]
-        terms[column] = parse_value(text, kind, files.settings)
+        terms[column] = requested_value(text, kind, files.settings)
     return terms
 
 

@@ -16,7 +16,7 @@ def view_of(store: GraphStore, app: str) -> RecordView:
     """
     if not isinstance(store, Neo4jStore):
         raise UnfitStoreError(
-            "record-level views are kept in Neo4j: name one by --store neo4j://HOST:PORT or "
+            "record-level views are stored in Neo4j: name one by --store neo4j://HOST:PORT or "
             "LINEAGE_STORE (`lineage stack up` runs one); `lineage export` works with every store"
         )
     return store.record_view(app)

@@ -30,7 +30,7 @@ RETURN heap.used, heap.max
 class ServerStatistics:
     """What is in a Neo4j, and how busy it is.
 
-    ``nodes``: by label. ``transactions``: open ones, the asking one left out. ``heap_bytes`` and
+    ``nodes``: by label. ``transactions``: open ones, without that of this query. ``heap_bytes`` and
     ``heap_bytes_max``: 0 if the user may not read them.
     """
 

@@ -28,7 +28,7 @@ from lineage_store.sqlite.recorded_files import SqliteFileRows
 from lineage_store.sqlite.writing import SqliteWriter
 
 _VACUUM_PAGES = 2_000
-"""Pages given back at a time (8 MB): readers are never kept waiting for long."""
+"""Pages that are released at a time (8 MB), so that readers never wait for long."""
 
 
 STEPS_AT_ONCE = 100_000

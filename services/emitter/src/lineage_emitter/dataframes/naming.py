@@ -58,7 +58,7 @@ def named_rows(frame: DataFrame) -> DataFrame:
 
 
 def naming_columns(frame: DataFrame) -> list[int]:
-    """Places of the columns that names are made of: all that Spark hashes and that every run gives alike.
+    """Places of the columns that names are made of: all that Spark hashes and that every run gives the same.
 
     Raises:
         ValueError, RefusedError: the frame's rows can't be traced.
