@@ -77,6 +77,45 @@ def test_every_answer_of_json_has_a_model(document: dict[str, Any]) -> None:
 
 def test_callers_say_who_they_are_by_a_bearer_token(document: dict[str, Any]) -> None:
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
-    assert document["security"] == [{"bearer": []}]
-    free = [path for path, operation in operations(document) if operation.get("security") == []]
+    assert document["security"] == [{"bearer": ["read"]}]
+    free = [path for path, operation in operations(document) if operation["security"] == []]
     assert free == ["/v1/sign-in"]
+
+
+def test_operations_name_the_right_that_they_need(document: dict[str, Any]) -> None:
+    needs: dict[str, set[str]] = {}
+    for _, operation in operations(document):
+        for ways in operation["security"]:
+            needs.setdefault(ways["bearer"][0], set()).add(operation["operationId"])
+    assert needs.pop("read") > {"me", "list_applications", "make_trace", "answer"}
+    assert needs == {
+        "rows": {"get_rows", "dump"},
+        "delete": {"delete_application"},
+        "admin": {"create_record_view", "remove_record_view"},
+    }
+
+
+def test_an_issuer_is_a_way_in_where_there_is_one() -> None:
+    settings = read_settings(
+        store="sqlite:///unused.db",
+        oidc_issuer="https://login.example.org/realm",
+        oidc_audience="lineage",
+    )
+    document = create_app(cast("GraphStore", None), settings).openapi()
+    scheme = document["components"]["securitySchemes"]["oidc"]
+    assert scheme["type"] == "openIdConnect"
+    url = "https://login.example.org/realm/.well-known/openid-configuration"
+    assert scheme["openIdConnectUrl"] == url
+    rows = document["paths"]["/v1/applications/{app}/rows"]["get"]
+    assert rows["security"] == [
+        {"bearer": ["rows"]},
+        {"oidc": ["lineage-rows"]},
+        {"oidc": ["lineage-admin"]},
+    ]
+
+
+def test_a_server_that_lets_everybody_in_asks_for_nothing() -> None:
+    settings = read_settings(store="sqlite:///unused.db", api_open=True)
+    document = create_app(cast("GraphStore", None), settings).openapi()
+    assert document["security"] == []
+    assert all(operation["security"] == [] for _, operation in operations(document))

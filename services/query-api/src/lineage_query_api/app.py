@@ -22,6 +22,7 @@ from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
 from lineage_query_api.budgets import Budgeted
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.connections import Bounds
+from lineage_query_api.dependencies import RIGHTS
 from lineage_query_api.entity_tags import EncodedTags
 from lineage_query_api.grants import Grants
 from lineage_query_api.head_requests import HeadRequests
@@ -126,6 +127,9 @@ def create_app(
     gate = app.state.gate = gate_of(settings)
     app.state.local_store = settings.store if isinstance(gate, LocalGate) else None
     app.state.sign_in = sign_in_of(settings)
+    app.state.rights = RIGHTS
+    app.state.oidc_issuer = "" if settings.is_local else settings.oidc_issuer
+    app.state.is_open = isinstance(gate, OpenGate)
     problems.install(app)
     for module in (
         meta,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
@@ -120,6 +121,13 @@ def _row_reader(caller: Caller) -> Principal:
 Admin = Annotated[Principal, Depends(_admin)]
 Deleter = Annotated[Principal, Depends(_deleter)]
 RowCaller = Annotated[Principal, Depends(_row_reader)]
+RIGHTS: Mapping[object, str] = {
+    _scope: "read",
+    _row_reader: "rows",
+    _deleter: "delete",
+    _admin: "admin",
+}
+"""The right that a dependency asks for."""
 AppName = Annotated[
     str,
     Path(

@@ -1,11 +1,14 @@
-"""The OpenAPI document: one problem schema for all errors, and the authentication schemes."""
+"""The OpenAPI document: one problem schema for all errors, and who may request what."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute, iter_route_contexts
 
 from lineage_query_api.problems import PROBLEM_SCHEMA
 
@@ -15,24 +18,66 @@ BEARER = {
     "scheme": "bearer",
     "description": "a token of `lineage token`, of the OIDC issuer, or of a server of one user",
 }
-OPEN = ("/v1/sign-in",)
-"""Paths that need no token."""
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "read": ("lineage-reader", "lineage-rows", "lineage-delete", "lineage-admin"),
+    "rows": ("lineage-rows", "lineage-admin"),
+    "delete": ("lineage-delete",),
+    "admin": ("lineage-admin",),
+}
+"""By right, the roles of OpenID Connect of which one is enough."""
+
+
+def _openid_connect(issuer: str) -> dict[str, str]:
+    return {
+        "type": "openIdConnect",
+        "openIdConnectUrl": f"{issuer.rstrip('/')}/.well-known/openid-configuration",
+        "description": "a token of this issuer, which lists the role",
+    }
 
 
 class DescribedApi(FastAPI):
-    """An application whose OpenAPI document includes what routes alone don't declare."""
+    """An application whose OpenAPI document includes what routes alone don't declare.
+
+    Its state has ``rights``, those that dependencies ask for; ``oidc_issuer``, empty where there is none; and ``is_open``:
+    everybody may do everything.
+    """
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document."""
         document = super().openapi()
         components = document["components"]
         components["schemas"]["Problem"] = {"title": "Problem", **PROBLEM_SCHEMA}
-        components["securitySchemes"] = {"bearer": BEARER}
-        document["security"] = [{"bearer": []}]
-        for path in OPEN:
-            for operation in document["paths"][path].values():
-                operation["security"] = []
+        issuer = self.state.oidc_issuer
+        components["securitySchemes"] = {"bearer": BEARER} | (
+            {"oidc": _openid_connect(issuer)} if issuer else {}
+        )
+        document["security"] = self._security("read")
+        for route in self._described_routes():
+            right = self._right_of(route.dependant)
+            for method in route.methods or ():
+                operation = document["paths"][route.path_format][method.lower()]
+                operation["security"] = [] if right is None else self._security(right)
         return document
+
+    def _security(self, right: str) -> list[dict[str, list[str]]]:
+        """What a caller needs, in one of these ways; nothing where the server lets everybody in."""
+        if self.state.is_open:
+            return []
+        of_issuer = [{"oidc": [role]} for role in ROLES[right] if self.state.oidc_issuer]
+        return [{"bearer": [right]}, *of_issuer]
+
+    def _right_of(self, dependant: Dependant) -> str | None:
+        """The right that the dependencies of a route ask for last; None: none, for they know no caller."""
+        rights: Mapping[object, str] = self.state.rights
+        own = rights.get(dependant.call)
+        needed = [own, *(self._right_of(needs) for needs in dependant.dependencies)]
+        return max(filter(None, needed), key=list(ROLES).index, default=None)
+
+    def _described_routes(self) -> Iterator[APIRoute]:
+        for context in iter_route_contexts(self.routes):
+            route = context.original_route
+            if isinstance(route, APIRoute) and route.include_in_schema:
+                yield route
 
     @cached_property
     def query_parameters(self) -> dict[tuple[str, str], frozenset[str]]:
