@@ -339,3 +339,49 @@ def test_jobs_and_datasets_name_what_real_jobs_read_and_wrote(
     assert users("one") == [(apps["first"], True), (apps["second"], False), (apps["third"], False)]
     assert users("two") == [(apps["second"], True), (apps["third"], False)]
     assert users("three") == [(apps["third"], True)]
+
+
+@pytest.mark.parametrize("way", ["copied", "moved", "touched"])
+def test_files_that_were_copied_or_moved_are_found_by_their_checksum(
+    folder: Path, begin: Begin, spark: SparkSession, access: StoredAccess, way: str
+) -> None:
+    own = folder / f"by checksum, {way}"
+    own.mkdir()
+    (own / "in.csv").write_text("a,1\nb,2\n")
+    with begin() as lc:
+        first = app_of(lc)
+        frame = spark.read.schema("key string, number int").csv(str(own / "in.csv"))
+        frame.withColumn("number", F.col("number") + 1).coalesce(1).write.csv(str(own / "one"))
+    (written,) = part_files(own / "one")
+    read = own / "arrived.csv"
+    match way:
+        case "copied":
+            read.write_bytes(written.read_bytes())
+        case "moved":
+            written.rename(read)
+        case _:
+            read = written
+            os.utime(read, ns=(0, read.stat().st_mtime_ns + 5_000_000_000))
+    with begin() as lc:
+        second = app_of(lc)
+        frame = spark.read.schema("key string, number int").csv(str(read))
+        frame.where("number > 2").coalesce(1).write.csv(str(own / "two"))
+    ((place, text),) = rows(own / "two")
+    assert text == "b,3"
+    answer = access.ask(back(place))
+    found = [item.location for group in answer.groups for item in group.items]
+    said = " ".join(answer.reasons if way == "copied" else answer.warnings)
+    assert first in said
+    assert second in said
+    assert "checksum" in said
+    if way == "moved":
+        # Rows of a DataFrame are found by what the file held where it was written.
+        assert found == [f"{read}:2"]
+        assert [gap.app for gap in answer.not_queried] == [first]
+        assert not answer.complete
+        return
+    assert found == [f"{own}/in.csv:2"]
+    assert (answer.complete, answer.exact) == (True, way == "touched"), answer.reasons
+    forward = access.ask(TraceQuery(Direction.FORWARD, (f"{own}/in.csv:2",), all_jobs=True))
+    assert [item.location for group in forward.groups for item in group.items] == [place]
+    assert (forward.complete, forward.exact) == (True, way == "touched"), forward.not_queried

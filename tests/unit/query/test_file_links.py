@@ -24,16 +24,20 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
         yield store
 
 
-def _write(store: SqliteStore, app: str, *, size: int, mtime: float, checksum: str = "") -> None:
-    file = SinkFile(partition=0, path=PATH, size=size, mtime=mtime, checksum=checksum)
+def _write(
+    store: SqliteStore, app: str, *, size: int, mtime: float, checksum: str = "", path: str = PATH
+) -> None:
+    file = SinkFile(partition=0, path=path, size=size, mtime=mtime, checksum=checksum)
     files = SinkFiles(app=app, node="0", path="/data", files=(file,))
     store.write(app, [Begin(app=app, name=app, started_at=mtime), files])
 
 
-def _read(store: SqliteStore, app: str, *, size: int, mtime: float, checksum: str = "") -> None:
+def _read(
+    store: SqliteStore, app: str, *, size: int, mtime: float, checksum: str = "", path: str = PATH
+) -> None:
     split = RecordSplit(
         partition=0,
-        path=PATH,
+        path=path,
         start=0,
         length=size,
         file_size=size,
@@ -47,7 +51,6 @@ def _read(store: SqliteStore, app: str, *, size: int, mtime: float, checksum: st
 @pytest.mark.parametrize(
     ("version", "is_named"),
     [
-        ({"size": 10, "mtime": 50.0, "checksum": "sha256:aa"}, True),
         ({"size": 10, "mtime": 50.0}, True),
         # Edited, appended to or cut by nobody that is known: its rows may still be there.
         ({"size": 10, "mtime": 50.0, "checksum": "sha256:bb"}, True),
@@ -93,3 +96,70 @@ def test_no_more_applications_are_named_for_a_file_than_people_read(
     assert len(refused) == NAMED_MAX
     more = 6 if direction is Direction.FORWARD else 5
     assert all(f"{more} more" in gap.reason for gap in refused)
+
+
+COPY = "/data/arrived"
+READER = FileNode("reader", "0")
+
+
+def _copies(store: SqliteStore, direction: Direction) -> tuple[list[tuple[str, str, bool]], bool]:
+    """The copies by which the reader and the writer are linked, and whether nothing is refused."""
+    origin, path = (READER, COPY) if direction is Direction.BACKWARD else (WRITER, PATH)
+    links = FileLinks(store, direction).of(origin, path, is_end=True)
+    assert links.nodes == ()
+    copies = [(copy.node.app, copy.path, copy.exact) for copy in links.copies]
+    return copies, not links.refused
+
+
+@pytest.mark.parametrize(
+    ("version", "exact"),
+    [
+        ({"size": 10, "mtime": 5.0, "checksum": "sha256:aa"}, True),
+        ({"size": 10, "mtime": 9.0, "checksum": "sha256:aa"}, False),
+        # Older than what was written; another content, or none known.
+        ({"size": 10, "mtime": 4.0, "checksum": "sha256:aa"}, None),
+        ({"size": 10, "mtime": 5.0, "checksum": "sha256:bb"}, None),
+        ({"size": 10, "mtime": 5.0}, None),
+    ],
+)
+def test_copies_of_a_file_are_found_by_its_checksum(
+    store: SqliteStore, version: Mapping[str, float], exact: bool | None
+) -> None:
+    _read(store, "reader", path=COPY, **version)  # type: ignore[arg-type]
+    linked = [] if exact is None else [("writer", PATH, exact)]
+    assert _copies(store, Direction.BACKWARD) == (linked, True)
+    linked = [] if exact is None else [("reader", COPY, exact)]
+    assert _copies(store, Direction.FORWARD) == (linked, True)
+
+
+def test_a_copy_of_one_of_several_files_is_refused_and_the_moved_one_preferred(
+    store: SqliteStore,
+) -> None:
+    _read(store, "reader", path=COPY, size=10, mtime=9.0, checksum="sha256:aa")
+    _write(store, "same", path="/data/same", size=10, mtime=6.0, checksum="sha256:aa")
+    assert _copies(store, Direction.BACKWARD) == ([], False)
+    # Whichever it was copied from: forward, each is followed, and not exact.
+    assert _copies(store, Direction.FORWARD) == ([("reader", COPY, False)], True)
+    _write(store, "moved", path="/data/moved", size=10, mtime=9.0, checksum="sha256:aa")
+    assert _copies(store, Direction.BACKWARD) == ([("moved", "/data/moved", True)], True)
+
+
+def test_what_a_captured_application_wrote_is_no_copy_of_another(store: SqliteStore) -> None:
+    _write(store, "own", path=COPY, size=10, mtime=9.0, checksum="sha256:aa")
+    _read(store, "reader", path=COPY, size=10, mtime=9.0, checksum="sha256:aa")
+    links = FileLinks(store, Direction.BACKWARD).of(READER, COPY, is_end=True)
+    assert (links.nodes, links.copies, links.refused) == ((FileNode("own", "0"),), (), ())
+    assert _copies(store, Direction.FORWARD) == ([], True)
+
+
+def test_a_file_that_was_touched_is_the_same(store: SqliteStore) -> None:
+    _read(store, "reader", size=10, mtime=50.0, checksum="sha256:aa")
+    for direction, origin, other in (
+        (Direction.BACKWARD, READER, "writer"),
+        (Direction.FORWARD, WRITER, "reader"),
+    ):
+        links = FileLinks(store, direction).of(origin, PATH, is_end=True)
+        assert [(copy.node.app, copy.path, copy.exact) for copy in links.copies] == [
+            (other, PATH, True)
+        ]
+        assert (links.nodes, links.refused) == ((), ())

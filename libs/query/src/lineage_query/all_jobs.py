@@ -1,7 +1,8 @@
 """Traces through all applications: a trace that ends at a file continues in the application that wrote (or read) it.
 
 A file links two applications if one wrote exactly the version that the other read: size and modification time are equal,
-and so are the checksums if both applications recorded one. Otherwise the trace ends there, and the answer gives the reason
+and so are the checksums if both applications recorded one. So does a file that was moved, copied or touched between the two,
+if both recorded the same checksum. Otherwise the trace ends there, and the answer gives the reason
 with both versions. After Logothetis et al., Scalable Lineage Capture for Debugging DISC Analytics, SoCC 2013.
 """
 
@@ -11,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
@@ -25,9 +27,9 @@ from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import Spellings
+from lineage_store.paths import Spellings, plain_path
 from lineage_store.port import GraphStore
-from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFiles
+from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile, RecordedFiles
 
 ROWS_MAX = 10_000
 """Maximum number of rows that one query passes from one application to others."""
@@ -52,21 +54,40 @@ class FileNode:
 
 
 @dataclass(frozen=True, slots=True)
+class FileCopy:
+    """A file of another path or time with the checksum of the file that the trace is at.
+
+    ``exact``: size and time are equal, too, so that it is the same file, moved. Otherwise its content is equal, and whether
+    one was copied from the other, or both from a third one, is not known. ``text``: says so.
+    """
+
+    node: FileNode
+    path: str
+    exact: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobLinks:
     """Where a trace continues from a file of one node. ``refused``: applications with another version, with both versions."""
 
     nodes: tuple[FileNode, ...] = ()
     refused: tuple[NotQueried, ...] = ()
+    copies: tuple[FileCopy, ...] = ()
 
 
 class FileLinks:
-    """Which nodes wrote the files that others read. Caches what it found for one query."""
+    """Which nodes wrote the files that others read. Caches what it found for one query.
+
+    ``copies``: the copies of files by which applications were linked.
+    """
 
     def __init__(self, store: GraphStore, direction: Direction) -> None:
         self._store = store
         self._is_backward = direction is Direction.BACKWARD
         self._spellings = Spellings()
         self._ids = store.application_ids()
+        self.copies: dict[FileCopy, None] = {}
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
 
     def of(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
@@ -80,6 +101,7 @@ class FileLinks:
         key = origin, path, is_end
         if key not in self._links:
             self._links[key] = self._find(origin, path, is_end=is_end)
+            self.copies |= dict.fromkeys(self._links[key].copies)
         return self._links[key]
 
     def _find(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
@@ -105,16 +127,105 @@ class FileLinks:
         unread_links = JobLinks(
             refused=tuple(NotQueried(app, reason) for app in recorded.unread if app != origin.app)
         )
+        versions = tuple(origin_versions)
+        copies = self._find_copies(origin, path, versions, others)
+        if copies.copies:
+            others = {
+                node: of_node
+                for node, of_node in others.items()
+                if node not in {copy.node for copy in copies.copies}
+            }
+            if self._is_backward:
+                return copies
         if others and self._is_backward and recorded.unread:
             # One of the unread applications may have written the same version later.
             links = _refused(others, f"which other applications wrote {path} is not known")
         elif others:
-            links = self._compare(
-                origin.app, path, tuple(origin_versions), others, overwriting_versions
-            )
+            links = self._compare(origin.app, path, versions, others, overwriting_versions)
         else:
-            return unread_links
-        return JobLinks(links.nodes, (*links.refused, *unread_links.refused))
+            links = JobLinks()
+        refused = (*links.refused, *unread_links.refused, *copies.refused)
+        return JobLinks(links.nodes, refused, copies.copies)
+
+    def _find_copies(
+        self,
+        origin: FileNode,
+        path: str,
+        versions: Sequence[FileVersion],
+        others: Mapping[FileNode, Sequence[FileVersion]],
+    ) -> JobLinks:
+        """Where a trace continues from a file that was moved, copied or touched: by its checksum.
+
+        A file of which some node recorded exactly the version that is looked for is no copy.
+        """
+        if len(versions) != 1 or not versions[0].checksum:
+            return JobLinks()
+        (version,) = versions
+        if self._is_backward and any(map(version.is_same, chain.from_iterable(others.values()))):
+            return JobLinks()
+        query = FileQuery(path, self._spellings, checksum=version.checksum)
+        recorded = self._store.recorded_files(query)
+        same_content = [
+            file
+            for file in recorded.items
+            if file.version.size == version.size and whose_rows(file.app, self._ids) is None
+        ]
+        candidates = [
+            file
+            for file in same_content
+            if file.wrote == self._is_backward
+            and FileNode(file.app, file.node) != origin
+            and self._may_be_copy(file, version, path, same_content)
+        ]
+        copies = dict.fromkeys(self._copy_of(file, version, path, origin) for file in candidates)
+        if not self._is_backward:
+            return JobLinks(copies=tuple(copies))
+        # The same file, moved, is more than another of the same content.
+        best = [copy for copy in copies if copy.exact] or list(copies)
+        if len(best) > 1 or (best and recorded.unread):
+            return _refused(
+                (copy.node for copy in best),
+                f"{origin.app} read {path}, which no captured application wrote; several files have its "
+                "checksum, and which of them it was copied from is not known",
+            )
+        return JobLinks(copies=tuple(best))
+
+    def _may_be_copy(
+        self,
+        file: RecordedFile,
+        version: FileVersion,
+        path: str,
+        same_content: Iterable[RecordedFile],
+    ) -> bool:
+        """Whether what was read may be a copy of what was written: the one is not older, and nobody wrote it where it was read."""
+        if self._is_backward:
+            return file.version.mtime <= version.mtime or file.version.has_state_of(version)
+        canonical_path = self._spellings.of(file.path)
+        if canonical_path == self._spellings.of(path) and file.version.has_state_of(version):
+            return False
+        is_older = file.version.mtime < version.mtime and not file.version.has_state_of(version)
+        return not is_older and not any(
+            written.wrote
+            and written.version.has_state_of(file.version)
+            and self._spellings.of(written.path) == canonical_path
+            for written in same_content
+        )
+
+    def _copy_of(
+        self, file: RecordedFile, version: FileVersion, path: str, origin: FileNode
+    ) -> FileCopy:
+        is_same_path = self._spellings.of(file.path) == self._spellings.of(path)
+        is_exact = is_same_path or file.version.has_state_of(version)
+        other_path = plain_path(file.path)
+        reader, writer = (origin.app, file.app) if self._is_backward else (file.app, origin.app)
+        read_path, written_path = (path, other_path) if self._is_backward else (other_path, path)
+        if is_same_path:
+            text = f"{path}, which {writer} wrote, had another modification time when {reader} read it, and the same checksum"
+        elif is_exact:
+            text = f"{read_path}, which {reader} read, is {written_path}, which {writer} wrote, moved: by size, time and checksum"
+        else:
+            text = f"{read_path}, which {reader} read, has the checksum of {written_path}, which {writer} wrote: it counts as its copy"
+        return FileCopy(FileNode(file.app, file.node), other_path, is_exact, text)
 
     def _compare(
         self,
@@ -346,7 +457,7 @@ def follow_across_applications(
                 if (node, row) in stopped:
                     for origin, group, item in rows[row]:
                         ends.add(origin, group, item)
-    return _composed(answers, tuple(ends.all()), tuple(refused))
+    return _composed(answers, tuple(ends.all()), tuple(refused), tuple(links.copies))
 
 
 def _check_most(number: int, most: int, counted_items: str) -> None:
@@ -377,7 +488,10 @@ def _queue_rows(
         refused.update(dict.fromkeys(job_links.refused))
         if location is not None:
             pending.add(job_links.nodes, location, (origin, group, item))
-        if not job_links.nodes and ends is not None:
+            for copy in job_links.copies:
+                copied_row = replace(location, path=copy.path)
+                pending.add((copy.node,), copied_row, (origin, group, item))
+        if not job_links.nodes and not job_links.copies and ends is not None:
             ends.add(origin, group, item)
     return refused
 
@@ -390,7 +504,10 @@ def _location_of(item: Item) -> Location | None:
 
 
 def _composed(
-    answers: Sequence[Answer], groups: tuple[Group, ...], refused: tuple[NotQueried, ...]
+    answers: Sequence[Answer],
+    groups: tuple[Group, ...],
+    refused: tuple[NotQueried, ...],
+    copies: tuple[FileCopy, ...],
 ) -> Answer:
     first = answers[0]
     apps = tuple(dict.fromkeys(app for answer in answers for app in answer.apps or (answer.app,)))
@@ -400,12 +517,14 @@ def _composed(
 
     reasons = [text for answer in answers for text in named(answer.app, answer.reasons)]
     warnings = [text for answer in answers for text in named(answer.app, answer.warnings)]
+    reasons += [copy.text for copy in copies if not copy.exact]
+    warnings += [copy.text for copy in copies if copy.exact]
     not_queried = dict.fromkeys(
         (*(gap for answer in answers for gap in answer.not_queried), *refused)
     )
     return replace(
         first,
-        exact=all(answer.exact for answer in answers),
+        exact=all(answer.exact for answer in answers) and all(copy.exact for copy in copies),
         reasons=tuple(dict.fromkeys(reasons)),
         groups=groups,
         warnings=tuple(dict.fromkeys((*warnings, *(gap.warning() for gap in refused)))),

@@ -122,7 +122,7 @@ class FileQuery:
 
     ``spellings``: whose links are followed now. ``state``: versions of this size and time alone. ``app``: those of one
     application alone. ``by_links``: the file is looked for among all that were recorded, whatever their names: a link may
-    have replaced one of them.
+    have replaced one of them. ``checksum``: files of this checksum, wherever they are; the path does not count then.
     """
 
     path: str
@@ -130,15 +130,16 @@ class FileQuery:
     state: FileVersion | None = None
     app: str | None = None
     by_links: bool = False
+    checksum: str = ""
 
     @cached_property
     def names(self) -> tuple[int, ...]:
-        """Hashes of the file's names; none if it is looked for whatever its name.
+        """Hashes of the file's names; none if it is looked for whatever its name is.
 
         Raises:
             RowsError: it can't be the name of a file.
         """
-        if self.by_links:
+        if self.by_links or self.checksum:
             return ()
         canonical_path = self.spellings.of(self.path)
         return tuple(sorted({_hash(_name(self.path)), _hash(_name(canonical_path))}))
@@ -153,7 +154,8 @@ class FileQuery:
     def finds(self, app: str, row: FileRow) -> bool:
         """Whether a row of an application has what is looked up, except for its folder."""
         return (
-            (self.by_links or row.name in self.names)
+            (self.by_links or bool(self.checksum) or row.name in self.names)
+            and self.checksum in ("", row.checksum)
             and self.app in (None, app)
             and (self.state is None or self.state.has_state_of(FileVersion(row.size, row.mtime)))
         )
@@ -229,7 +231,7 @@ def find_files(query: FileQuery, rows: FileRows) -> RecordedFiles:
             number += counts[app]
             (apps if number <= ROWS_MAX else unread).append(app)
         stored = list(rows.read(apps, ROWS_MAX))
-    is_at = _Matcher(query.path, query.spellings)
+    is_at = (lambda _: True) if query.checksum else _Matcher(query.path, query.spellings)
     matching: dict[RecordedFile, int] = {}
     started: dict[str, float] = {}
     for app, started_at, number, row in (*stored, *rows.not_indexed()):

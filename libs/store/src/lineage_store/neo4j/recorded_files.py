@@ -24,7 +24,7 @@ MESSAGES_AT_ONCE = 200
 
 _ROWS: Final[LiteralString] = """
 MATCH (a:Application {id: replace(replace(f.app, '%', '%25'), '|', '%7C')})
-RETURN a.app, a.started_at, f.number, f.name, f.folder, f.file, f.node, f.wrote, f.size, f.mtime, f.checksum
+RETURN a.app, a.started_at, f.number, f.name, f.folder, f.file, f.node, f.wrote, f.size, f.mtime, coalesce(f.checksum, '')
 LIMIT $limit
 """
 _OF_APPS: Final[LiteralString] = "WITH f WHERE f.app IN $apps " + _ROWS
@@ -32,6 +32,9 @@ _COUNTS: Final[LiteralString] = "RETURN f.app, count(*)"
 _ALL: Final[LiteralString] = "MATCH (f:FileVersion) "
 _OF_NAME: Final[LiteralString] = (
     "MATCH (f:FileVersion) USING INDEX f:FileVersion(name) WHERE f.name IN $names "
+)
+_OF_CHECKSUM: Final[LiteralString] = (
+    "MATCH (f:FileVersion) USING INDEX f:FileVersion(checksum) WHERE f.checksum = $checksum "
 )
 _OF_APP: Final[LiteralString] = (
     "MATCH (f:FileVersion) USING INDEX f:FileVersion(app, name) "
@@ -68,7 +71,9 @@ class Neo4jFileRows:
         self._connection = connection
         self._match: LiteralString = _OF_NAME
         self._values: dict[str, Any] = {"names": list(query.names)}
-        if query.by_links:
+        if query.checksum:
+            self._match, self._values["checksum"] = _OF_CHECKSUM, query.checksum
+        elif query.by_links:
             self._match = _ALL
         elif query.app is not None:
             self._match, self._values["app"] = _OF_APP, query.app

@@ -66,6 +66,8 @@ def file_version_rows(message: Message, number: int) -> Iterator[Row]:
         columns = row._asdict()
         text = "|".join(map(str, columns.values()))
         own = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        # Files without a checksum are in no index of checksums.
+        columns["checksum"] = row.checksum or None
         yield {"id": key(message.app, own), "app": message.app, "number": number} | columns
 
 

@@ -33,7 +33,11 @@ class SqliteFileRows:
         self._query = query
         conditions = ["1"]
         self._values: list[str | int | float] = []
-        if not wanted.by_links:
+        if wanted.checksum:
+            # The second condition is that of the index.
+            conditions.append("checksum = ? AND checksum <> ''")
+            self._values.append(wanted.checksum)
+        elif not wanted.by_links:
             conditions.append(f"file_version.name IN ({', '.join('?' * len(wanted.names))})")
             self._values += wanted.names
         if wanted.state is not None:
