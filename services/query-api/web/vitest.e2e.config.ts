@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-const ANY = 'e2e/{story,states}.test.ts';
+const ANY = 'e2e/{story,states,docs}.test.ts';
 /** Of a program with DataFrames, over a server with a Spark. */
 const FRAMES = 'e2e/frames.test.ts';
 /** Signing in, over a server with an issuer. */

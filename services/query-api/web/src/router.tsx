@@ -10,6 +10,7 @@ import { ApplicationPage } from './pages/ApplicationPage';
 import { ApplicationsPage } from './pages/ApplicationsPage';
 import { ComparePage } from './pages/ComparePage';
 import { DeadLettersPage } from './pages/DeadLettersPage';
+import { DocsPage } from './pages/DocsPage';
 import { NotFoundPage } from './pages/NotFoundPage';
 import { Shell } from './pages/Shell';
 import { SuspectsPage } from './pages/SuspectsPage';
@@ -63,6 +64,11 @@ const deadLetters = createRoute({
   component: DeadLettersPage,
   validateSearch: deadLettersSearch,
 });
+const docs = createRoute({
+  getParentRoute: () => root,
+  path: '/docs',
+  component: DocsPage,
+});
 const trace = createRoute({
   getParentRoute: () => root,
   path: '/traces/$trace',
@@ -75,6 +81,7 @@ const routeTree = root.addChildren([
   compare,
   suspects,
   deadLetters,
+  docs,
   trace,
 ]);
 

@@ -50,6 +50,9 @@ export function Shell(): ReactNode {
             Sign out
           </button>
         )}
+        <Link to="/docs" className="faint">
+          API
+        </Link>
         <ThemeSwitch />
       </header>
       {session.asked === 'no' ? <Outlet /> : <SignIn />}

@@ -1,0 +1,52 @@
+/** The document of the API: from the service's own files, under its policy, behind its sign-in. */
+
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { baseUrl, isMock, launch, newPage, shot } from './browser';
+
+const DOCUMENT = {
+  openapi: '3.1.0',
+  info: { title: 'Lineage Master', version: '1' },
+  paths: { '/v1/me': { get: { summary: 'Me', responses: { '200': { description: 'OK' } } } } },
+};
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await launch();
+});
+afterAll(() => browser.close());
+
+describe('the document of the API', () => {
+  it('lists operations and tries them as whoever is signed in', async () => {
+    const { page, complaints } = await newPage(browser);
+    const elsewhere: string[] = [];
+    page.on('request', (request) => {
+      const url = new URL(request.url());
+      if (url.protocol !== 'data:' && url.origin !== new URL(baseUrl()).origin)
+        elsewhere.push(request.url());
+    });
+    if (isMock()) await page.route('**/openapi.json', (route) => route.fulfill({ json: DOCUMENT }));
+    await page.goto('/docs');
+    const operation = page.locator('.opblock', { hasText: '/v1/me' }).first();
+    await operation.locator('.opblock-summary-control').click();
+    await operation.getByRole('button', { name: 'Try it out' }).click();
+    await operation.getByRole('button', { name: 'Execute' }).click();
+    await operation
+      .locator('.live-responses-table .response-col_status', { hasText: '200' })
+      .waitFor();
+    expect(await operation.innerText()).not.toContain('Bearer');
+    await shot(page, 'api-reference');
+    expect(complaints).toEqual([]);
+    expect(elsewhere).toEqual([]);
+    await page.context().close();
+  });
+
+  it.skipIf(isMock())('is behind the sign-in, as all pages are', async () => {
+    const { page } = await newPage(browser, 'light', '');
+    await page.goto('/docs');
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    expect(await page.locator('.opblock').count()).toBe(0);
+    await page.context().close();
+  });
+});
