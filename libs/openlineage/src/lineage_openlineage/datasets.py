@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_core.tracing.budget import current_budget
 from lineage_store.paths import split_scheme
 
 FILES_NAMED = 100
@@ -120,8 +121,11 @@ def paths_by_dataset(
         node_path: what the program read or wrote; several paths are separated by commas.
         paths: the files, each once.
         cwd: where relative paths of the program begin.
+
+    Raises:
+        BudgetError: the query takes more time than it may.
     """
-    node_paths = [part for part in node_path.split(",") if part]
+    node_paths = list(dict.fromkeys(part for part in node_path.split(",") if part))
     parts: dict[tuple[str, str], list[str]] = {}
     unnamed: list[str] = []
     for path in paths:
@@ -138,6 +142,8 @@ def paths_by_dataset(
 
 def _owner(file_path: str, node_path: str, cwd: str) -> tuple[str, str] | None:
     """The dataset that a path of the program means, if the file is it or lies under it."""
+    # A node may name very many paths, and each may have very many folders.
+    current_budget().check()
     namespace, name = dataset_name(file_path)
     scheme, path_in_scheme = split_scheme(node_path)
     if scheme != "file" or node_path.startswith(("/", "file:")):

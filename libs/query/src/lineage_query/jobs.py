@@ -6,8 +6,9 @@ OpenLineage events name them (:mod:`lineage_openlineage`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Protocol, TypeAlias
 
 from lineage_core.contract.message import Begin, Message, Register
@@ -15,6 +16,7 @@ from lineage_core.contract.times import JsonTime, parse_time, time_text
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.budget import (
     MEMORY_OF_MESSAGES,
+    SMALL_MESSAGES,
     BusyError,
     TooMuchError,
     current_budget,
@@ -32,6 +34,12 @@ DATASET_MESSAGE_TYPES = ("begin", "register", *SPLITS, *FILES)
 
 NAME_BYTES = 200
 """Memory of the name of a file, beyond its characters."""
+COPIES = 3
+"""How many times an answer holds the names that it lists: as they are, as JSON and while they become that."""
+SMALL_CONTENT = SMALL_MESSAGES // 1_000
+"""Size, as that of messages, of what one run read and wrote that is always told: a page has at most 1,000 runs."""
+JOB_NAME_MAX = 512
+"""Characters of a job's name; a longer one is cut, with a hash of all of it. Lists repeat it for each dataset."""
 
 DatasetName: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -58,7 +66,7 @@ class DatasetUse:
         return _full_name(self.namespace, self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class RunContent:
     """What a run read and wrote, as far as its lineage tells.
 
@@ -221,7 +229,11 @@ def jobs_of(source: RunSource) -> dict[str, list[ApplicationRecord]]:
 
 def _job_name(record: ApplicationRecord) -> str:
     # OpenLineage events name the job of a run in the same way.
-    return record.name or record.app
+    name = record.name or record.app
+    if len(name) <= JOB_NAME_MAX:
+        return name
+    whole = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name[:JOB_NAME_MAX]}...{whole[:16]}"
 
 
 def list_jobs(source: RunSource, limit: int | None = None) -> list[Job]:
@@ -281,7 +293,7 @@ def run_of(source: RunSource, record: ApplicationRecord) -> Run:
         run,
         complete=None if verdict is None else verdict.complete,
         exact=None if verdict is None else _exactness(verdict),
-        content=None if messages is None else _run_content(messages),
+        content=None if messages is None else _held_content(_run_content(messages)),
     )
 
 
@@ -371,7 +383,7 @@ def _find_dataset_uses(source: RunSource, runs: int | None) -> _DatasetUses:
         lengths.setdefault(namespace, set()).add(len(name))
     for run, files in uses.items:
         own = (run.use.namespace, run.use.name)
-        for dataset in dict.fromkeys((own, *_datasets_containing(files, by_name, lengths))):
+        for dataset in {own} | _datasets_containing(files, by_name, lengths):
             by_name[dataset].append(run)
     return _DatasetUses(by_name, runs_read, len(in_order), runs_not_read)
 
@@ -401,25 +413,33 @@ def _datasets_containing(
     files: Iterable[DatasetName],
     datasets: Collection[DatasetName],
     lengths: Mapping[str, Collection[int]],
-) -> Iterator[DatasetName]:
-    """The ``datasets`` that files are, or lie in; some of them several times.
+) -> set[DatasetName]:
+    """The ``datasets`` that files are, or lie in.
 
     ``lengths``: of the names of ``datasets``, by namespace. A path may have very many folders, so only folders of
-    such a length are looked up.
+    such a length are looked up, and once for all files of a folder.
     """
+    found: set[DatasetName] = set()
+    folders: set[DatasetName] = set()
     for namespace, name in files:
         current_budget().check()
-        name_lengths = lengths.get(namespace, ())
         if (namespace, name) in datasets:
-            yield namespace, name
+            found.add((namespace, name))
         # The name of a bucket is "/", and the names of its objects don't begin with a slash.
         if (namespace, "/") in datasets:
-            yield namespace, "/"
+            found.add((namespace, "/"))
+        folder = namespace, name[: max(name.rfind("/"), 0)]
+        if folder in folders:
+            continue
+        folders.add(folder)
+        name_lengths = lengths.get(namespace, ())
         end = name.find("/", 1)
         while end != -1:
             if end in name_lengths and (namespace, name[:end]) in datasets:
-                yield namespace, name[:end]
+                current_budget().check()
+                found.add((namespace, name[:end]))
             end = name.find("/", end + 1)
+    return found
 
 
 def _dataset(name: DatasetName, runs: Sequence[DatasetRun]) -> Dataset:
@@ -481,6 +501,22 @@ def _dataset_use(name: DatasetName, versions: _Versions) -> DatasetUse:
         len(versions),
         sum(len(file_versions_seen) for file_versions_seen in versions.values()),
     )
+
+
+def _held_content(content: RunContent) -> RunContent | None:
+    """What a run read and wrote, counted until the answer is sent; None: it exceeds the memory of the query."""
+
+    def count_bytes() -> int:
+        uses = (*content.reads, *content.writes)
+        texts = (*content.reads_without_files, *content.writes_without_files)
+        names = (*(use.namespace + use.name for use in uses), *texts)
+        return COPIES * sum(len(name) + NAME_BYTES for name in names) // MEMORY_OF_MESSAGES
+
+    try:
+        current_budget().hold_messages(content, count_bytes, SMALL_CONTENT)
+    except (TooMuchError, BusyError):
+        return None
+    return content
 
 
 def _exactness(verdict: Verdict) -> bool | None:

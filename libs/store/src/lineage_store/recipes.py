@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
+from pydantic_core import from_json
+
 from lineage_core.codec.zstd import compress, decompress
 from lineage_core.contract.graph import FlowGraph
-from lineage_core.contract.message import MESSAGE_BYTES_MAX, Begin, Message, Recipe, parse_message
+from lineage_core.contract.message import (
+    MESSAGE_BYTES_MAX,
+    TEXT_MAX,
+    Message,
+    Recipe,
+    parse_message,
+)
 from lineage_core.errors import RecordBatchError
 from lineage_core.recipe.document import File
 from lineage_core.recipe.document import Recipe as Document
@@ -17,17 +25,24 @@ from lineage_store.errors import StoreError
 
 CACHED_BODY_MAX = 8_192
 """Maximum length of a message that is cached for the next query."""
+BEGIN_CHARS = 6 * (TEXT_MAX + 1_000)
+"""Characters of the begin message of an application that its name is among: arguments of the program, of any number, follow."""
 LEVEL = 9
 """Of zstd: a recipe is written once, and takes a millisecond."""
 
 
 def names_in(rows: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """What applications are called, by their ids and the bodies of their beginnings."""
+    """The names of applications, by their ids and the first `BEGIN_CHARS` of the bodies of their beginnings.
+
+    Raises:
+        BudgetError: the query has no time left.
+    """
     names_by_app: dict[str, frozenset[str]] = {}
     for app, body in rows:
-        begin = parse_body(body)
-        if isinstance(begin, Begin):
-            names_by_app[app] = names_by_app.get(app, frozenset()) | {begin.name}
+        current_budget().check()
+        begin = from_json(body, allow_partial=True)
+        if isinstance(begin, dict) and isinstance(name := begin.get("name"), str):
+            names_by_app[app] = names_by_app.get(app, frozenset()) | {name}
     return names_by_app
 
 

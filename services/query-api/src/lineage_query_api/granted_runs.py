@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lineage_core.contract.message import Message
 from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.budget import TooManyMessagesError
 from lineage_query.finding import NotFoundError
 from lineage_query.jobs import DATASET_MESSAGE_TYPES
 from lineage_query_api.errors import ProblemError
@@ -51,7 +52,7 @@ class GrantedRuns:
             return self._scope.listed.store
         try:
             part = self._scope.part_of(app)
-        except ProblemError:
+        except (ProblemError, TooManyMessagesError):
             return None
         if part is None:
             return self._scope.listed.store

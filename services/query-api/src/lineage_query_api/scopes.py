@@ -12,6 +12,7 @@ from http import HTTPStatus
 import structlog
 
 from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.budget import TooManyMessagesError
 from lineage_query.finding import NotFoundError
 from lineage_query_api.auth import Principal
 from lineage_query_api.errors import ProblemError, SettingsError, hidden_parts_error
@@ -202,7 +203,8 @@ class _CallerVisibility(VisibilityCheck):
             return all(
                 self.visible_applications.of(name, self.rules) is None for name in _with_base(app)
             )
-        except KeyError:
+        except (KeyError, TooManyMessagesError):
+            # What an application used is not known if it sent more than may be held: this ends no query about others.
             return False
 
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
@@ -212,7 +214,7 @@ class _CallerVisibility(VisibilityCheck):
                 self.visible_applications.of(visible_app, self.rules)
                 for visible_app in _with_base(app)
             ]
-        except KeyError:
+        except (KeyError, TooManyMessagesError):
             return verdict_without_details(verdict)
         if any(visible_app is not None and visible_app.hides for visible_app in visible_apps):
             return verdict_without_details(verdict)

@@ -17,6 +17,7 @@ from typing import Protocol
 import structlog
 
 from lineage_core.errors import LineageError
+from lineage_core.tracing.budget import MIB, Budget, MessageRoom, use_budget
 from lineage_openlineage.errors import OpenLineageUnavailableError
 from lineage_openlineage.publishing import publish_events
 from lineage_openlineage.settings import OpenLineageSettings
@@ -28,6 +29,10 @@ EVERY_S = 2.0
 """Between two searches for applications that have ended."""
 LONGEST_S = 120.0
 """Maximum time between two attempts, for one application and for a backend that does not answer."""
+FACTS_S = 30.0
+"""Maximum time for the events of one application."""
+MESSAGE_BYTES_MAX = 32 * MIB
+"""Maximum size of the messages that are read for them at once; in memory they are some twenty times as much."""
 
 
 class PublishedRuns(Protocol):
@@ -128,7 +133,10 @@ class Publisher:
         if not runs.claim(app, self._clock()):
             return
         try:
-            status = publish_events(store, app, self._settings)
+            # An application may have sent any number of messages.
+            budget = Budget(seconds=FACTS_S, messages=MessageRoom(MESSAGE_BYTES_MAX))
+            with use_budget(budget):
+                status = publish_events(store, app, self._settings)
         except (LineageError, OSError, KeyError) as error:
             if isinstance(error, StoreError):
                 raise

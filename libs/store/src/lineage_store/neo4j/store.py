@@ -28,7 +28,7 @@ from lineage_store.neo4j.schema import migrate
 from lineage_store.neo4j.server_statistics import ServerStatistics, read_server_statistics
 from lineage_store.neo4j.writing import Neo4jWriter
 from lineage_store.port import ApplicationRecord
-from lineage_store.recipes import names_in
+from lineage_store.recipes import BEGIN_CHARS, names_in
 from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
 
 DELETED_AT_ONCE = 5_000
@@ -60,7 +60,7 @@ UNWIND $apps AS app
 MATCH (m:Message)
 USING INDEX m:Message(app, type)
 WHERE m.app = app AND m.type = 'begin'
-RETURN m.app, m.body
+RETURN m.app, left(m.body, $chars)
 """
 
 _BLOCK_KEYS: Final[LiteralString] = """
@@ -240,7 +240,9 @@ class Neo4jStore:
         return find_files(query, Neo4jFileRows(self._connection, query))
 
     def names(self) -> Mapping[str, frozenset[str]]:
-        rows = self._connection.read(_BEGINNINGS, apps=list(self.application_ids()))
+        rows = self._connection.read(
+            _BEGINNINGS, apps=list(self.application_ids()), chars=BEGIN_CHARS
+        )
         return names_in((app, body) for app, body in rows)
 
     def messages(self, app: str, *kinds: str) -> Sequence[Message]:

@@ -20,7 +20,7 @@ from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
 from lineage_store.port import ApplicationRecord
-from lineage_store.recipes import names_in
+from lineage_store.recipes import BEGIN_CHARS, names_in
 from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
 from lineage_store.sqlite.connection import connect
 from lineage_store.sqlite.graph import SqliteGraph
@@ -139,8 +139,9 @@ class SqliteStore:
     def names(self) -> Mapping[str, frozenset[str]]:
         return names_in(
             self._query(
-                "SELECT application.app, message.body FROM application "
-                "JOIN message ON message.app = application.id AND message.type = 'begin'"
+                "SELECT application.app, substr(message.body, 1, ?) FROM application "
+                "JOIN message ON message.app = application.id AND message.type = 'begin'",
+                BEGIN_CHARS,
             )
         )
 
