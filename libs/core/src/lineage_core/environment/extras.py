@@ -16,6 +16,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "neo4j": ("neo4j",),
     "openlineage": ("openlineage", "attr", "requests"),
     "exports": ("networkx", "prov"),
+    "dask": ("dask", "distributed"),
     "server": (
         "fastapi", "uvicorn", "starlette", "anyio", "limits", "jwt", "h11", "redis", "structlog", "aiohttp",
         "prometheus_client",
