@@ -11,6 +11,7 @@ from lineage.options import print_json
 from lineage.tables import console, moment_text, table_of
 from lineage.terminal import echo
 from lineage_openlineage.datasets import dataset_name
+from lineage_query.job_graph import JobGraph, build_job_graph, job_graph_mermaid
 from lineage_query.jobs import Dataset, DatasetName, DatasetRuns, Datasets, DatasetUse, Job, Run
 
 MOMENT = "%Y-%m-%d %H:%M"
@@ -100,7 +101,36 @@ def show_dataset_runs(namespace: str, name: str, runs: DatasetRuns, *, as_json: 
     _show_left_out(runs)
 
 
-def _show_left_out(found: Datasets | DatasetRuns) -> None:
+def print_job_graph(access: Access, around: str, *, mermaid: bool, as_json: bool) -> None:
+    """Jobs and datasets with their links; ``around``: a job or a dataset, by its name or as a path of this machine."""
+    found = access.datasets("")
+    names = {dataset.full_name for dataset in found.items}
+    jobs = {job for dataset in found.items for job in (*dataset.writers, *dataset.readers)}
+    if around and around not in names | jobs:
+        name = dataset_named(access, found.items, around)
+        around = next(
+            (one.full_name for one in found.items if (one.namespace, one.name) == name), around
+        )
+    graph = build_job_graph(found, around)
+    if as_json:
+        print_json(json_value(JobGraph, graph))
+    elif mermaid:
+        echo(job_graph_mermaid(graph), nl=False)
+    else:
+        reads: dict[str, list[str]] = {}
+        writes: dict[str, list[str]] = {}
+        for dataset, job in graph.reads:
+            reads.setdefault(job, []).append(dataset)
+        for job, dataset in graph.writes:
+            writes.setdefault(job, []).append(dataset)
+        table = table_of("reads", "job", "writes")
+        for job in graph.jobs:
+            table.add_row("\n".join(reads.get(job, ())), job, "\n".join(writes.get(job, ())))
+        console().print(table)
+        _show_left_out(graph)
+
+
+def _show_left_out(found: Datasets | DatasetRuns | JobGraph) -> None:
     """Say which runs the list leaves out."""
     if found.runs < found.runs_total:
         echo(f"of the latest {found.runs:,} of {found.runs_total:,} runs")

@@ -315,6 +315,13 @@ def datasets(
 def graph(
     context: typer.Context,
     name: AppArgument = "latest",
+    jobs: Annotated[
+        bool,
+        typer.Option(
+            "--jobs",
+            help="The graph of all jobs and datasets. NAME: what leads to a job or dataset, and what it leads to.",
+        ),
+    ] = False,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
     unfold: Annotated[
         bool, typer.Option("--unfold", help="Each node by itself, also those made in a loop.")
@@ -322,14 +329,24 @@ def graph(
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the nodes of an application, their counts and whether they are exact.
+    """Show the nodes of an application, their counts and whether they are exact; or all jobs and datasets.
 
     Nodes that a loop made over and over are one: reduceByKey x10.
     """
+    from lineage.job_tables import print_job_graph
     from lineage.tables import graph_json, show_graph
     from lineage_core.tracing.folding import fold_by_call, fold_each
     from lineage_query.flowchart import mermaid_text
 
+    if jobs:
+        if unfold:
+            raise typer.BadParameter(
+                "--unfold is for the nodes of an application: leave out --jobs"
+            )
+        with opened(chosen_store(context, store)) as access:
+            around = "" if name == "latest" else name
+            print_job_graph(access, around, mermaid=mermaid, as_json=as_json)
+        return
     with opened(chosen_store(context, store)) as access:
         app_id, nodes, links = access.graph(name)
     folds = fold_each(nodes) if unfold else fold_by_call(nodes)

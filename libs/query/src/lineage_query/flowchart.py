@@ -42,7 +42,7 @@ def mermaid_text(
             parts.append(f"{node.flows:,} flows")
         if not node.exact:
             parts.append("unknown" if node.kind == "unknown" else "superset")
-        text = "<br/>".join(_quoted(part) for part in dict.fromkeys(parts) if part)
+        text = "<br/>".join(quoted(part) for part in dict.fromkeys(parts) if part)
         lines.append(f'    {ids[node.node]}{opening}"{text}"{closing}')
     for link in links_between(folds, links):
         lines.append(f"    {ids[link.src]} --> {ids[link.dest]}")
@@ -55,7 +55,7 @@ def fold_name(fold: Fold) -> str:
     return f"{name} x{len(fold.nodes)}" if fold.nodes[1:] else name
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Text inside a quoted Mermaid label: entities for what would end it."""
     for plain, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
         text = text.replace(plain, entity)
