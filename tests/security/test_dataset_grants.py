@@ -477,7 +477,7 @@ def test_what_capture_kept_of_values_is_not_loaded(served: Served, caller: str) 
 def rules(**more: Any) -> Visibility:
     mask = Mask(frozenset({"*/pay*"}), ("salary", "a.b"))
     given = {
-        "known": (frozenset({"*"}),),
+        "visible": (frozenset({"*"}),),
         "read": (frozenset({"*"}),),
         "hidden": frozenset({"/data/hr", "hr.*"}),
         "masks": (mask,),
@@ -681,8 +681,8 @@ def test_a_table_of_the_sessions_catalog_is_granted_by_its_name() -> None:
     shop = (frozenset({"shop.*", "/out"}),)
     for table, shown in (("spark_catalog.shop.a", True), ("shop.a", True), ("other.shop.a", False)):
         stored = replace(source("parquet", "name", path="/w/x"), table=table)
-        visible_app = frame_look(stored, known=shop, read=shop, masks=())
-        assert (visible_app.is_fully_visible, visible_app.nodes["0.0"].known) == (shown, shown), (
+        visible_app = frame_look(stored, visible=shop, read=shop, masks=())
+        assert (visible_app.is_fully_visible, visible_app.nodes["0.0"].visible) == (shown, shown), (
             table
         )
 
@@ -712,8 +712,8 @@ def test_an_output_is_hidden_by_the_name_of_its_table() -> None:
     ],
 )
 def test_what_is_granted_opens_nothing_that_is_read_with_it(paths: tuple[str, ...]) -> None:
-    shop: dict[str, Any] = {"known": (frozenset({"/lake/shop/*", "/out"}),)}
-    shop["read"] = shop["known"]
+    shop: dict[str, Any] = {"visible": (frozenset({"/lake/shop/*", "/out"}),)}
+    shop["read"] = shop["visible"]
     files = [f"/lake/{'hr/b' if 'hr' in path else 'shop/a'}/part-0" for path in paths]
     one = replace(
         source("parquet", "name"),

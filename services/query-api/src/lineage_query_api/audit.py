@@ -416,7 +416,7 @@ class Auditor:
         if time.monotonic() < self._not_before or self._stuck_threads >= WRITER_THREADS:
             self._failed.inc()
             return False
-        has_started = has_ended = is_given_up = False
+        has_started = has_ended = is_abandoned = False
 
         def write_record() -> str:
             nonlocal has_started, has_ended
@@ -430,15 +430,15 @@ class Auditor:
             finally:
                 with self._lock:
                     has_ended = True
-                    self._stuck_threads -= is_given_up
+                    self._stuck_threads -= is_abandoned
             return ""
 
         reason = "it takes too long"
         with move_on_after(2 * WAIT_S):
             reason = await run_sync(write_record, limiter=self._threads, abandon_on_cancel=True)
         with self._lock:
-            is_given_up = has_started and not has_ended
-            self._stuck_threads += is_given_up
+            is_abandoned = has_started and not has_ended
+            self._stuck_threads += is_abandoned
         if reason:
             self._not_before = time.monotonic() + FAILED_S
             self._failed.inc()
@@ -485,7 +485,7 @@ class _RequestBody:
             redactor = _Redactor()
             redacted = redactor.of(json.loads(body))
             text = json.dumps(redacted, allow_nan=False)
-            is_complete = redactor.left > 0 and len(text) <= BODY_BYTES_MAX
+            is_complete = redactor.characters_remaining > 0 and len(text) <= BODY_BYTES_MAX
             return {**digest, "question": redacted if is_complete else _cut(text, BODY_BYTES_MAX)}
         # Not recorded: the service refuses a body that is not JSON.
         return {**digest, "question": None}
@@ -494,17 +494,17 @@ class _RequestBody:
 class _Redactor:
     """Removes secrets from JSON, as far as a record may contain it: the rest is not processed.
 
-    ``left``: remaining number of characters to process.
+    ``characters_remaining``: how many more it processes.
     """
 
     def __init__(self) -> None:
-        self.left = SCANNED_MAX
+        self.characters_remaining = SCANNED_MAX
 
     def of(self, value: Any) -> Any:
         """The recorded form of a value."""
         if isinstance(value, str):
             return self._redact_text(value)
-        self.left -= 1
+        self.characters_remaining -= 1
         if isinstance(value, list):
             return [self.of(element) for element in takewhile(self._is_within_limit, value)]
         if isinstance(value, dict):
@@ -515,18 +515,22 @@ class _Redactor:
         return value
 
     def _is_within_limit(self, _: object) -> bool:
-        return self.left > 0
+        return self.characters_remaining > 0
 
     def _redact_member(self, name: str, value: Any) -> Any:
         if not isinstance(value, str):
             return self.of(value)
         redacted, text = self._redact_text(value), f"{name}={value}"
-        return REDACTED if self.left > 0 and _without_secrets(text) != text else redacted
+        return (
+            REDACTED
+            if self.characters_remaining > 0 and _without_secrets(text) != text
+            else redacted
+        )
 
     def _redact_text(self, text: str) -> str:
-        self.left -= len(text) + CHARACTERS_PER_TEXT
+        self.characters_remaining -= len(text) + CHARACTERS_PER_TEXT
         # Not its beginning: a secret that is cut can't be recognised.
-        return _without_secrets(text) if self.left > 0 else OMITTED
+        return _without_secrets(text) if self.characters_remaining > 0 else OMITTED
 
 
 def _fields(scope: Scope, body: _RequestBody) -> dict[str, Any]:

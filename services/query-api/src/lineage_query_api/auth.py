@@ -78,8 +78,8 @@ class _Token(BaseModel):
     def principal(self) -> Principal:
         """The holder of the token, with the rights."""
         rows = self.rows or self.role == "admin"
-        known = frozenset({f"token:{self.name}"})
-        return Principal(self.name, self.role, rows, self.delete, "token", known)
+        identities = frozenset({f"token:{self.name}"})
+        return Principal(self.name, self.role, rows, self.delete, "token", identities)
 
 
 class _Tokens(BaseModel):
@@ -140,7 +140,9 @@ class TokenGate:
 
     def __init__(self, tokens: Path | None, oidc: Oidc | None = None) -> None:
         self._tokens = (
-            None if tokens is None else ReloadedFile("LINEAGE_API_TOKENS", tokens, _known_tokens)
+            None
+            if tokens is None
+            else ReloadedFile("LINEAGE_API_TOKENS", tokens, _read_checked_tokens)
         )
         self._oidc = oidc
 
@@ -220,13 +222,13 @@ class Oidc:
         roles = {listed_role for listed_role in listed if isinstance(listed_role, str)}
         name = str(claims.get("preferred_username") or claims["sub"])
         # Not by the name that is shown: people may choose it themselves.
-        known = frozenset({f"sub:{claims['sub']}", *(f"role:{role}" for role in roles)})
+        identities = frozenset({f"sub:{claims['sub']}", *(f"role:{role}" for role in roles)})
         delete = "lineage-delete" in roles
         if "lineage-admin" in roles:
-            return Principal(name, "admin", True, delete, "oidc", known)
+            return Principal(name, "admin", True, delete, "oidc", identities)
         if delete or roles & {"lineage-reader", "lineage-rows"}:
             rows = "lineage-rows" in roles
-            return Principal(name, "reader", rows, delete, "oidc", known)
+            return Principal(name, "reader", rows, delete, "oidc", identities)
         raise ProblemError(
             HTTPStatus.FORBIDDEN,
             f"{name} has no role here",
@@ -291,7 +293,7 @@ def _find(credentials: str, tokens: tuple[_Token, ...]) -> _Token | None:
     return match
 
 
-def _known_tokens(path: Path) -> tuple[_Token, ...]:
+def _read_checked_tokens(path: Path) -> tuple[_Token, ...]:
     tokens = read_tokens(path)
     _warn_of_admins(tokens)
     return tokens

@@ -83,19 +83,19 @@ class Completeness(Collector):
                 break
             # Else it was deleted just now.
             with suppress(NotFoundError, KeyError):
-                found = self._judge_application(app, now, deadline - now)
-                if found is not None:
-                    judged[app] = found
+                judgement = self._judge_application(app, now, deadline - now)
+                if judgement is not None:
+                    judged[app] = judgement
         return judged
 
     def _judge_application(self, app: str, now: float, seconds: float) -> _Judged | None:
         """The current verdict of an application; None if it takes too long."""
-        known = self._judged.get(app)
+        earlier = self._judged.get(app)
         verdict = self._lineages.verdict_within(app, seconds)
         if verdict is None:
             return None
-        if known is not None and known.started_at:
-            return _Judged(known.name, known.started_at, verdict, now)
+        if earlier is not None and earlier.started_at:
+            return _Judged(earlier.name, earlier.started_at, verdict, now)
         begins = [
             message
             for message in self._lineages.store.messages(app, "begin")

@@ -48,7 +48,7 @@ class BoundedConnection(H11Protocol):
         """Since when a request is waited for, while there is none."""
         self._has_sent = False
         """Whether any part of that request was received."""
-        self._unsent_bytes_before, self._taken_at = 0, 0.0
+        self._unsent_bytes_before, self._progress_at = 0, 0.0
         """Bytes of the response still to be sent, and the time of the last change of that number."""
         self._check_timer: asyncio.TimerHandle | None = None
 
@@ -79,7 +79,7 @@ class BoundedConnection(H11Protocol):
     def waits_since(self) -> float | None:
         """Since when the server waits for the client; None: it is at work for it."""
         if self._unsent_bytes():
-            return self._taken_at
+            return self._progress_at
         return None if self._is_answering else self._request_awaited_since
 
     @property
@@ -95,7 +95,7 @@ class BoundedConnection(H11Protocol):
         now, bounds, unsent = self.loop.time(), self.bounds, self._unsent_bytes()
         waited_s = 0.0 if self._is_answering else now - self._request_awaited_since
         if unsent:
-            if now - self._taken_at > bounds.stalled_s or waited_s > bounds.answer_s:
+            if now - self._progress_at > bounds.stalled_s or waited_s > bounds.answer_s:
                 self._drop(self)
                 return
         elif waited_s > bounds.request_s and not self.transport.is_closing():
@@ -106,7 +106,7 @@ class BoundedConnection(H11Protocol):
         """Bytes of the answer that the client has not taken."""
         unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent_bytes_before:
-            self._unsent_bytes_before, self._taken_at = unsent, self.loop.time()
+            self._unsent_bytes_before, self._progress_at = unsent, self.loop.time()
         return unsent
 
     def _time_out(self) -> None:

@@ -29,14 +29,14 @@ def refuse_unknown_parameters(request: Request) -> None:
         ProblemError: 422; it names the parameters, and those that the route has.
     """
     app: DescribedApi = request.app
-    known = app.query_parameters[request.method, request.scope["route"].path]
-    unknown = sorted({name for name in request.query_params if name not in known})
+    parameters = app.query_parameters[request.method, request.scope["route"].path]
+    unknown = sorted({name for name in request.query_params if name not in parameters})
     if unknown:
         named = ", ".join(f"{name!r:.60}" for name in unknown[:UNKNOWN_NAMED])
         raise ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             f"this address takes no parameter {named}",
-            hint=f"it takes {', '.join(sorted(known))}" if known else "it takes none",
+            hint=f"it takes {', '.join(sorted(parameters))}" if parameters else "it takes none",
         )
 
 

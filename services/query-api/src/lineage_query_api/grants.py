@@ -141,19 +141,19 @@ def read_grants(path: Path) -> _Grants:
 
 
 def _rules(grants: _Grants, own: list[_Grant], identities: frozenset[str]) -> DatasetRules | None:
-    hidden = [one for one in grants.hide if one.holds_for(identities)]
-    masks = [one for one in grants.mask if one.holds_for(identities)]
+    hidden = [grant for grant in grants.hide if grant.holds_for(identities)]
+    masks = [grant for grant in grants.mask if grant.holds_for(identities)]
     narrow = any(
         not {"*"} & set(patterns)
-        for one in own
-        for patterns in (one.datasets, _ALL if one.row_datasets is None else one.row_datasets)
+        for grant in own
+        for patterns in (grant.datasets, _ALL if grant.row_datasets is None else grant.row_datasets)
     )
     if not (hidden or masks or narrow):
         return None
     return DatasetRules(
-        tuple(_dataset_grant(one) for one in own),
-        frozenset(pattern for one in hidden for pattern in one.datasets),
-        tuple(Mask(frozenset(one.datasets), one.columns) for one in masks),
+        tuple(_dataset_grant(grant) for grant in own),
+        frozenset(pattern for grant in hidden for pattern in grant.datasets),
+        tuple(Mask(frozenset(grant.datasets), grant.columns) for grant in masks),
     )
 
 

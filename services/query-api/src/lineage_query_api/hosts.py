@@ -21,23 +21,23 @@ class KnownHosts:
         self._hosts = list(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or await self._is_known(scope, receive):
+        if scope["type"] != "http" or await self._is_accepted(scope, receive):
             await self._app(scope, receive, send)
             return
         request_id = str(scope.get("state", {}).get("request_id", ""))
         refusal = problem(request_id, 400, "the server does not go by the name in the Host header")
         await refusal(scope, receive, send)
 
-    async def _is_known(self, scope: Scope, receive: Receive) -> bool:
-        is_known = False
+    async def _is_accepted(self, scope: Scope, receive: Receive) -> bool:
+        is_accepted = False
 
-        async def passed(_scope: Scope, _receive: Receive, _send: Send) -> None:
-            nonlocal is_known
-            is_known = True
+        async def accept(_scope: Scope, _receive: Receive, _send: Send) -> None:
+            nonlocal is_accepted
+            is_accepted = True
 
-        check = TrustedHostMiddleware(passed, self._hosts, www_redirect=False)
+        check = TrustedHostMiddleware(accept, self._hosts, www_redirect=False)
         await check(scope, receive, _unsent)
-        return is_known
+        return is_accepted
 
 
 async def _unsent(_: Message) -> None:

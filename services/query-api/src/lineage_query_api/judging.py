@@ -19,17 +19,17 @@ class Judge:
 
     def __init__(self, store: Lineages) -> None:
         self._store = store
-        self._seconds_left = JUDGED_S
-        self._found: dict[str, Verdict | None] = {}
+        self._remaining_s = JUDGED_S
+        self._verdicts: dict[str, Verdict | None] = {}
 
     def verdict(self, app: str) -> Verdict | None:
         """The verdict on an application; None: it takes too long."""
-        if app not in self._found:
-            began = time.monotonic()
-            seconds = min(JUDGED_EACH_S, max(self._seconds_left, JUDGED_ANYWAY_S))
-            self._found[app] = self._store.verdict_within(app, seconds)
-            self._seconds_left -= time.monotonic() - began
-        return self._found[app]
+        if app not in self._verdicts:
+            started = time.monotonic()
+            seconds = min(JUDGED_EACH_S, max(self._remaining_s, JUDGED_ANYWAY_S))
+            self._verdicts[app] = self._store.verdict_within(app, seconds)
+            self._remaining_s -= time.monotonic() - started
+        return self._verdicts[app]
 
     def is_complete(self, app: str) -> bool:
         """Whether an application is known to be complete."""

@@ -87,9 +87,9 @@ SLOW_S = 60.0
 """Seconds until the next attempt at a verdict for a list, after one that took too long."""
 CHECKED_S = 5.0
 """Seconds that a request spends on checking whether rows of outputs can be traced."""
-FILES_LOOKED_UP = 3
+READ_FILES_MAX = 3
 """Maximum number of files at a trace's start whose other readers are named."""
-LEFT_OUT_WARNING = "applications that are not granted to you are left out"
+NOT_GRANTED_WARNING = "applications that are not granted to you are left out"
 WAITING_MAX = 16
 """Maximum number of requests that wait for a turn: each holds a thread, and the other threads serve other requests."""
 CHECK_TURN_S = 0.25
@@ -267,7 +267,7 @@ class Lineages:
 
     def _add_scope_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:
         """Warnings, with one about applications that this caller does not see."""
-        scope_warnings = [] if self._part_of is None else [LEFT_OUT_WARNING]
+        scope_warnings = [] if self._part_of is None else [NOT_GRANTED_WARNING]
         if self._visible_store is not None:
             scope_warnings.append(
                 HIDDEN_WARNING if self._visible_store.visible_app.hides else MASKED_WARNING
@@ -526,7 +526,7 @@ class Lineages:
             with suppress(LocationError):
                 files.setdefault(parse_location(item.location or "").path, item.location or "")
         app, warnings = cached.opened.app, list[str]()
-        for path, place in list(files.items())[:FILES_LOOKED_UP]:
+        for path, place in list(files.items())[:READ_FILES_MAX]:
             seconds = min(CHECKED_S, current_budget().left_s)
             try:
                 with use_budget(Budget(seconds=seconds, messages=self._message_room)):
@@ -591,17 +591,17 @@ class Lineages:
                 f"the answer has {items:,} items; at most {most:,} are given at once", hint
             )
 
-    def flows(self, app: str, wanted: ViewSelection) -> tuple[RecordFlows, tuple[str, ...]]:
+    def flows(self, app: str, selection: ViewSelection) -> tuple[RecordFlows, tuple[str, ...]]:
         """The flows of a record-level view, and the warnings.
 
         Raises:
-            TooManyFlowsError: there are more than wanted.
+            TooManyFlowsError: there are more than selection.
             LineageError: what a place names is not there.
             ProblemError: the trace costs more than the limits allow.
         """
         graph = self.open(app).graph
         return requested_flows(
-            app, graph, wanted, self.trace_records, self._engine(rows=False).locations
+            app, graph, selection, self.trace_records, self._engine(rows=False).locations
         )
 
     def answer(self, traced: Trace, limit: int | None, *, texts: bool) -> Answer:
@@ -805,10 +805,10 @@ def _regions(opened: ApplicationSnapshot, start: StartModel) -> dict[str, Region
         RegionError: ranges that can't be read.
     """
     regions_by_space: dict[str, list[Region]] = {}
-    for given in start.regions:
-        space = parse_space(given.space)
-        text = opened.names.node(space.name) + given.space[len(space.name) :]
+    for region in start.regions:
+        space = parse_space(region.space)
+        text = opened.names.node(space.name) + region.space[len(space.name) :]
         regions_by_space.setdefault(str(parse_space(text)), []).append(
-            Region.from_text(given.ranges)
+            Region.from_text(region.ranges)
         )
     return {space: Region.union(regions) for space, regions in regions_by_space.items()}

@@ -72,26 +72,26 @@ def masked_answer(answer: Answer, visible_app: VisibleApplication, header: Heade
     back = answer.direction is Direction.BACKWARD
     once = cache(header)
 
-    def masked(group: Group, *, is_found: bool) -> Group:
-        return _masked_group(group, visible_app, once, found=is_found and back)
+    def masked(group: Group, *, is_result: bool) -> Group:
+        return _masked_group(group, visible_app, once, is_result=is_result and back)
 
     return replace(
         answer,
-        start=tuple(masked(group, is_found=False) for group in answer.start),
-        groups=tuple(masked(group, is_found=True) for group in answer.groups),
+        start=tuple(masked(group, is_result=False) for group in answer.start),
+        groups=tuple(masked(group, is_result=True) for group in answer.groups),
     )
 
 
 def _masked_group(
-    group: Group, visible_app: VisibleApplication, header: Header, *, found: bool
+    group: Group, visible_app: VisibleApplication, header: Header, *, is_result: bool
 ) -> Group:
-    """``found``: rows of sources, which may be named by what read them."""
+    """``is_result``: rows of sources, which may be named by what read them."""
     kind = visible_app.kinds.get(group.node, "")
     shown = visible_app.of_node(group.node)
-    unread = found and kind != "frame-source"
+    unread = is_result and kind != "frame-source"
     if unread:
         shown = DatasetVisibility(masked=visible_app.masked) & DatasetVisibility(
-            rows=all(one.rows for one in visible_app.nodes.values())
+            rows=all(node.rows for node in visible_app.nodes.values())
         )
     if not shown.rows:
         return group.without_texts()
@@ -108,7 +108,7 @@ def _masked_group(
         if masks_all or of_unknown or not _has_header_of(item, headed, header):
             return MASK
         # The program may have copied a masked column here under the same name: mask it too.
-        others = [one for one in visible_app.masked if one not in shown.masked]
+        others = [column for column in visible_app.masked if column not in shown.masked]
         return masked_row(masked_row(row, shown.masked), others, listed=False)
 
     items = tuple(replace(item, text=text(item)) for item in group.items)

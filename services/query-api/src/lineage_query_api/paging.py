@@ -11,20 +11,20 @@ T = TypeVar("T")
 
 
 def page_of(
-    items: Sequence[T], key: Callable[[T], str], limit: int, cursor: str | None, what: str
+    items: Sequence[T], key: Callable[[T], str], limit: int, cursor: str | None, described_as: str
 ) -> tuple[Sequence[T], str | None]:
     """The items behind the one that a cursor names, and the cursor of the page after them.
 
     By key, not by place: new items come in front while somebody pages.
 
     Raises:
-        CursorError: the cursor is the key of no item. ``what``: how it calls all items.
+        CursorError: the cursor is the key of no item. ``described_as``: how it calls all items.
     """
     first = 0
     if cursor is not None:
         keys = [key(item) for item in items]
         if cursor not in keys:
-            raise CursorError(f"cursor {cursor!r:.40} was not given by a page of {what}")
+            raise CursorError(f"cursor {cursor!r:.40} was not given by a page of {described_as}")
         first = keys.index(cursor) + 1
     page = items[first : first + limit]
     more = first + limit < len(items)

@@ -215,8 +215,8 @@ def _stages(nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]) -> dict[st
     order = {node.node: at for at, node in enumerate(nodes)}
     for link in links:
         if kind.get(link.src, "shuffle") != "shuffle" and link.dest in above:
-            earlier, later = sorted((first(link.src), first(link.dest)), key=order.__getitem__)
-            above[later] = earlier
+            upper, lower = sorted((first(link.src), first(link.dest)), key=order.__getitem__)
+            above[lower] = upper
     return {node.node: first(node.node) for node in nodes}
 
 

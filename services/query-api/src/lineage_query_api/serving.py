@@ -48,8 +48,8 @@ def serve(
             _Server(config, lambda: tell(url, file)).run(sockets=[listening])
 
 
-def server_config(app: FastAPI, **given: Any) -> uvicorn.Config:
-    """Configure uvicorn for an application of :func:`lineage_query_api.app.create_app`; ``given``: more options."""
+def server_config(app: FastAPI, **options: Any) -> uvicorn.Config:
+    """Configure uvicorn for an application of :func:`lineage_query_api.app.create_app`; ``options``: more of them."""
     return uvicorn.Config(
         app,
         http=bounded_by(app.state.bounds),
@@ -61,7 +61,7 @@ def server_config(app: FastAPI, **given: Any) -> uvicorn.Config:
         # A setting of this service decides which proxies are trusted: see create_app.
         proxy_headers=False,
         timeout_graceful_shutdown=5,
-        **given,
+        **options,
     )
 
 

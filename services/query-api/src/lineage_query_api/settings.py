@@ -144,17 +144,17 @@ class QueryApiSettings(BaseSettings):
 
     @field_validator("api_hosts", "api_proxies", "api_roots", mode="before")
     @classmethod
-    def _split(cls, given: object) -> object:
-        if isinstance(given, str):
-            return tuple(part.strip() for part in given.split(",") if part.strip())
-        return given
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
 
     @field_validator("api_proxies")
     @classmethod
-    def _are_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        for item in given:
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for item in value:
             ip_network(item)
-        return given
+        return value
 
     @property
     def trusted_proxies(self) -> tuple[str, ...]:
@@ -163,9 +163,9 @@ class QueryApiSettings(BaseSettings):
 
     @field_validator("api_rate")
     @classmethod
-    def _is_rate(cls, given: str) -> str:
-        parse(given)
-        return given
+    def _is_rate(cls, value: str) -> str:
+        parse(value)
+        return value
 
     @property
     def is_local(self) -> bool:
@@ -180,8 +180,8 @@ class QueryApiSettings(BaseSettings):
     @property
     def page_issuer(self) -> str:
         """Origin of the issuer that people sign in at by the page; empty: at none."""
-        found = PAGE_ISSUER.fullmatch(self.oidc_issuer) if self.oidc_client_id else None
-        return found[1] if found else ""
+        origin = PAGE_ISSUER.fullmatch(self.oidc_issuer) if self.oidc_client_id else None
+        return origin[1] if origin else ""
 
     @property
     def on_loopback(self) -> bool:
@@ -190,14 +190,14 @@ class QueryApiSettings(BaseSettings):
 
 
 def _both_forms(network: str) -> tuple[str, ...]:
-    given = ip_network(network)
-    if isinstance(given, IPv6Network):
-        mapped = given.network_address.ipv4_mapped
-        if mapped is None or given.prefixlen < MAPPED_BITS:
-            return (str(given),)
-        given = IPv4Network((mapped, given.prefixlen - MAPPED_BITS))
-    bits = given.prefixlen + MAPPED_BITS
-    return str(given), f"::ffff:{given.network_address}/{bits}"
+    parsed = ip_network(network)
+    if isinstance(parsed, IPv6Network):
+        mapped = parsed.network_address.ipv4_mapped
+        if mapped is None or parsed.prefixlen < MAPPED_BITS:
+            return (str(parsed),)
+        parsed = IPv4Network((mapped, parsed.prefixlen - MAPPED_BITS))
+    bits = parsed.prefixlen + MAPPED_BITS
+    return str(parsed), f"::ffff:{parsed.network_address}/{bits}"
 
 
 class _Redis(BaseSettings, RedisSettings):
@@ -216,20 +216,20 @@ def read_redis_settings() -> RedisSettings:
         raise SettingsError(setting_problems(error)) from None
 
 
-def read_settings(**given: object) -> QueryApiSettings:
-    """Settings from the environment; ``given`` take precedence.
+def read_settings(**overrides: object) -> QueryApiSettings:
+    """Settings from the environment; ``overrides`` take precedence.
 
     Raises:
         SettingsError: one can't be used, or together they would let anybody read.
     """
     try:
-        settings = QueryApiSettings(**given)  # type: ignore[arg-type]
-        if settings.api_token_file and "api_token" not in given:
+        settings = QueryApiSettings(**overrides)  # type: ignore[arg-type]
+        if settings.api_token_file and "api_token" not in overrides:
             named = {"LINEAGE_API_TOKEN_FILE": settings.api_token_file}
             token = secret_from_environment(named, "LINEAGE_API_TOKEN", SettingsError)
             if not token:
                 raise SettingsError(f"LINEAGE_API_TOKEN_FILE: {settings.api_token_file} is empty")
-            settings = QueryApiSettings(**given, api_token=token)  # type: ignore[arg-type]
+            settings = QueryApiSettings(**overrides, api_token=token)  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError(setting_problems(error)) from None
     if settings.is_local and not settings.on_loopback:

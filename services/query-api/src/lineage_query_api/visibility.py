@@ -57,21 +57,21 @@ BY_NAME = frozenset({"parquet", "orc", "json", "delta", "iceberg"})
 class DatasetVisibility:
     """What a caller sees of a dataset: whether it is visible, whether its rows are, and which columns are masked."""
 
-    known: bool = True
+    visible: bool = True
     rows: bool = True
     masked: tuple[str, ...] = ()
 
     @property
     def is_fully_visible(self) -> bool:
         """Whether no part of it is hidden."""
-        return self.known and self.rows and not self.masked
+        return self.visible and self.rows and not self.masked
 
     def __and__(self, other: DatasetVisibility) -> DatasetVisibility:
         masked = tuple(dict.fromkeys((*self.masked, *other.masked)))
-        return DatasetVisibility(self.known and other.known, self.rows and other.rows, masked)
+        return DatasetVisibility(self.visible and other.visible, self.rows and other.rows, masked)
 
 
-HIDDEN = DatasetVisibility(known=False, rows=False)
+HIDDEN = DatasetVisibility(visible=False, rows=False)
 WITHHELD = DatasetVisibility(rows=False)
 
 
@@ -79,10 +79,10 @@ WITHHELD = DatasetVisibility(rows=False)
 class Visibility:
     """What a caller may see of an application of some names.
 
-    ``known`` and ``read``: patterns of datasets for each name of the application; a dataset must fit those of all.
+    ``visible`` and ``read``: patterns of datasets for each name of the application; a dataset must fit those of all.
     """
 
-    known: tuple[frozenset[str], ...]
+    visible: tuple[frozenset[str], ...]
     read: tuple[frozenset[str], ...]
     hidden: frozenset[str]
     masks: tuple[Mask, ...]
@@ -94,9 +94,9 @@ class Visibility:
             [grant for grant in rules.grants if matches_any(name, grant.applications)]
             for name in sorted(names)
         ]
-        known = tuple(frozenset().union(*(grant.datasets for grant in own)) for own in per_name)
+        visible = tuple(frozenset().union(*(grant.datasets for grant in own)) for own in per_name)
         read = tuple(frozenset().union(*(grant.read for grant in own)) for own in per_name)
-        return cls(known, read, rules.hidden, rules.masks)
+        return cls(visible, read, rules.hidden, rules.masks)
 
     def shown(
         self, names: Iterable[str], links: Spellings | None = None, among: Iterable[str] = ()
@@ -116,7 +116,7 @@ class Visibility:
         links = links or Spellings()
         own = [spellings(name, links) for name in names]
         spelled = frozenset[str]().union(*own, *(spellings(name, links) for name in among))
-        if _any_denied(spelled, self.hidden) or not self._are_in(own, self.known):
+        if _any_denied(spelled, self.hidden) or not self._are_in(own, self.visible):
             return HIDDEN
         masked = tuple(
             dict.fromkeys(
@@ -190,7 +190,7 @@ class VisibleApplication:
     @property
     def hides(self) -> bool:
         """Whether a dataset of it is hidden, or may be."""
-        return self.unclear or not self.final or not all(shown.known for shown in self._all())
+        return self.unclear or not self.final or not all(shown.visible for shown in self._all())
 
     @property
     def masked(self) -> tuple[str, ...]:
@@ -232,7 +232,7 @@ class VisibleApplication:
         if shown is None:
             # It belongs to no node: a log of a table, for example.
             shown = self.visibility.shown([path])
-            return HIDDEN if self.hides or not shown.known else WITHHELD
+            return HIDDEN if self.hides or not shown.visible else WITHHELD
         return shown
 
     def _all(self) -> Iterable[DatasetVisibility]:
@@ -411,15 +411,15 @@ def _leads_up(name: str) -> bool:
 def _any_denied(names: Iterable[str], patterns: frozenset[str]) -> bool:
     """Whether a rule applies to one of some names: tables also by their last name, ignoring case."""
     spelled = frozenset(names)
-    spelled |= frozenset(map(_with_one_scheme, spelled))
-    patterns |= frozenset(map(_with_one_scheme, patterns))
+    spelled |= frozenset(map(_with_canonical_scheme, spelled))
+    patterns |= frozenset(map(_with_canonical_scheme, patterns))
     tables = {end for name in spelled if _may_be_table(name) for end in _ends(name)}
     return _any_fits(spelled, patterns) or _any_fits(
         tables, frozenset(pattern.lower() for pattern in patterns)
     )
 
 
-def _with_one_scheme(name: str) -> str:
+def _with_canonical_scheme(name: str) -> str:
     """A name with the canonical scheme of its store."""
     scheme, mark, rest = name.partition("://")
     return _SCHEMES.get(scheme.lower(), scheme) + mark + rest

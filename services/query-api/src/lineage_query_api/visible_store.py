@@ -149,7 +149,7 @@ class VisibleGraph:
         """Whether a file of a node is of a hidden dataset."""
         visible_app = self._visible_app
         return not (
-            visible_app.of_node(node).known and visible_app.of_file(self._links.of(path)).known
+            visible_app.of_node(node).visible and visible_app.of_file(self._links.of(path)).visible
         )
 
     def _file(self, node: str, file: _File) -> _File:
@@ -166,18 +166,18 @@ class VisibleGraph:
         return [replace(ref, reason=_withheld(ref.reason)) for ref in refs]
 
     def _node(self, node: NodeRecord) -> NodeRecord:
-        known = self._visible_app.of_node(node.node).known
+        visible = self._visible_app.of_node(node.node).visible
         alias = (node.alias or "").partition(":")[0]
         return replace(
             node,
             op=node.kind,
-            name="" if known else HIDDEN_NAME,
+            name="" if visible else HIDDEN_NAME,
             description="",
             call_site="",
             call_path="",
             alias=alias if alias in ALIASES else None,
             reason=_withheld(node.reason),
-            path=node.path if known else None,
+            path=node.path if visible else None,
         )
 
 
@@ -321,14 +321,14 @@ class VisibleReader(RowReader):
         self._visible_app = visible_app
 
     def state(self, path: str) -> FileState | None:
-        self._require_known(path)
+        self._require_visible(path)
         return self._reader.state(path)
 
     def may_read(self, path: str) -> bool:
-        return self._of(path).known and self._reader.may_read(path)
+        return self._of(path).visible and self._reader.may_read(path)
 
     def opened(self, path: str, *, packed: bool = False) -> Bytes:
-        if not self._require_known(path).is_fully_visible:
+        if not self._require_visible(path).is_fully_visible:
             raise RowsError(MASKED_WARNING)
         return self._reader.opened(path, packed=packed)
 
@@ -340,7 +340,7 @@ class VisibleReader(RowReader):
         """The unmasked first line of a file, to be compared and never shown; None if it is unknown."""
         try:
             spelled = Spellings().of(path)
-            self._require_known(spelled)
+            self._require_visible(spelled)
             with closing(self._reader.opened(spelled)) as source:
                 line, end, _ = source.read(0, HEADER_MAX).partition(b"\n")
             return line.decode("utf-8-sig").removesuffix("\r") if end else None
@@ -348,70 +348,70 @@ class VisibleReader(RowReader):
             return None
 
     def is_folder(self, path: str) -> bool:
-        return self._of(Spellings().of(path)).known and self._reader.is_folder(path)
+        return self._of(Spellings().of(path)).visible and self._reader.is_folder(path)
 
     def files_below(self, path: str) -> list[str]:
-        self._require_known(path)
-        return [file for file in self._reader.files_below(path) if self._of(file).known]
+        self._require_visible(path)
+        return [file for file in self._reader.files_below(path) if self._of(file).visible]
 
     def index(self, path: str) -> LineIndex:
-        self._require_known(path)
+        self._require_visible(path)
         return self._reader.index(path)
 
     def rows(self, path: str, rows: U64) -> list[str | None]:
-        shown = self._require_known(path)
+        shown = self._require_visible(path)
         return self._masked(shown, self._reader.rows(path, rows))
 
     def sums(self, path: str, first: int, rows: int) -> Sequence[str | None]:
-        self._require_known(path)
+        self._require_visible(path)
         return self._reader.sums(path, first, rows)
 
     def sums_of(
         self, path: str, first: int, rows: int, blocks: Iterable[int]
     ) -> Mapping[int, str | None]:
-        self._require_known(path)
+        self._require_visible(path)
         return self._reader.sums_of(path, first, rows, blocks)
 
     def checksum(self, path: str) -> str:
-        self._require_known(path)
+        self._require_visible(path)
         return self._reader.checksum(path)
 
     def records(self, path: str, rows: U64) -> list[str | None]:
-        shown = self._require_known(path)
+        shown = self._require_visible(path)
         texts = self._reader.records(path, rows)
         if not is_parquet(path):
             return self._masked(shown, texts)
         return [masked_row(text, shown.masked) if shown.rows else None for text in texts]
 
     def lines(self, path: str, first: U64, last: U64) -> list[str | None]:
-        shown = self._require_known(path)
+        shown = self._require_visible(path)
         return self._masked(shown, self._reader.lines(path, first, last))
 
     def lines_of_rows(self, path: str, rows: U64) -> U64:
-        self._require_known(path)
+        self._require_visible(path)
         return self._reader.lines_of_rows(path, rows)
 
     def rows_of_line(self, path: str, line: int) -> range:
-        self._require_known(path)
+        self._require_visible(path)
         return self._reader.rows_of_line(path, line)
 
     def rows_in_split(self, path: str, start: int, length: int) -> int:
-        self._require_known(path)
+        self._require_visible(path)
         return self._reader.rows_in_split(path, start, length)
 
     def _of(self, path: str) -> DatasetVisibility:
         if path.startswith(HIDDEN_SCHEME):
-            return DatasetVisibility(known=False, rows=False)
+            return DatasetVisibility(visible=False, rows=False)
         return self._visible_app.of_file(path)
 
-    def _require_known(self, path: str) -> DatasetVisibility:
+    def _require_visible(self, path: str) -> DatasetVisibility:
         """The visibility of a file.
 
         Raises:
             RowsError: it is hidden.
         """
         shown = self._of(path)
-        if not shown.known:
+        if not shown.visible:
             raise RowsError(HIDDEN_WARNING)
         return shown
 
@@ -429,7 +429,7 @@ class ComputingReader(VisibleReader):
     """Opens files that are masked, too: for traces that compute with rows, and whose answer is masked."""
 
     def opened(self, path: str, *, packed: bool = False) -> Bytes:
-        self._require_known(Spellings().of(path))
+        self._require_visible(Spellings().of(path))
         return self._reader.opened(path, packed=packed)
 
 

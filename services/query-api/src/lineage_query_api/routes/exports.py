@@ -21,7 +21,7 @@ from lineage_query.trace import Trace
 from lineage_query_api.dependencies import Caller, Store
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import FormatName
-from lineage_query_api.routes.traces import TraceName, check_all_known, trace_of_id
+from lineage_query_api.routes.traces import TraceName, check_not_cut, trace_of_id
 
 router = APIRouter(prefix="/v1", tags=["traces"])
 IN_MEMORY = 1 << 20
@@ -35,8 +35,8 @@ READ_BYTES = 1 << 16
         200: {
             "description": "The file, of the format's media type",
             "content": {
-                one.media_type: {"schema": {"type": "string", "format": "binary"}}
-                for one in FORMATS.values()
+                export.media_type: {"schema": {"type": "string", "format": "binary"}}
+                for export in FORMATS.values()
             },
         }
     },
@@ -69,7 +69,7 @@ def write_export(
         ProblemError: more items than a file may hold, or not all are known.
         LineageError: what the format does not take.
     """
-    check_all_known(cut=traced.missing)
+    check_not_cut(cut=traced.missing)
     if format_name != "mermaid":
         hint = "begin at fewer rows, or export from the store itself"
         store.check_listed(traced.items_exported(in_between=options.in_between), hint)

@@ -34,7 +34,7 @@ from lineage_query_api.models import (
 from lineage_query_api.paging import page_of
 
 router = APIRouter(prefix="/v1", tags=["jobs"], route_class=TaggedRoute)
-RUNS_LOOKED_AT = 1_000
+RUNS_READ = 1_000
 ListCursor = Annotated[str | None, Query(max_length=512, description="next of the page before")]
 Runs = Annotated[
     int, Query(ge=1, le=100_000, description="the latest runs that are looked at for datasets")
@@ -70,15 +70,15 @@ def list_runs(
 def list_datasets(
     scope: CallerScope,
     search: Annotated[SearchText, Query(description="part of namespace and name")] = "",
-    runs: Runs = RUNS_LOOKED_AT,
+    runs: Runs = RUNS_READ,
     limit: PageSize = 50,
     cursor: ListCursor = None,
 ) -> DatasetPage:
     """Datasets that the latest runs read and wrote, by name."""
     with scope.listed.turn():
-        found = find_datasets(GrantedRuns(scope), search, runs)
-    page = page_of(found.items, _key, limit, cursor, "these datasets")
-    return DatasetPage(**_fields(found, *page))
+        listed = find_datasets(GrantedRuns(scope), search, runs)
+    page = page_of(listed.items, _key, limit, cursor, "these datasets")
+    return DatasetPage(**_fields(listed, *page))
 
 
 @router.get("/datasets/runs", responses=NOT_MODIFIED)
@@ -86,28 +86,28 @@ def list_dataset_runs(
     scope: CallerScope,
     namespace: Annotated[NameText, Query(description="of the dataset, such as file")],
     name: Annotated[NameText, Query(description="of the dataset, such as /data/out")],
-    runs: Runs = RUNS_LOOKED_AT,
+    runs: Runs = RUNS_READ,
     limit: PageSize = 50,
     cursor: ListCursor = None,
 ) -> DatasetRunPage:
     """The runs that read or wrote a dataset, the latest first."""
     with scope.listed.turn():
-        found = find_dataset_runs(GrantedRuns(scope), namespace, name, runs)
-    page = page_of(found.items, _run_key, limit, cursor, "the runs of this dataset")
-    return DatasetRunPage(**_fields(found, *page))
+        listed = find_dataset_runs(GrantedRuns(scope), namespace, name, runs)
+    page = page_of(listed.items, _run_key, limit, cursor, "the runs of this dataset")
+    return DatasetRunPage(**_fields(listed, *page))
 
 
 def _fields(
-    found: Datasets | DatasetRuns, items: Sequence[object], following: str | None
+    listed: Datasets | DatasetRuns, items: Sequence[object], following: str | None
 ) -> dict[str, Any]:
-    """The fields of a page: its items, and what all of them were found in."""
+    """The fields of a page: its items, and how many runs they are of."""
     return {
         "items": list(items),
         "next": following,
-        "total": len(found.items),
-        "runs": found.runs,
-        "runs_total": found.runs_total,
-        "runs_withheld": found.runs_withheld,
+        "total": len(listed.items),
+        "runs": listed.runs,
+        "runs_total": listed.runs_total,
+        "runs_withheld": listed.runs_withheld,
     }
 
 

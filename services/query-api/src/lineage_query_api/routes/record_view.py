@@ -34,7 +34,7 @@ router = APIRouter(prefix="/v1/applications/{app}", tags=["record-level view"])
     },
 )
 def create_record_view(
-    app: AppName, wanted: ViewRequest, request: Request, store: Store, _: Admin
+    app: AppName, requested: ViewRequest, request: Request, store: Store, _: Admin
 ) -> StreamingResponse:
     """Write flows of an application into its Neo4j as the published record-level schema has them.
 
@@ -42,10 +42,10 @@ def create_record_view(
     """
     app_id = store.find(app)
     view = view_of(store.unrestricted_store, app_id)
-    requested_view = ViewSelection(
-        tuple(wanted.places), Direction(wanted.direction), wanted.limit, wanted.texts
+    selection = ViewSelection(
+        tuple(requested.places), Direction(requested.direction), requested.limit, requested.texts
     )
-    flows, warnings = store.flows(app_id, requested_view)
+    flows, warnings = store.flows(app_id, selection)
     lines = _lines(view, flows, warnings, request_id_of(request))
     return StreamingResponse(lines, media_type="application/x-ndjson")
 

@@ -77,7 +77,7 @@ def list_trace_items(
 def stream_trace_items(trace: TraceName, store: Store, caller: Caller) -> StreamingResponse:
     """All items that a trace found, one JSON object a line."""
     cached = trace_of_id(store, trace, caller)
-    check_all_known(cut=cached.traced.is_cut)
+    check_not_cut(cut=cached.traced.is_cut)
     store.check_listed(
         cached.traced.items_streamed, "page through a node's items instead, or begin at fewer rows"
     )
@@ -98,7 +98,7 @@ def trace_of_id(store: Lineages, trace: str, caller: Principal) -> CachedTrace:
     return store.trace_any(unpacked.app, unpacked.request, rows=caller.rows)
 
 
-def check_all_known(*, cut: bool) -> None:
+def check_not_cut(*, cut: bool) -> None:
     """Refuse to list all items of an answer that has more than it lists.
 
     Raises:
