@@ -321,7 +321,7 @@ def test_rights_are_those_of_the_token(tmp_path: Path) -> None:
         view = f"{path}/record-view"
         got(client.post(view, json={}, headers=by("reads")), 403)
         got(client.delete(view, headers=by("reads")), 403)
-        assert "kept in Neo4j" in got(client.delete(view, headers=by("rules")), 422)["detail"]
+        assert "stored in Neo4j" in got(client.delete(view, headers=by("rules")), 422)["detail"]
         asked = {"direction": "backward", "places": ["write#0#0"], "app": "app-1"}
         for name, text_of in (("looks", ""), ("reads", "a b")):
             file = client.post("/v1/answers/file", json=asked, headers=by(name)).text

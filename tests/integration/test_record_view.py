@@ -379,7 +379,7 @@ def test_too_many_flows_are_refused_with_a_way_out(store: Neo4jStore, here: Path
 def test_other_stores_are_refused(here: Path) -> None:
     with (
         SqliteStore(here / "lineage.db") as sqlite,
-        pytest.raises(StoreError, match="kept in Neo4j"),
+        pytest.raises(StoreError, match="stored in Neo4j"),
     ):
         view_of(sqlite, APP)
 

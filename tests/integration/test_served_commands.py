@@ -192,7 +192,7 @@ def test_views_that_the_store_can_not_keep_are_refused_alike(url: str, server: s
             told = [lineage(one, "records", command, "app-1", *form) for one in (url, server)]
             assert told[0].stdout == told[1].stdout
             assert told[0].stderr == told[1].stderr
-            assert "kept in Neo4j" in told[1].stderr
+            assert "stored in Neo4j" in told[1].stderr
             assert told[0].exit_code == told[1].exit_code == 2
 
 
