@@ -22,7 +22,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -51,6 +51,7 @@ from lineage_emitter.errors import CaptureFailedError, DeliveryError
 from lineage_emitter.failures import in_words
 from lineage_emitter.sdk.containers import Containers, TooManyLinksError
 from lineage_emitter.sdk.files import FileSpaces
+from lineage_emitter.sdk.functions import Function, Keeps, TracedFunction, traced
 from lineage_emitter.sdk.inert import InertDispatcher, InertTask
 from lineage_emitter.settings import Settings, read_settings
 from lineage_store.run_notes import note_application
@@ -125,6 +126,7 @@ class LineageApi:
         """Attempts that were open when their container was committed."""
         self._settled: set[tuple[str, int]] = set()
         """Partitions of which an attempt was committed or failed."""
+        self._traced: list[TracedFunction] = []
         self._jobs = 0
         self._closed = False
         self.beginning = Begin(
@@ -551,6 +553,44 @@ class LineageApi:
             task = _inert_task()
         return task
 
+    def traced(
+        self,
+        node_id: str,
+        *,
+        name_of: Callable[[Any], str | None],
+        keeps: Keeps = "proof",
+    ) -> Callable[[Function], Function]:
+        """Make a function or a generator report its lineage, as a decorator.
+
+        A function's result is made from the records among the arguments of that call. A generator reads records from
+        its first argument. An output that it yields is made from the record read last, where its code proves that it
+        keeps nothing; else from all records read so far, a superset with the reason.
+
+        Args:
+            node_id: the node; it is registered where it is not.
+            name_of: names a record, of arguments and results; equal names are one item. None: the value is no record.
+            keeps: of a generator, what its author declares: ``nothing`` of earlier records, or what it read
+                ``since yield``, the last one; ``proof`` when left out.
+
+        Returns:
+            The decorator. What it captures is committed when the API is closed.
+
+        Raises:
+            AddressError: ``node_id`` can't be part of an address.
+        """
+        _check_name(node_id)
+
+        def decorate(function: Function) -> Function:
+            if not self.settings.enabled:
+                return function
+            if node_id not in self._nodes:
+                self.register(node_id, getattr(function, "__qualname__", node_id), kind="sink")
+            wrapper, captured = traced(self, node_id, function, name_of, keeps)
+            self._traced.append(captured)
+            return wrapper
+
+        return decorate
+
     # -- messages --------------------------------------------------------------------------------
 
     def send(self, message: Message) -> None:
@@ -632,6 +672,8 @@ class LineageApi:
         if not self.settings.enabled:
             return
         try:
+            for function in self._traced:
+                function.close()
             try:
                 self.end(status)
             finally:

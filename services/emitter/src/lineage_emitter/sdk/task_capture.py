@@ -53,7 +53,7 @@ class TaskCapture(FlowBuffer):
         try:
             FlowBuffer.capture(self, flow_id, hash_in, hash_out, value)
         except Exception as problem:
-            self._end_capture(problem)
+            self.end_capture(problem)
 
     # -- paired ----------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class TaskCapture(FlowBuffer):
         try:
             self._pairs().add(item, tag, None, is_output=False, reset=reset)
         except Exception as problem:
-            self._end_capture(problem)
+            self.end_capture(problem)
 
     def add_output(
         self, item: str, tag: Hashable = "", *, reset: bool = False, value: str | None = None
@@ -94,7 +94,7 @@ class TaskCapture(FlowBuffer):
         try:
             self._pairs().add(item, tag, value, is_output=True, reset=reset)
         except Exception as problem:
-            self._end_capture(problem)
+            self.end_capture(problem)
 
     def add_inputs(
         self,
@@ -163,7 +163,7 @@ class TaskCapture(FlowBuffer):
             )
             self._pairs().add_columns(events)
         except Exception as problem:
-            self._end_capture(problem)
+            self.end_capture(problem)
 
     def _pairs(self) -> PairedBuffer:
         self._check_open()
@@ -223,7 +223,7 @@ class TaskCapture(FlowBuffer):
         try:
             self._write_columns(in_space, in_first, out_space, out, in_ptr, in_last, values, reason)
         except Exception as problem:
-            self._end_capture(problem)
+            self.end_capture(problem)
 
     def _write_columns(
         self,
@@ -320,7 +320,7 @@ class TaskCapture(FlowBuffer):
             "digest": f"{self._digest:016x}",
         }
 
-    def _end_capture(self, problem: Exception) -> None:
+    def end_capture(self, problem: Exception) -> None:
         """Something can't be captured: a part of the flows would be taken for all of them, so none count.
 
         Raises:
