@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lineage_emitter.session.session import Session
 
 DAEMON = "spark.python.daemon.module"
+PROGRAM_READ_MAX = 1 << 20
+"""Bytes of a program that are searched for the libraries that it uses."""
 
 _set_wrongly: set[str] = set()
 
@@ -44,15 +46,22 @@ def install() -> None:
     context_methods.install(_session)
 
 
-def _load_libraries() -> None:
-    """Load capture, and what PySpark loads at its first call, while the program waits for its JVM."""
+def _load_libraries(path: str) -> None:
+    """Load capture, and what PySpark loads at its first work on a DataFrame, while the program waits for its JVM."""
     import lineage_emitter.driver.dataframe_hooks
     import lineage_emitter.session.session  # noqa: F401
     import lineage_store.sqlite.ingest  # noqa: F401
     from lineage_emitter.pyspark_parts import load_early
 
     with contextlib.suppress(Exception):
-        load_early()
+        if _may_use_dataframes(path):
+            load_early()
+
+
+def _may_use_dataframes(path: str) -> bool:
+    """Whether the text of a program names PySpark's SQL. One that uses it by its modules alone loads it itself, as ever."""
+    with open(path, "rb") as program:
+        return b"pyspark.sql" in program.read(PROGRAM_READ_MAX)
 
 
 def _wrap_init() -> None:
@@ -182,7 +191,10 @@ def main() -> None:
         sys.exit(2)
     path, *arguments = sys.argv[1:]
     install()
-    threading.Thread(target=_load_libraries, name="lineage-load", daemon=True).start()
+    loading = threading.Thread(
+        target=_load_libraries, args=(path,), name="lineage-load", daemon=True
+    )
+    loading.start()
     sys.exit(run(path, arguments))
 
 
