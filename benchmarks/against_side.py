@@ -1,4 +1,4 @@
-"""One side of ``benchmarks.against``: a process that stays, and does tasks as it is told on its standard input.
+"""One side of ``benchmarks.against``: a process that stays, and does tasks as its standard input names them.
 
     python -m benchmarks.against_side SETUP.json
 

@@ -1,9 +1,9 @@
-"""TPC queries as DataFrame jobs: noted, traced row by row, materialised; one JSON line for all of them.
+"""TPC queries as DataFrame jobs: recorded, traced row by row, materialised; one JSON line for all of them.
 
     python -m benchmarks.frames --suite tpcds --scale 0.1 --passes 3 --json-out benchmarks/results/frames.jsonl
 
-Each pass runs every query (``collect``), plain and noted in turn (A B B A), after one that only warms up:
-``job_ratio`` is noted over plain, pass by pass, until all is noted, ``cpu_ratio`` the same in CPU seconds of Spark and the
+Each pass runs every query (``collect``), plain and recorded in turn (A B B A), after one that only warms up:
+``job_ratio`` is recorded over plain, pass by pass, until all is recorded, ``cpu_ratio`` the same in CPU seconds of Spark and the
 program. Then each query is looked at by itself, unless ``--rows 0``.
 ``result``: exact, superset (with reasons), refused (with the reason), failed (an error of ours), wrong (a row was
 not given again by the query run on its witnesses alone, or on these and the tables of which it wants rows absent, or
@@ -11,7 +11,7 @@ by the plan with each reading of a table reduced to what it gave; or the plan re
 or empty (the query gives no row at this scale). In milliseconds: ``plain`` and ``noted`` of the query (medians of the
 passes), ``noting`` of its recipe (from the plan to its text) alone, ``traces`` of single rows, ``write`` of its rows to Parquet (from its
 text, as a job does) and ``materialise`` of that output (in turn, medians of the rounds, after one that only warms up).
-Each query is told on stderr as it is done.
+Each query is reported on stderr when it ends.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from benchmarks.tpc import SETTINGS, SUITES, make_tables, queries
 
 
 def run_passes(spark: Any, texts: Mapping[int, str], many: int, folder: Path) -> dict[str, Any]:
-    """Run all queries ``many`` times plain and noted; how long each took, and all of them."""
+    """Run all queries ``many`` times plain and recorded; how long each took, and all of them."""
     from lineage_emitter import LineageContext
 
     times: dict[str, defaultdict[int, list[float]]] = {
@@ -84,7 +84,7 @@ def run_passes(spark: Any, texts: Mapping[int, str], many: int, folder: Path) ->
 
 def _noted_ratio(timings: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
     ratios = [
-        noted / plain for noted, plain in zip(timings["noted"], timings["plain"], strict=True)
+        recorded / plain for recorded, plain in zip(timings["noted"], timings["plain"], strict=True)
     ]
     return median_interval(ratios) if ratios else None
 
@@ -100,8 +100,8 @@ def trace_query(
     tables.views(spark)
     frame = spark.sql(query)
     output = frame.collect()
-    text, noting = _run_timed(lambda: recipe_of(frame).to_json())
-    row: dict[str, Any] = {"rows": len(output), "noting": noting, "recipe_bytes": len(text)}
+    text, recipe_seconds = _run_timed(lambda: recipe_of(frame).to_json())
+    row: dict[str, Any] = {"rows": len(output), "noting": recipe_seconds, "recipe_bytes": len(text)}
     recipe = Recipe.from_json(text)
     try:
         if not same_rows(output, rebuild(spark, recipe)):

@@ -160,7 +160,7 @@ class QuestionRunner:
         return phases
 
 
-def check(asking: QuestionRunner, answer: str, city: str, day: str) -> None:
+def check(runner: QuestionRunner, answer: str, city: str, day: str) -> None:
     """See that a trace found the very orders of a city and day.
 
     Raises:
@@ -168,9 +168,9 @@ def check(asking: QuestionRunner, answer: str, city: str, day: str) -> None:
     """
     import pyarrow.parquet as pq
 
-    table = pq.read_table(asking.folder / "in" / "customers.parquet").to_pydict()
+    table = pq.read_table(runner.folder / "in" / "customers.parquet").to_pydict()
     of_city = {str(n) for n, name in zip(table["id"], table["city"], strict=True) if name == city}
-    with (asking.folder / "in" / "orders.csv").open(encoding="ascii") as orders:
+    with (runner.folder / "in" / "orders.csv").open(encoding="ascii") as orders:
         expected = {
             line
             for line, row in enumerate(csv.reader(orders), start=1)
@@ -189,27 +189,27 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The row."""
     import pyarrow.parquet as pq
 
-    asking = QuestionRunner(folder)
+    runner = QuestionRunner(folder)
     write_orders(folder / "in", options.rows)
-    job = asking.run()
+    job = runner.run()
     output = next(iter(sorted((folder / "out").glob("*.parquet"))))
     rows = pq.read_table(output).to_pylist()
     forward = f"{folder / 'in' / 'orders.csv'}:{LINE}"
     times: dict[str, list[float]] = {kind: [] for kind in (*BACKWARD, "forward")}
     for number in range(options.rounds):
-        asking.stop_session()
+        runner.stop_session()
         for place, kind in enumerate(BACKWARD, start=len(BACKWARD) * number):
             if kind == "left":
-                asking.stop_session()
-                asking.start_session()
-            answer, seconds = asking.command("back", "--json", f"{output}#{place}")
+                runner.stop_session()
+                runner.start_session()
+            answer, seconds = runner.command("back", "--json", f"{output}#{place}")
             times[kind].append(seconds)
-            check(asking, answer, rows[place]["city"], str(rows[place]["day"]))
-        times["forward"].append(asking.command("forward", "--json", forward)[1])
-    asking.stop_session()
+            check(runner, answer, rows[place]["city"], str(rows[place]["day"]))
+        times["forward"].append(runner.command("forward", "--json", forward)[1])
+    runner.stop_session()
     phases = {
-        "backward": asking.phases("backward", f"{output}#1"),
-        "forward": asking.phases("forward", forward),
+        "backward": runner.phases("backward", f"{output}#1"),
+        "forward": runner.phases("forward", forward),
     }
     query = phases["backward"]["again"]["queries"]
     median = {kind: statistics.median(values) for kind, values in times.items()}

@@ -2,8 +2,8 @@
 
 python -m benchmarks sdk
 
-Each form is told in tasks of their own; the time is processor time from a task's begin to the end of
-its commit. Then the spool is read back: every flow must be there, once, as it was told.
+Each form is reported in tasks of their own; the time is processor time from a task's begin to the end of
+its commit. Then the spool is read back: every flow must be there, once, as it was reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lineage_emitter import LineageApi
 
 FLOWS = 400_000
 TASKS = 5
-"""Each form is told so often; figures are medians."""
+"""Each form is reported so often; figures are medians."""
 VALUES = 20_000
 RUN_LENGTH = 5
 PAIRED_TAGS = 16
@@ -36,15 +36,15 @@ PAIRED_GROUPS = 50_000
 PAIRED_BATCHES = 5
 NODE, READ = "total", "read#0"
 
-Told: TypeAlias = tuple[str, str, str, str | None]
+ReportedFlow: TypeAlias = tuple[str, str, str, str | None]
 """flow id, hashIn, hashOut, value."""
 
 
 class WrongFlowsError(Exception):
-    """The spool does not hold what was told."""
+    """The spool does not hold what was reported."""
 
 
-def flow_batches(flows: int) -> dict[str, list[Told]]:
+def flow_batches(flows: int) -> dict[str, list[ReportedFlow]]:
     """Flows by form: three rows of an input go into one of an output."""
     ids = [f"f{n}" for n in range(flows)]
     inputs = [f"{READ}#{n}" for n in range(flows)]
@@ -65,7 +65,7 @@ def sdk_row(folder: Path, flows: int = FLOWS, tasks: int = TASKS) -> dict[str, A
     """Measure every form.
 
     Raises:
-        WrongFlowsError: the spool does not hold what was told.
+        WrongFlowsError: the spool does not hold what was reported.
     """
     forms: dict[str, Any] = {}
     with one_core():
@@ -90,7 +90,7 @@ def sdk_row(folder: Path, flows: int = FLOWS, tasks: int = TASKS) -> dict[str, A
     }
 
 
-def _single_calls(folder: Path, reported: list[Told], tasks: int) -> dict[str, Any]:
+def _single_calls(folder: Path, reported: list[ReportedFlow], tasks: int) -> dict[str, Any]:
     def tell(api: LineageApi) -> None:
         capture = api.capture
         for flow_id, hash_in, hash_out, value in reported:
@@ -205,22 +205,22 @@ def _associations(blocks: list[FlowBlock]) -> Counter[tuple[int, int]]:
 
 
 def _compared(flows: Counter[Any], expected: Counter[Any], unit: str = "flows") -> dict[str, int]:
-    """How many were found, and how many of them were told.
+    """How many were found, and how many of them were reported.
 
     Raises:
-        WrongFlowsError: some are missing, or were not told.
+        WrongFlowsError: some are missing, or were not reported.
     """
     if flows != expected:
         missing, strange = expected - flows, flows - expected
         raise WrongFlowsError(
-            f"{missing.total()} {unit} are missing, {strange.total()} were never told: "
+            f"{missing.total()} {unit} are missing, {strange.total()} were never reported: "
             f"{[*missing, *strange][:3]}"
         )
     return {f"{unit}_found": flows.total()}
 
 
 class _Measured:
-    """Tasks that told the same flows, and what they left in the spool."""
+    """Tasks that reported the same flows, and what they left in the spool."""
 
     def __init__(self, cpu_s: list[float], wall_s: list[float], blocks_dir: Path) -> None:
         self._cpu_s, self._wall_s = cpu_s, wall_s

@@ -83,7 +83,7 @@ def of_join(source: Path, rows: Sequence[OutputRow]) -> list[Lines]:
 
 
 def of_whole_lines(source: Path, rows: Sequence[OutputRow]) -> list[Lines]:
-    """Sort: the line that it is; no two are alike."""
+    """Sort: the line that it is; no two are the same."""
     texts = {row.text for row in rows}
     at = {text: line for line, text in _lines_of(source) if text in texts}
     return [{at[row.text]} for row in rows]

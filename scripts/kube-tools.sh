@@ -21,7 +21,7 @@ TABLE
 # has PROGRAM MODULE VERSION - whether the PATH has it in this version
 has() {
     found=$(command -v "$1") || return 1
-    # Without Go its version can't be told, and no other one be built: it will have to do.
+    # Without Go its version is unknown, and no other one be built: it will have to do.
     command -v go >/dev/null 2>&1 || return 0
     go version -m "$found" 2>/dev/null | grep -qE "(mod|dep)[[:space:]]+$2[[:space:]]+$3([[:space:]]|\$)"
 }

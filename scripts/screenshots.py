@@ -43,7 +43,7 @@ def prepare(work: Path) -> None:
 @contextmanager
 def served(work: Path) -> Iterator[str]:
     """The address of a service over the store below a folder."""
-    # Beside the data: paths are told as that folder sees them, not by where it lies.
+    # Beside the data: paths are shown relative to that folder, not by where it lies.
     command = [str(Path(sys.executable).with_name("lineage")), "ui", "--no-browser", "--port", "0"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LINEAGE_")}
     environment = clean | {"PYTHONUNBUFFERED": "1", "LINEAGE_API_OPEN": "true"}

@@ -33,7 +33,7 @@ esac
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# No public log is told of a signature: who has the public key can verify it without one.
+# No public log learns of a signature: who has the public key can verify it without one.
 cosign signing-config create --out "$work/offline.json"
 make --silent sbom >&2
 rm -rf build/charts

@@ -14,7 +14,7 @@ RESULTS = ("exact", "superset", "refused", "empty", "failed", "wrong")
 def summaries(rows: Sequence[Row]) -> str:
     """A line a run. Without passes it was made for what it found: its times are not shown."""
     heads = [
-        "suite", "scale", *RESULTS, "noted over plain", "CPU noted over plain", "noting, ms", "recipe, kB", "trace less query, ms",
+        "suite", "scale", *RESULTS, "recorded over plain", "CPU recorded over plain", "recording, ms", "recipe, kB", "trace less query, ms",
         "trace over query, p95", "materialise over write",
     ]  # fmt: skip
     lines = []
@@ -54,7 +54,7 @@ def queries(rows: Sequence[Row]) -> str:
             "result",
             "rows",
             "plain, ms",
-            "noted, ms",
+            "recorded, ms",
             "trace, ms",
             "witnesses",
             "materialise, ms",

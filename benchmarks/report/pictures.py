@@ -25,7 +25,7 @@ COLOURS = {
     "deployed": "#cc79a7",
     "record-level": "#d55e00",
 }
-"""By mode; to be told apart by everybody."""
+"""By mode; distinct to everybody."""
 PANEL_INCHES = (4.2, 3.4)
 PANELS_A_LINE = 3
 PLAIN_NUMBER = "{x:g}"

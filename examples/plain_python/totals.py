@@ -1,4 +1,4 @@
-"""Totals per customer in plain Python, telling its lineage: no Spark, no engine.
+"""Totals per customer in plain Python, reporting its lineage: no Spark, no engine.
 
     python examples/plain_python/totals.py [TARGET]
     lineage back 'totals.csv, line 1'
@@ -23,7 +23,7 @@ Order = tuple[str, int]
 
 
 def keep_orders(api: LineageApi) -> list[Order]:
-    """Orders that brought money in, each told as made from its line of the file."""
+    """Orders that brought money in, each reported as made from its line of the file."""
     kept: list[Order] = []
     with ORDERS.open(encoding="utf-8", newline="") as file, api.task("kept"):
         for line, (_, customer, amount) in enumerate(csv.reader(file), start=1):
@@ -38,7 +38,7 @@ def keep_orders(api: LineageApi) -> list[Order]:
 
 
 def add_up(api: LineageApi, orders: list[Order], target: Path) -> None:
-    """Write a total per customer, each told as made from the orders of that customer."""
+    """Write a total per customer, each reported as made from the orders of that customer."""
     of_customer: dict[str, list[int]] = {}
     for position, (customer, _) in enumerate(orders):
         of_customer.setdefault(customer, []).append(position)

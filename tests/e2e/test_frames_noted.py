@@ -286,7 +286,9 @@ def test_noting_never_breaks_the_program(
         assert spark.range(3).count() == 3
         app = lc.app
     verdict = judged(tmp_path, app)
-    assert any("could not be noted: RuntimeError: no plan today" in one for one in verdict.reasons)
+    assert any(
+        "could not be recorded: RuntimeError: no plan today" in one for one in verdict.reasons
+    )
     with open_store(f"sqlite:///{tmp_path / STORE}") as store:
         (unknown,) = store.messages(app, "unknown")
     assert isinstance(unknown, Unknown)

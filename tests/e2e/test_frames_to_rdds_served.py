@@ -266,7 +266,7 @@ def test_what_spark_says_of_values_is_not_told_beside_an_answer(
     question = {"direction": "backward", "places": [place]}
     told = got(client.post("/v1/answers", json=question))
     assert told["reasons"] == [
-        "where the rows of df.rdd come from can't be told: Spark can't compute the plan anew"
+        "where the rows of df.rdd come from can't be traced: Spark can't compute the plan anew"
     ]
     assert {group["name"] for group in told["sources"]} == {"df.rdd", "read:lands"}
     # Rows are missing: what is named is not all.

@@ -146,7 +146,7 @@ def test_forward_into_all_that_read_the_row(ran: Path, access: StoredAccess) -> 
     assert len(answer.groups) == 4
     assert found[-1] == f"trimmed/{Path(file_of(ran, 'trimmed')).name}:3"
     assert answer.groups[-1].items[0].text == '{"city":"Oslo","amount":3.5}'
-    assert not any("told by their values" in warning for warning in answer.warnings)
+    assert not any("identified by their values" in warning for warning in answer.warnings)
     answer = forward(access, str(ran / "in.csv") + ":6")
     (counted,) = (one for one in answer.groups if one.what == "DataFrame.count")
     assert [item.location for item in counted.items] == [None]

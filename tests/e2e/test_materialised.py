@@ -107,7 +107,7 @@ def test_forward_reaches_all_outputs(ran: Path, access: StoredAccess, made: Mate
         looked_up = access.ask(TraceQuery(Direction.FORWARD, (place,)))
         queried = access.ask(TraceQuery(Direction.FORWARD, (place,), app=job_of(made)))
         assert any(
-            "made of it can't be told: rows are chosen by Rand" in one for one in queried.reasons
+            "made of it can't be traced: rows are chosen by Rand" in one for one in queried.reasons
         )
         known = {group.node for group in looked_up.groups}
         kept = [group for group in queried.groups if group.node in known]

@@ -22,8 +22,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lineage import background_process as process
-from lineage.background import asking, sessions
-from lineage.background.asking import SessionRefusalError, answered
+from lineage.background import client, sessions
+from lineage.background.client import SessionRefusalError, answered
 from lineage.background.sessions import (
     running,
     session_for,
@@ -63,7 +63,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv(sessions.VARIABLE, "600")
     monkeypatch.delenv("LINEAGE_SPARK_MASTER", raising=False)
     # This process has loaded PySpark for other tests, perhaps.
-    monkeypatch.setattr(asking, "has_spark", lambda: False)
+    monkeypatch.setattr(client, "has_spark", lambda: False)
     return f"sqlite:///{tmp_path}/lineage.db"
 
 
@@ -282,7 +282,7 @@ def test_another_user_is_neither_answered_nor_asked(
     with serving(url, reply, 1.0):
         assert answered(url, ASKED.question()) is None
     assert "refused another user" in capsys.readouterr().err
-    monkeypatch.setattr(asking, "peer_uid", lambda connection: os.geteuid() + 1)
+    monkeypatch.setattr(client, "peer_uid", lambda connection: os.geteuid() + 1)
     with serving(url, reply, 0.5):
         assert answered(url, ASKED.question()) is None
     assert "another user listens there" in capsys.readouterr().err
@@ -336,7 +336,7 @@ def test_a_session_that_ends_at_a_question_is_no_answer(
 def test_a_session_that_does_not_start_is_none(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(asking, "PROCESS", "lineage.background.no_such_module")
+    monkeypatch.setattr(client, "PROCESS", "lineage.background.no_such_module")
     assert answered(url, ASKED.question()) is None
     said = capsys.readouterr().err
     assert "the session does not start" in said
@@ -347,8 +347,8 @@ def test_a_session_that_does_not_start_is_none(
 
 
 def test_there_are_only_so_many(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "SESSIONS_MAX", 0)
-    monkeypatch.setattr(asking, "PROCESS", "lineage.background.no_such_module")
+    monkeypatch.setattr(client, "SESSIONS_MAX", 0)
+    monkeypatch.setattr(client, "PROCESS", "lineage.background.no_such_module")
     assert answered(url, ASKED.question()) is None
     assert not sessions.log_of(name_of(url)).exists()
 
@@ -403,7 +403,7 @@ def test_files_of_sessions_that_ended_long_ago_are_removed(
         for file in (old, new):
             file.touch()
         os.utime(old, (0, 0))
-        monkeypatch.setattr(asking, "PROCESS", "lineage.background.no_such_module")
+        monkeypatch.setattr(client, "PROCESS", "lineage.background.no_such_module")
     assert answered(url, ASKED.question()) is None
     assert (old.exists(), new.exists()) == (False, True)
 

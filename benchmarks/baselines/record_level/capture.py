@@ -118,11 +118,11 @@ class RecordRDD:
             return RecordRDD(self._context, self._rdd.mapPartitions(step, keeps_keys))
         node = self._context.new_node(operator)
 
-        def told(records: Iterable[Trace]) -> Iterator[Trace]:
+        def record_steps(records: Iterable[Trace]) -> Iterator[Trace]:
             point = Point(target, node)
             for at, record in step(records):
                 out = point.fresh()
                 point.tell(at, out, repr(record))
                 yield out, record
 
-        return RecordRDD(self._context, self._rdd.mapPartitions(told, keeps_keys))
+        return RecordRDD(self._context, self._rdd.mapPartitions(record_steps, keeps_keys))

@@ -27,7 +27,7 @@ app = typer.Typer(
 @reported
 def start(context: typer.Context, store: StoreOption = "", as_json: JsonOption = False) -> None:
     """Start the session that the first query would start, and warm it up until then."""
-    from lineage.background.asking import StartOutcome, begin
+    from lineage.background.client import StartOutcome, begin
 
     outcome = begin(chosen_store(context, store))
     if as_json:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from lineage.background.asking import answered
+from lineage.background.client import answered
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer
 from lineage_query.recipe_rows import RecipePlace

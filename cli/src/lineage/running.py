@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from lineage.access import StoredAccess
-from lineage.background.asking import StartOutcome, begin
+from lineage.background.client import StartOutcome, begin
 from lineage.background.sessions import idle_s
 from lineage.linking import link_folders
 from lineage.terminal import echo

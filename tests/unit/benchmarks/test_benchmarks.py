@@ -137,7 +137,7 @@ def test_the_sdk_row_counts_what_was_told_and_found(
     assert 0 < row["calls_per_cpu_s_min"] <= row["calls"]["opaque"]["calls_per_cpu_s"]
     found = sdk._flows_of
     monkeypatch.setattr(sdk, "_flows_of", lambda block: list(found(block))[1:])
-    with pytest.raises(WrongFlowsError, match="2 flows are missing, 0 were never told"):
+    with pytest.raises(WrongFlowsError, match="2 flows are missing, 0 were never reported"):
         sdk_row(tmp_path / "sdk", flows=300, tasks=2)
 
 

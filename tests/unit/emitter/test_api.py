@@ -612,4 +612,4 @@ def test_a_file_that_is_read_and_written_in_place_is_refused(here: Path) -> None
             api.add_input(api.location("a", 0, 9))
             api.add_output(api.location("a", 0, 9))
     reasons = judged(here, api.app).reasons
-    assert any("its versions can't be told apart" in reason for reason in reasons)
+    assert any("its versions can't be distinguished" in reason for reason in reasons)

@@ -4,7 +4,7 @@ LineageError
 └── ArrayLineageError          the base
     ├── UntracedError          a call whose lineage is not known; ``way_out`` says what to do instead
     ├── CellError              cells that the array does not have
-    └── ModeError              an operator lacks what the mode asks of it, or told something that can't be
+    └── ModeError              an operator lacks what the mode asks of it, or reported something that can't be
 """
 
 from __future__ import annotations

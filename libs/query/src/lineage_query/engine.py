@@ -67,7 +67,7 @@ class QueryEngine:
         self,
         store: GraphStore,
         reader: RowReader,
-        opener: ApplicationCache | None = None,
+        application_cache: ApplicationCache | None = None,
         backend: RecomputationBackend | None = None,
         limits: QueryLimits | None = None,
     ) -> None:
@@ -76,15 +76,15 @@ class QueryEngine:
         Args:
             store: has the lineage.
             reader: reads rows of files, and decides which files may be read.
-            opener: caches opened applications; None: the last one is cached.
+            application_cache: caches opened applications; None: the last one is cached.
             backend: recomputes rows of DataFrames; None: an answer lists what could not be queried.
             limits: the caller's limits; None: there are none.
         """
         self._store = store
         self._reader = reader
-        opener = opener or ApplicationCache(store, reader)
-        self._tracer = RecordTracer(store, reader, opener)
-        self._flows = MaterialisedFlows(store, reader, opener)
+        application_cache = application_cache or ApplicationCache(store, reader)
+        self._tracer = RecordTracer(store, reader, application_cache)
+        self._flows = MaterialisedFlows(store, reader, application_cache)
         self._backend = backend
         self._limits = limits or NoLimits()
 

@@ -37,7 +37,7 @@ NAME_BYTES = 200
 COPIES = 3
 """How many times an answer holds the names that it lists: as they are, as JSON and while they become that."""
 SMALL_CONTENT = SMALL_MESSAGES // 1_000
-"""Size, as that of messages, of what one run read and wrote that is always told: a page has at most 1,000 runs."""
+"""Size, as that of messages, of what one run read and wrote that is always listed: a page has at most 1,000 runs."""
 JOB_NAME_MAX = 512
 """Characters of a job's name; a longer one is cut, with a hash of all of it. Lists repeat it for each dataset."""
 

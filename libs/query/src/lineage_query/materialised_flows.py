@@ -109,12 +109,15 @@ class MaterialisedFlows:
     """Looks up rows of DataFrames in materialised flows. May be shared by threads."""
 
     def __init__(
-        self, store: GraphStore, reader: RowReader, opener: ApplicationCache | None = None
+        self,
+        store: GraphStore,
+        reader: RowReader,
+        application_cache: ApplicationCache | None = None,
     ) -> None:
         self._store = store
         self._reader = reader
-        self._opener = opener or ApplicationCache(store, reader)
-        self._tracer = RecordTracer(store, reader, self._opener)
+        self._application_cache = application_cache or ApplicationCache(store, reader)
+        self._tracer = RecordTracer(store, reader, self._application_cache)
 
     def look_up(self, query: TraceQuery, recipe_place: RecipePlace) -> MaterialisedTrace | None:
         """The materialised flows of rows of DataFrames of one application; None: none, or only a query can answer.
@@ -129,9 +132,9 @@ class MaterialisedFlows:
         app = f"{recipe_place.app}{SUFFIX}"
         if query.regions or app not in self._store.application_ids():
             return None
-        opened = self._opener.open(app)
+        opened = self._application_cache.open(app)
         nodes_with_flows = _nodes_with_flows(
-            opened, self._opener.open(recipe_place.app), recipe_place
+            opened, self._application_cache.open(recipe_place.app), recipe_place
         )
         # The answer names the readers of sources that were not materialised (`MaterialisedTrace.missing`).
         is_backward = query.direction is Direction.BACKWARD
@@ -168,7 +171,7 @@ class MaterialisedFlows:
         query: TraceQuery,
         recipe_place: RecipePlace,
     ) -> MaterialisedTrace:
-        base = self._opener.open(recipe_place.app)
+        base = self._application_cache.open(recipe_place.app)
         missing: tuple[str, ...] = ()
         warnings = traced.warnings
         if query.direction is Direction.FORWARD:

@@ -74,14 +74,17 @@ class _Start:
 
 
 class RecordTracer:
-    """Traces records over a store; ``opener`` caches opened applications."""
+    """Traces records over a store; ``application_cache`` caches opened applications."""
 
     def __init__(
-        self, store: GraphStore, reader: RowReader, opener: ApplicationCache | None = None
+        self,
+        store: GraphStore,
+        reader: RowReader,
+        application_cache: ApplicationCache | None = None,
     ) -> None:
         self._store = store
         self._reader = reader
-        self._opener = opener or ApplicationCache(store, reader)
+        self._application_cache = application_cache or ApplicationCache(store, reader)
 
     def look_up(self, query: TraceQuery) -> RecordTrace | RecipePlace:
         """Trace the records that a query names; rows of DataFrames, which no block holds, are named instead.
@@ -117,7 +120,7 @@ class RecordTracer:
             raise TraceError("a condition chooses rows of DataFrames' outputs alone")
         spellings = Spellings()
         uses = self._all_uses(query, spellings)
-        opened = self._opener.open(self._application(query, uses))
+        opened = self._application_cache.open(self._application(query, uses))
         opened = replace(opened, locations=opened.locations.as_now(spellings))
         regions: dict[str, list[Region]] = {s: [region] for s, region in query.regions.items()}
         for space, region in query.regions.items():
@@ -172,7 +175,7 @@ class RecordTracer:
             LineageError: as :meth:`trace`.
         """
         uses = self._all_uses(query, Spellings())
-        opened = self._opener.open(traced.app)
+        opened = self._application_cache.open(traced.app)
         warnings = tuple(dict.fromkeys(self._warnings(opened, query, uses)))
         return replace(traced, changed=_any_changed(uses), warnings=warnings)
 
@@ -182,7 +185,7 @@ class RecordTracer:
         Raises:
             KeyError: there is no such application.
         """
-        return self._opener.open(app).locations.as_now()
+        return self._application_cache.open(app).locations.as_now()
 
     def _warnings(
         self, opened: ApplicationSnapshot, query: TraceQuery, uses: Mapping[str, list[FileUse]]
@@ -211,7 +214,7 @@ class RecordTracer:
         return uses
 
     def _is_opaque(self, place: str, query: TraceQuery) -> bool:
-        opened = self._opener.open(find_application(self._store, query.app))
+        opened = self._application_cache.open(find_application(self._store, query.app))
         return find_opaque(opened.graph, place) is not None
 
     def _uses(self, place: str, query: TraceQuery, spellings: Spellings) -> list[FileUse]:

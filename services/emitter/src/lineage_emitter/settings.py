@@ -168,7 +168,7 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         setting_name = ".".join(map(str, first["loc"]))
-        # Not told as the cause: it shows what was given, which may be a secret.
+        # Not shown as the cause: it shows what was given, which may be a secret.
         raise SettingsError(f"setting {setting_name}: {first['msg']}") from None
     if settings.enabled and settings.dispatcher == "spool":
         settings.store_file()

@@ -131,7 +131,7 @@ def prepare_block(
 
 
 def app_of(record: Incoming) -> str:
-    """The application that an unusable record is about, as far as that can be told; else empty."""
+    """The application that an unusable record is about, as far as that is known; else empty."""
     value = record.value or b""
     app: object = None
     try:

@@ -150,7 +150,7 @@ def _families(judged: Mapping[str, _Judged]) -> list[Metric]:
         ),
         family(
             "unmatched_positions",
-            "Input positions that nobody puts out.",
+            "Input positions that no block puts out.",
             lambda application: application.verdict.unmatched,
         ),
         family(

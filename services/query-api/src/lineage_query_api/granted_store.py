@@ -216,7 +216,7 @@ class GrantedStore(ReadOnlyStore):
 
 
 class GrantedApplicationCache(ApplicationCache):
-    """Opens the applications that are granted, by an opener that all callers share."""
+    """Opens the applications that are granted, by a cache that all callers share."""
 
     def __init__(self, shared: ApplicationCache, store: GrantedStore) -> None:
         super().__init__(store, shared.reader)

@@ -28,7 +28,7 @@ class LazyStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._store: GraphStore | None = None
-        self._problem = "the store was not asked yet"
+        self._problem = "the store has not been opened yet"
         self._next_try = clock()
 
     def __getattr__(self, name: str) -> Any:

@@ -207,13 +207,15 @@ class Lineages:
         if part_of is not None and isinstance(store, VisibleStore):
             self._scope = store.key
             self._reader = reader = VisibleReader(reader, store.visible_app)
-            self._opener: ApplicationCache = VisibleApplicationCache(part_of._opener, store, reader)
+            self._application_cache: ApplicationCache = VisibleApplicationCache(
+                part_of._application_cache, store, reader
+            )
         elif part_of is not None and isinstance(store, GrantedStore):
             self._scope = store.key
-            self._opener = GrantedApplicationCache(part_of._opener, store)
+            self._application_cache = GrantedApplicationCache(part_of._application_cache, store)
         else:
             cache_bytes = settings.api_cache_mb << 20
-            self._opener = ApplicationCache(
+            self._application_cache = ApplicationCache(
                 store,
                 reader,
                 cached_max=settings.api_kept,
@@ -304,7 +306,7 @@ class Lineages:
         """
         app = self.find(name)
         try:
-            return self._opener.open(app)
+            return self._application_cache.open(app)
         except KeyError as error:
             raise NotFoundError(f"there is no application {app!r} any more") from error
 
@@ -419,7 +421,7 @@ class Lineages:
         # To its end, whoever still waits for it.
         with use_budget(Budget()):
             self.store.delete(app)
-        self._opener.forget(app)
+        self._application_cache.forget(app)
         self._cache.forget_application(app)
 
     def listing(self, opened: ApplicationSnapshot) -> Listing:
@@ -442,7 +444,7 @@ class Lineages:
         return QueryEngine(
             self.store,
             self._reader,
-            self._opener,
+            self._application_cache,
             self.recipe_traces.for_caller(rows=rows),
             _CallerLimits(self, rows),
         )

@@ -51,7 +51,7 @@ class Me(FrozenModel):
     auth: Literal["none", "token", "oidc"]
     version: str
     store: str | None = Field(
-        None, description="the store that is served, told to the one user of a local server alone"
+        None, description="the store that is served, shown only to the one user of a local server"
     )
 
 
@@ -89,7 +89,7 @@ BINDING: Any = Field(
 
 
 class ItemModel(FrozenModel):
-    """One item. ``text`` is null where it can't be told, or may not be read by the caller."""
+    """One item. ``text`` is null where it is unknown, or may not be read by the caller."""
 
     address: str
     location: str | None

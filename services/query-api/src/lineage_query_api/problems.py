@@ -76,7 +76,7 @@ def _body(
 
 
 def _plain(text: str) -> str:
-    """Text that UTF-8 can hold: what is told may repeat what a caller sent as escapes of JSON."""
+    """Text that UTF-8 can hold: an answer may repeat what a caller sent as escapes of JSON."""
     return text.encode("utf-8", "replace").decode()
 
 

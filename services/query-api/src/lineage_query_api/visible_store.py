@@ -64,7 +64,7 @@ from lineage_store.records import FILES, SPLITS
 HIDDEN_NAME = "hidden"
 HIDDEN_SCHEME = "hidden://"
 """Scheme of placeholder paths for files of hidden datasets: no real path has it."""
-WITHHELD_REASON = "why is not told: it may tell what is hidden from you, or masked"
+WITHHELD_REASON = "the reason is not shown: it may reveal what is hidden from you, or masked"
 HIDDEN_WARNING = (
     "datasets of this application are hidden from you: their paths and rows are not shown"
 )
@@ -492,7 +492,7 @@ class VisibleTracer(Tracer):
 
 
 class VisibleApplicationCache(ApplicationCache):
-    """Opens the one application of a store by an opener that all callers share."""
+    """Opens the one application of a store by a cache that all callers share."""
 
     def __init__(
         self, shared: ApplicationCache, store: VisibleStore, reader: VisibleReader

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { application, expectAccessible, launch, newPage, shot } from './browser';
 
 /** What a program made of rows of one file, some by way of RDDs. Lists hold places of rows of that file. */
-interface Told {
+interface Expected {
   /** A Parquet output, by how its path ends. */
   output: string;
   /** A column of it with a value, and what the rows that have it were made of. */
@@ -21,7 +21,7 @@ interface Told {
   through: string[];
 }
 
-const told = JSON.parse(process.env.LINEAGE_E2E_FRAMES ?? '') as Told;
+const expected = JSON.parse(process.env.LINEAGE_E2E_FRAMES ?? '') as Expected;
 
 let browser: Browser;
 beforeAll(async () => {
@@ -54,15 +54,15 @@ describe('rows of DataFrames', () => {
   };
 
   it('are asked for by the values of columns', async () => {
-    await openOutput(told.output);
+    await openOutput(expected.output);
     await form('Rows by their values').waitFor();
     await expectAccessible(page);
     await shot(page, 'frames-form');
-    await page.getByLabel('Column 1').selectOption(told.column);
-    await page.getByLabel('Value 1').fill(told.value);
+    await page.getByLabel('Column 1').selectOption(expected.column);
+    await page.getByLabel('Value 1').fill(expected.value);
     await back('Rows by their values');
     await page.getByRole('heading', { name: 'Backward trace' }).waitFor();
-    await expect.poll(found).toEqual(told.valued);
+    await expect.poll(found).toEqual(expected.valued);
     expect(await page.getByRole('button', { name: 'Step by step' }).count()).toBe(0);
     await expectAccessible(page);
     await shot(page, 'frames-trace');
@@ -77,10 +77,10 @@ describe('rows of DataFrames', () => {
   });
 
   it('are asked for by where they stand', async () => {
-    await page.getByRole('textbox', { name: 'Place' }).fill(told.place);
+    await page.getByRole('textbox', { name: 'Place' }).fill(expected.place);
     await back('A row by its place');
     await page.getByRole('heading', { name: 'Backward trace' }).waitFor();
-    await expect.poll(found).toEqual(told.placed);
+    await expect.poll(found).toEqual(expected.placed);
   });
 
   it('are traced forward from a row of their source', async () => {
@@ -91,18 +91,18 @@ describe('rows of DataFrames', () => {
   });
 
   it('are what records of an RDD were made of', async () => {
-    await openOutput(told.records);
+    await openOutput(expected.records);
     await page.locator('.items-row').first().click();
     await page.getByRole('heading', { name: 'Backward trace' }).waitFor();
     await chips().filter({ hasText: 'read:orders' }).click();
-    await expect.poll(found).toEqual(told.through);
+    await expect.poll(found).toEqual(expected.through);
     const formats = page.getByLabel('Export').locator('option');
     expect(await formats.allInnerTexts()).not.toContain('W3C PROV');
     await expectAccessible(page);
     await shot(page, 'frames-through');
     // The rows of the DataFrame that were these records have no place, and are shown.
     await chips().filter({ hasText: 'rdd' }).click();
-    await expect.poll(found).toHaveLength(told.through.length);
+    await expect.poll(found).toHaveLength(expected.through.length);
     await page.getByRole('button', { name: 'Step by step' }).click();
     await page.getByText('step 1', { exact: true }).waitFor();
   });

@@ -157,7 +157,7 @@ export function flights(options: Options): Program {
         {
           stage: '1',
           exact,
-          reason: exact ? '' : 'keys of type Carrier are told apart by hash(key)',
+          reason: exact ? '' : 'keys of type Carrier are distinguished by hash(key)',
           ...counted(mapSide.length),
         },
       ]),

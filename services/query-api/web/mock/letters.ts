@@ -6,7 +6,7 @@ import { aTime } from '../src/testing/samples.ts';
 export const INCOMPLETE = 'local-1795230011220';
 
 export function deadLetters(): DeadLetter[] {
-  const letter = (offset: number, told: Partial<DeadLetter>): DeadLetter => ({
+  const letter = (offset: number, fields: Partial<DeadLetter>): DeadLetter => ({
     letter: String(offset),
     place: `lineage-flow/${offset % 4}/${1200 + offset}`,
     app: INCOMPLETE,
@@ -15,7 +15,7 @@ export function deadLetters(): DeadLetter[] {
     at: aTime(1_795_230_100 + offset),
     size: 18_204,
     cut: false,
-    ...told,
+    ...fields,
   });
   return [
     letter(0, {}),

@@ -44,10 +44,10 @@ export function made(
   node: string,
   name: string,
   call_site: string,
-  told: Partial<GraphNode> = {},
+  fields: Partial<GraphNode> = {},
 ): GraphNode {
   const plain = { partitions: 4, blocks: 4, flows: 0, associations: 0, has_items: false };
-  return aNode({ node, name, op: name, call_site, ...plain, ...ENDS[name], ...told });
+  return aNode({ node, name, op: name, call_site, ...plain, ...ENDS[name], ...fields });
 }
 
 /** Both sides of a call that shuffles: the nodes `node` and the one after it. */
@@ -74,20 +74,20 @@ export const chained = (...nodes: (string | number)[]): GraphLink[] =>
 
 type Detail = Program['detail'];
 
-/** An application that is over, complete and exact, but for what is told. */
+/** An application that is over, complete and exact, but for `fields`. */
 export function ended(
-  told: Pick<Detail, 'app' | 'name' | 'started_at' | 'flows'> & Partial<Detail>,
+  fields: Pick<Detail, 'app' | 'name' | 'started_at' | 'flows'> & Partial<Detail>,
   seconds: number,
 ): Detail {
   return {
-    ...anApp(told.app, {
-      ended_at: aTime(Date.parse(told.started_at) / 1000 + seconds),
-      associations: told.flows,
+    ...anApp(fields.app, {
+      ended_at: aTime(Date.parse(fields.started_at) / 1000 + seconds),
+      associations: fields.flows,
     }),
     answerable: null,
     refusals: [],
     unknown_parts: [],
-    ...told,
+    ...fields,
   };
 }
 

@@ -70,15 +70,15 @@ export function mockService() {
   const answer = (id: string): Answer => {
     let known = answers.get(id);
     if (known === undefined) {
-      const told = decoded(id);
+      const query = decoded(id);
       try {
-        known = traced(program(told.app), id, told.request);
+        known = traced(program(query.app), id, query.request);
       } catch (error) {
         if (error instanceof NoSuchPlace) {
           throw new Refusal(
             404,
             'No such place',
-            `${error.message} is no row of ${told.app}.`,
+            `${error.message} is no row of ${query.app}.`,
             'Rows are named as grep -n prints them.',
           );
         }
@@ -185,9 +185,9 @@ export function mockService() {
     const requestId = `r-${Math.floor(requestIds() * 2 ** 32)
       .toString(16)
       .padStart(8, '0')}`;
-    const send = (status: number, told: unknown, type = 'application/json') => {
+    const send = (status: number, content: unknown, type = 'application/json') => {
       response.writeHead(status, { 'Content-Type': type, 'X-Request-Id': requestId });
-      response.end(JSON.stringify(told));
+      response.end(JSON.stringify(content));
     };
     bodyOf(request)
       .then((body) => {
@@ -220,16 +220,16 @@ export function mockService() {
         );
       })
       .catch((error: unknown) => {
-        const told =
+        const refusal =
           error instanceof Refusal ? error : new Refusal(500, 'The mock failed', String(error));
         send(
-          told.status,
+          refusal.status,
           {
             type: 'about:blank',
-            title: told.title,
-            status: told.status,
-            detail: told.detail,
-            hint: told.hint,
+            title: refusal.title,
+            status: refusal.status,
+            detail: refusal.detail,
+            hint: refusal.hint,
             request_id: requestId,
           },
           'application/problem+json',

@@ -110,8 +110,13 @@ export function itemsOf(
 }
 
 export function refOf(program: Program, node: string): NodeRef {
-  const told = program.nodes.find((one) => one.node === node);
-  return { node, label: told?.label ?? node, what: told?.name ?? node, path: told?.path ?? null };
+  const found = program.nodes.find((one) => one.node === node);
+  return {
+    node,
+    label: found?.label ?? node,
+    what: found?.name ?? node,
+    path: found?.path ?? null,
+  };
 }
 
 const sorted = new WeakMap<Set<number>, number[]>();

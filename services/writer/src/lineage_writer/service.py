@@ -90,10 +90,10 @@ class Service:
     async def _connected(self) -> Store:
         """The store, as soon as it is there."""
         loop = asyncio.get_running_loop()
-        opener = ThreadPoolExecutor(1, "open")
+        executor = ThreadPoolExecutor(1, "open")
         for pause in pauses():
             try:
-                opening = loop.run_in_executor(opener, self._open_store)
+                opening = loop.run_in_executor(executor, self._open_store)
                 store = await self._stop.unless_set(_result(opening))
             except StoreUnavailableError as error:
                 if self._health.fails("store", dead_letter_reason(error)):

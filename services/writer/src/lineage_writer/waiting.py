@@ -26,7 +26,7 @@ def pauses() -> Iterator[float]:
 
 
 class StopSign:
-    """Told once; everything that waits through it ends then."""
+    """Set once; everything that waits through it ends then."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()

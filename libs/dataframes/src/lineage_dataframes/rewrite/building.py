@@ -614,7 +614,7 @@ class Builder:
         # The row itself is in its partition, and not after itself: what the group names holds it.
         below = self.rows(node.input)
         if not window_functions(node):
-            raise RefusedError("the plan holds a window function whose window was not noted")
+            raise RefusedError("the plan holds a window function whose window was not recorded")
         over = window_functions(node)[0]
         terms = [*over.partition, *(key.of for key in over.order)]
         self._check_recomputable("a window is made", terms, below)

@@ -287,7 +287,7 @@ def _policy(requested: SandboxSettings, folder: Path) -> Policy:
             "TMPDIR": str(folder / "tmp"),
             PORTS: ",".join(map(str, ports[1:])),
             NAMES: names,
-            # Its own name and address are of no use to it, and asking for them takes the network.
+            # Its own name and address are of no use to it, and looking them up takes the network.
             **({} if requested.network else {"SPARK_LOCAL_IP": "127.0.0.1"}),
         },
     )

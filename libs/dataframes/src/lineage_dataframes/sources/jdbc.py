@@ -114,7 +114,7 @@ def read_table_rows(spark: SparkSession, source: Source, file: str, row: str) ->
     counts = ("count(1)", f"count(DISTINCT {row})", f"count(DISTINCT {row}, {_CHECK})")
     row_count, ordinal_count, key_count = checked.selectExpr(*counts).collect()[0]
     if ordinal_count < key_count or (_primary_key(source) and row_count > key_count):
-        raise RefusedError(f"rows of {source.name} can't be told apart by their key")
+        raise RefusedError(f"rows of {source.name} can't be distinguished by their key")
     return checked.drop(_CHECK)
 
 

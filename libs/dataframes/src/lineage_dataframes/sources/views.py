@@ -186,7 +186,9 @@ def _delta_rows(spark: SparkSession, source: Source) -> DataFrame:
     if not has_row_index and is_connected(spark):
         raise RefusedError(f"Spark Connect does not tell how files of {table} are read")
     if not has_row_index and frame._jdf.rdd().getNumPartitions() != len(files):
-        raise RefusedError(f"Spark reads files of {table} together: their rows can't be told apart")
+        raise RefusedError(
+            f"Spark reads files of {table} together: their rows can't be distinguished"
+        )
     column_terms = [
         f"`{field['name'].replace('`', '``')}`" for field in json.loads(source.schema)["fields"]
     ]

@@ -281,7 +281,7 @@ class DataFrameAnswers(ABC):
             del self._recipes[recipes:]
             forward.refused.append(problem)
             if not isinstance(problem, NoSuchRowError):
-                forward.reasons.append(f"{subject} can't be told: {self._reason_text(problem)}")
+                forward.reasons.append(f"{subject} can't be traced: {self._reason_text(problem)}")
                 self._add_not_queried(user, self._reason_text(problem))
             return start
         forward.answer_count += 1
@@ -484,7 +484,9 @@ class DataFrameAnswers(ABC):
     ) -> Group:
         """Output rows that have no place, with the reason where there are files."""
         if recipe.output.files:
-            self._warnings.append(f"rows are told by their values: {self._reason_text(problem)}")
+            self._warnings.append(
+                f"rows are identified by their values: {self._reason_text(problem)}"
+            )
         self._warnings += outcome.warnings
         columns = outcome.columns[:-1] if recipe.names_rows else outcome.columns
         label = self._names.label(node)

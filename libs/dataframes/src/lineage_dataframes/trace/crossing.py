@@ -226,7 +226,7 @@ class DataFrameCrossing(DataFrameAnswers):
             )
         except RefusedError as problem:
             label, reason = self._names.label(rows.source), self._reason_text(problem)
-            self._reasons.append(f"where the rows of {label} come from can't be told: {reason}")
+            self._reasons.append(f"where the rows of {label} come from can't be traced: {reason}")
             self._add_not_queried(rows.frame, reason)
             return
         self._ends.add(rows.source)

@@ -122,8 +122,8 @@ class _ChangeReport:
             who = self._application_text(self.app)
             if change.gone:
                 raise ChangedSourceError(
-                    f"{plain_path(change.file.path)} is gone: {who} wrote it{self._replacement_text(graph, node)}; the "
-                    f"rows that it held are asked for by values: lineage back '{node}#COLUMN=VALUE' --app {self.app}"
+                    f"{plain_path(change.file.path)} is gone: {who} wrote it{self._replacement_text(graph, node)}; query "
+                    f"the rows that it held by their values: lineage back '{node}#COLUMN=VALUE' --app {self.app}"
                 )
             if not query.as_now:
                 raise ChangedSourceError(f"{change.message}; {who} wrote it; {AS_NOW_HINT}")
@@ -140,7 +140,7 @@ class _ChangeReport:
                 else f"a write of {self._application_text(app)}"
             )
             return (
-                f", and {who} (node {later_node}) replaced it: what there is now is asked for by rows of "
+                f", and {who} (node {later_node}) replaced it: query what there is now by rows of "
                 f"its files, such as {plain_path(file)}"
             )
         return ""

@@ -19,9 +19,9 @@ CLAIM_S = 60.0
 
 _UNPUBLISHED: Final[LiteralString] = """
 MATCH (a:Application)
-WITH a, coalesce(a.status, 'running') AS status, coalesce(a.openlineage_told, '') AS told
-WHERE CASE status WHEN 'running' THEN told = ''
-    AND a.seen_at < coalesce($heard_now, timestamp() / 1000.0) - $silent_s ELSE told <> status END
+WITH a, coalesce(a.status, 'running') AS status, coalesce(a.openlineage_told, '') AS published
+WHERE CASE status WHEN 'running' THEN published = ''
+    AND a.seen_at < coalesce($heard_now, timestamp() / 1000.0) - $silent_s ELSE published <> status END
 RETURN a.app ORDER BY a.started_at, a.app
 """
 

@@ -60,7 +60,7 @@ _VERSION_4: Sequence[LiteralString] = (
     "SET b.exact = false, b.merges = true, b.reason = 'recomputed differently' "
     "} IN TRANSACTIONS OF 5000 ROWS",
 )
-"""Flows by key of partitions that were computed twice: nobody noted which attempt's were read, and rows
+"""Flows by key of partitions that were computed twice: no record says which attempt's were read, and rows
 that an attempt numbered were taken for those of every other. Once over all sections, as no index finds those
 of a block."""
 

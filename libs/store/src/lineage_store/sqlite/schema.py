@@ -145,7 +145,7 @@ _VERSION_3 = (
     )
     """,
 )
-"""Flows by key of partitions that were computed twice: nobody noted which attempt's were read, and rows
+"""Flows by key of partitions that were computed twice: no record says which attempt's were read, and rows
 that an attempt numbered were taken for those of every other."""
 
 _VERSION_4 = ("ALTER TABLE space ADD COLUMN seal TEXT NOT NULL DEFAULT ''",)

@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.execution.SparkOptimizer;
 
-/** What noting asks of Iceberg, and of Spark's optimiser for its tables; compiled as PlanText.java is. */
+/** What recording a plan needs of Iceberg, and of Spark's optimiser for its tables; compiled as PlanText.java is. */
 public class IcebergTables {
   /** A plan by Spark's own rules, but for the one that has a source compute: its tables stay, with all that is above. */
   public LogicalPlan optimised(

@@ -179,7 +179,7 @@ public class PlanText {
     out.append('}');
   }
 
-  /** A field's value; what stands among the node's children, too, is told by its place there. */
+  /** A field's value; what stands among the node's children, too, is given by its place there. */
   private void held(Object value, Map children) {
     Object place = children.get(value);
     if (place != null) {
@@ -215,7 +215,7 @@ public class PlanText {
       }
       out.append(']');
     } else if (node instanceof JsonToStructs) {
-      // A struct is a list of its fields, too, and was told as such.
+      // A struct is a list of its fields, too, and was written as such.
       field("schema");
       write(((JsonToStructs) node).schema());
       options(((JsonToStructs) node).options(), out);
@@ -376,9 +376,9 @@ public class PlanText {
     if (names == null) {
       names = new String[of.productArity()];
       try {
-        Method told = of.getClass().getMethod("productElementName", new Class[] {int.class});
+        Method fieldName = of.getClass().getMethod("productElementName", new Class[] {int.class});
         for (int i = 0; i < names.length; i++) {
-          names[i] = (String) told.invoke(of, new Object[] {Integer.valueOf(i)});
+          names[i] = (String) fieldName.invoke(of, new Object[] {Integer.valueOf(i)});
         }
       } catch (NoSuchMethodException before) {
         scala.collection.Iterator all = ScalaReflection$.MODULE$.getConstructorParameterNames(of.getClass()).iterator();

@@ -53,7 +53,7 @@ class Functions:
         try:
             return cls(read_key(os.environ))
         except FunctionsKeyError as problem:
-            return cls(None, f"{PLAIN}; its code was not noted: {problem}")
+            return cls(None, f"{PLAIN}; its code was not recorded: {problem}")
 
     def note(self, tree: Tree) -> int | str:
         """The place of a function among those recorded, or why its code is not."""

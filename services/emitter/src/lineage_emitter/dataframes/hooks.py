@@ -47,7 +47,7 @@ Describe: TypeAlias = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], tupl
 UNSUPPORTED_WORK = "such work on DataFrames has no record-level lineage in this version"
 ACTIONS = ("collect", "count", "show", "toPandas", "toArrow", "take", "first", "head", "tail",
            "foreach", "foreachPartition", "toLocalIterator", "isEmpty")  # fmt: skip
-"""Actions whose rows, or what is told of them, come from the frame's own plan."""
+"""Actions whose rows, or what is reported of them, come from the frame's own plan."""
 WITHOUT_RECIPE = ("toJSON", "checkpoint", "localCheckpoint", "approxQuantile", "corr", "cov",
                   "crosstab", "freqItems")  # fmt: skip
 """Actions that are just named in the verdict: what they give is of no plan that could be recorded."""
@@ -181,7 +181,9 @@ def _describe_call(
 
 
 def _record_unreadable(session: Session, running: scope.Operator, problem: Exception) -> None:
-    session.nodes.unknown(running.name, f"what it does could not be noted: {in_words(problem)}", ())
+    session.nodes.unknown(
+        running.name, f"what it does could not be recorded: {in_words(problem)}", ()
+    )
 
 
 def record_action(session: Session, running: scope.Operator, called: ActionCall) -> str | None:
@@ -268,7 +270,9 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
     bound = inspect.signature(stock).bind(writer, *arguments, **named).arguments
     writer_calls: WriterCalls | None = writer.__dict__.get(WRITER_CALLS)
     if writer_calls is None:
-        raise ValueError("its writer was made before capture began, and may have been told more")
+        raise ValueError(
+            "its writer was made before capture began, and may have more options than are known"
+        )
     spark = writer._df.sparkSession
     if name == "jdbc":
         table_address = f"{jdbc.address(bound['url'])}/{bound['table']}"
@@ -297,7 +301,7 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
     return writer._df, to_files(spark, action, path, writer_calls)
 
 
-# -- what writers are told -------------------------------------------------------------------------
+# -- options of writers -------------------------------------------------------------------------
 
 
 def _writer_hook(update: Callable[..., None], *, begins: bool = False) -> Callable[[Any], Any]:

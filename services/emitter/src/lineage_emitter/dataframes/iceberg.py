@@ -255,7 +255,7 @@ def _files(spark: SparkSession, table: Any, content: str, snapshot: int) -> tupl
         text = said(_helper(table), content, table.table(), number, conf)
     except Py4JJavaError as problem:
         reason = str(problem.java_exception.toString()).partition("\n")[0]
-        raise UnknownSnapshotError(f"files of {table.name()} can't be told: {reason}") from problem
+        raise UnknownSnapshotError(f"files of {table.name()} are unknown: {reason}") from problem
     files = (File(path, int(size), int(time)) for size, time, path in _LINE.findall(text))
     return tuple(sorted(files, key=lambda file: file.path))
 

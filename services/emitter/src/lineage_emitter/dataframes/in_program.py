@@ -40,7 +40,7 @@ def frame_lineage(frame: DataFrame) -> FrameLineage:
     """The lineage of a frame's rows, as the frame would give them now; it needs no store.
 
     Raises:
-        ValueError: the plan can't be noted.
+        ValueError: the plan can't be recorded.
     """
     with scope.suspended():
         return FrameLineage(frame.sparkSession, _with_checksums(recipe_of(frame)))

@@ -1,4 +1,4 @@
-"""The JVM's classes and methods that noting a plan leans on, in one place: their paths differ between Sparks.
+"""The JVM's classes and methods that recording a plan leans on, in one place: their paths differ between Sparks.
 
 Tested with Spark 3.5.9, 4.0.5, 4.1.4, 4.2.1 and 4.3.0 (classic).
 """

@@ -37,7 +37,7 @@ def named_rows(frame: DataFrame) -> DataFrame:
     Rows that differ only in columns that names are not made of share one.
 
     Raises:
-        ValueError, RefusedError: its rows can't be traced, or be told apart.
+        ValueError, RefusedError: its rows can't be traced, or be distinguished.
     """
     if ROW_NAME in frame.schema.json():
         raise ValueError(f"it has a field called {ROW_NAME}, as capture calls the names of rows")

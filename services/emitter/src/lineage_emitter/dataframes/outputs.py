@@ -28,9 +28,9 @@ READABLE_OPTIONS = frozenset(
         "ignorenullfields", "rowtag", "roottag",
     }
 )  # fmt: skip
-"""Options that say how to read a file; others may be secrets and are not noted."""
+"""Options that say how to read a file; others may be secrets and are not recorded."""
 _FIRST_ROWS = {"first": 1, "isEmpty": 1, "head": 1, "show": 20}
-"""How many rows an action gives at most, where it is not told."""
+"""How many rows an action gives at most, where its caller gives no number."""
 
 
 @dataclass(slots=True)

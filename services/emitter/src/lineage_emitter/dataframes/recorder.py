@@ -48,7 +48,7 @@ CLOSE_S = 120.0
 LINK_EVERY_S = 1.0
 """How often, at most, what was recorded is made durable and linked while the program runs."""
 TIMES_RECORDED = 1_000
-NOT_IN_TIME = f"its plan was not noted within {CLOSE_S:g} s of the end of capture"
+NOT_IN_TIME = f"its plan was not recorded within {CLOSE_S:g} s of the end of capture"
 UNDER_WAY = "it was under way when capture ended"
 
 
@@ -125,7 +125,7 @@ class RecipeRecorder:
             goal = self._added_count
             in_time = self._changed.wait_for(lambda: self._recorded_count >= goal, timeout_s)
         if not in_time:
-            logger.warning("DataFrame work was not all noted within %s s", timeout_s)
+            logger.warning("DataFrame work was not all recorded within %s s", timeout_s)
         return in_time
 
     @contextlib.contextmanager
@@ -198,7 +198,7 @@ class RecipeRecorder:
                 raise ValueError(f"its recipe has {size:,} bytes")
         except Exception as problem:
             self._session.nodes.unknown(
-                action_name, f"its plan could not be noted: {in_words(problem)}", ()
+                action_name, f"its plan could not be recorded: {in_words(problem)}", ()
             )
             return
         with self._changed:
@@ -263,7 +263,7 @@ def _opaque(recipe: Recipe) -> tuple[str, bool]:
 
 
 def _output_files(app: str, node: str, output: Output, checksums: Checksums) -> Message:
-    """The files of an output; those of text are told apart, as their rows are lines."""
+    """The files of an output; those of text are distinguished, as their rows are lines."""
     kind = SinkFiles if output.format in TEXT_FORMATS else RecordFiles
     files = tuple(
         SinkFile(

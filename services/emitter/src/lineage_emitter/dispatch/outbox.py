@@ -72,7 +72,7 @@ class Outbox:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is closed, without asking Kafka."""
+        """Whether it is closed, without a call to Kafka."""
         return self._closed
 
     def is_open(self) -> bool:

@@ -181,7 +181,7 @@ class Navigator:
             if not _outlasts(space):
                 raise TracingError(
                     f"{self.view.text(node)} comes from {self.view.text(parse_space(space).name)}, "
-                    "which numbers its rows anew each time: where they went can't be told"
+                    "which numbers its rows anew each time: where they went can't be traced"
                 )
         above = self.topology.reachable_from(through, upstream=True)
         below = self.topology.reachable_from(through, upstream=False) - {through}
@@ -242,7 +242,7 @@ class Navigator:
         if any(region - spaces.get(space, Region()) for space, region in items.items()):
             raise TracingError(
                 f"{self.view.text(node)}: some of these records were made of nothing that lasts; "
-                "where they went can't be told"
+                "where they went can't be traced"
             )
         most: dict[int, int] = {}
         for space, region in items.items():

@@ -200,7 +200,7 @@ class RecordReader:
                 item = next(items)
                 if item.binding == "now":
                     raise TracingError(
-                        f"{item.location} has changed since the program read it: what it was can't be told"
+                        f"{item.location} has changed since the program read it: what it was is unknown"
                     )
                 yield space, position, item.address if item.text is None else item.text
 

@@ -265,7 +265,7 @@ class LineageApi:
                 return
             if dest in self._upstream(src):
                 raise CaptureFailedError(
-                    f"{src} and {dest} both read and write the same file: its versions can't be told apart"
+                    f"{src} and {dest} both read and write the same file: its versions can't be distinguished"
                 )
             self._link(src, dest)
 
@@ -351,7 +351,7 @@ class LineageApi:
             self.unknown(what, in_words(problem))
         except Exception as second:
             # It is counted: the end says that a note never arrived.
-            logger.warning("%s could not be noted: %s", what, in_words(second))
+            logger.warning("%s could not be recorded: %s", what, in_words(second))
 
     def _send_or_note(self, message: Message) -> None:
         try:

@@ -2,7 +2,7 @@
 
 A task may report any number of flows, and each id is promised to name one flow. So ids that were reported
 long ago lie on the disk, 16 bytes each: sorted runs of hashes of ids, and beside them hashes of what
-was told. In memory is a filter of two bytes an id, up to :data:`FILTER_BYTES_MAX`, which lets a new id
+was reported. In memory is a filter of two bytes an id, up to :data:`FILTER_BYTES_MAX`, which lets a new id
 pass without a look at the runs.
 """
 

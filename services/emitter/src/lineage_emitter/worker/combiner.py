@@ -59,7 +59,7 @@ BYTES_PER_POSITION = 9
 POSITIONS_PER_EMIT = 65_536
 """Positions that are made into columns at a time; it bounds blocks, too, so that a trace of a rare
 key reads little."""
-UNCANONICAL_REASON = "keys of a type without a canonical form are told apart by hash(key) only"
+UNCANONICAL_REASON = "keys of a type without a canonical form are distinguished by hash(key) only"
 COLLISION_REASON = "two keys fell on one position"
 
 _END = object()

@@ -8,7 +8,7 @@ address tell the reader which items the following records are:
   ordinals 0, 1, 2 ... the records are, whoever computed and cached them, and whenever;
 - an *addressed batch* starts with the exchange position of its first record.
 
-So a reader knows every record's item without asking the driver how the JVM mapped partitions.
+So a reader knows every record's item without a call to the driver how the JVM mapped partitions.
 """
 
 from __future__ import annotations

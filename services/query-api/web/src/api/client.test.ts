@@ -12,8 +12,8 @@ afterEach(() => {
   answers.mockReset();
 });
 
-const problem = (status: number, told: object) =>
-  new Response(JSON.stringify(told), {
+const problem = (status: number, fields: object) =>
+  new Response(JSON.stringify(fields), {
     status,
     headers: { 'Content-Type': 'application/problem+json', 'X-Request-Id': 'r-0' },
   });

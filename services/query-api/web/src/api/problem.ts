@@ -1,4 +1,4 @@
-/** An answer that is an error, as the service told it (`application/problem+json`). */
+/** An answer that is an error, as the service gives it (`application/problem+json`). */
 export class Problem extends Error {
   override readonly name = 'Problem';
 
@@ -24,21 +24,21 @@ export class Problem extends Error {
 
   /** What a response says of itself; other servers on the way (proxies) answer without a body. */
   static async of(response: Response): Promise<Problem> {
-    const told = await body(response);
+    const fields = await body(response);
     return new Problem(
       response.status,
-      text(told.title) ?? `The server answered ${response.status}`,
-      text(told.detail) ?? response.statusText,
-      text(told.hint),
-      text(told.request_id) ?? response.headers.get('X-Request-Id'),
+      text(fields.title) ?? `The server answered ${response.status}`,
+      text(fields.detail) ?? response.statusText,
+      text(fields.hint),
+      text(fields.request_id) ?? response.headers.get('X-Request-Id'),
     );
   }
 }
 
 async function body(response: Response): Promise<Record<string, unknown>> {
   try {
-    const told: unknown = await response.json();
-    return typeof told === 'object' && told !== null ? (told as Record<string, unknown>) : {};
+    const parsed: unknown = await response.json();
+    return typeof parsed === 'object' && parsed !== null ? (parsed as Record<string, unknown>) : {};
   } catch {
     return {};
   }

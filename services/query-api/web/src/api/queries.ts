@@ -77,7 +77,7 @@ export const nodeItemsQuery = (app: string, node: string, filter: ItemFilter) =>
     staleTime: 60_000,
   });
 
-/** The first line of the one file that a node reads, as the job read it; null where it is not told. */
+/** The first line of the one file that a node reads, as the job read it; null where the service does not give it. */
 export const headerQuery = (app: string, node: string, path: string) =>
   queryOptions({
     queryKey: ['application', app, 'header', node, path],

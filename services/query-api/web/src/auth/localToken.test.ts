@@ -29,7 +29,7 @@ describe('the token of the address', () => {
     expect(localStorage.length).toBe(0);
   });
 
-  it('is asked of other tabs where there is none, and told to them', async () => {
+  it('is asked of other tabs where there is none, and shared with them', async () => {
     history.replaceState(null, '', '/');
     takeLocalToken();
     await expect.poll(() => tab.said).toContainEqual({ wanted: true });
@@ -39,7 +39,7 @@ describe('the token of the address', () => {
     await expect.poll(() => tab.said).toContainEqual({ token: 'of-another-tab' });
   });
 
-  it('is not told where an issuer gave it, and replaces none that is there', async () => {
+  it('is not shared where an issuer gave it, and replaces none that is there', async () => {
     history.replaceState(null, '', '/');
     takeLocalToken();
     signIn('of-an-issuer', { refreshToken: 'r' });

@@ -10,7 +10,7 @@ const PATHS: Record<string, string> = {
 };
 const OPERATOR = 'M3 8h10M9.5 4.5 13 8l-3.5 3.5';
 
-/** The kind of a node as a sign; what it means is told beside it. */
+/** The kind of a node as a sign; what it means stands beside it. */
 export function KindIcon({ kind }: { kind: string }) {
   return (
     <svg className="kind-icon" data-kind={kind} viewBox="0 0 16 16" aria-hidden>

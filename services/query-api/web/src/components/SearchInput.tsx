@@ -9,25 +9,25 @@ interface Props {
   onChange: (value: string) => void;
 }
 
-/** A field that tells what was typed once the typing pauses. `/` leads here from anywhere. */
+/** A field that reports what was typed once the typing pauses. `/` leads here from anywhere. */
 export function SearchInput({ label, value, placeholder, onChange }: Props) {
   const [typed, setTyped] = useState(value);
-  const told = useRef(value);
+  const reported = useRef(value);
   // The address of the page may change by itself, as by the back button.
   useEffect(() => {
-    if (value !== told.current) {
-      told.current = value;
+    if (value !== reported.current) {
+      reported.current = value;
       setTyped(value);
     }
   }, [value]);
-  const tell = (words: string) => {
-    if (words === told.current) return;
-    told.current = words;
+  const report = (words: string) => {
+    if (words === reported.current) return;
+    reported.current = words;
     onChange(words);
   };
-  const latest = useRef(tell);
+  const latest = useRef(report);
   useEffect(() => {
-    latest.current = tell;
+    latest.current = report;
   });
   useEffect(() => {
     const timer = setTimeout(() => latest.current(typed), PAUSE_MS);
@@ -43,11 +43,11 @@ export function SearchInput({ label, value, placeholder, onChange }: Props) {
       value={typed}
       onChange={(event) => setTyped(event.target.value)}
       onKeyDown={(event) => {
-        if (event.key === 'Enter') tell(typed);
+        if (event.key === 'Enter') report(typed);
         if (event.key === 'Escape' && typed !== '') {
           event.stopPropagation();
           setTyped('');
-          tell('');
+          report('');
         }
       }}
     />

@@ -72,8 +72,9 @@ export function matching(nodes: DisplayNode[], words: string): DisplayNode[] {
   if (wanted === '') return [];
   const found: DisplayNode[] = [];
   for (const node of nodes) {
-    const told = `${node.node} ${nodeTitle(node)} ${node.op} ${whereabouts(node)}`.toLowerCase();
-    if (told.includes(wanted)) found.push(node);
+    const description =
+      `${node.node} ${nodeTitle(node)} ${node.op} ${whereabouts(node)}`.toLowerCase();
+    if (description.includes(wanted)) found.push(node);
     if (found.length === SHOWN) break;
   }
   return found;

@@ -63,7 +63,7 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
   );
 });
 
-/** What is told by colour and place otherwise. */
+/** In words what colour and place show. */
 function spoken(node: DisplayNode, taking: number | undefined): string {
   const trace = taking === undefined ? '' : `, ${counted(taking, 'item')} in this trace`;
   // Of rows of DataFrames only the query that traces them can tell.

@@ -45,7 +45,7 @@ export function displayGraph(
 export function loopOf(folded: Graph, fold: string): Set<string> {
   const loops = new Map(folded.nodes.filter(isLoop).map((node) => [node.node, node]));
   const turns = loops.get(fold)?.members.length;
-  const alike = (node: string) => loops.get(node)?.members.length === turns;
+  const madeAsOften = (node: string) => loops.get(node)?.members.length === turns;
   const found = new Set<string>();
   if (turns === undefined) return found;
   const waiting = [fold];
@@ -53,8 +53,8 @@ export function loopOf(folded: Graph, fold: string): Set<string> {
     if (found.has(node)) continue;
     found.add(node);
     for (const { src, dest } of folded.links) {
-      if (src === node && alike(dest)) waiting.push(dest);
-      if (dest === node && alike(src)) waiting.push(src);
+      if (src === node && madeAsOften(dest)) waiting.push(dest);
+      if (dest === node && madeAsOften(src)) waiting.push(src);
     }
   }
   return found;

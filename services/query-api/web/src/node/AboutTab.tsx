@@ -19,12 +19,15 @@ function exactness(node: GraphNode): [string, string] {
     return ['Not exact: a superset', why];
   }
   if (node.kind === 'frame') {
-    return ['Told by each trace', 'The query that traces a row says whether its lineage is exact.'];
+    return [
+      'Given by each trace',
+      'The query that traces a row says whether its lineage is exact.',
+    ];
   }
   if (node.kind === 'frame-source') {
     return [
       'Rows as they are read',
-      'What DataFrames made of them is told by the query that traces it.',
+      'The query that traces a row says what DataFrames made of it.',
     ];
   }
   return ['Exact', 'Its lineage names just the records that were used.'];

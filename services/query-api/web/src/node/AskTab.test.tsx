@@ -14,8 +14,8 @@ const COLUMNS = [
 
 afterEach(() => vi.unstubAllGlobals());
 
-function ask(told: { kind?: string; traced?: boolean; rows?: boolean; busy?: boolean } = {}) {
-  const { kind = 'frame', traced = true, rows = true, busy = false } = told;
+function ask(options: { kind?: string; traced?: boolean; rows?: boolean; busy?: boolean } = {}) {
+  const { kind = 'frame', traced = true, rows = true, busy = false } = options;
   vi.stubGlobal('fetch', (url: string) =>
     Promise.resolve(
       url.endsWith('/me')

@@ -70,8 +70,8 @@ function ValuesForm({ columns, direction, busy, onAsk }: ValuesProps) {
   const [values, setValues] = useState<ColumnValue[]>([
     { column: columns[0]?.name ?? '', value: '' },
   ]);
-  const change = (index: number, told: Partial<ColumnValue>) =>
-    setValues(values.map((one, at) => (at === index ? { ...one, ...told } : one)));
+  const change = (index: number, fields: Partial<ColumnValue>) =>
+    setValues(values.map((one, at) => (at === index ? { ...one, ...fields } : one)));
   const unused = columns.find(({ name }) => !values.some((one) => one.column === name));
   if (columns.length === 0) return <p className="faint">The columns of this node are not known.</p>;
   return (

@@ -54,8 +54,8 @@ export function DeadLettersPage(): ReactNode {
       {noPipeline && (
         <Empty title="There is no pipeline here.">
           <p>
-            {query.error?.message}. Jobs write into the store of this server directly, or it was not
-            told of their Kafka: <code>LINEAGE_KAFKA</code> tells it.
+            {query.error?.message}. Jobs write into the store of this server directly, or it does
+            not know their Kafka, which <code>LINEAGE_KAFKA</code> names.
           </p>
         </Empty>
       )}

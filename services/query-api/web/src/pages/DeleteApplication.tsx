@@ -11,7 +11,7 @@ import { counted } from '../lib/format';
 
 /** Deletes the lineage of an application, after a question; for those who may. */
 export function DeleteApplication({ app }: { app: Pick<App, 'app' | 'name' | 'flows'> }) {
-  const [asking, setAsking] = useState(false);
+  const [confirming, setConfirming] = useState(false);
   const me = useQuery(meQuery());
   const cache = useQueryClient();
   const navigate = useNavigate();
@@ -26,15 +26,15 @@ export function DeleteApplication({ app }: { app: Pick<App, 'app' | 'name' | 'fl
   });
   if (me.data?.delete !== true) return null;
   const close = () => {
-    setAsking(false);
+    setConfirming(false);
     deletion.reset();
   };
   return (
     <span>
-      <button type="button" className="button button-small" onClick={() => setAsking(true)}>
+      <button type="button" className="button button-small" onClick={() => setConfirming(true)}>
         Delete…
       </button>
-      {asking && (
+      {confirming && (
         <Confirm
           title={`Delete the lineage of ${app.name || app.app}?`}
           doing={`Delete ${app.app}`}

@@ -137,11 +137,11 @@ function Numbers({
   title: string;
   numbers: Record<string, number> | undefined;
 }) {
-  const told = Object.entries(numbers ?? {}).filter(([, value]) => typeof value === 'number');
-  if (told.length === 0) return null;
+  const counts = Object.entries(numbers ?? {}).filter(([, value]) => typeof value === 'number');
+  if (counts.length === 0) return null;
   return (
     <p className="faint numbers">
-      {title}: {told.map(([name, value]) => `${value.toLocaleString('en')} ${name}`).join(', ')}
+      {title}: {counts.map(([name, value]) => `${value.toLocaleString('en')} ${name}`).join(', ')}
     </p>
   );
 }

@@ -137,7 +137,7 @@ function NodeContent(props: ContentProps & { id: string; node: DisplayNode }) {
 
 function TraceContent(props: ContentProps & { found: Trace }) {
   const { graph, search, start, shared, found, at, go } = props;
-  // What was reached is told by nodes of the program, links are drawn between folds.
+  // What was reached is given by nodes of the program, links are drawn between folds.
   const reached = useMemo(
     () => ({
       ...found,

@@ -28,8 +28,8 @@ export function show(at: string, answer: Answer, me: Me = ANN) {
     const [path = ''] = url.split('?');
     const method = init.method ?? 'GET';
     calls.push(`${method} ${url}`);
-    const told = path === '/v1/me' ? json(me) : answer({ path, method });
-    return told === undefined ? new Promise(() => undefined) : Promise.resolve(told);
+    const response = path === '/v1/me' ? json(me) : answer({ path, method });
+    return response === undefined ? new Promise(() => undefined) : Promise.resolve(response);
   });
   const router = createAppRouter(createMemoryHistory({ initialEntries: [at] }));
   const cache = new QueryClient({ defaultOptions: { queries: { retry: false } } });

@@ -2,9 +2,9 @@
 
 import type { App, Graph, GraphNode, GroupCount, Item, Trace } from '../api/types';
 
-export function aNode(told: Partial<GraphNode> & { node: string }): GraphNode {
+export function aNode(fields: Partial<GraphNode> & { node: string }): GraphNode {
   return {
-    label: told.node,
+    label: fields.node,
     what: 'map',
     kind: 'operator',
     op: 'map',
@@ -18,10 +18,10 @@ export function aNode(told: Partial<GraphNode> & { node: string }): GraphNode {
     blocks: 1,
     flows: 1,
     associations: 1,
-    members: [told.node],
+    members: [fields.node],
     stage: '0',
     has_items: true,
-    ...told,
+    ...fields,
   };
 }
 
@@ -29,7 +29,7 @@ export function aNode(told: Partial<GraphNode> & { node: string }): GraphNode {
 export const aTime = (seconds: number) => new Date(seconds * 1000).toISOString();
 
 /** An application that is over, complete and exact. */
-export const anApp = (app: string, told: Partial<App> = {}): App => ({
+export const anApp = (app: string, fields: Partial<App> = {}): App => ({
   app,
   name: 'flights',
   status: 'ok',
@@ -41,7 +41,7 @@ export const anApp = (app: string, told: Partial<App> = {}): App => ({
   final: true,
   exact: true,
   reasons: [],
-  ...told,
+  ...fields,
 });
 
 /** A graph of links written as `a>b`. */
@@ -56,11 +56,11 @@ export function aGraph(nodes: GraphNode[], ...links: string[]): Graph {
   };
 }
 
-export const anItem = (address: string, told: Partial<Item> = {}): Item => ({
+export const anItem = (address: string, fields: Partial<Item> = {}): Item => ({
   address,
   location: null,
   text: null,
-  ...told,
+  ...fields,
 });
 
 export function aGroup(node: string, count: number, items: Item[] = []): GroupCount {
@@ -77,7 +77,7 @@ export function aGroup(node: string, count: number, items: Item[] = []): GroupCo
   };
 }
 
-export function aTrace(told: Partial<Trace> = {}): Trace {
+export function aTrace(fields: Partial<Trace> = {}): Trace {
   return {
     trace: 't1',
     app: 'local-1',
@@ -99,6 +99,6 @@ export function aTrace(told: Partial<Trace> = {}): Trace {
     through: false,
     passed: [],
     count: 0,
-    ...told,
+    ...fields,
   };
 }

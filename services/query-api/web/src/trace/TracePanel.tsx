@@ -117,7 +117,7 @@ export function TracePanel(props: Props) {
               className="button button-small button-quiet"
               onClick={() => props.onRowsOf(at)}
             >
-              {isNoted(node?.kind) ? 'Other rows of this node' : 'All rows of this node'}
+              {isFrameKind(node?.kind) ? 'Other rows of this node' : 'All rows of this node'}
             </button>
           </div>
         )}
@@ -159,7 +159,7 @@ function FoundItems(props: Props & { at: string }) {
   const pages = useItemPages(traceItemsQuery(trace.trace, at));
   const columns = useColumns(trace.app, node, pages.items);
   const [whole, setWhole] = useState<Item | null>(null);
-  const noted = node === undefined ? trace.computed : isNoted(node.kind);
+  const isFrame = node === undefined ? trace.computed : isFrameKind(node.kind);
   const actions = useMemo<ItemAction[]>(
     () => [
       {
@@ -167,27 +167,27 @@ function FoundItems(props: Props & { at: string }) {
         title: 'Show it in its file',
         letter: 'l',
         run: (item) => onShowRow(item.address),
-        available: (item) => item.location !== null && !noted,
+        available: (item) => item.location !== null && !isFrame,
       },
       {
         label: '← Back',
         title: 'Trace backward from here',
         letter: 'b',
-        run: (item) => onTrace('backward', [placeOf(item, noted)]),
+        run: (item) => onTrace('backward', [placeOf(item, isFrame)]),
         available: (item) => isWayFrom(node?.kind, 'backward', item),
       },
       {
         label: 'Forward →',
         title: 'Trace forward from here',
         letter: 'f',
-        run: (item) => onTrace('forward', [placeOf(item, noted)]),
+        run: (item) => onTrace('forward', [placeOf(item, isFrame)]),
         available: (item) => isWayFrom(node?.kind, 'forward', item),
       },
     ],
-    [node?.kind, onTrace, onShowRow, noted],
+    [node?.kind, onTrace, onShowRow, isFrame],
   );
   const open = (item: Item) => {
-    if (noted) setWhole(item);
+    if (isFrame) setWhole(item);
     else if (item.location !== null) onShowRow(item.address);
     else onTrace(trace.direction, [item.address]);
   };
@@ -222,15 +222,15 @@ function FoundItems(props: Props & { at: string }) {
 }
 
 /** What names an item: rows of DataFrames have no address but the place in their file. */
-const placeOf = (item: Item, noted: boolean) =>
-  noted ? (item.location ?? item.address) : item.address;
+const placeOf = (item: Item, isFrame: boolean) =>
+  isFrame ? (item.location ?? item.address) : item.address;
 
 /** Whether a node's rows are those of a DataFrame, which are in no list. */
-const isNoted = (kind: string | undefined) => kind === 'frame' || kind === 'frame-source';
+const isFrameKind = (kind: string | undefined) => kind === 'frame' || kind === 'frame-source';
 
 /** Whether a trace may go on from an item of a node of that kind. */
 function isWayFrom(kind: string | undefined, direction: Direction, item: Item): boolean {
-  if (isNoted(kind)) {
+  if (isFrameKind(kind)) {
     return item.location !== null && (kind === 'frame') === (direction === 'backward');
   }
   return kind !== (direction === 'backward' ? 'source' : 'sink');

@@ -32,7 +32,7 @@ describe('a further step', () => {
 });
 
 describe('where a trace starts', () => {
-  it('is told by location where there is one', () => {
+  it('is given by location where there is one', () => {
     const item = anItem('write#0#0', { location: 'out/part-00000:1' });
     const request = ofPlaces('backward', ['write#0#0', 'write#0#3']);
     expect(startWords(aTrace({ request, start: [aGroup('4', 2, [item])] }))).toBe(
@@ -40,7 +40,7 @@ describe('where a trace starts', () => {
     );
   });
 
-  it('is told by what was searched for', () => {
+  it('is given by what was searched for', () => {
     expect(startWords(aTrace({ request: ofMatches('forward', '0', 'AA') }))).toBe('rows with “AA”');
   });
 });

@@ -1,9 +1,9 @@
-"""What noting DataFrames costs: python -m benchmarks.noted --pairs 9 --rows 1000000.
+"""What recording DataFrames costs: python -m benchmarks.recording --pairs 9 --rows 1000000.
 
-Prints one JSON line. Rounds of the same small actions in one Spark, plain and noted in turn (A B A B):
-``job_ratio`` is noted over plain, pair by pair, until the last action returned; ``cpu_ratio`` compares
-the processor time of all processes until everything is noted, which a busy machine disturbs less.
-``note_ms`` is how long the thread that notes took for one action, beside the job and behind it.
+Prints one JSON line. Rounds of the same small actions in one Spark, plain and recorded in turn (A B A B):
+``job_ratio`` is recorded over plain, pair by pair, until the last action returned; ``cpu_ratio`` compares
+the processor time of all processes until everything is recorded, which a busy machine disturbs less.
+``note_ms`` is how long the thread that records took for one action, beside the job and behind it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ACTIONS = 5
 
 def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.noted", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recording", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--cores", type=int, default=2)
@@ -68,7 +68,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
     from lineage_emitter import LineageContext
 
-    builder = SparkSession.builder.master(f"local[{options.cores}]").appName("noted")
+    builder = SparkSession.builder.master(f"local[{options.cores}]").appName("recording")
     builder = builder.config("spark.ui.enabled", "false")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -77,32 +77,36 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     store = f"sqlite:///{folder / 'lineage.db'}"
     ratios: list[float] = []
     cpu_ratios: list[float] = []
-    notes: list[float] = []
+    all_recording_seconds: list[float] = []
     rounds: dict[str, list[float]] = {"plain": [], "noted": []}
     for number in range(options.pairs + 1):
         seconds: dict[str, float] = {}
         cpu: dict[str, float] = {}
-        note_seconds: list[float] = []
+        recording_seconds: list[float] = []
         for kind in ("plain", "noted"):
-            is_noted = kind == "noted"
+            is_recorded = kind == "noted"
             with (
-                LineageContext(spark.sparkContext, store=store) if is_noted else nullcontext() as lc
+                LineageContext(spark.sparkContext, store=store)
+                if is_recorded
+                else nullcontext() as lc
             ):
                 before = cpu_s()
                 seconds[kind] = run_actions(spark, folder)
                 if lc is not None:
                     assert lc.session is not None
                     lc.session.frames.wait_until_recorded()
-                    note_seconds = list(lc.session.frames.seconds)
-                    if len(note_seconds) != ACTIONS:
-                        raise RuntimeError(f"{len(note_seconds)} of {ACTIONS} actions were noted")
+                    recording_seconds = list(lc.session.frames.seconds)
+                    if len(recording_seconds) != ACTIONS:
+                        raise RuntimeError(
+                            f"{len(recording_seconds)} of {ACTIONS} actions were recorded"
+                        )
                 cpu[kind] = cpu_s() - before
             if number:
                 rounds[kind].append(seconds[kind])
         if number:  # the first pair warms everything
             ratios.append(seconds["noted"] / seconds["plain"])
             cpu_ratios.append(cpu["noted"] / cpu["plain"])
-            notes += note_seconds
+            all_recording_seconds += recording_seconds
     spark.stop()
     return {
         "row": "noted",
@@ -111,8 +115,8 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "job_ratio": median_interval(ratios),
         "cpu_ratio": median_interval(cpu_ratios),
         "note_ms": {
-            "median": round(statistics.median(notes) * 1000, 1),
-            "max": round(max(notes) * 1000, 1),
+            "median": round(statistics.median(all_recording_seconds) * 1000, 1),
+            "max": round(max(all_recording_seconds) * 1000, 1),
         },
         "seconds": {kind: [round(value, 3) for value in values] for kind, values in rounds.items()},
     }
