@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import dask
 import pytest
@@ -29,6 +31,8 @@ Traced = tuple[Any, frozenset[int]]
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     with (
+        # A cluster sets variables of this process for its workers (PYTHONHASHSEED), and leaves them.
+        patch.dict(os.environ),
         dask.config.set({"distributed.worker.daemon": True, "distributed.admin.tick.limit": "60s"}),
         LocalCluster(
             n_workers=2,
