@@ -38,6 +38,7 @@ from lineage_store.neo4j import (
     sealed_spaces,
     server_statistics,
     statements,
+    writing,
 )
 from lineage_store.neo4j import store as store_module
 from lineage_store.neo4j.connection import Address, Connection, read_address
@@ -451,6 +452,25 @@ def test_files_of_older_stores_become_rows(
         assert applications_of(store, "/none") == []
         assert applications_of(store, paths[3]) == ["app-3"]
         assert store._connection.read("MATCH (m:Message) WHERE m.keyed = true RETURN m.id") == []
+    neo4j.clear()
+
+
+def test_a_message_of_more_files_than_one_transaction_stores(
+    neo4j: Neo4jUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    neo4j.clear()
+    monkeypatch.setattr(writing, "ROWS_AT_ONCE", 2)
+    splits = tuple(
+        Split(partition=at, path=f"/in/{at}", start=0, length=2, file_size=2, mtime=1.0)
+        for at in range(5)
+    )
+    with Neo4jStore(address_of(neo4j)) as store:
+        begin = Begin(app="app", name="job", started_at=1.0)
+        store.write("app", [begin, Splits(app="app", node="0", splits=splits)])
+        for split in splits:
+            assert applications_of(store, split.path) == ["app"]
+        store.delete("app")
+        assert store._connection.read("MATCH (f:FileVersion) RETURN f.id") == []
     neo4j.clear()
 
 

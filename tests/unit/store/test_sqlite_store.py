@@ -285,6 +285,7 @@ def test_an_older_program_deletes_an_application_with_its_files(tmp_path: Path) 
 def test_an_application_of_very_many_versions_ends_no_query_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(recorded_files, "ROWS_AT_FIRST", 2)
     monkeypatch.setattr(recorded_files, "ROWS_MAX", 10)
     path = str(tmp_path / "in.txt")
 
@@ -304,6 +305,36 @@ def test_an_application_of_very_many_versions_ends_no_query_of_others(
         found = store.recorded_files(FileQuery(path, Spellings(), state=state))
         assert sorted(file.app for file in found.items) == ["much", "two"]
         assert found.unread == ()
+
+
+def test_rows_of_files_are_bounded_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each application can have the memory of a hundred long paths, and no more."""
+    monkeypatch.setattr(recorded_files, "ROWS_AT_FIRST", 10)
+    monkeypatch.setattr(recorded_files, "BYTES_MAX", 1 << 20)
+
+    def files(app: str, paths: list[str], checksum: str = "") -> SinkFiles:
+        written = (
+            SinkFile(partition=0, path=path, size=2, mtime=1e306, checksum=checksum)
+            for path in paths
+        )
+        return SinkFiles(app=app, node="1", path="/", files=tuple(written))
+
+    path = "/data/part-0"
+    wide = chr(0x1F600) * 8_000
+    folders = [f"/{number}{wide}" for number in range(40)]
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        store.write("long", [files("long", [f"{folder}/part-0" for folder in folders])])
+        store.write("honest", [files("honest", [path], "x" * 60_000)])
+        # No file system has such a path, and its rows would cost more than they are worth.
+        store.write("absurd", [files("absurd", [f"/{'d/' * 5_000}part-0"])])
+        found = store.recorded_files(FileQuery(path, Spellings()))
+        assert found.unread == ("long",)
+        ((app, version),) = [(file.app, file.version) for file in found.items]
+        assert (app, len(version.checksum)) == ("honest", 40)
+        assert str(version) == "2 bytes of inf ms since 1970"
+        assert store._db.execute("SELECT count(*) FROM file_version").fetchone() == (41,)
 
 
 def test_recipes_are_compressed_and_damage_is_told(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ with both versions. After Logothetis et al., Scalable Lineage Capture for Debugg
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -27,7 +28,7 @@ from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import Spellings, plain_path
+from lineage_store.paths import MTIME_TOLERANCE_S, Spellings, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile, RecordedFiles
 
@@ -107,7 +108,7 @@ class FileLinks:
     def _find(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
         recorded = self._recorded(origin, path, is_end=is_end)
         origin_versions: dict[FileVersion, None] = {}
-        others: dict[FileNode, list[FileVersion]] = {}
+        versions_by_node: dict[FileNode, dict[FileVersion, None]] = {}
         overwriting_versions: list[FileVersion] = []
         for file in recorded.items:
             if whose_rows(file.app, self._ids) is not None and file.app != origin.app:
@@ -118,8 +119,9 @@ class FileLinks:
                     origin_versions[file.version] = None
                 elif file.wrote:
                     overwriting_versions.append(file.version)
-            elif file_node != origin and file.version not in others.setdefault(file_node, []):
-                others[file_node].append(file.version)
+            elif file_node != origin:
+                versions_by_node.setdefault(file_node, {})[file.version] = None
+        others = {node: tuple(of_node) for node, of_node in versions_by_node.items()}
         if not origin_versions and not is_end:
             return JobLinks()
         verb = "wrote" if self._is_backward else "read"
@@ -170,12 +172,19 @@ class FileLinks:
             for file in recorded.items
             if file.version.size == version.size and whose_rows(file.app, self._ids) is None
         ]
+        written_at: dict[str, list[float]] = {}
+        for file in same_content:
+            current_budget().check()
+            if file.wrote:
+                written_at.setdefault(self._spellings.of(file.path), []).append(file.version.mtime)
+        for times in written_at.values():
+            times.sort()
         candidates = [
             file
             for file in same_content
             if file.wrote == self._is_backward
             and FileNode(file.app, file.node) != origin
-            and self._may_be_copy(file, version, path, same_content)
+            and self._may_be_copy(file, version, path, written_at)
         ]
         copies = dict.fromkeys(self._copy_of(file, version, path, origin) for file in candidates)
         if not self._is_backward:
@@ -195,21 +204,25 @@ class FileLinks:
         file: RecordedFile,
         version: FileVersion,
         path: str,
-        same_content: Iterable[RecordedFile],
+        written_at: Mapping[str, Sequence[float]],
     ) -> bool:
-        """Whether what was read may be a copy of what was written: the one is not older, and nobody wrote it where it was read."""
+        """Whether what was read may be a copy of what was written: the one is not older, and nobody wrote it where it was read.
+
+        ``written_at``: by canonical path, when files of this content were written, in order.
+        """
+        current_budget().check()
         if self._is_backward:
             return file.version.mtime <= version.mtime or file.version.has_state_of(version)
         canonical_path = self._spellings.of(file.path)
         if canonical_path == self._spellings.of(path) and file.version.has_state_of(version):
             return False
         is_older = file.version.mtime < version.mtime and not file.version.has_state_of(version)
-        return not is_older and not any(
-            written.wrote
-            and written.version.has_state_of(file.version)
-            and self._spellings.of(written.path) == canonical_path
-            for written in same_content
+        times = written_at.get(canonical_path, ())
+        nearest = bisect_left(times, file.version.mtime - MTIME_TOLERANCE_S)
+        is_written = (
+            nearest < len(times) and times[nearest] <= file.version.mtime + MTIME_TOLERANCE_S
         )
+        return not is_older and not is_written
 
     def _copy_of(
         self, file: RecordedFile, version: FileVersion, path: str, origin: FileNode
@@ -328,6 +341,7 @@ def _may_hold(
     A program may have copied, appended to or edited the file. The version holds no rows if it is older, or if another
     application recorded that it wrote exactly this version: a write replaces the file.
     """
+    current_budget().check()
     is_older = read.mtime < written.mtime and not read.has_state_of(written)
     return not is_older and not any(map(read.is_same, overwriting_versions))
 

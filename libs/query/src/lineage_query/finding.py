@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lineage_core.contract.message import (
     Unknown,
 )
-from lineage_core.tracing.budget import TooManyMessagesError, TooMuchError
+from lineage_core.tracing.budget import TooManyMessagesError, TooMuchError, current_budget
 from lineage_query.rows.file_status import (
     CurrentState,
     FileStatus,
@@ -64,7 +64,13 @@ class FileUse:
 
     def is_of(self, versions: Collection[FileVersion]) -> bool:
         """Whether the node recorded the file in one of these states."""
-        return any(then.has_state_of(version) for then in self.then for version in versions)
+        if not self.then.isdisjoint(versions):
+            return True
+        for then in self.then:
+            current_budget().check()
+            if any(then.has_state_of(version) for version in versions):
+                return True
+        return False
 
     def has_size_of(self, versions: Collection[FileVersion]) -> bool:
         """Whether the recorded size of the file is that of one of these states."""

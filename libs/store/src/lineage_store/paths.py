@@ -155,10 +155,10 @@ def shown_path(path: str, as_named: str | None) -> str:
     return path
 
 
-def file_time_text(mtime: int) -> str:
+def file_time_text(mtime: float) -> str:
     """A time in milliseconds since 1970 for people; as it is where no calendar has it."""
     try:
-        return datetime.fromtimestamp(mtime / 1000, UTC).isoformat(" ", "seconds")
+        return datetime.fromtimestamp(int(mtime) / 1000, UTC).isoformat(" ", "seconds")
     except (ValueError, OverflowError, OSError):
         return f"{mtime} ms since 1970"
 

@@ -9,6 +9,7 @@ a single file that was moved, with a link of another name left in its place (``b
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,8 +39,18 @@ from lineage_store.signed import BIAS
 
 FILE_MESSAGES = (*SPLITS, *FILES)
 """Types of the messages that name files."""
+ROWS_AT_FIRST = 1_000
+"""Number of rows up to which a query reads them without having counted them."""
 ROWS_MAX = 100_000
-"""Maximum number of rows that one query reads (some 50 MB)."""
+"""Maximum number of rows that one query reads."""
+BYTES_MAX = 48 << 20
+"""Maximum memory of the rows that one query reads."""
+ROW_BYTES = 500
+"""Memory of a row without its path."""
+PATH_MAX = 8192
+"""Maximum number of characters of a path: no file system has longer ones, and files of such paths are not recorded."""
+CHECKSUM_MAX = 128
+"""Number of characters up to which a checksum is recorded as it is; of a longer one its hash is."""
 ANY_FOLDER = ""
 """Of a file whose folder does not tell where it is: it was named by a link, or by a path without a folder."""
 
@@ -61,7 +72,7 @@ class FileVersion(NamedTuple):
         return same_content and self.has_state_of(other)
 
     def __str__(self) -> str:
-        return f"{self.size:,} bytes of {file_time_text(int(self.mtime * 1000))}"
+        return f"{self.size:,} bytes of {file_time_text(self.mtime * 1000)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +189,12 @@ def file_rows(message: Message) -> set[FileRow]:
     rows = set[FileRow]()
     for node, path, version, wrote in file_versions(message):
         if path not in keys_by_path:
-            keys_by_path[path] = list(_keys_of(path))
-        rows.update(FileRow(*key, node, wrote, *version) for key in keys_by_path[path])
+            keys_by_path[path] = [] if len(path) > PATH_MAX else list(_keys_of(path))
+        checksum = _bounded_checksum(version.checksum)
+        rows.update(
+            FileRow(*key, node, wrote, version.size, version.mtime, checksum)
+            for key in keys_by_path[path]
+        )
     return rows
 
 
@@ -189,8 +204,8 @@ class FileRows(Protocol):
     def read(self, apps: Collection[str] | None, limit: int) -> Iterable[StoredFile]:
         """At most so many rows; ``apps``: of these applications alone."""
 
-    def count(self) -> Mapping[str, int]:
-        """The number of rows of each application."""
+    def count(self) -> Mapping[str, tuple[int, int]]:
+        """The number of rows of each application, and the characters of their paths."""
 
     def not_indexed(self) -> Iterable[StoredFile]:
         """Rows of the messages that an older program stored without."""
@@ -206,7 +221,7 @@ class MessageFileRows:
     def read(self, apps: Collection[str] | None, limit: int) -> Iterable[StoredFile]:
         return ()
 
-    def count(self) -> Mapping[str, int]:
+    def count(self) -> Mapping[str, tuple[int, int]]:
         return {}
 
     def not_indexed(self) -> Iterator[StoredFile]:
@@ -222,14 +237,19 @@ def find_files(query: FileQuery, rows: FileRows) -> RecordedFiles:
     records very many versions of a file ends no query about others.
     """
     unread: list[str] = []
-    stored = list(rows.read(None, ROWS_MAX + 1))
-    if len(stored) > ROWS_MAX:
+    stored = list(rows.read(None, ROWS_AT_FIRST + 1))
+    if len(stored) > ROWS_AT_FIRST:
+        stored = []
         counts = rows.count()
         apps = list[str]()
-        number = 0
+        number = memory = 0
         for app in sorted(counts, key=lambda app: (counts[app], app)):
-            number += counts[app]
-            (apps if number <= ROWS_MAX else unread).append(app)
+            app_rows, characters = counts[app]
+            number += app_rows
+            # A character may take four bytes.
+            memory += app_rows * ROW_BYTES + 4 * characters
+            is_read = number <= ROWS_MAX and memory <= BYTES_MAX
+            (apps if is_read else unread).append(app)
         stored = list(rows.read(apps, ROWS_MAX))
     is_at = (lambda _: True) if query.checksum else _Matcher(query.path, query.spellings)
     matching: dict[RecordedFile, int] = {}
@@ -297,6 +317,12 @@ def _keys_of(path: str) -> Iterator[tuple[int, str, str]]:
     scheme, rest = split_scheme(path)
     if scheme == "file" and os.path.islink(rest):
         yield _hash(_name(os.path.realpath(rest))), ANY_FOLDER, path
+
+
+def _bounded_checksum(checksum: str) -> str:
+    if len(checksum) <= CHECKSUM_MAX:
+        return checksum
+    return f"blake2b:{hashlib.blake2b(checksum.encode(), digest_size=16).hexdigest()}"
 
 
 def _name(path: str) -> str:

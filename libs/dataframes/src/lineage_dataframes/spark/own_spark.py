@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,9 @@ def start_spark(
             settings |= {**QUIET_SETTINGS, "spark.sql.warehouse.dir": str(folder)}
             if master.startswith("local"):
                 settings |= LOCAL_SETTINGS
+            if master.startswith("local-cluster"):
+                # Spark makes none for workers that are processes of their own.
+                settings["spark.authenticate.secret"] = secrets.token_hex(32)
             sandbox = starting.prepare_sandbox(master, roots)
         if sandbox is not None:
             settings |= sandbox.settings()

@@ -8,7 +8,7 @@ that are no lines are counted from 0, and in no file: it is not known how they l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -20,6 +20,7 @@ from lineage_core.contract.block import U64
 from lineage_core.contract.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
 from lineage_core.contract.region import Region
 from lineage_core.contract.row_sums import BLOCK_ROWS, sums_in
+from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.bound_rows import InFile, LocatedRows
 from lineage_query.rows.file_status import (
     CurrentState,
@@ -188,8 +189,8 @@ class Locations:
         try:
             return all(
                 self._is_summed(path, split, start)
-                for at, part in enumerate(source.parts)
-                if (start := self._counted_rows_before(source, at)) is not None
+                for part, start in self._counted_parts(source)
+                if start is not None
                 for split in part
             )
         except RowsError:
@@ -346,15 +347,20 @@ class Locations:
         Raises:
             RowsError: they have to be counted in the file, and can't be.
         """
-        first = source.parts[at][0].first
-        if at == 0 or first is not None:
-            return first or 0
-        if at not in source.starts:
-            rows = source.rows_of(at - 1)
+        # A file may have very many parts: from the nearest one of which it is known.
+        known = at
+        while known and known not in source.starts and source.parts[known][0].first is None:
+            known -= 1
+        first = source.parts[known][0].first
+        start = source.starts.get(known, first or 0)
+        for part in range(known, at):
+            current_budget().check()
+            rows = source.rows_of(part)
             if rows is None:
-                rows = self._counted_rows(source, source.parts[at - 1][0])
-            source.starts[at] = self._rows_before(source, at - 1) + rows
-        return source.starts[at]
+                rows = self._counted_rows(source, source.parts[part][0])
+            start += rows
+            source.starts[part + 1] = start
+        return start
 
     def _counted_rows(self, source: _SourceFile, before: SplitRecord) -> int:
         if before.unit != "line":
@@ -438,8 +444,8 @@ class Locations:
             if source is None or not rows:
                 return None
             return all(
-                self._has_all_rows(path, split, self._counted_rows_before(source, at))
-                for at, part in enumerate(source.parts)
+                self._has_all_rows(path, split, start)
+                for part, start in self._counted_parts(source)
                 for split in part
             )
         except RowsError:
@@ -462,10 +468,14 @@ class Locations:
         return True
 
     @staticmethod
-    def _counted_rows_before(source: _SourceFile, at: int) -> int | None:
-        """Rows of the file before its ``at``-th part, as tasks counted them."""
-        rows = [source.rows_of(part) for part in range(at)]
-        return None if None in rows else sum(count or 0 for count in rows)
+    def _counted_parts(source: _SourceFile) -> Iterator[tuple[list[SplitRecord], int | None]]:
+        """Each part with the rows of the file before it, as tasks counted them."""
+        start: int | None = 0
+        for at, part in enumerate(source.parts):
+            current_budget().check()
+            yield part, start
+            rows = source.rows_of(at)
+            start = None if start is None or rows is None else start + rows
 
     def _sources_of(self, node: str) -> dict[str, _SourceFile]:
         if node not in self._sources:

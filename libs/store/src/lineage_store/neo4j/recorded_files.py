@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, LiteralString
 
 import neo4j
 
 from lineage_core.contract.message import parse_message
 from lineage_store.neo4j.connection import Connection
-from lineage_store.neo4j.rows import file_version_rows, parts
+from lineage_store.neo4j.rows import Row, file_version_rows, parts
 from lineage_store.neo4j.statements import FILE_VERSIONS
 from lineage_store.recorded_files import (
     FILE_MESSAGES,
@@ -19,8 +20,8 @@ from lineage_store.recorded_files import (
     file_rows,
 )
 
-MESSAGES_AT_ONCE = 200
-"""Of older messages whose files are stored in one transaction."""
+MESSAGES_AT_ONCE = 20
+"""Number of older messages that are read at once."""
 
 _ROWS: Final[LiteralString] = """
 MATCH (a:Application {id: replace(replace(f.app, '%', '%25'), '|', '%7C')})
@@ -28,7 +29,7 @@ RETURN a.app, a.started_at, f.number, f.name, f.folder, f.file, f.node, f.wrote,
 LIMIT $limit
 """
 _OF_APPS: Final[LiteralString] = "WITH f WHERE f.app IN $apps " + _ROWS
-_COUNTS: Final[LiteralString] = "RETURN f.app, count(*)"
+_COUNTS: Final[LiteralString] = "RETURN f.app, count(*), sum(size(f.file) + size(f.folder))"
 _ALL: Final[LiteralString] = "MATCH (f:FileVersion) "
 _OF_NAME: Final[LiteralString] = (
     "MATCH (f:FileVersion) USING INDEX f:FileVersion(name) WHERE f.name IN $names "
@@ -91,8 +92,9 @@ class Neo4jFileRows:
         for app, started_at, number, *columns in rows:
             yield StoredFile(app, started_at, number, FileRow(*columns))
 
-    def count(self) -> Mapping[str, int]:
-        return dict(self._connection.read(self._match + _COUNTS, **self._values))
+    def count(self) -> Mapping[str, tuple[int, int]]:
+        counts = self._connection.read(self._match + _COUNTS, **self._values)
+        return {app: (rows, characters) for app, rows, characters in counts}
 
     def not_indexed(self) -> Iterator[StoredFile]:
         rows = self._connection.read(_NOT_INDEXED, types=list(FILE_MESSAGES))
@@ -101,22 +103,26 @@ class Neo4jFileRows:
                 yield StoredFile(app, started_at, number, row)
 
 
+def store_files(rows: list[Row], transaction: neo4j.ManagedTransaction) -> None:
+    """Store versions of files: rows of :func:`lineage_store.neo4j.rows.file_version_rows`."""
+    transaction.run(FILE_VERSIONS, rows=rows).consume()
+
+
 def add_files(connection: Connection) -> None:
     """Store the files of messages that an older program stored. May be interrupted and repeated."""
-
-    def add(transaction: neo4j.ManagedTransaction) -> bool:
-        messages = transaction.run(
+    while True:
+        messages = connection.read(
             _SOME_NOT_INDEXED, types=list(FILE_MESSAGES), limit=MESSAGES_AT_ONCE
-        ).values()
-        rows = {
-            row["id"]: row
-            for _, number, body in messages
-            for row in file_version_rows(parse_message(body), number)
-        }
-        for part in parts(rows.values()):
-            transaction.run(FILE_VERSIONS, rows=part).consume()
-        transaction.run(_INDEXED, ids=[message_id for message_id, *_ in messages]).consume()
-        return bool(messages)
+        )
+        if not messages:
+            return
+        for _, number, body in messages:
+            # A message may name more files than one transaction has memory for.
+            for part in parts(file_version_rows(parse_message(body), number)):
+                connection.write(partial(store_files, part))
+        ids = [message_id for message_id, *_ in messages]
+        connection.write(partial(_mark_indexed, ids))
 
-    while connection.write(add):
-        pass
+
+def _mark_indexed(ids: list[str], transaction: neo4j.ManagedTransaction) -> None:
+    transaction.run(_INDEXED, ids=ids).consume()

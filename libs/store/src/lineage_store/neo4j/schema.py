@@ -73,7 +73,7 @@ _VERSION_6: Sequence[LiteralString] = (
     "CREATE CONSTRAINT lineage_file_use IF NOT EXISTS FOR (n:FileUse) REQUIRE n.id IS UNIQUE",
     "CREATE INDEX lineage_file_name IF NOT EXISTS FOR (n:FileUse) ON (n.name)",
     "CREATE INDEX lineage_message_kind IF NOT EXISTS FOR (n:Message) ON (n.type)",
-    "MATCH (m:Message) USING INDEX m:Message(type) "
+    "MATCH (m:Message) "
     "WHERE m.type IN ['splits', 'record_splits', 'sink_files', 'record_files'] AND m.keyed IS NULL "
     "CALL (m) { SET m.keyed = true } IN TRANSACTIONS OF 5000 ROWS",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, LiteralString, TypeVar
 
 import neo4j
@@ -22,8 +23,8 @@ from lineage_store.neo4j.graph import Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
 from lineage_store.neo4j.published_runs import PublishedRuns
 from lineage_store.neo4j.record_view import REMOVE, RecordView
-from lineage_store.neo4j.recorded_files import Neo4jFileRows
-from lineage_store.neo4j.rows import offset_key
+from lineage_store.neo4j.recorded_files import Neo4jFileRows, store_files
+from lineage_store.neo4j.rows import offset_key, parts
 from lineage_store.neo4j.schema import migrate
 from lineage_store.neo4j.server_statistics import ServerStatistics, read_server_statistics
 from lineage_store.neo4j.writing import Neo4jWriter
@@ -148,6 +149,10 @@ class Neo4jStore:
         def transaction(managed: neo4j.ManagedTransaction) -> T:
             writer = Neo4jWriter(managed, self._clock())
             result = work(writer)
+            # One message may name very many files, more than one transaction has memory for. Their rows may be stored before
+            # it: no query finds them by then, or it finds what is true.
+            for part in parts(writer.take_many_files()):
+                self._connection.write(partial(store_files, part))
             writer.flush()
             return result
 

@@ -30,6 +30,7 @@ from lineage_core.linking.linker import TaskId
 from lineage_store.neo4j import statements
 from lineage_store.neo4j.keys import app_key, key, task_key
 from lineage_store.neo4j.rows import (
+    ROWS_AT_ONCE,
     Row,
     block_properties,
     file_version_rows,
@@ -175,6 +176,14 @@ class Neo4jWriter:
             self.application(links.app)
             row = {"id": app_key(links.app), "epoch": links.epoch}
             self._epochs[links.app, links.epoch] = row
+
+    def take_many_files(self) -> list[Row]:
+        """The collected versions of files, if they are more than one statement stores: this does not store them any more."""
+        if len(self._file_versions) <= ROWS_AT_ONCE:
+            return []
+        rows = [self._file_versions[row_id] for row_id in sorted(self._file_versions)]
+        self._file_versions.clear()
+        return rows
 
     # -- storing it --------------------------------------------------------------------------
 

@@ -17,8 +17,9 @@ _ROWS = (
     "JOIN recorded_folder ON recorded_folder.id = file_version.folder"
 )
 _COUNTS = (
-    "SELECT application.app, count(*) FROM file_version "
-    "JOIN application ON application.id = file_version.app"
+    "SELECT application.app, count(*), sum(length(file) + length(recorded_folder.path)) FROM file_version "
+    "JOIN application ON application.id = file_version.app "
+    "JOIN recorded_folder ON recorded_folder.id = file_version.folder"
 )
 _NOT_INDEXED = (
     "SELECT application.app, application.started_at, message.id, message.body FROM message "
@@ -58,10 +59,9 @@ class SqliteFileRows:
             row = FileRow(name, folder, file, node, bool(wrote), *version)
             yield StoredFile(app, started_at, message, row)
 
-    def count(self) -> Mapping[str, int]:
-        return dict(
-            self._query(f"{_COUNTS} {self._where} GROUP BY file_version.app", *self._values)
-        )
+    def count(self) -> Mapping[str, tuple[int, int]]:
+        counts = self._query(f"{_COUNTS} {self._where} GROUP BY file_version.app", *self._values)
+        return {app: (rows, characters) for app, rows, characters in counts}
 
     def not_indexed(self) -> Iterator[StoredFile]:
         for app, started_at, number, body in self._query(_NOT_INDEXED):
