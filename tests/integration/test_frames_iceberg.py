@@ -173,7 +173,7 @@ def test_iceberg_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
     )
     (best,) = strange(str(db / "best"))
     (said,) = ran.gaps(str(db / "best"), best)
-    assert f"of its snapshots {best} was" in said
+    assert f"of its snapshots, {best} was" in said
     # What expired before is not asked: the last one wrote all rows anew. Without it nobody can tell.
     broken = db / "broken"
     shutil.copytree(db / "orders", broken)

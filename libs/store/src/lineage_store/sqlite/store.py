@@ -131,7 +131,7 @@ class SqliteStore:
             ids = tuple(app for (app,) in rows)
             if not self._db.in_transaction:
                 self._application_ids = state, ids
-        return ids
+        return list(ids)
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         return find_files(query, SqliteFileRows(self._query, query))
