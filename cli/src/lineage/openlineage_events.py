@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -86,6 +87,6 @@ def tell_linked(store: GraphStore, app: str) -> None:
     except (LineageError, OSError, KeyError) as problem:
         echo(
             f"lineage: no OpenLineage events were sent for {app}: {problem}; "
-            f"`lineage openlineage {app}` sends them",
+            f"`{shlex.join(['lineage', 'openlineage', app])}` sends them",
             err=True,
         )

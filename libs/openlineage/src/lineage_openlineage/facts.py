@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ def _frame(store: GraphStore, app: str) -> tuple[Begin, float, float | None]:
                 pass
     if begin is None:
         raise OpenLineageError(
-            f"the beginning of {app} was never received (`lineage verify {app}`): events "
+            f"the beginning of {app} was never received (`{shlex.join(['lineage', 'verify', app])}`): events "
             "require the start time, which is not known"
         )
     return begin, max(heartbeats), ended_at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -287,7 +288,7 @@ class NamedRows:
         return (
             f"the records of {names.label(self.source)} are rows of a DataFrame (node {self.frame}): to trace them "
             f"further, run `lineage back` on a machine with the store and Spark, or for each row "
-            f"lineage back '{self.frame}#{ROW_NAME}={first}' --app {app}"
+            + shlex.join(["lineage", "back", f"{self.frame}#{ROW_NAME}={first}", "--app", app])
         )
 
 
@@ -302,10 +303,11 @@ class RowsInFiles:
     def end_warning(self, app: str, names: Names) -> str:
         """The warning that the trace ends here although it can continue."""
         path, region = next(iter(self.rows.items()))
+        place = f"{plain_path(path)}#{next(iter(region))[0]}"
         return (
             f"the records of {names.label(self.sink)} are rows of a DataFrame: to trace them further, run "
             f"`lineage forward` on a machine with the store and Spark, or for each row "
-            f"lineage forward '{plain_path(path)}#{next(iter(region))[0]}' --app {app}"
+            + shlex.join(["lineage", "forward", place, "--app", app])
         )
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from urllib.parse import unquote
 
 from lineage_core.contract.graph import RECIPE_NODE_KINDS
@@ -49,6 +50,8 @@ _PATH_AS_TABLE = re.compile(r"\w+\.`([^`]+)`")
 _SEVERAL = re.compile(r"[*?\[{,]")
 """Characters in a program's path that may refer to several datasets."""
 _PLAIN_ID = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+PARTS_MAX = 64
+"""Maximum number of parts of a table's name: each end of it may be the name in a rule."""
 BY_NAME = frozenset({"parquet", "orc", "json", "delta", "iceberg"})
 """Formats whose files contain the names of their columns."""
 
@@ -266,7 +269,11 @@ def build_visible_application(
                 recipes.append((message.node, Recipe.from_json(message.recipe)))
             except LineageError:
                 unclear = True
-    sources: dict[str, tuple[Source, ...]] = {}
+    nodes_by_name: dict[str, dict[str, None]] = {}
+    for node, kind in kinds.items():
+        for name in names.get(node, ()) if kind == "frame-source" else ():
+            nodes_by_name.setdefault(name, {})[node] = None
+    sources: dict[str, list[Source]] = {}
     datasets_of_recipes: dict[str, list[_Dataset]] = {}
     others: list[_Dataset] = []
     for writer, recipe in recipes:
@@ -277,11 +284,13 @@ def build_visible_application(
             dataset = _Dataset.of_source(source)
             others.append(dataset)
             unclear |= dataset.is_empty or _is_query(source)
-            for node, kind in kinds.items():
-                called = {source.name, source.table} & set(names.get(node, ()))
-                if kind == "frame-source" and called:
-                    datasets_of_recipes.setdefault(node, []).append(dataset)
-                    sources[node] = (*sources.get(node, ()), _with_setting(source, recipe))
+            current_budget().check()
+            called = (nodes_by_name.get(name or "", {}) for name in (source.name, source.table))
+            for node in dict.fromkeys(chain.from_iterable(called)):
+                # Very many sources may be called as very many nodes are.
+                current_budget().check()
+                datasets_of_recipes.setdefault(node, []).append(dataset)
+                sources.setdefault(node, []).append(_with_setting(source, recipe))
     datasets: dict[str, list[_Dataset]] = {}
     for node in {**names, **files, **datasets_of_recipes}:
         recipe_datasets = [
@@ -307,7 +316,7 @@ def build_visible_application(
         visibility,
         nodes,
         by_path,
-        sources,
+        {node: tuple(of_node) for node, of_node in sources.items()},
         kinds,
         unclear,
         final,
@@ -409,8 +418,13 @@ def _leads_up(name: str) -> bool:
 
 
 def _any_denied(names: Iterable[str], patterns: frozenset[str]) -> bool:
-    """Whether a rule applies to one of some names: tables also by their last name, ignoring case."""
+    """Whether a rule applies to one of some names: tables also by their last name, ignoring case.
+
+    Rules apply to whatever has more parts than a table's name can have.
+    """
     spelled = frozenset(names)
+    if any(_may_be_table(name) and name.count(".") >= PARTS_MAX for name in spelled):
+        return bool(patterns)
     spelled |= frozenset(map(_with_canonical_scheme, spelled))
     patterns |= frozenset(map(_with_canonical_scheme, patterns))
     tables = {end for name in spelled if _may_be_table(name) for end in _ends(name)}

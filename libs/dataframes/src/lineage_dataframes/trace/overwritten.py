@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,7 +124,8 @@ class _ChangeReport:
             if change.gone:
                 raise ChangedSourceError(
                     f"{plain_path(change.file.path)} is gone: {who} wrote it{self._replacement_text(graph, node)}; query "
-                    f"the rows that it held by their values: lineage back '{node}#COLUMN=VALUE' --app {self.app}"
+                    "the rows that it held by their values: "
+                    + shlex.join(["lineage", "back", f"{node}#COLUMN=VALUE", "--app", self.app])
                 )
             if not query.as_now:
                 raise ChangedSourceError(f"{change.message}; {who} wrote it; {AS_NOW_HINT}")
