@@ -385,6 +385,23 @@ def test_versions_of_files_are_found_by_state_and_application(
     assert found() == [("second", 3, 2.5)]
 
 
+def test_a_revision_is_of_one_run_and_its_messages(store: GraphStore) -> None:
+    store.write("app", [begin("app", 1.0)])
+    store.write("other", [begin("other", 1.0)])
+    first = store.revision("app")
+    store.write("other", [Heartbeat(app="other", at=4.0)])
+    store.write("app", [begin("app", 1.0)])
+    assert store.revision("app") == first
+    store.write("app", [End(app="app", ended_at=5.0, status="ok")])
+    second = store.revision("app")
+    assert second not in {first, store.revision("other")}
+    store.delete("app")
+    with pytest.raises(KeyError):
+        store.revision("app")
+    store.write("app", [begin("app", 1.0), End(app="app", ended_at=5.0, status="ok")])
+    assert store.revision("app") not in {first, second}
+
+
 def test_the_same_message_twice_is_one(store: GraphStore) -> None:
     node = Register(app=APP, node="4", kind="shuffle", op="reduceByKey", call_site="job.py:3")
     store.write(APP, [begin(APP), node, node])

@@ -15,6 +15,7 @@ from lineage_query.finding import find_uses
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import parse_location
 from lineage_query.rows.reader import RowReader
+from lineage_store.paths import files_below
 from lineage_store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.security
@@ -61,6 +62,14 @@ def test_parts_of_a_file_are_compared_within_the_time_of_the_query(
     with use_budget(Budget(seconds=20.0)) as _:
         (use,) = find_uses(store, RowReader(), str(path), wrote=False)
     assert use.changed
+
+
+def test_a_large_folder_is_listed_within_the_time_of_the_query(tmp_path: Path) -> None:
+    for number in range(500):
+        (tmp_path / f"{number}.txt").touch()
+    with use_budget(Budget(seconds=0.0)), pytest.raises(TimeUpError):
+        files_below(str(tmp_path))
+    assert len(files_below(str(tmp_path))) == 500
 
 
 def _written(store: SqliteStore, node: str, path: str, number: int) -> None:

@@ -64,6 +64,7 @@ class Listing:
     def __init__(self, opened: ApplicationSnapshot) -> None:
         self.opened = opened
         self._regions: OrderedDict[str, Region] = OrderedDict()
+        self._partitions: dict[str, dict[int, int | None]] = {}
 
     def has_items(self, node: str) -> bool:
         """Whether a node keeps items that can be listed."""
@@ -71,7 +72,7 @@ class Listing:
 
     def spaces(self, node: str) -> list[str]:
         """The spaces of a node's items, in the order of partitions."""
-        partitions = self.opened.locations.partitions(node)
+        partitions = self._partitions_of(node)
         if partitions:
             return [f"{node}#{partition}" for partition in sorted(partitions)]
         return sorted(self.opened.graph.spaces_of(node), key=order_of)
@@ -141,7 +142,7 @@ class Listing:
     def _region(self, space: str) -> Region:
         parsed = parse_space(space)
         if parsed.incarnation is None:
-            rows = self.opened.locations.partitions(parsed.name).get(parsed.partition)
+            rows = self._partitions_of(parsed.name).get(parsed.partition)
             if rows is not None:
                 last = np.array([rows - 1] if rows else [], np.uint64)
                 return Region(np.zeros(len(last), np.uint64), last)
@@ -149,6 +150,12 @@ class Listing:
         put_out = output_region(graph, space, graph.blocks_into(space, 0, POSITION_MAX))
         # The items of a source are inputs of the blocks that read it, and outputs of none.
         return put_out or self._inputs(graph.blocks_from(space, 0, POSITION_MAX))
+
+    def _partitions_of(self, node: str) -> dict[int, int | None]:
+        """Rows of each partition of a node, found once: a node may have very many."""
+        if node not in self._partitions:
+            self._partitions[node] = self.opened.locations.partitions(node)
+        return self._partitions[node]
 
     def _inputs(self, refs: Sequence[BlockRef]) -> Region:
         regions: list[Region] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
@@ -32,6 +32,8 @@ class ApplicationSnapshot:
     verdict: Verdict
     opened_at: float
     """Seconds of :func:`time.monotonic`."""
+    revision: Hashable
+    """That of the application in the store (:meth:`lineage_store.port.GraphStore.revision`)."""
 
     def record(self, node: str) -> NodeRecord | None:
         """A node by its id; None if the application reported none (opaque items)."""
@@ -74,8 +76,13 @@ class ApplicationCache:
         """
         with self._lock:
             snapshot = self._opened.get(app)
-        # An incomplete application may grow between two queries (a notebook): it is opened again.
-        if snapshot is None or self._is_stale(snapshot):
+        # An incomplete application may grow between two queries (a notebook): it is opened again. So is one that got another
+        # message, or that was deleted and captured anew.
+        if (
+            snapshot is None
+            or self._is_stale(snapshot)
+            or snapshot.revision != self.store.revision(app)
+        ):
             snapshot = self._open(app)
         with self._lock:
             self._opened[app] = snapshot
@@ -95,6 +102,8 @@ class ApplicationCache:
         return time.monotonic() - snapshot.opened_at >= self._stale_s
 
     def _open(self, app: str) -> ApplicationSnapshot:
+        # Before all else: what comes meanwhile is another revision.
+        revision = self.store.revision(app)
         verdict = verdict_of(self.store, app)
         graph = self.store.graph(app)
         nodes = with_reasons(graph.nodes(), verdict.superset)
@@ -107,4 +116,5 @@ class ApplicationCache:
             Tracer(graph, cache_bytes_max=self._cache_bytes_max),
             verdict,
             time.monotonic(),
+            revision,
         )

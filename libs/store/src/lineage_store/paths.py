@@ -216,11 +216,12 @@ def files_below(path: str) -> list[str]:
     except (OSError, ImportError, ValueError) as error:
         raise RowsError(f"{path}: {error}") from error
     spellings = Spellings()
-    return sorted(
-        spellings.of(file_path)
-        for file_path in paths
-        if not _is_hidden(file_path.removeprefix(path))
-    )
+    files: list[str] = []
+    for file_path in paths:
+        current_budget().check()
+        if not _is_hidden(file_path.removeprefix(path)):
+            files.append(spellings.of(file_path))
+    return sorted(files)
 
 
 def _local_files(path: str) -> list[str]:
@@ -230,8 +231,12 @@ def _local_files(path: str) -> list[str]:
     def refuse(error: OSError) -> None:
         raise error
 
-    walked = os.walk(path, onerror=refuse)
-    return [os.path.join(folder, name) for folder, _, names in walked for name in names]
+    files: list[str] = []
+    for folder, _, names in os.walk(path, onerror=refuse):
+        # The folder may be a large one that a program only claims to have written.
+        current_budget().check()
+        files += (os.path.join(folder, name) for name in names)
+    return files
 
 
 def _is_hidden(below: str) -> bool:

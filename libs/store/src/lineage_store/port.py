@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
@@ -64,6 +64,13 @@ class GraphStore(Protocol):
 
     def application_ids(self) -> Sequence[str]:
         """The ids of :meth:`applications`, in the same order, without counting anything."""
+
+    def revision(self, app: str) -> Hashable:
+        """A value that changes with each message of an application, and if the id is later given to another run.
+
+        Raises:
+            KeyError: there is no such application.
+        """
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         """Versions of a file that applications read or wrote.

@@ -146,6 +146,11 @@ class GrantedStore(ReadOnlyStore):
         self._names.retain(ids)
         return [app for app in ids if self.shows(app)]
 
+    def revision(self, app: str) -> Hashable:
+        """As :meth:`GraphStore.revision`; raises KeyError for others."""
+        self._check(app)
+        return self._store.revision(app)
+
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         """As :meth:`GraphStore.recorded_files`, of those that are granted."""
         return self._store.recorded_files(query).only(self.shows)

@@ -149,7 +149,7 @@ class _SharedCache:
         self.traces: OrderedDict[tuple[Hashable, str], CachedTrace] = OrderedDict()
         self.runs = 0
         self.listings: OrderedDict[str, Listing] = OrderedDict()
-        self.verdicts: OrderedDict[tuple[Hashable, str], Verdict] = OrderedDict()
+        self.verdicts: OrderedDict[tuple[Hashable, str], tuple[Verdict, Hashable]] = OrderedDict()
         self.slow: OrderedDict[tuple[Hashable, str], float] = OrderedDict()
         """The times of the next attempt at verdicts that took too long."""
 
@@ -333,15 +333,15 @@ class Lineages:
         """
         with self._cache.lock:
             cached = self._cache.verdicts.get((self._scope, app))
-        if cached is not None:
-            return self._shown(app, cached)
+        store = self.store if self._visible_store is None else self._visible_store.judged
         try:
-            verdict = verdict_of(
-                self.store if self._visible_store is None else self._visible_store.judged, app
-            )
+            revision = store.revision(app)
+            if cached is not None and cached[1] == revision:
+                return self._shown(app, cached[0])
+            verdict = verdict_of(store, app)
         except KeyError as error:
             raise NotFoundError(f"there is no application {app!r}") from error
-        self._cache_verdict(app, verdict)
+        self._cache_verdict(app, verdict, revision)
         return self._shown(app, verdict)
 
     def verdict_within(self, app: str, seconds: float) -> Verdict | None:
@@ -383,6 +383,10 @@ class Lineages:
         Raises:
             NotFoundError: there is none.
         """
+        try:
+            revision = self.store.revision(app)
+        except KeyError as error:
+            raise NotFoundError(f"there is no application {app!r}") from error
         verdict = self.verdict(app)
         hides = self._visible_store is not None and self._visible_store.visible_app.hides
         if verdict.answerable is not None or hides or find_spec("lineage_dataframes") is None:
@@ -392,7 +396,7 @@ class Lineages:
 
         answerable = with_answerable(self.store, app, verdict, timeout_s=CHECKED_S, key=NO_CODE)
         if answerable.answerable is not None:
-            self._cache_verdict(app, answerable)
+            self._cache_verdict(app, answerable, revision)
         return answerable
 
     def _shown(self, app: str, verdict: Verdict) -> Verdict:
@@ -402,11 +406,11 @@ class Lineages:
             else self._restricted_store.verdict_of(app, verdict)
         )
 
-    def _cache_verdict(self, app: str, verdict: Verdict) -> None:
+    def _cache_verdict(self, app: str, verdict: Verdict, revision: Hashable) -> None:
         # Late deliveries may still complete what is final and incomplete.
         if verdict.final and verdict.complete:
             with self._cache.lock:
-                self._cache.verdicts[self._scope, app] = verdict
+                self._cache.verdicts[self._scope, app] = verdict, revision
                 while len(self._cache.verdicts) > CACHED_VERDICTS_MAX:
                     self._cache.verdicts.popitem(last=False)
 

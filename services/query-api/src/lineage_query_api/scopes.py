@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from typing import TypeAlias
 
 import structlog
 
@@ -130,6 +131,10 @@ class Scope:
         return self.traced, replace(self.caller, rows=False)
 
 
+_Visible: TypeAlias = tuple[str, Hashable, Visibility]
+"""An application, its revision, and what a caller may see."""
+
+
 class VisibleApplications:
     """What callers see of applications, kept for some seconds. May be shared by threads."""
 
@@ -145,10 +150,8 @@ class VisibleApplications:
         self._verdict = verdict
         self._clock = clock
         self._lock = threading.Lock()
-        self._cached: OrderedDict[tuple[str, Visibility], tuple[VisibleApplication, float]] = (
-            OrderedDict()
-        )
-        self._fully_visible_until: OrderedDict[tuple[str, Visibility], float] = OrderedDict()
+        self._cached: OrderedDict[_Visible, tuple[VisibleApplication, float]] = OrderedDict()
+        self._fully_visible_until: OrderedDict[_Visible, float] = OrderedDict()
 
     def of(self, app: str, rules: DatasetRules) -> VisibleApplication | None:
         """The visible part of an application; None: all of it.
@@ -157,7 +160,8 @@ class VisibleApplications:
             KeyError: there is none.
         """
         visibility = Visibility.of(rules, names_of(self._names, app))
-        key, now = (app, visibility), self._clock()
+        # A message that comes late may name what is hidden.
+        key, now = (app, self._store.revision(app), visibility), self._clock()
         with self._lock:
             if now < self._fully_visible_until.get(key, 0.0):
                 return None

@@ -199,6 +199,10 @@ class VisibleStore(ReadOnlyStore):
     def application_ids(self) -> Sequence[str]:
         return [app for app in self.judged.application_ids() if app == self.app]
 
+    def revision(self, app: str) -> Hashable:
+        self._check(app)
+        return self.judged.revision(app)
+
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         if query.app not in (None, self.app) or self.app not in self.application_ids():
             return RecordedFiles()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, LiteralString, TypeVar
@@ -93,6 +93,18 @@ _DELETE: Final[tuple[LiteralString, ...]] = (
     # Last: what was interrupted can be named and deleted again.
     "MATCH (a:Application {id: $id}) DETACH DELETE a",
 )
+
+
+_REVISION: Final[LiteralString] = """
+MATCH (a:Application {id: $id})
+CALL () {
+    MATCH (m:Message)
+    USING INDEX m:Message(app, type)
+    WHERE m.app = $app AND m.type IS NOT NULL
+    RETURN count(m) AS messages, max(m.number) AS latest
+}
+RETURN elementId(a), a.started_at, messages, latest
+"""
 
 
 class Neo4jStore:
@@ -240,6 +252,12 @@ class Neo4jStore:
     def application_ids(self) -> Sequence[str]:
         rows = self._connection.read("MATCH (a:Application) RETURN a.app, a.started_at")
         return [app for app, _ in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)]
+
+    def revision(self, app: str) -> Hashable:
+        rows = self._connection.read(_REVISION, id=app_key(app), app=app)
+        if not rows:
+            raise KeyError(f"there is no application {app} in {self.address.uri}")
+        return tuple(rows[0])
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         return find_files(query, Neo4jFileRows(self._connection, query))

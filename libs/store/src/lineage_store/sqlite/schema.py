@@ -208,11 +208,15 @@ _VERSION_6 = (
     """
     CREATE TRIGGER file_version_delete AFTER DELETE ON application BEGIN
         DELETE FROM file_version WHERE app = OLD.id;
+        UPDATE application_number SET last = max(last, OLD.id);
     END
     """,
+    "CREATE TABLE application_number (last INTEGER NOT NULL)",
+    "INSERT INTO application_number VALUES (0)",
 )
 """Versions of files: :mod:`lineage_store.recorded_files`. An older program that has the store open writes messages without rows
-of files: the index finds them; and it deletes applications without their rows: the trigger does."""
+of files: the index finds them; and it deletes applications without their rows: the trigger does. ``application_number``: the largest number of a deleted application,
+which no other gets: whoever has opened the one would read the other."""
 
 STEPS: tuple[Sequence[str], ...] = (
     _VERSION_1,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from lineage_core.codec.packing import pack_for_store
 from lineage_core.contract.block import BlockId, FlowBlock
@@ -35,6 +35,11 @@ STEPS_AT_ONCE = 100_000
 """Instructions of a statement, some milliseconds, after which it is seen whether somebody waits for it."""
 
 
+T = TypeVar("T")
+CACHED_MAX = 10_000
+"""Number of values that are kept until somebody writes."""
+
+
 class SqliteStore:
     """Implements :class:`lineage_store.port.GraphStore` over the file ``path``.
 
@@ -52,7 +57,8 @@ class SqliteStore:
         self._clock = clock
         self._lock = threading.RLock()
         self._db = connect(self.path)
-        self._application_ids: tuple[tuple[int, int] | None, tuple[str, ...]] = (None, ())
+        self._cached: dict[Hashable, Any] = {}
+        self._cached_at: tuple[int, int] | None = None
         self._db.set_progress_handler(self._is_over, STEPS_AT_ONCE)
 
     def _is_over(self) -> bool:
@@ -123,15 +129,39 @@ class SqliteStore:
         return records
 
     def application_ids(self) -> Sequence[str]:
-        # A query needs them several times: they are read again when somebody has written.
-        state = self._query("PRAGMA data_version")[0][0], self._db.total_changes
-        known_state, ids = self._application_ids
-        if state != known_state or self._db.in_transaction:
+        def read() -> list[str]:
             rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
-            ids = tuple(app for (app,) in rows)
-            if not self._db.in_transaction:
-                self._application_ids = state, ids
-        return list(ids)
+            return [app for (app,) in rows]
+
+        return list(self._until_written("application ids", read))
+
+    def revision(self, app: str) -> Hashable:
+        def read() -> tuple[Any, ...]:
+            rows = self._query(
+                "SELECT id, started_at, (SELECT count(*) FROM message WHERE app = application.id), "
+                "(SELECT max(id) FROM message WHERE app = application.id) "
+                "FROM application WHERE app = ?",
+                app,
+            )
+            if not rows:
+                raise KeyError(f"there is no application {app} in {self.path}")
+            return tuple(rows[0])
+
+        return self._until_written(("revision", app), read)
+
+    def _until_written(self, key: Hashable, read: Callable[[], T]) -> T:
+        """What is read again only when somebody has written."""
+        with self._lock:
+            if self._db.in_transaction:
+                return read()
+            state = self._query("PRAGMA data_version")[0][0], self._db.total_changes
+            if state != self._cached_at or len(self._cached) > CACHED_MAX:
+                self._cached.clear()
+                self._cached_at = state
+            if key not in self._cached:
+                self._cached[key] = read()
+            value: T = self._cached[key]
+            return value
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         return find_files(query, SqliteFileRows(self._query, query))

@@ -62,7 +62,9 @@ class SqliteWriter:
         self._heard_at = heard_at
         self._spaces: dict[str, int] = {}
         connection.execute(
-            "INSERT OR IGNORE INTO application (app, seen_at) VALUES (?, ?)", (app, heard_at)
+            "INSERT OR IGNORE INTO application (id, app, seen_at) SELECT 1 + max(last, "
+            "(SELECT coalesce(max(id), 0) FROM application)), ?, ? FROM application_number",
+            (app, heard_at),
         )
         row = connection.execute("SELECT id FROM application WHERE app = ?", (app,)).fetchone()
         self.app_id: int = row[0]
