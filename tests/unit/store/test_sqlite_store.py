@@ -25,6 +25,7 @@ from lineage_store.sqlite import schema
 from lineage_store.sqlite.connection import connect
 from lineage_store.sqlite.file_rows import NOT_INDEXED
 from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.recorded_files import SqliteFileRows
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.spool_builder import (
     APP,
@@ -307,6 +308,19 @@ def test_an_application_of_very_many_versions_ends_no_query_of_others(
         found = store.recorded_files(FileQuery(path, Spellings(), state=state))
         assert sorted(file.app for file in found.items) == ["much", "two"]
         assert found.unread == ()
+
+
+def test_rows_that_come_after_they_were_counted_leave_none_out_unsaid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded_files, "ROWS_AT_FIRST", 1)
+    monkeypatch.setattr(recorded_files, "ROWS_MAX", 3)
+    versions = tuple(SinkFile(partition=0, path="/a/b", size=2, mtime=float(at)) for at in range(4))
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        store.write(APP, [SinkFiles(app=APP, node="1", path="/a", files=versions)])
+        monkeypatch.setattr(SqliteFileRows, "count", lambda _: {APP: (3, 30)})
+        found = store.recorded_files(FileQuery("/a/b", Spellings()))
+    assert (list(found.items), found.unread) == ([], (APP,))
 
 
 def test_rows_of_files_are_bounded_in_memory(

@@ -250,7 +250,10 @@ def find_files(query: FileQuery, rows: FileRows) -> RecordedFiles:
             memory += app_rows * ROW_BYTES + 4 * characters
             is_read = number <= ROWS_MAX and memory <= BYTES_MAX
             (apps if is_read else unread).append(app)
-        stored = list(rows.read(apps, ROWS_MAX))
+        stored = list(rows.read(apps, ROWS_MAX + 1))
+        if len(stored) > ROWS_MAX:
+            # More came after they were counted: whose rows are left out is not known.
+            return RecordedFiles(unread=tuple(counts))
     is_at = (lambda _: True) if query.checksum else _Matcher(query.path, query.spellings)
     matching: dict[RecordedFile, int] = {}
     started: dict[str, float] = {}
