@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         UnsupportedOperatorError,
     )
     from lineage_emitter.sdk.api import LineageApi
-    from lineage_emitter.sdk.dask_adapter import capture_dask
+    from lineage_emitter.sdk.dask_capture import capture_dask
     from lineage_store.errors import StoreError
 
 __all__ = [
@@ -64,7 +64,7 @@ _HOMES = {
     "__version__": "lineage_core.release",
     "attach": "lineage_emitter.attaching",
     "builder": "lineage_emitter.capturing_builder",
-    "capture_dask": "lineage_emitter.sdk.dask_adapter",
+    "capture_dask": "lineage_emitter.sdk.dask_capture",
     "detach": "lineage_emitter.attaching",
     "exact": "lineage_emitter.driver.partition_rule",
     "trace": "lineage.questions",

@@ -271,15 +271,8 @@ def _checked(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 @contextmanager
-def capture_dask(api: LineageApi) -> Iterator[None]:
-    """Capture bags and delayed calls of the program inside the ``with`` block, which runs as it is.
-
-    Args:
-        api: The application that reports the lineage.
-
-    Yields:
-        Nothing.
-    """
+def replace_operators(api: LineageApi) -> Iterator[None]:
+    """As :func:`lineage_emitter.sdk.dask_capture.capture_dask`."""
     capture = _Capture(api)
     replaced: list[tuple[Any, str, Any]] = [
         (Client, "compute", partial(_refuse, "Client.compute")),
