@@ -302,3 +302,10 @@ def test_blocks_in_a_spool_are_named_with_their_place_until_they_have_come() -> 
     assert found.final, "nobody but a person can bring them"
     assert not verdict(*messages, counts=replace(ALL, received=1, stubs=3)).final
     assert verdict(*messages).complete
+
+
+def test_two_runs_of_one_id_are_not_complete() -> None:
+    again = BEGIN.model_copy(update={"started_at": BEGIN.started_at + 1})
+    reasons = judge([BEGIN, BEGIN, again], ALL, now=20.0).reasons
+    assert any("2 runs have this id" in reason for reason in reasons)
+    assert not any("runs have" in text for text in judge([BEGIN, BEGIN], ALL, now=20.0).reasons)

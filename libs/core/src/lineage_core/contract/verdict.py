@@ -274,6 +274,7 @@ class _Facts:
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.begin: Begin | None = None
+        self.starts = set[float]()
         self.end: End | None = None
         self.seen_at = 0.0
         self.nodes: dict[str, Register] = {}
@@ -305,6 +306,7 @@ class _Facts:
         match message:
             case Begin():
                 self.begin = message
+                self.starts.add(message.started_at)
                 self.seen_at = max(self.seen_at, message.started_at)
             case Heartbeat():
                 self.seen_at = max(self.seen_at, message.at)
@@ -353,6 +355,11 @@ class _Facts:
     def end_problems(self, silent_s: float) -> Iterable[str]:
         if self.begin is None:
             yield "the beginning of the application was never received"
+        if len(self.starts) > 1:
+            # Flows of one are taken for those of another: of the same task, the first that came count.
+            yield (
+                f"{len(self.starts):,} runs have this id, and their lineage is mixed: delete the application, and give each run an id of its own"
+            )
         match self.status(silent_s):
             case "running":
                 yield "the application is still running: the verdict is final when it ends"
