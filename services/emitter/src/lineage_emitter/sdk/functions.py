@@ -6,21 +6,33 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
+from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from lineage_emitter.code.one_record import from_record_read_last
 from lineage_emitter.errors import CaptureFailedError
 
 if TYPE_CHECKING:
     from lineage_emitter.sdk.api import LineageApi
     from lineage_emitter.sdk.task_capture import TaskCapture
 
+UNPROVED_REASON = "what a generator keeps is found out by an analysis that needs PySpark (the extra spark), which is not installed"
 Function = TypeVar("Function", bound=Callable[..., Any])
 Names = Callable[[Any], str | None]
 """Names a record; None: the value is no record."""
 Keeps = Literal["proof", "nothing", "since yield"]
 LIST_REASON = "a generator that is given a collection may use any record of it"
+
+
+def _proof(function: Callable[..., Any]) -> tuple[bool, str]:
+    """Whether the code of a generator proves that it makes each result of the record read last, and why not."""
+    try:
+        # Its analysis knows PySpark's rows, and so loads PySpark: not with the API.
+        analysis = import_module("lineage_emitter.code.one_record")
+    except ModuleNotFoundError:
+        return False, UNPROVED_REASON
+    proof = analysis.from_record_read_last(function)
+    return proof.holds, proof.reason
 
 
 class TracedFunction:
@@ -37,9 +49,8 @@ class TracedFunction:
         self._reason = ""
         self._is_proved = False
         if keeps == "proof" and inspect.isgeneratorfunction(function):
-            proof = from_record_read_last(function)
-            self._is_proved, self._reason = proof.holds, proof.reason
-            self._keeps = "nothing" if proof.holds else "proof"
+            self._is_proved, self._reason = _proof(function)
+            self._keeps = "nothing" if self._is_proved else "proof"
         self._local = threading.local()
         self._partitions = count()
         self._tags = count()
