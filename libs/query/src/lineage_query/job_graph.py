@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lineage_query.finding import NotFoundError
 from lineage_query.flowchart import quoted
-from lineage_query.jobs import Dataset, Datasets
+from lineage_query.jobs import Datasets
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def build_job_graph(found: Datasets, around: str = "") -> JobGraph:
     Raises:
         NotFoundError: there is no such dataset or job.
     """
-    graph = _graph(found.items, found)
+    graph = _graph(found)
     if not around:
         return graph
     if around not in {*graph.jobs, *graph.datasets}:
@@ -69,12 +69,12 @@ def build_job_graph(found: Datasets, around: str = "") -> JobGraph:
     )
 
 
-def _graph(datasets: Iterable[Dataset], found: Datasets) -> JobGraph:
+def _graph(found: Datasets) -> JobGraph:
     jobs: dict[str, None] = {}
     names: list[str] = []
     reads: list[tuple[str, str]] = []
     writes: list[tuple[str, str]] = []
-    for dataset in datasets:
+    for dataset in found.items:
         names.append(dataset.full_name)
         writes += ((job, dataset.full_name) for job in dataset.writers)
         reads += ((dataset.full_name, job) for job in dataset.readers)

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
@@ -198,6 +199,13 @@ def file_rows(message: Message) -> set[FileRow]:
     return rows
 
 
+def rows_of_message(
+    app: str, started_at: float, number: int, message: Message
+) -> Iterator[StoredFile]:
+    """The rows of a message that is stored without."""
+    return (StoredFile(app, started_at, number, row) for row in file_rows(message))
+
+
 class FileRows(Protocol):
     """Reads rows of a store for one query; those that it does not look up may be among them."""
 
@@ -209,25 +217,6 @@ class FileRows(Protocol):
 
     def not_indexed(self) -> Iterable[StoredFile]:
         """Rows of the messages that an older program stored without."""
-
-
-class MessageFileRows:
-    """Implements :class:`FileRows` over messages of one application, none of which has rows."""
-
-    def __init__(self, app: str, messages: Iterable[Message]) -> None:
-        self._app = app
-        self._messages = messages
-
-    def read(self, apps: Collection[str] | None, limit: int) -> Iterable[StoredFile]:
-        return ()
-
-    def count(self) -> Mapping[str, tuple[int, int]]:
-        return {}
-
-    def not_indexed(self) -> Iterator[StoredFile]:
-        for number, message in enumerate(self._messages):
-            for row in file_rows(message):
-                yield StoredFile(self._app, 0.0, number, row)
 
 
 def find_files(query: FileQuery, rows: FileRows) -> RecordedFiles:
@@ -254,10 +243,16 @@ def find_files(query: FileQuery, rows: FileRows) -> RecordedFiles:
         if len(stored) > ROWS_MAX:
             # More came after they were counted: whose rows are left out is not known.
             return RecordedFiles(unread=tuple(counts))
+    files = select_files(query, chain(stored, rows.not_indexed()))
+    return RecordedFiles(files, tuple(unread))
+
+
+def select_files(query: FileQuery, rows: Iterable[StoredFile]) -> Sequence[RecordedFile]:
+    """Those of the rows that are of the file: of the latest applications first, and of each in the order of its messages."""
     is_at = (lambda _: True) if query.checksum else _Matcher(query.path, query.spellings)
     matching: dict[RecordedFile, int] = {}
     started: dict[str, float] = {}
-    for app, started_at, number, row in (*stored, *rows.not_indexed()):
+    for app, started_at, number, row in rows:
         current_budget().check()
         if not query.finds(app, row):
             continue
@@ -269,7 +264,7 @@ def find_files(query: FileQuery, rows: FileRows) -> RecordedFiles:
             started[app] = started_at
     in_order = sorted(matching, key=lambda file: matching[file])
     in_order.sort(key=lambda file: (started[file.app], file.app), reverse=True)
-    return RecordedFiles(in_order, tuple(unread))
+    return in_order
 
 
 class _Matcher:

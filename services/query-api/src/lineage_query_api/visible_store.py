@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeVar
 
 from lineage_core.contract.address import SpaceKind, parse_space
@@ -55,9 +56,9 @@ from lineage_store.recipes import derived_messages
 from lineage_store.recorded_files import (
     FILE_MESSAGES,
     FileQuery,
-    MessageFileRows,
     RecordedFiles,
-    find_files,
+    rows_of_message,
+    select_files,
 )
 from lineage_store.records import FILES, SPLITS
 
@@ -207,7 +208,9 @@ class VisibleStore(ReadOnlyStore):
         if query.app not in (None, self.app) or self.app not in self.application_ids():
             return RecordedFiles()
         # Of hidden datasets, messages name no real paths.
-        return find_files(query, MessageFileRows(self.app, self.messages(self.app, *FILE_MESSAGES)))
+        messages = enumerate(self.messages(self.app, *FILE_MESSAGES))
+        rows = (rows_of_message(self.app, 0.0, number, message) for number, message in messages)
+        return RecordedFiles(select_files(query, chain.from_iterable(rows)))
 
     def applications(self) -> Sequence[ApplicationRecord]:
         return [record for record in self.judged.applications() if record.app == self.app]

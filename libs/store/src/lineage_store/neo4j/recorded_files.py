@@ -17,7 +17,7 @@ from lineage_store.recorded_files import (
     FileQuery,
     FileRow,
     StoredFile,
-    file_rows,
+    rows_of_message,
 )
 
 MESSAGES_AT_ONCE = 20
@@ -99,8 +99,7 @@ class Neo4jFileRows:
     def not_indexed(self) -> Iterator[StoredFile]:
         rows = self._connection.read(_NOT_INDEXED, types=list(FILE_MESSAGES))
         for app, started_at, number, body in rows:
-            for row in file_rows(parse_message(body)):
-                yield StoredFile(app, started_at, number, row)
+            yield from rows_of_message(app, started_at, number, parse_message(body))
 
 
 def store_files(rows: list[Row], transaction: neo4j.ManagedTransaction) -> None:

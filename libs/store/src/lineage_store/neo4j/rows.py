@@ -64,8 +64,7 @@ def file_version_rows(message: Message, number: int) -> Iterator[Row]:
     """Nodes for the versions of files that a message of a number names."""
     for row in file_rows(message):
         columns = row._asdict()
-        text = "|".join(map(str, columns.values()))
-        own = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        own = hashlib.blake2b(repr(row).encode(), digest_size=16).hexdigest()
         # Files without a checksum are in no index of checksums.
         columns["checksum"] = row.checksum or None
         yield {"id": key(message.app, own), "app": message.app, "number": number} | columns

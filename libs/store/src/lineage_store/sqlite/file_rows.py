@@ -53,7 +53,7 @@ def add_files(connection: sqlite3.Connection) -> None:
     """Add the rows of all messages that have none; the caller holds a transaction."""
     messages = connection.execute(
         f"SELECT id, app, body FROM message WHERE {NOT_INDEXED} ORDER BY id"
-    ).fetchall()
+    )
     for message_id, app_id, body in messages:
         store_files(connection, app_id, message_id, parse_message(body))
     connection.execute(f"UPDATE message SET keyed = {INDEXED} WHERE type IN ({_TYPES})")

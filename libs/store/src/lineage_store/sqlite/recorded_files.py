@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 
 from lineage_core.contract.message import parse_message
-from lineage_store.recorded_files import FileQuery, FileRow, StoredFile, file_rows
+from lineage_store.recorded_files import FileQuery, FileRow, StoredFile, rows_of_message
 from lineage_store.sqlite.connection import Query
 from lineage_store.sqlite.file_rows import NOT_INDEXED
 
@@ -65,5 +65,4 @@ class SqliteFileRows:
 
     def not_indexed(self) -> Iterator[StoredFile]:
         for app, started_at, number, body in self._query(_NOT_INDEXED):
-            for row in file_rows(parse_message(body)):
-                yield StoredFile(app, started_at, number, row)
+            yield from rows_of_message(app, started_at, number, parse_message(body))
