@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from neo4j.exceptions import DriverError
 
 from lineage_core.codec.edge_message import (
     Links,
@@ -280,7 +282,7 @@ def test_deleting_in_many_transactions_leaves_nothing(
     store.delete(APP)
     with neo4j.driver() as driver:
         left = driver.execute_query(
-            "MATCH (n) WHERE NOT n:LineageSchema AND NOT n:KafkaOffset RETURN n.app, labels(n)",
+            "MATCH (n) WHERE NOT n:LineageSchema|LineageMigration|KafkaOffset RETURN n.app, labels(n)",
             database_="neo4j",
         ).records
     assert sorted(map(tuple, left), key=str) == [
@@ -401,6 +403,52 @@ def test_several_processes_may_make_the_schema(neo4j: Neo4jUnderTest) -> None:
     names = {row["name"] for row in rows if row["state"] == "ONLINE"}
     assert {"lineage_block", "lineage_section", "lineage_block_in", "lineage_schema"} <= names
     assert [row[0] for row in versions.records] == [len(schema.STEPS)]
+
+
+def test_a_schema_that_a_process_left_half_made_is_finished(neo4j: Neo4jUnderTest) -> None:
+    neo4j.clear()
+    with neo4j.driver() as driver:
+        # Making a constraint makes an index of its name first.
+        driver.execute_query(
+            "CREATE INDEX lineage_space FOR (n:FlowSpace) ON (n.id)", database_="neo4j"
+        )
+    Neo4jStore(address_of(neo4j)).close()
+    with neo4j.driver() as driver:
+        constraints = driver.execute_query("SHOW CONSTRAINTS YIELD name", database_="neo4j").records
+    assert "lineage_space" in {name for (name,) in constraints}
+    neo4j.clear()
+
+
+def test_one_process_at_a_time_changes_the_schema_and_its_end_lets_the_next_go_on(
+    neo4j: Neo4jUnderTest,
+) -> None:
+    neo4j.clear()
+    opened: list[Neo4jStore] = []
+    with neo4j.driver() as other, neo4j.driver() as watcher:
+        # Two nodes, as two processes may have made at the same moment.
+        for _ in range(2):
+            other.execute_query("CREATE (:LineageMigration {id: 'lock'})", database_="neo4j")
+        session = other.session(database="neo4j")
+        session.begin_transaction().run(schema._LOCK).consume()
+        thread = threading.Thread(target=lambda: opened.append(Neo4jStore(address_of(neo4j))))
+        thread.start()
+        while not watcher.execute_query(
+            "SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked' RETURN status",
+            database_="neo4j",
+        ).records:
+            assert thread.is_alive()
+        # Closes the connection in the middle of the transaction, as the end of a process does.
+        other.close()
+        thread.join()
+        with contextlib.suppress(DriverError):
+            session.close()
+        versions = watcher.execute_query(
+            "MATCH (s:LineageSchema) RETURN s.version", database_="neo4j"
+        ).records
+    assert [version for (version,) in versions] == [len(schema.STEPS)]
+    for store in opened:
+        store.close()
+    neo4j.clear()
 
 
 def test_what_was_recomputed_before_attempts_were_named_becomes_a_superset(

@@ -155,14 +155,37 @@ class Connection:
         with self.errors("write"), self._session(neo4j.WRITE_ACCESS) as session:
             return session.execute_write(work)
 
-    def run(self, query: LiteralString, **values: Any) -> list[list[Any]]:
+    def run(
+        self, query: LiteralString, *, timeout_s: float | None = None, **values: Any
+    ) -> list[list[Any]]:
         """Run a statement that opens transactions of its own, or changes the schema.
+
+        ``timeout_s``: when the server ends it; None: as the server is set up.
 
         Raises:
             StoreError: the store can't be written.
         """
         with self.errors("write"), self._session(neo4j.WRITE_ACCESS) as session:
-            return session.run(query, values).values()
+            return session.run(neo4j.Query(query, timeout=timeout_s), values).values()
+
+    @contextmanager
+    def holding(self, query: LiteralString, *, timeout_s: float) -> Iterator[None]:
+        """Keep a transaction open that ran ``query``, and so its locks. It is undone at the end, or when this process ends.
+
+        ``timeout_s``: when the server ends it, also while it waits for the locks.
+
+        Raises:
+            StoreError: the locks can't be had.
+        """
+        with self._session(neo4j.WRITE_ACCESS) as session:
+            with self.errors("write"):
+                transaction = session.begin_transaction(timeout=timeout_s)
+            try:
+                with self.errors("write"):
+                    transaction.run(query).consume()
+                yield
+            finally:
+                transaction.close()
 
     def close(self) -> None:
         """Let go of all connections."""

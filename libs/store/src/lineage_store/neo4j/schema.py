@@ -1,15 +1,17 @@
 """Constraints and indexes of the Neo4j store, one step a version.
 
-A node ``(:LineageSchema)`` holds the version. Every statement may be repeated, also by several
-processes at once: whoever starts first need not be the one who finishes.
+A node ``(:LineageSchema)`` holds the version. One process at a time changes the schema: the others wait for its lock on the
+nodes ``(:LineageMigration)``. Every statement may be repeated, so the next one goes on where a process ended in the middle.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import time
-from collections.abc import Sequence
-from typing import LiteralString
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Final, LiteralString
 
 from neo4j import exceptions
 
@@ -20,6 +22,11 @@ from lineage_store.neo4j.recorded_files import add_files
 ATTEMPTS = 20
 """Tries of one statement while other processes change the schema too."""
 PAUSE_S = 0.05
+STATEMENT_S = 60
+"""When the server ends a statement that makes an index or a constraint. Those of constraints wait for an index over a label that
+is new, so for moments."""
+LOCK_S = 3_600
+"""How long one process may keep the others waiting."""
 ONLINE_S = 300
 """How long new indexes may take to be filled."""
 
@@ -93,6 +100,13 @@ _VERSION_7: Sequence[LiteralString] = (
 """Versions of files (:mod:`lineage_store.recorded_files`). :func:`lineage_store.neo4j.recorded_files.add_files` stores those of
 messages that are marked by version 6, and so do queries, each time, for what a program of that version writes meanwhile."""
 
+_VERSION_CONSTRAINT: Final[LiteralString] = (
+    "CREATE CONSTRAINT lineage_schema IF NOT EXISTS FOR (n:LineageSchema) REQUIRE n.id IS UNIQUE"
+)
+_LOCK: Final[LiteralString] = "MATCH (m:LineageMigration) SET m.id = m.id"
+_HALVES: Final[LiteralString] = (
+    "SHOW INDEXES YIELD name, owningConstraint WHERE name IN $names AND owningConstraint IS NULL RETURN name"
+)
 _STATES: LiteralString = (
     "SHOW INDEXES YIELD name, state WHERE name STARTS WITH 'lineage_' RETURN name, state"
 )
@@ -108,6 +122,8 @@ STEPS: tuple[Sequence[LiteralString], ...] = (
 )
 """``STEPS[n]`` makes version n + 1 of version n; every statement must be repeatable."""
 
+_ALL: Final = (_VERSION_CONSTRAINT, *(statement for step in STEPS for statement in step))
+
 
 def migrate(connection: Connection) -> None:
     """Take every step that the database still lacks.
@@ -115,33 +131,71 @@ def migrate(connection: Connection) -> None:
     Raises:
         StoreError: the database is of a newer version, or can't be changed.
     """
-    version = version_of(connection)
-    newest = len(STEPS)
+    if _is_newest(connection):
+        return
+    with _alone(connection):
+        if _is_newest(connection):
+            return
+        _drop_halves_of_constraints(connection)
+        _repeat(connection, _VERSION_CONSTRAINT)
+        version = version_of(connection)
+        for number, step in enumerate(STEPS[version:], start=version + 1):
+            for statement in step:
+                _repeat(connection, statement)
+            _wait_online(connection)
+            if step is _VERSION_7:
+                add_files(connection)
+            connection.write(
+                lambda transaction, number=number: transaction.run(  # type: ignore[misc]
+                    "MERGE (s:LineageSchema {id: 'lineage'}) SET s.id = s.id "
+                    "SET s.version = CASE WHEN coalesce(s.version, 0) < $number THEN $number "
+                    "ELSE s.version END",
+                    number=number,
+                ).consume()
+            )
+
+
+def _is_newest(connection: Connection) -> bool:
+    version, newest = version_of(connection), len(STEPS)
     if version > newest:
         raise StoreError(
             f"the lineage store {connection.address.uri} is of version {version}, this program "
             f"knows {newest}: update the program, or choose another store"
         )
-    if version == newest:
-        return
-    _repeat(
-        connection,
-        "CREATE CONSTRAINT lineage_schema IF NOT EXISTS FOR (n:LineageSchema) REQUIRE n.id IS UNIQUE",
-    )
-    for number, step in enumerate(STEPS[version:], start=version + 1):
-        for statement in step:
-            _repeat(connection, statement)
-        _wait_online(connection)
-        if step is _VERSION_7:
-            add_files(connection)
-        connection.write(
-            lambda transaction, number=number: transaction.run(  # type: ignore[misc]
-                "MERGE (s:LineageSchema {id: 'lineage'}) SET s.id = s.id "
-                "SET s.version = CASE WHEN coalesce(s.version, 0) < $number THEN $number "
-                "ELSE s.version END",
-                number=number,
-            ).consume()
-        )
+    return version == newest
+
+
+@contextmanager
+def _alone(connection: Connection) -> Iterator[None]:
+    """Wait until no other process changes the schema, and keep others from doing so.
+
+    Two processes may have made a node each at the same moment. Both lock all nodes that they see, and whoever comes later sees
+    the other's, so they meet in one of them.
+    """
+    connection.run("MERGE (:LineageMigration {id: 'lock'})")
+    for attempt in range(ATTEMPTS):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(connection.holding(_LOCK, timeout_s=LOCK_S))
+            except StoreError as error:
+                # Several nodes, locked in several orders.
+                if not _may_pass(error.__cause__) or attempt == ATTEMPTS - 1:
+                    raise
+                continue
+            yield
+            return
+
+
+def _drop_halves_of_constraints(connection: Connection) -> None:
+    """Drop the indexes of constraints that a process, which is no more, did not get to make.
+
+    Such an index keeps the constraint's name, and may never be filled (https://github.com/neo4j/neo4j/issues/13208).
+    """
+    names = [
+        name for statement in _ALL for name in re.findall(r"^CREATE CONSTRAINT (\w+)", statement)
+    ]
+    for (name,) in connection.run(_HALVES, names=names):
+        connection.run("DROP INDEX $name IF EXISTS", name=name)
 
 
 def version_of(connection: Connection) -> int:
@@ -178,21 +232,23 @@ def _wait_online(connection: Connection) -> None:
 
 
 def _repeat(connection: Connection, statement: LiteralString) -> None:
-    """Change the schema, again when another process did so at the same moment."""
+    """Change the schema, again when the server gave it up for something that passes."""
+    timeout_s = STATEMENT_S if statement.startswith("CREATE ") else None
     for attempt in range(ATTEMPTS):
         try:
-            connection.run(statement)
+            connection.run(statement, timeout_s=timeout_s)
         except StoreError as error:
             if not _may_pass(error.__cause__) or attempt == ATTEMPTS - 1:
                 raise
             time.sleep(PAUSE_S * (1 + random.random()))
+            _drop_halves_of_constraints(connection)
         else:
             return
 
 
 def _may_pass(error: BaseException | None) -> bool:
-    """Whether a schema statement failed just because of another one."""
+    """Whether a statement may succeed at another time."""
     if not isinstance(error, exceptions.Neo4jError):
         return False
     code = str(error.code)
-    return error.is_retryable() or "Schema" in code
+    return error.is_retryable() or "Schema" in code or "TransactionTimedOut" in code
