@@ -315,7 +315,7 @@ def _uses(
         }
         if None in statuses:
             # Only the modification time differs: the application's checksums may decide.
-            locations = Locations(store.graph(app), reader)
+            locations = Locations(store.graph(app), reader.of_application(app))
             file_status = locations.file_status(node, path)
             undecided = file_status == "changed" and locations.is_undecided(node, path)
             return FileUse(app, node, wrote, file_status, frozenset(versions), undecided)

@@ -197,11 +197,12 @@ class MaterialisedFlows:
             return None
         regions: dict[str, Region] = {}
         base = self._store.graph(recipe_place.app)
+        reader = self._reader.of_application(recipe_place.app)
         for node in nodes:
             files = _files_of(base, direction, node)
             if files is None or not self._are_unchanged(opened, node, files):
                 return None
-            rows = positions_with(files, recipe_place.valued.values, self._reader)
+            rows = positions_with(files, recipe_place.valued.values, reader)
             # The rows may include some that were written meanwhile.
             if rows is None or not self._are_unchanged(opened, node, files):
                 return None

@@ -88,7 +88,7 @@ def writes_to(store: GraphStore, reader: RowReader, name: str, apps: Iterable[st
         graph = store.graph(app)
         nodes = [node for node in graph.nodes() if _wrote_to(node, name, path)]
         if nodes:
-            locations = Locations(graph, reader)
+            locations = Locations(graph, reader.of_application(app))
             writes += [
                 Write(app, node.node, locations.file_statuses(node.node), _table_of(graph, node))
                 for node in reversed(nodes)

@@ -293,9 +293,10 @@ class _Planner:
                         path = spellings.of(split.path)
                         if path in files and message.node not in queried_nodes.get(app, ()):
                             paths_by_node.setdefault(message.node, path)
-            locations = Locations(self.store.graph(app), self.reader) if paths_by_node else None
+            if not paths_by_node:
+                continue
+            locations = Locations(self.store.graph(app), self.reader.of_application(app))
             for node, path in paths_by_node.items():
-                assert locations is not None
                 same = not has_changed(locations.file_status(node, path))
                 if same or locations.is_undecided(node, path):
                     reason = f"it did not read {path} by these columns: name a row by its location"
@@ -313,7 +314,7 @@ class _Read:
 
 
 def _read(graph: FlowGraph, reader: RowReader, app: str, node: str) -> _Read:
-    file_statuses = Locations(graph, reader).file_statuses(node)
+    file_statuses = Locations(graph, reader.of_application(app)).file_statuses(node)
     unchanged_files = frozenset(
         path for path, status in file_statuses.items() if not has_changed(status)
     )

@@ -62,7 +62,7 @@ class ApplicationCache:
     ) -> None:
         self.store = store
         self.reader = reader
-        self._cached_max = cached_max
+        self.cached_max = cached_max
         self._stale_s = stale_s
         self._cache_bytes_max = cache_bytes_max // cached_max
         self._opened: OrderedDict[str, ApplicationSnapshot] = OrderedDict()
@@ -87,7 +87,7 @@ class ApplicationCache:
         with self._lock:
             self._opened[app] = snapshot
             self._opened.move_to_end(app)
-            while len(self._opened) > self._cached_max:
+            while len(self._opened) > self.cached_max:
                 self._opened.popitem(last=False)
         return snapshot
 
@@ -112,7 +112,7 @@ class ApplicationCache:
             graph,
             nodes,
             Names(nodes),
-            Locations(graph, self.reader),
+            Locations(graph, self.reader.of_application(app)),
             Tracer(graph, cache_bytes_max=self._cache_bytes_max),
             verdict,
             time.monotonic(),

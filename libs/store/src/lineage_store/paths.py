@@ -174,14 +174,22 @@ def is_compressed(path: str) -> bool:
     return path.endswith(_COMPRESSED)
 
 
-def current_file_state(path: str) -> FileState | None:
-    """The file's size and time of modification now; None when there is no such file."""
+def current_file_state(path: str, *, links: bool = True) -> FileState | None:
+    """The file's size and time of modification now; None when there is no such file.
+
+    Args:
+        path: of a file.
+        links: as in :func:`open_file`.
+
+    Raises:
+        RowsError: they are not known.
+    """
     scheme, rest = split_scheme(path)
     try:
         if scheme == "file":
-            stat = os.stat(rest)
-            change_token = f"{stat.st_ino}.{stat.st_mtime_ns}.{stat.st_ctime_ns}"
-            return FileState(stat.st_size, stat.st_mtime, change_token)
+            status = os.stat(rest) if links else _stat_without_links(rest)
+            change_token = f"{status.st_ino}.{status.st_mtime_ns}.{status.st_ctime_ns}"
+            return FileState(status.st_size, status.st_mtime, change_token)
         info = _file_system(path).info(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -280,6 +288,19 @@ def _open_without_links(path: str, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=at)
     finally:
         os.close(at)
+
+
+def _stat_without_links(path: str) -> os.stat_result:
+    # Linux needs no right to the file itself.
+    flags = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
+    descriptor = _open_without_links(path, flags)
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISLNK(status.st_mode):
+            raise OSError(errno.ELOOP, "it is a link", path)
+        return status
+    finally:
+        os.close(descriptor)
 
 
 class Bytes:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -15,8 +17,11 @@ from lineage_core.contract.message import Begin, Message
 from lineage_core.contract.sealing import Seal
 from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, StoreCounts, Verdict
 from lineage_core.linking.linker import TaskId
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.reader import RowReader
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query_api.grants import matches_any
+from lineage_query_api.visibility import VisibleApplication
 from lineage_store.errors import UnfitStoreError
 from lineage_store.materialised import stands_for
 from lineage_store.port import ApplicationRecord, GraphStore
@@ -112,6 +117,9 @@ class VisibilityCheck(Protocol):
     def is_fully_visible(self, app: str) -> bool:
         """Whether no part of an application is hidden or masked."""
 
+    def visible_application(self, app: str) -> VisibleApplication:
+        """What of an application is visible; raises KeyError if it is missing."""
+
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
         """The verdict of an application without the parts that reveal hidden data."""
 
@@ -201,6 +209,11 @@ class GrantedStore(ReadOnlyStore):
         """Whether no part of an application is hidden."""
         return self._visibility is None or self._visibility.is_fully_visible(app)
 
+    @property
+    def visibility(self) -> VisibilityCheck | None:
+        """Decides what is hidden; None: nothing is."""
+        return self._visibility
+
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
         """A verdict without the parts that reveal hidden datasets."""
         return verdict if self._visibility is None else self._visibility.verdict_of(app, verdict)
@@ -221,18 +234,32 @@ class GrantedStore(ReadOnlyStore):
 
 
 class GrantedApplicationCache(ApplicationCache):
-    """Opens the applications that are granted, by a cache that all callers share."""
+    """Opens the applications that are granted, by a cache that all callers share; ``reader``: reads their files."""
 
-    def __init__(self, shared: ApplicationCache, store: GrantedStore) -> None:
-        super().__init__(store, shared.reader)
+    def __init__(self, shared: ApplicationCache, store: GrantedStore, reader: RowReader) -> None:
+        super().__init__(store, reader)
         self._shared = shared
         self._granted = store
+        self._lock_read = threading.Lock()
+        self._read: OrderedDict[str, tuple[ApplicationSnapshot, RowReader, ApplicationSnapshot]]
+        self._read = OrderedDict()
 
     def open(self, app: str) -> ApplicationSnapshot:
         """As :meth:`ApplicationCache.open`; raises KeyError for others, too."""
         if not (self._granted.shows(app) and self._granted.is_fully_visible(app)):
             raise KeyError(app)
-        return self._shared.open(app)
+        opened, reader = self._shared.open(app), self.reader.of_application(app)
+        if reader is self._shared.reader:
+            return opened
+        with self._lock_read:
+            read = self._read.get(app)
+            if read is None or read[0] is not opened or read[1] is not reader:
+                snapshot = replace(opened, locations=Locations(opened.graph, reader))
+                read = self._read[app] = opened, reader, snapshot
+            self._read.move_to_end(app)
+            while len(self._read) > self._shared.cached_max:
+                self._read.popitem(last=False)
+        return read[2]
 
     def forget(self, app: str) -> None:
         """As :meth:`ApplicationCache.forget`, for all callers."""

@@ -67,6 +67,7 @@ from lineage_query_api.visible_store import (
     VisibleApplicationCache,
     VisibleListing,
     VisibleReader,
+    VisibleReaders,
     VisibleStore,
 )
 from lineage_store.port import ApplicationRecord, GraphStore
@@ -212,7 +213,12 @@ class Lineages:
             )
         elif part_of is not None and isinstance(store, GrantedStore):
             self._scope = store.key
-            self._application_cache = GrantedApplicationCache(part_of._application_cache, store)
+            if store.visibility is not None:
+                readers = VisibleReaders(reader, store.visibility.visible_application)
+                self._reader = reader = reader.with_readers_of_applications(readers)
+            self._application_cache = GrantedApplicationCache(
+                part_of._application_cache, store, reader
+            )
         else:
             cache_bytes = settings.api_cache_mb << 20
             self._application_cache = ApplicationCache(

@@ -80,16 +80,17 @@ class RecipeTraces:
         """
         if self._spark is None:
             return None
+        reader = self._reader.of_application(records.app)
 
         def continue_records(session: SparkSession, limited: TraceQuery) -> Answer:
             from lineage_dataframes.rewrite.functions import NO_CODE
             from lineage_dataframes.trace.crossing import answer_through
 
-            return answer_through(session, self._store, self._reader, limited, records, key=NO_CODE)
+            return answer_through(session, self._store, reader, limited, records, key=NO_CODE)
 
         from lineage_dataframes.trace.overwritten import check_files_of_trace
 
-        check_files_of_trace(self._store, self._reader, query, records)
+        check_files_of_trace(self._store, reader, query, records)
         return self._spark.run(lambda session: _answer(session, query, continue_records, rows=rows))
 
     def trace_rows(self, query: TraceQuery, place: RecipePlace, *, rows: bool) -> Answer:
@@ -117,20 +118,19 @@ class RecipeTraces:
 
         if query.where:
             query = self._with_condition(query, place)
-        reader = (
-            self._reader.computing() if isinstance(self._reader, VisibleReader) else self._reader
-        )
+        reader = self._reader.of_application(place.app)
+        computing = reader.computing() if isinstance(reader, VisibleReader) else reader
 
         def trace(session: SparkSession, limited: TraceQuery) -> Answer:
             from lineage_dataframes.rewrite.functions import NO_CODE
             from lineage_dataframes.trace.query import trace_recipe_row
 
-            return trace_recipe_row(session, self._store, reader, limited, place, key=NO_CODE)
+            return trace_recipe_row(session, self._store, computing, limited, place, key=NO_CODE)
 
         if find_spec("lineage_dataframes") is not None:
             from lineage_dataframes.trace.overwritten import check_files_of_query
 
-            check_files_of_query(self._store, self._reader, query, place)
+            check_files_of_query(self._store, reader, query, place)
         answer = self._spark.run(lambda session: _answer(session, query, trace, rows=rows))
         if self._visible_app is None:
             return answer

@@ -45,6 +45,8 @@ CACHED_SCOPES_MAX = 64
 CACHED_VISIBLE_MAX = 512
 """Maximum number of cached applications with hidden parts; others have a cache of their own."""
 CACHED_FULLY_VISIBLE_MAX = 100_000
+CACHED_NAMES_MAX = 200_000
+"""Maximum number of nodes and files of fully visible applications that are kept: some 100 MB. Others are looked up again."""
 FULLY_VISIBLE_S = 60.0
 """Seconds between two checks of a final application without hidden parts."""
 ALLOWED_WHERE_HIDDEN: frozenset[str] = frozenset(
@@ -152,6 +154,8 @@ class VisibleApplications:
         self._lock = threading.Lock()
         self._cached: OrderedDict[_Visible, tuple[VisibleApplication, float]] = OrderedDict()
         self._fully_visible_until: OrderedDict[_Visible, float] = OrderedDict()
+        self._fully_visible: OrderedDict[_Visible, VisibleApplication] = OrderedDict()
+        self._fully_visible_names = 0
 
     def of(self, app: str, rules: DatasetRules) -> VisibleApplication | None:
         """The visible part of an application; None: all of it.
@@ -159,12 +163,27 @@ class VisibleApplications:
         Raises:
             KeyError: there is none.
         """
+        visible_app = self._find(app, rules, with_files=False)
+        return None if visible_app is None or visible_app.is_fully_visible else visible_app
+
+    def with_files(self, app: str, rules: DatasetRules) -> VisibleApplication:
+        """What of an application is visible, also if all of it is; raises as :meth:`of`."""
+        visible_app = self._find(app, rules, with_files=True)
+        assert visible_app is not None
+        return visible_app
+
+    def _find(
+        self, app: str, rules: DatasetRules, *, with_files: bool
+    ) -> VisibleApplication | None:
         visibility = Visibility.of(rules, names_of(self._names, app))
         # A message that comes late may name what is hidden.
         key, now = (app, self._store.revision(app), visibility), self._clock()
         with self._lock:
-            if now < self._fully_visible_until.get(key, 0.0):
-                return None
+            full = self._fully_visible.get(key)
+            if now < self._fully_visible_until.get(key, 0.0) and (full or not with_files):
+                if full is not None:
+                    self._fully_visible.move_to_end(key)
+                return full
             cached = self._cached.get(key)
         if cached is not None and now < cached[1]:
             return cached[0]
@@ -184,7 +203,12 @@ class VisibleApplications:
                 )
                 if len(self._fully_visible_until) > CACHED_FULLY_VISIBLE_MAX:
                     self._fully_visible_until.popitem(last=False)
-                return None
+                if full is not None and full == visible_app:
+                    # The same object, for the same purpose as below.
+                    visible_app = full
+                self._store_full(key, visible_app)
+                return visible_app
+            self._forget_full(key)
             if cached is not None and cached[0] == visible_app:
                 # The same object: answers that are kept are of it.
                 visible_app = cached[0]
@@ -192,6 +216,18 @@ class VisibleApplications:
             if len(self._cached) > CACHED_VISIBLE_MAX:
                 self._cached.popitem(last=False)
         return visible_app
+
+    def _store_full(self, key: _Visible, visible_app: VisibleApplication) -> None:
+        """Keep a fully visible application. The caller holds the lock."""
+        self._forget_full(key)
+        self._fully_visible[key] = visible_app
+        self._fully_visible_names += visible_app.names
+        while self._fully_visible_names > CACHED_NAMES_MAX and len(self._fully_visible) > 1:
+            self._forget_full(next(iter(self._fully_visible)))
+
+    def _forget_full(self, key: _Visible) -> None:
+        dropped = self._fully_visible.pop(key, None)
+        self._fully_visible_names -= 0 if dropped is None else dropped.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +246,14 @@ class _CallerVisibility(VisibilityCheck):
         except (KeyError, TooManyMessagesError):
             # What an application used is not known if it sent more than may be held: this ends no query about others.
             return False
+
+    def visible_application(self, app: str) -> VisibleApplication:
+        """What of an application is visible.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self.visible_applications.with_files(app, self.rules)
 
     def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
         """A verdict without the parts that reveal hidden datasets."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import chain
 from urllib.parse import unquote
 
@@ -24,7 +25,7 @@ from lineage_core.errors import LineageError
 from lineage_core.recipe.document import JDBC, TABLE_NAME, Output, Recipe, Source
 from lineage_core.tracing.budget import current_budget
 from lineage_query_api.grants import DatasetRules, Mask, matches_any
-from lineage_store.paths import Spellings, plain_path, split_scheme
+from lineage_store.paths import REMOTE_SCHEMES, Spellings, plain_path, split_scheme
 
 ABOUT_DATASETS = (
     "register",
@@ -182,13 +183,20 @@ class VisibleApplication:
     of_databases: bool
     others: tuple[DatasetVisibility, ...] = field(default=())
     """Of datasets that no node has."""
+    folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of datasets, by canonical path of the folder or file that one of them names."""
 
-    @property
+    @cached_property
     def is_fully_visible(self) -> bool:
         """Whether no part of the application is hidden."""
         return (
             self.final and not self.unclear and all(shown.is_fully_visible for shown in self._all())
         )
+
+    @property
+    def names(self) -> int:
+        """How many nodes, files and folders it names."""
+        return 1 + len(self.kinds) + len(self.files) + len(self.folders)
 
     @property
     def hides(self) -> bool:
@@ -230,13 +238,18 @@ class VisibleApplication:
         return DatasetVisibility() if node in self.kinds else HIDDEN
 
     def of_file(self, path: str) -> DatasetVisibility:
-        """The visibility of a file, by its canonical path."""
+        """The visibility of a file, by its canonical path when it is read."""
         shown = self.files.get(path)
-        if shown is None:
-            # It belongs to no node: a log of a table, for example.
-            shown = self.visibility.shown([path])
-            return HIDDEN if self.hides or not shown.visible else WITHHELD
-        return shown
+        if shown is not None:
+            return shown
+        # It belongs to no node: a log of a table, for example. Any other file was put in the place of one since.
+        names = next((self.folders[above] for above in _above(path) if above in self.folders), None)
+        if self.hides or names is None:
+            return HIDDEN
+        shown = self.visibility.shown([path, *names])
+        if not shown.visible:
+            return HIDDEN
+        return shown if self.is_fully_visible else WITHHELD
 
     def _all(self) -> Iterable[DatasetVisibility]:
         return (*self.nodes.values(), *self.files.values(), *self.others)
@@ -302,8 +315,13 @@ def build_visible_application(
     links = Spellings()
     by_path: dict[str, DatasetVisibility] = {}
     nodes: dict[str, DatasetVisibility] = {}
+    folders: dict[str, tuple[str, ...]] = {}
     for node, node_datasets in datasets.items():
         nodes[node] = _all_of([listed.shown(visibility, links) for listed in node_datasets])
+        for listed in node_datasets:
+            for name in filter(_may_be_folder, (*listed.names, *listed.parts)):
+                current_budget().check()
+                folders.setdefault(links.of(name).rstrip("/") or "/", listed.names)
         for path in (path for listed in node_datasets for path in listed.files):
             current_budget().check()
             spelled = links.of(path)
@@ -322,6 +340,7 @@ def build_visible_application(
         final,
         any(source.format == JDBC for _, recipe in recipes for source in recipe.sources),
         tuple(listed.shown(visibility, links) for listed in others if not listed.is_empty),
+        folders,
     )
 
 
@@ -411,6 +430,19 @@ def _with_setting(source: Source, recipe: Recipe) -> Source:
 
 def _may_be_table(name: str) -> bool:
     return "/" not in name or name.startswith("jdbc:")
+
+
+def _may_be_folder(name: str) -> bool:
+    scheme, rest = split_scheme(name)
+    return rest.startswith("/") and (scheme == "file" or scheme in REMOTE_SCHEMES)
+
+
+def _above(path: str) -> Iterator[str]:
+    """A path, and the folders that it lies in, the nearest first."""
+    yield path
+    while "/" in path.rstrip("/"):
+        path = path.rstrip("/").rpartition("/")[0].rstrip("/")
+        yield path or "/"
 
 
 def _leads_up(name: str) -> bool:

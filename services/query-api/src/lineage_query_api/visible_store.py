@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -50,7 +51,7 @@ from lineage_query_api.errors import hidden_parts_error
 from lineage_query_api.granted_store import GrantedStore, ReadOnlyStore
 from lineage_query_api.masking import MASK, masked_row
 from lineage_query_api.visibility import DatasetVisibility, VisibleApplication
-from lineage_store.paths import Bytes, FileState, RowsError, Spellings
+from lineage_store.paths import Bytes, FileState, RowsError, Spellings, canonical
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import derived_messages
 from lineage_store.recorded_files import (
@@ -69,11 +70,14 @@ WITHHELD_REASON = "the reason is not shown: it may reveal what is hidden from yo
 HIDDEN_WARNING = (
     "datasets of this application are hidden from you: their paths and rows are not shown"
 )
+UNKNOWN_FILE_WARNING = "its rows are not shown: a link leads to it that was put in the place of a file which the application used"
 MASKED_WARNING = "columns or rows of this application are masked for you"
 ALIASES = frozenset({"read", "write"})
 """Generic aliases of nodes: other names may reveal what is hidden."""
 HEADER_MAX = 1 << 16
 """Maximum bytes of a file's header line."""
+CACHED_READERS_MAX = 16
+"""Maximum number of applications whose readers are kept for callers of the same rights: each holds the paths of its files."""
 LOOKUP_MESSAGE_TYPES = {"begin", "unknown", *SPLITS, *FILES}
 """Types of the messages that lookups of files need."""
 _File = TypeVar("_File", SplitRecord, SinkFileRecord)
@@ -319,25 +323,35 @@ def _without_reasons(message: Message) -> Message:
 
 
 class VisibleReader(RowReader):
-    """Reads rows of files of one application, masked and withheld as its datasets are."""
+    """Reads rows of files of one application, masked and withheld as its datasets are.
+
+    Whoever may write to a file's folder may put a link in its place. So what decides is where a path leads when it is read,
+    and no other link is followed then.
+    """
 
     def __init__(self, reader: RowReader, visible_app: VisibleApplication) -> None:
         super().__init__()
         self.formats = reader.formats
-        self._reader = reader
+        self._reader = reader.without_links()
         self._visible_app = visible_app
 
+    def of_application(self, app: str) -> RowReader:
+        return self
+
     def state(self, path: str) -> FileState | None:
-        self._require_visible(path)
-        return self._reader.state(path)
+        return self._reader.state(self._visible(path)[0])
 
     def may_read(self, path: str) -> bool:
-        return self._of(path).visible and self._reader.may_read(path)
+        try:
+            return self._reader.may_read(self._visible(path)[0])
+        except RowsError:
+            return False
 
     def opened(self, path: str, *, packed: bool = False) -> Bytes:
-        if not self._require_visible(path).is_fully_visible:
+        spelled, shown = self._visible(path)
+        if not shown.is_fully_visible:
             raise RowsError(MASKED_WARNING)
-        return self._reader.opened(path, packed=packed)
+        return self._reader.opened(spelled, packed=packed)
 
     def computing(self) -> ComputingReader:
         """Reads the same for traces."""
@@ -346,81 +360,73 @@ class VisibleReader(RowReader):
     def header(self, path: str) -> str | None:
         """The unmasked first line of a file, to be compared and never shown; None if it is unknown."""
         try:
-            spelled = Spellings().of(path)
-            self._require_visible(spelled)
-            with closing(self._reader.opened(spelled)) as source:
+            with closing(self._reader.opened(self._visible(path)[0])) as source:
                 line, end, _ = source.read(0, HEADER_MAX).partition(b"\n")
             return line.decode("utf-8-sig").removesuffix("\r") if end else None
         except (RowsError, UnicodeDecodeError):
             return None
 
     def is_folder(self, path: str) -> bool:
-        return self._of(Spellings().of(path)).visible and self._reader.is_folder(path)
+        try:
+            return self._reader.is_folder(self._visible(path)[0])
+        except RowsError:
+            return False
 
     def files_below(self, path: str) -> list[str]:
-        self._require_visible(path)
-        return [file for file in self._reader.files_below(path) if self._of(file).visible]
+        files = self._reader.files_below(self._visible(path)[0])
+        return [file for file in files if self._visible_app.of_file(file).visible]
 
     def index(self, path: str) -> LineIndex:
-        self._require_visible(path)
-        return self._reader.index(path)
+        return self._reader.index(self._visible(path)[0])
 
     def rows(self, path: str, rows: U64) -> list[str | None]:
-        shown = self._require_visible(path)
-        return self._masked(shown, self._reader.rows(path, rows))
+        spelled, shown = self._visible(path)
+        return self._masked(shown, self._reader.rows(spelled, rows))
 
     def sums(self, path: str, first: int, rows: int) -> Sequence[str | None]:
-        self._require_visible(path)
-        return self._reader.sums(path, first, rows)
+        return self._reader.sums(self._visible(path)[0], first, rows)
 
     def sums_of(
         self, path: str, first: int, rows: int, blocks: Iterable[int]
     ) -> Mapping[int, str | None]:
-        self._require_visible(path)
-        return self._reader.sums_of(path, first, rows, blocks)
+        return self._reader.sums_of(self._visible(path)[0], first, rows, blocks)
 
     def checksum(self, path: str) -> str:
-        self._require_visible(path)
-        return self._reader.checksum(path)
+        return self._reader.checksum(self._visible(path)[0])
 
     def records(self, path: str, rows: U64) -> list[str | None]:
-        shown = self._require_visible(path)
-        texts = self._reader.records(path, rows)
-        if not is_parquet(path):
+        spelled, shown = self._visible(path)
+        texts = self._reader.records(spelled, rows)
+        if not is_parquet(spelled):
             return self._masked(shown, texts)
         return [masked_row(text, shown.masked) if shown.rows else None for text in texts]
 
     def lines(self, path: str, first: U64, last: U64) -> list[str | None]:
-        shown = self._require_visible(path)
-        return self._masked(shown, self._reader.lines(path, first, last))
+        spelled, shown = self._visible(path)
+        return self._masked(shown, self._reader.lines(spelled, first, last))
 
     def lines_of_rows(self, path: str, rows: U64) -> U64:
-        self._require_visible(path)
-        return self._reader.lines_of_rows(path, rows)
+        return self._reader.lines_of_rows(self._visible(path)[0], rows)
 
     def rows_of_line(self, path: str, line: int) -> range:
-        self._require_visible(path)
-        return self._reader.rows_of_line(path, line)
+        return self._reader.rows_of_line(self._visible(path)[0], line)
 
     def rows_in_split(self, path: str, start: int, length: int) -> int:
-        self._require_visible(path)
-        return self._reader.rows_in_split(path, start, length)
+        return self._reader.rows_in_split(self._visible(path)[0], start, length)
 
-    def _of(self, path: str) -> DatasetVisibility:
-        if path.startswith(HIDDEN_SCHEME):
-            return DatasetVisibility(visible=False, rows=False)
-        return self._visible_app.of_file(path)
-
-    def _require_visible(self, path: str) -> DatasetVisibility:
-        """The visibility of a file.
+    def _visible(self, path: str) -> tuple[str, DatasetVisibility]:
+        """The canonical path of a file now, and its visibility.
 
         Raises:
             RowsError: it is hidden.
         """
-        shown = self._of(path)
-        if not shown.visible:
+        if path.startswith(HIDDEN_SCHEME):
             raise RowsError(HIDDEN_WARNING)
-        return shown
+        spelled = canonical(path)
+        shown = self._visible_app.of_file(spelled)
+        if not shown.visible:
+            raise RowsError(HIDDEN_WARNING if self._visible_app.hides else UNKNOWN_FILE_WARNING)
+        return spelled, shown
 
     @staticmethod
     def _masked(shown: DatasetVisibility, texts: Sequence[str | None]) -> list[str | None]:
@@ -436,8 +442,37 @@ class ComputingReader(VisibleReader):
     """Opens files that are masked, too: for traces that compute with rows, and whose answer is masked."""
 
     def opened(self, path: str, *, packed: bool = False) -> Bytes:
-        self._require_visible(Spellings().of(path))
-        return self._reader.opened(path, packed=packed)
+        return self._reader.opened(self._visible(path)[0], packed=packed)
+
+
+class VisibleReaders:
+    """Readers of the applications that a caller sees, by what of each is visible. May be shared by threads.
+
+    Called with the full id of an application, it raises as :meth:`RowReader.of_application`.
+    """
+
+    def __init__(
+        self, reader: RowReader, visible_application: Callable[[str], VisibleApplication]
+    ) -> None:
+        self._reader = reader
+        self._visible_application = visible_application
+        self._lock = threading.Lock()
+        self._cached: OrderedDict[str, tuple[VisibleApplication, VisibleReader]] = OrderedDict()
+
+    def __call__(self, app: str) -> VisibleReader:
+        visible_app = self._visible_application(app)
+        with self._lock:
+            cached = self._cached.get(app)
+            if cached is None or cached[0] is not visible_app:
+                # The same object as long as nothing changes: what is kept is of it.
+                cached = self._cached[app] = (
+                    visible_app,
+                    VisibleReader(self._reader, visible_app),
+                )
+            self._cached.move_to_end(app)
+            while len(self._cached) > CACHED_READERS_MAX:
+                self._cached.popitem(last=False)
+        return cached[1]
 
 
 class VisibleNames(Names):

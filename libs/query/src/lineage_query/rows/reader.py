@@ -11,9 +11,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +92,29 @@ class RowReader:
         self._sums = ChecksumCache(index_folder)
         self.formats: Formats = FormatsHere()
         """The reader of files with packed rows."""
+        self._follows_links = True
+        self._reader_of_application: Callable[[str], RowReader] | None = None
+
+    def of_application(self, app: str) -> RowReader:
+        """Reads the files of an application, by its full id.
+
+        Raises:
+            KeyError: there is no such application.
+            BudgetError: what may be read of it is not known in the time of the query.
+        """
+        return self if self._reader_of_application is None else self._reader_of_application(app)
+
+    def with_readers_of_applications(self, reader_of: Callable[[str], RowReader]) -> Self:
+        """Reads the same by the same indexes, and files of applications by readers of their own."""
+        other = copy(self)
+        other._reader_of_application = reader_of
+        return other
+
+    def without_links(self) -> Self:
+        """Reads the same by the same indexes, of canonical paths alone: a link on the way to a file was put there since."""
+        other = copy(self)
+        other._follows_links = False
+        return other
 
     def state(self, path: str) -> FileState | None:
         """The current state of a file; None if it does not exist.
@@ -98,7 +122,7 @@ class RowReader:
         Raises:
             RowsError: it is not known.
         """
-        return current_file_state(path)
+        return current_file_state(path, links=self._follows_links)
 
     def may_read(self, path: str) -> bool:
         """Whether files of that path may be read."""
@@ -110,7 +134,7 @@ class RowReader:
         Raises:
             RowsError: it is gone, can't be read, or is no file.
         """
-        return Bytes(path, packed=packed)
+        return Bytes(path, packed=packed, links=self._follows_links)
 
     def is_folder(self, path: str) -> bool:
         """Whether a text names a folder of this machine."""
@@ -411,8 +435,9 @@ class RootedReader(RowReader):
             ForbiddenRowsError: the file lies outside.
             RowsError: it is not known.
         """
-        self._check(path)
-        return super().state(path)
+        spelled = self._spelled(path)
+        self._check(path, spelled)
+        return current_file_state(spelled, links=False)
 
     def may_read(self, path: str) -> bool:
         """Whether a path is below a root."""
@@ -425,9 +450,12 @@ class RootedReader(RowReader):
             ForbiddenRowsError: the file lies outside.
             RowsError: it is gone, can't be read, or is no file; or a link was put on the way to it meanwhile.
         """
-        spelled = canonical(path)
+        spelled = self._spelled(path)
         self._check(path, spelled)
         return Bytes(spelled, packed=packed, links=False)
+
+    def _spelled(self, path: str) -> str:
+        return canonical(path) if self._follows_links else path
 
     def _is_below(self, spelled: str) -> bool:
         if "\0" in spelled:
