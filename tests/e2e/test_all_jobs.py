@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from lineage_core.tracing.budget import TooMuchError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query import all_jobs
 from lineage_query.answers import Answer
-from lineage_query.trace_query import TraceQuery
+from lineage_query.trace_query import LEVELS, TraceQuery
 from tests.support.api_server import readers, serving
 from tests.support.job_runs import STORE, Begin, app_of, lineage, part_files
 
@@ -261,6 +262,60 @@ def test_who_may_have_read_it_is_named(folder: Path, begin: Begin, access: Store
     assert [group.path for group in answer.groups] == [str(part.parent)]
     assert [gap.app for gap in answer.not_queried] == [reader]
     assert not answer.complete
+
+
+def by_file(answer: Answer) -> dict[str, int]:
+    """How many of the listed rows lie in each file."""
+    places = {item.location or "" for group in answer.groups for item in group.items}
+    return dict(Counter(place.rpartition(":")[0] for place in places))
+
+
+def containers(answer: Answer) -> dict[str, int]:
+    return {container.name: container.rows for container in answer.containers}
+
+
+@pytest.mark.parametrize("through_all", [False, True])
+def test_levels_count_the_rows_of_rdds_and_of_dataframes(
+    folder: Path, apps: dict[str, str], access: StoredAccess, through_all: bool
+) -> None:
+    places = [next(rows(folder / out))[0] for out in ("one", "two", "three")]
+    backward = [TraceQuery(Direction.BACKWARD, (place,), all_jobs=through_all) for place in places]
+    # In one application a line goes on into the files of two others.
+    forward = [
+        TraceQuery(Direction.FORWARD, (place,), all_jobs=through_all)
+        for place in (f"{folder}/in.txt:1", places[0])
+    ]
+    jobs = {run.app: run.job for job in access.jobs(None) for run in access.runs(job.name, None)}
+    for query in (*backward, *forward):
+        by_rows = access.ask(query)
+        files = by_file(by_rows)
+        answers = {level: access.ask(replace(query, by=level)) for level in LEVELS[1:]}
+        assert containers(answers["file"]) == files
+        datasets = Counter[str]()
+        for file, count in files.items():
+            # The third job named the files that it read by a pattern: each is a dataset of its own.
+            by_pattern = query.direction is Direction.BACKWARD and by_rows.app == apps["third"]
+            is_named = by_pattern or file == f"{folder}/in.txt"
+            datasets[f"file:{file if is_named else Path(file).parent}"] += count
+        assert containers(answers["dataset"]) == dict(datasets)
+        of_apps, of_jobs = Counter[str](), Counter[str]()
+        for group in by_rows.groups:
+            of_apps[group.app or by_rows.app] += group.count
+            of_jobs[jobs[group.app or by_rows.app]] += group.count
+        assert containers(answers["application"]) == dict(of_apps)
+        assert containers(answers["job"]) == dict(of_jobs)
+        assert sum(one.rows for one in answers["node"].containers) == sum(of_apps.values())
+        of_records = sum(
+            group.count for group in by_rows.groups if (group.app or by_rows.app) != apps["second"]
+        )
+        assert sum(rows.rows for rows in answers["task"].outside) == (
+            sum(of_apps.values()) - of_records
+        )
+        assert bool(answers["task"].containers) == bool(of_records)
+        for answer in answers.values():
+            assert (answer.exact, answer.reasons) == (by_rows.exact, by_rows.reasons)
+            assert (answer.complete, answer.changed) == (by_rows.complete, by_rows.changed)
+            assert answer.not_queried == by_rows.not_queried
 
 
 def test_what_is_hidden_is_not_told(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,11 @@ COMMANDS = [
     ("back", "out/part-00000:2", "--step"),
     ("forward", "in.txt:1"),
     ("forward", "in.txt:1", "--to", "2"),
+    ("back", "out/part-00000:2", "--by", "task"),
+    ("back", "out/part-00000:2", "--by", "dataset", "--all-jobs"),
+    ("forward", "in.txt:1", "--by", "job"),
+    ("back", "out/part-00000:2", "--by", "split", "--limit", "1"),
+    ("back", "out/part-00000:2", "--by", "nothing"),
     ("back", "nowhere.txt:1"),
     ("verify",),
     ("verify", "app-2"),
@@ -87,8 +93,15 @@ def test_every_question_has_the_same_answer(
         told = 0
         for direction in Direction:
             for place in PLACES:
-                for more in ({}, {"steps": 1}, {"until": "2"}) if counted else ({"limit": 1},):
-                    question = TraceQuery(direction, (place,), **more)
+                bare = TraceQuery(direction, (place,))
+                all_ways = (
+                    bare,
+                    replace(bare, steps=1),
+                    replace(bare, until="2"),
+                    replace(bare, by="split"),
+                    replace(bare, by="task"),
+                )
+                for question in all_ways if counted else (replace(bare, limit=1),):
                     found = answer(neo4j_store, question)
                     assert found == answer(sqlite, question), question
                     told += "error" not in found

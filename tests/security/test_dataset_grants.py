@@ -36,6 +36,7 @@ from lineage_core.recipe.plan import Attribute, Range
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.rows.reader import RootedReader, RowReader
+from lineage_query.trace_query import LEVELS
 from lineage_query_api.app import create_app
 from lineage_query_api.auth import Principal, Role, new_token
 from lineage_query_api.grants import DatasetGrant, DatasetRules, Mask
@@ -227,6 +228,8 @@ def requests_of(method: str, path: str, app: str) -> Iterator[tuple[str, dict[st
                 body = body.replace("{app}", app).replace("write#0#0", address)
                 more["json"] = json.loads(body.replace('"backward"', f'"{way}"'))
             yield filled, more
+            for level in LEVELS[1:] if path == "/v1/answers" else ():
+                yield filled, more | {"json": more["json"] | {"by": level}}
 
 
 def test_no_route_tells_what_is_hidden_or_masked(served: Served) -> None:
@@ -266,6 +269,21 @@ def test_no_route_tells_what_is_hidden_or_masked(served: Served) -> None:
         assert served.ask(caller, "get", f"/v1/applications/{OWN}/graph").status_code == 200
     assert served.ask("all", "get", f"/v1/applications/{APP}/dump").status_code == 200
     assert served.ask("hid", *deletes[:1], f"/v1/applications/{APP}").status_code == 204
+
+
+def test_levels_tell_of_a_hidden_file_what_rows_tell(served: Served) -> None:
+    asked = {"direction": "backward", "places": ["write#0#0"], "app": APP}
+    for caller in HIDES:
+        rows = served.ask(caller, "post", "/v1/answers", json=asked).json()
+        (group,) = rows["sources"]
+        for level in LEVELS[1:]:
+            body = served.ask(caller, "post", "/v1/answers", json=asked | {"by": level}).json()
+            (container,) = body["containers"]
+            assert container["rows"] == group["count"]
+            if level in {"file", "split"}:
+                # The bytes of its split would say how large it is.
+                name = group["items"][0]["location"].rpartition(":")[0]
+                assert container["name"] == (name if level == "file" else f"{name}@0+1")
 
 
 def test_what_a_run_used_is_not_told_where_a_dataset_of_it_is_hidden(served: Served) -> None:

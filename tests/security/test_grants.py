@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fastapi.testclient import TestClient
 
 from lineage_core.contract.message import Begin
+from lineage_query.trace_query import LEVELS
 from lineage_query_api.app import create_app
 from lineage_query_api.auth import Oidc, Principal, Role, new_token
 from lineage_query_api.errors import SettingsError
@@ -144,6 +145,24 @@ def test_no_route_tells_of_an_application_that_is_not_granted(served: Served) ->
                 hits = [one for one in secrets if one in told[0][1]]
                 assert hits == [], (caller, method, path)
     assert served.ask("all", "get", f"/v1/applications/{HIDDEN}").status_code == 200
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_no_level_tells_of_an_application_that_is_not_granted(served: Served, level: str) -> None:
+    for direction, end in (("backward", "out/part-00000:1"), ("forward", "in.txt:1")):
+        told = []
+        asked_for = {"direction": direction, "by": level, "all_jobs": True}
+        for app in (HIDDEN, ABSENT):
+            places = [f"{served.folder}/{app}/{end}"]
+            answer = served.ask("ann", "post", "/v1/answers", json=asked_for | {"places": places})
+            body = answer.json()
+            body.pop("request_id", None)
+            told.append((answer.status_code, json.dumps(body).replace(app, "APP")))
+        assert told[0] == told[1]
+        assert told[0][0] == 404
+        places = [f"{served.folder}/{OWN}/{end}"]
+        answer = served.ask("ann", "post", "/v1/answers", json=asked_for | {"places": places})
+        assert (answer.status_code, bool(answer.json()["containers"])) == (200, level != "row")
 
 
 def test_lists_latest_and_beginnings_are_of_granted_ones(served: Served) -> None:

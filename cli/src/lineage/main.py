@@ -98,6 +98,14 @@ AllJobsOption = Annotated[
         help="Go on through all jobs that wrote what was read (or read what was written), to the rows that no captured job wrote.",
     ),
 ]
+ByOption = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="LEVEL",
+        help="List containers with their number of rows, instead of rows: split, file or dataset; task, node, application or job.",
+    ),
+]
 AsNowOption = Annotated[
     bool,
     typer.Option(
@@ -369,6 +377,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     to: ToOption = "",
     where: WhereOption = "",
     all_jobs: AllJobsOption = False,
+    by: ByOption = "row",
     as_now: AsNowOption = False,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
@@ -389,6 +398,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
         as_now=as_now,
         where=where,
         all_jobs=all_jobs,
+        by=by,
     )
     with in_time(timeout):
         ask(url, question, as_json=as_json)
@@ -404,6 +414,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     step: StepOption = False,
     to: ToOption = "",
     all_jobs: AllJobsOption = False,
+    by: ByOption = "row",
     as_now: AsNowOption = False,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
@@ -423,6 +434,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
         as_json=as_json,
         as_now=as_now,
         all_jobs=all_jobs,
+        by=by,
     )
     with in_time(timeout):
         ask(url, question, as_json=as_json)

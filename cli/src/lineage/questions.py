@@ -24,6 +24,8 @@ def trace(
     to: str | None = None,
     steps: int | None = None,
     limit: int | None = None,
+    by: str = "row",
+    all_jobs: bool = False,
     store: str | None = None,
 ) -> Answer:
     """Find the input rows that made a row, or the output rows that it went into.
@@ -35,10 +37,14 @@ def trace(
         to: A node on the way; the trace ends there.
         steps: How many steps the trace takes; by default it goes all the way.
         limit: How many items of each node are listed; by default all. They are counted without a limit.
+        by: The level of the answer: `row`, or `split`, `file`, `dataset`, `task`, `node`, `application` or `job` for
+            containers with the number of their rows.
+        all_jobs: Go on through the applications that wrote what was read, or read what was written.
         store: The URL of a store or of a server; by default `LINEAGE_STORE`, else `.lineage/lineage.db`.
 
     Returns:
-        The answer: `groups` of items by node, `exact` with the `reasons` where it is not, and `warnings`.
+        The answer: `groups` of items by node (`containers` at other levels than rows), `exact` with the `reasons` where
+        it is not, and `warnings`.
 
     Raises:
         StoreError: There is no such store or application, or no server answers.
@@ -52,6 +58,8 @@ def trace(
         until=to,
         steps=steps,
         limit=limit,
+        by=by,
+        all_jobs=all_jobs,
     )
     with _unrecorded(), open_access(_url(store)) as access:
         return access.ask(question)

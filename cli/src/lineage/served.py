@@ -145,6 +145,8 @@ class ServedAccess:
             body["as_now"] = True
         if question.all_jobs:
             body["all_jobs"] = True
+        if question.by != "row":
+            body["by"] = question.by
         with _spelled(places, question.places):
             document = self._send("POST", "/v1/answers", json=body)
         return Answer.from_json(document).with_typed_places(question.places)

@@ -11,7 +11,7 @@ import typer
 from lineage.options import opened, print_json
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.answers import Answer, Item
+from lineage_query.answers import Answer, Group, Item
 from lineage_query.trace_query import TraceQuery
 
 TABLE_ITEMS = 20
@@ -31,6 +31,7 @@ def question_of(  # noqa: PLR0913 - an argument is an option
     as_now: bool,
     where: str = "",
     all_jobs: bool = False,
+    by: str = "row",
 ) -> TraceQuery:
     """The query that the options of a command describe."""
     return TraceQuery(
@@ -43,6 +44,7 @@ def question_of(  # noqa: PLR0913 - an argument is an option
         as_now=as_now,
         where=where,
         all_jobs=all_jobs,
+        by=by,
     )
 
 
@@ -67,22 +69,39 @@ def _show(answer: Answer) -> None:
     if not answer.groups:
         among = " by those that could be queried" if answer.not_queried else ""
         echo(f"{towards} nothing: no item was found{among}")
-    for group in answer.groups:
-        echo("")
-        echo(
-            f"{towards} {group.heading(group.app if answer.apps[1:] else '')}",
-            fg=typer.colors.CYAN,
-        )
-        for item in group.items:
-            echo(item_line(item))
-        unlisted = group.count - len(group.items)
-        if unlisted:
-            echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
+    elif answer.by != "row":
+        _show_containers(answer, towards)
+    else:
+        for group in answer.groups:
+            _show_group(answer, group, towards)
     if not answer.exact:
         echo("")
         echo("not exact:", fg=typer.colors.YELLOW)
         for reason in answer.reasons:
             echo(f"  {reason}")
+
+
+def _show_group(answer: Answer, group: Group, towards: str) -> None:
+    echo("")
+    echo(
+        f"{towards} {group.heading(group.app if answer.apps[1:] else '')}",
+        fg=typer.colors.CYAN,
+    )
+    for item in group.items:
+        echo(item_line(item))
+    unlisted = group.count - len(group.items)
+    if unlisted:
+        echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
+
+
+def _show_containers(answer: Answer, towards: str) -> None:
+    echo("")
+    echo(f"{towards} {answer.containers_heading()}", fg=typer.colors.CYAN)
+    for line in answer.container_lines():
+        echo(line)
+    unlisted = answer.containers_total - len(answer.containers)
+    if unlisted:
+        echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
 
 
 def item_line(item: Item) -> str:

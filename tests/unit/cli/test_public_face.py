@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import lineage
+from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer
 from lineage_store.errors import StoreError
 
@@ -63,3 +64,10 @@ def test_trace_answers_as_the_command(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("LINEAGE_STORE", url)
     (forward,) = lineage.trace("read#0#6", direction="forward", limit=0).groups
     assert (forward.count, forward.items) == (1, ())
+    by_task = lineage.trace("total#0#1", by="task")
+    assert [(one.name, one.rows) for one in by_task.containers] == [("total#0.0", 2)]
+    by_file = lineage.trace("total#0#1", by="file", all_jobs=True)
+    assert (by_file.containers, [one.rows for one in by_file.outside]) == ((), [2])
+    assert "from 0 files\nin no file: 2 rows of read\n" in by_file._repr_mimebundle_()["text/plain"]
+    with pytest.raises(TraceError, match="rows are counted by row, split, file"):
+        lineage.trace("total#0#1", by="folder")

@@ -98,7 +98,7 @@ class Group:
     def heading(self, app: str = "") -> str:
         """A heading for the items. ``app``: their application, if the answer has several."""
         of = f" of {self.path}" if self.path else f" of {self.what or 'node'}"
-        rows = "1 row" if self.count == 1 else f"{self.count:,} rows"
+        rows = _rows_text(self.count)
         changed = ", gone since" if self.gone else ", changed since" if self.changed else ""
         whose = f", {app}" if app else ""
         return f"{rows}{of} ({self.label}{whose}{changed})"
@@ -151,6 +151,54 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Container:
+    """What some rows of an answer lie in, at the level that the query names.
+
+    ``name``: as people name it. ``rows``: how many rows of the answer it has, each once. ``app``: the application that a
+    task or node is of; empty for others.
+    """
+
+    name: str
+    rows: int
+    app: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON shape that tools rely on."""
+        return {"name": self.name, "rows": self.rows, "app": self.app}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Container:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        return cls(document["name"], document["rows"], document["app"])
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOutside:
+    """Rows of a node (its name) that lie in no container of the level that the query names."""
+
+    node: str
+    rows: int
+    app: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON shape that tools rely on."""
+        return {"node": self.node, "rows": self.rows, "app": self.app}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> RowsOutside:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        return cls(document["node"], document["rows"], document["app"])
+
+
+@dataclass(frozen=True, slots=True)
 class NotQueried:
     """An application, or one node of it (else empty), that takes part in a query but could not be queried."""
 
@@ -185,6 +233,8 @@ class Answer(NotebookDisplay):
     applications that take part is complete, and all were queried; otherwise items may be missing. ``app``: the
     queried application, the latest of several; ``apps``: all of them (empty: only ``app``).
     ``not_queried``: what takes part but could not be queried.
+    ``by``: the level of the answer. At other levels than ``row`` the groups only count their rows; ``containers`` are the
+    first of ``containers_total``, those of most rows first, and ``outside`` are the rows that lie in none.
     """
 
     app: str
@@ -199,6 +249,10 @@ class Answer(NotebookDisplay):
     complete: bool
     apps: tuple[str, ...] = ()
     not_queried: tuple[NotQueried, ...] = ()
+    by: str = "row"
+    containers: tuple[Container, ...] = ()
+    containers_total: int = 0
+    outside: tuple[RowsOutside, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""
@@ -217,6 +271,10 @@ class Answer(NotebookDisplay):
             "changed": self.changed,
             "warnings": list(self.warnings),
             key: [group.to_json() for group in of_app],
+            "by": self.by,
+            "containers": [container.to_json() for container in self.containers],
+            "containers_total": self.containers_total,
+            "outside": [rows.to_json() for rows in self.outside],
         }
 
     @classmethod
@@ -248,11 +306,36 @@ class Answer(NotebookDisplay):
             complete=document["complete"],
             apps=apps if several else (),
             not_queried=tuple(map(NotQueried.from_json, document.get("not_asked", ()))),
+            by=document.get("by", "row"),
+            containers=tuple(map(Container.from_json, document.get("containers", ()))),
+            containers_total=document.get("containers_total", 0),
+            outside=tuple(map(RowsOutside.from_json, document.get("outside", ()))),
         )
+
+    def containers_heading(self) -> str:
+        """The heading of the containers: how many there are of the level."""
+        return f"{self.containers_total:,} {self.by}" + ("" if self.containers_total == 1 else "s")
+
+    def container_lines(self, limit: int | None = None) -> list[str]:
+        """The first containers as people read them, and the rows that lie in none."""
+        lines = [
+            f"{container.name}{self._of(container.app)}: {_rows_text(container.rows)}"
+            for container in self.containers[:limit]
+        ]
+        lines += [
+            f"in no {self.by}: {_rows_text(rows.rows)} of {rows.node}{self._of(rows.app)}"
+            for rows in self.outside
+        ]
+        return lines
+
+    def _of(self, app: str) -> str:
+        return f" ({app})" if app and self.apps[1:] else ""
 
     def __repr__(self) -> str:
         towards = "from" if self.direction is Direction.BACKWARD else "into"
         groups = ", ".join(group.heading() for group in self.groups) or "nothing"
+        if self.by != "row":
+            groups = f"{self.containers_heading()}: {groups}"
         complete = "" if self.complete else ", incomplete"
         exact = "exact" if self.exact else "not exact"
         return f"<Answer: {', '.join(self.requested_places)} {towards} {groups}; {exact}{complete}>"
@@ -264,7 +347,11 @@ class Answer(NotebookDisplay):
             group.shown(f"{towards} {group.heading(self._whose(group))}", limit)
             for group in self.groups
         ]
-        nothing = [] if groups else [ItemGroup(f"{towards} nothing: no item was found", (), 0)]
+        if self.by != "row":
+            lines = [(line, None) for line in self.container_lines(limit)]
+            hidden = self.containers_total - len(self.containers[:limit])
+            groups = [ItemGroup(f"{towards} {self.containers_heading()}", lines, hidden)]
+        nothing = [] if self.groups else [ItemGroup(f"{towards} nothing: no item was found", (), 0)]
         return Showing(
             [*start, *groups, *nothing],
             () if self.exact else self.reasons or ("there may be more than was used",),
@@ -293,6 +380,10 @@ class Answer(NotebookDisplay):
             start=tuple(group.without_texts() for group in self.start),
             groups=tuple(group.without_texts() for group in self.groups),
         )
+
+
+def _rows_text(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def respelled(text: str, spelled: Mapping[str, str]) -> str:

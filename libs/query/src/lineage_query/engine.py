@@ -18,8 +18,9 @@ from lineage_query.all_jobs import (
 )
 from lineage_query.answers import Answer
 from lineage_query.composing import query_all
+from lineage_query.levels import START_ITEMS, LevelCounter, RowCounts, check_level, merged
 from lineage_query.materialised_flows import MaterialisedFlows, choose_trace
-from lineage_query.planning import ApplicationQuery, plan_of, recipe_place_by_values
+from lineage_query.planning import ApplicationQuery, Plan, plan_of, recipe_place_by_values
 from lineage_query.recipe_rows import RecipePlace, RecipeRowError, recipe_nodes_among
 from lineage_query.recomputation import RecomputationBackend
 from lineage_query.record_trace import RecordTrace
@@ -110,27 +111,83 @@ class QueryEngine:
             NoSuchRowError: all applications were queried, and none has the row.
             BudgetError: the query exceeds its budget.
         """
+        if query.by != "row":
+            return Trace(query, recomputed=self._count_by_level(query))
         if query.all_jobs:
             return Trace(query, recomputed=self._trace_all_jobs(query))
-        with self._limits.working():
-            plan = plan_of(self._store, self._reader, query)
-        if any(part.by_values for part in plan.parts):
-            self._limits.check_by_values()
-        # A query that names an application is computed by it again, even if its rows were materialised.
-        by_query = query.app is not None
+        return self._trace_plan(query, derivations=derivations)
+
+    def _trace_plan(
+        self,
+        query: TraceQuery,
+        *,
+        derivations: bool = False,
+        on_trace: Callable[[Trace], None] | None = None,
+    ) -> Trace:
+        """The trace through the applications that a query is planned for. ``on_trace``: receives the trace of each."""
+        plan, by_query = self._plan(query)
         if plan.only is not None:
-            return self._trace_part(plan.only, by_query=by_query, derivations=derivations)
+            trace = self._trace_part(plan.only, by_query=by_query, derivations=derivations)
+            if on_trace is not None:
+                on_trace(trace)
+            return trace
 
         def answer_part(application_query: ApplicationQuery) -> Answer:
             current_budget().check()
             trace = self._trace_part(application_query, by_query=by_query)
+            if on_trace is not None:
+                on_trace(trace)
             self._limits.check_listed(trace.items_read(query.limit))
             with self._limits.working():
                 return trace.answer(query.limit, texts=query.texts)
 
         return Trace(query, recomputed=query_all(query, plan, answer_part))
 
-    def _trace_all_jobs(self, query: TraceQuery) -> Answer:
+    def _plan(self, query: TraceQuery) -> tuple[Plan, bool]:
+        """Which applications to query, and whether rows of DataFrames are computed even if they were materialised."""
+        with self._limits.working():
+            plan = plan_of(self._store, self._reader, query)
+        if any(part.by_values for part in plan.parts):
+            self._limits.check_by_values()
+        # A query that names an application is computed by it again, even if its rows were materialised.
+        return plan, query.app is not None
+
+    def _count_by_level(self, query: TraceQuery) -> Answer:
+        """The answer to a query with the containers of its rows, at the level that it names."""
+        check_level(query.by)
+        with self._limits.working():
+            counter = LevelCounter(query.by, self._store, self._tracer.locations)
+        if query.all_jobs:
+            listed = replace(query, texts=False)
+            answer = self._trace_all_jobs(listed, counter.remember_tasks)
+            with self._limits.working():
+                return counter.count_answer(answer).shown(answer, query.by)
+        counts: list[RowCounts] = []
+
+        def count(trace: Trace) -> Answer:
+            with self._limits.working():
+                counter.remember_tasks(trace)
+                if trace.recomputed is None and trace.records is not None:
+                    answer = trace.answer(START_ITEMS, texts=query.texts, at_once=True)
+                    part, answer = counter.count_records(trace.records, answer)
+                else:
+                    answer = trace.answer(None, texts=False)
+                    part = counter.count_answer(answer)
+            counts.append(part)
+            return answer
+
+        plan, by_query = self._plan(replace(query, limit=None, texts=False))
+
+        def answer_part(application_query: ApplicationQuery) -> Answer:
+            current_budget().check()
+            return count(self._trace_part(application_query, by_query=by_query))
+
+        answer = query_all(query, plan, answer_part)
+        return merged(counts).shown(answer, query.by)
+
+    def _trace_all_jobs(
+        self, query: TraceQuery, on_trace: Callable[[Trace], None] | None = None
+    ) -> Answer:
         refuse_step_limits(query.until, query.steps)
         single = replace(query, all_jobs=False, limit=None)
         base = replace(single, app=None, places=(), regions={}, where="")
@@ -145,7 +202,8 @@ class QueryEngine:
         def trace_records(node: FileNode, rows: Sequence[Location]) -> Answer:
             with self._limits.working():
                 regions = regions_of_locations(self._tracer.locations(node.app), node.node, rows)
-            return self._listed(self.trace(replace(base, app=node.app, regions=regions)))
+            rows_query = replace(base, app=node.app, regions=regions)
+            return self._listed(self._trace_plan(rows_query, on_trace=on_trace))
 
         def trace_at(
             node: FileNode, rows: Sequence[Location]
@@ -158,7 +216,7 @@ class QueryEngine:
             else:
                 yield rows, partial(trace_records, node, rows)
 
-        first = self._listed(self.trace(single))
+        first = self._listed(self._trace_plan(single, on_trace=on_trace))
         return follow_across_applications(first, self._store, trace_at, self._limits.working)
 
     def _listed(self, trace: Trace) -> Answer:

@@ -63,7 +63,7 @@ class DatasetUse:
     @property
     def full_name(self) -> str:
         """The name after the namespace."""
-        return _full_name(self.namespace, self.name)
+        return full_dataset_name(self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -150,7 +150,7 @@ class Dataset:
     @property
     def full_name(self) -> str:
         """The name after the namespace."""
-        return _full_name(self.namespace, self.name)
+        return full_dataset_name(self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +228,18 @@ def jobs_of(source: RunSource) -> dict[str, list[ApplicationRecord]]:
 
 
 def _job_name(record: ApplicationRecord) -> str:
+    return job_name(record.name, record.app)
+
+
+def job_name(application_name: str, app: str) -> str:
+    """The name of the job that an application is a run of.
+
+    Args:
+        application_name: its name; empty: it has none.
+        app: its id.
+    """
     # OpenLineage events name the job of a run in the same way.
-    name = record.name or record.app
+    name = application_name or app
     if len(name) <= JOB_NAME_MAX:
         return name
     whole = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
@@ -315,7 +325,7 @@ def find_datasets(source: RunSource, text: str = "", runs: int | None = None) ->
     items = tuple(
         _dataset(name, dataset_uses.uses[name])
         for name in sorted(dataset_uses.uses)
-        if text in name[1] or text in _full_name(*name)
+        if text in name[1] or text in full_dataset_name(*name)
     )
     return Datasets(items, dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_withheld)
 
@@ -334,7 +344,7 @@ def find_dataset_runs(
     if dataset_runs is None:
         raise NotFoundError(
             f"none of {dataset_uses.runs - dataset_uses.runs_withheld:,} runs read or wrote a dataset "
-            f"{_full_name(namespace, name)}; `lineage datasets` lists them"
+            f"{full_dataset_name(namespace, name)}; `lineage datasets` lists them"
         )
     return DatasetRuns(
         tuple(dataset_runs), dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_withheld
@@ -452,7 +462,8 @@ def _dataset(name: DatasetName, runs: Sequence[DatasetRun]) -> Dataset:
     )
 
 
-def _full_name(namespace: str, name: str) -> str:
+def full_dataset_name(namespace: str, name: str) -> str:
+    """The name of a dataset after its namespace, as lists show it."""
     return f"file:{name}" if namespace == "file" else f"{namespace}/{name.removeprefix('/')}"
 
 

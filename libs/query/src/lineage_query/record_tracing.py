@@ -143,7 +143,12 @@ class RecordTracer:
         recipe_places = tuple(_recipe_places(opened, uses, query.direction))
         until = "ends" if query.until is None else opened.names.node(query.until)
         trace = partial(
-            opened.tracer.trace, query.direction, start_regions, until=until, steps=query.steps
+            opened.tracer.trace,
+            query.direction,
+            start_regions,
+            until=until,
+            steps=query.steps,
+            by_task=query.by == "task",
         )
         result = trace()
         if opened.verdict.complete:

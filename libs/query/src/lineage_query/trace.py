@@ -118,7 +118,8 @@ class Trace:
             tuple(replace(group, items=group.items[:limit]) for group in groups)
             for groups in (answer.start, answer.groups)
         )
-        return replace(answer, start=start, groups=groups)
+        containers = answer.containers[:limit]
+        return replace(answer, start=start, groups=groups, containers=containers)
 
     def items_read(self, limit: int | None) -> int:
         """How many items :meth:`answer` reads from files, at most of each node; those of a recomputation are there."""

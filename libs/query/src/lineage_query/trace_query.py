@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import Direction
 
+LEVELS = ("row", "split", "file", "dataset", "task", "node", "application", "job")
+"""What an answer may list: rows, or containers of rows. On the side of the data splits, files and datasets, on the side of the
+work tasks, nodes, applications and jobs."""
+
 
 @dataclass(frozen=True, slots=True)
 class TraceQuery:
@@ -19,6 +23,7 @@ class TraceQuery:
     are traced over the current files, and the answer says so. ``where``: a condition in Spark's SQL; the only place
     is then an output of DataFrames (its path, table or node), and all its rows that fulfil the condition are traced.
     ``all_jobs``: the trace continues through the applications that wrote the files read, or read the files written.
+    ``by``: the level of the answer, one of `LEVELS`: containers with the number of their rows, instead of rows.
     """
 
     direction: Direction
@@ -32,3 +37,4 @@ class TraceQuery:
     as_now: bool = False
     where: str = ""
     all_jobs: bool = False
+    by: str = "row"

@@ -41,6 +41,22 @@ class AnswerGroup(FrozenModel):
     app: str = Field(description="the application of the node; empty: that of the answer")
 
 
+class ContainerModel(FrozenModel):
+    """What rows of an answer lie in, at the level of the query."""
+
+    name: str
+    rows: int = Field(description="rows of the answer that lie in it, each once")
+    app: str = Field(description="the application that a task or node is of; else empty")
+
+
+class RowsOutsideModel(FrozenModel):
+    """Rows of a node that lie in no container of the level."""
+
+    node: str = Field(description="as commands call the node")
+    rows: int
+    app: str
+
+
 class NotQueriedModel(FrozenModel):
     """An application, or one node of it (else empty), that takes part but could not be queried."""
 
@@ -60,6 +76,12 @@ class _TraceAnswer(FrozenModel):
     complete: bool
     changed: bool
     warnings: list[str]
+    by: str = Field(description="the level; above rows groups have counts and no items")
+    containers: list[ContainerModel] = Field(
+        description="those of most rows first; none where the level is row"
+    )
+    containers_total: int
+    outside: list[RowsOutsideModel]
 
 
 class BackwardAnswer(_TraceAnswer):

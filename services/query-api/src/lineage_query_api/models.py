@@ -29,6 +29,7 @@ SearchText = Annotated[str, StringConstraints(max_length=1_000)]
 ConditionText = Annotated[
     str, StringConstraints(min_length=1, max_length=CHARACTERS_MAX, pattern=NO_NUL)
 ]
+LevelText = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
 DirectionText = Literal["backward", "forward"]
 FormatName = Literal["csv", "arrow", "parquet", "prov", "graphml", "mermaid"]
 
@@ -474,6 +475,11 @@ class AnswerRequest(_PlacesRequest):
     all_jobs: bool = Field(
         False,
         description="go on through the applications that wrote what was read, or read what was written",
+    )
+    by: LevelText = Field(
+        "row",
+        description="the level of the answer; above rows it counts the rows of each container: split, file, dataset, task, "
+        "node, application, job",
     )
 
 

@@ -106,7 +106,23 @@ class VisibleGraph:
         return self._graph.links()
 
     def splits(self, node: str) -> Sequence[SplitRecord]:
-        return [self._file(node, split) for split in self._graph.splits(node)]
+        splits = self._graph.splits(node)
+        starts: dict[str, set[int]] = {}
+        for split in splits:
+            starts.setdefault(split.path, set()).add(split.start)
+        ranks = {
+            (path, start): rank
+            for path, of_path in starts.items()
+            for rank, start in enumerate(sorted(of_path))
+        }
+        return [
+            # In order as they were: the bytes at which the splits of a hidden file begin say how large it and its rows are.
+            replace(shown, start=ranks[split.path, split.start], length=1)
+            if shown is not split
+            else split
+            for split in splits
+            for shown in [self._file(node, split)]
+        ]
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
         return [self._file(node, file) for file in self._graph.sink_files(node)]
@@ -515,6 +531,7 @@ class VisibleTracer(Tracer):
         until: str = "ends",
         steps: int | None = None,
         exact_only: bool = False,
+        by_task: bool = False,
     ) -> TraceResult:
         """As :meth:`Tracer.trace`.
 
@@ -526,7 +543,7 @@ class VisibleTracer(Tracer):
         for space in start:
             _check_space(space)
         result = self._tracer.trace(
-            direction, start, until=until, steps=steps, exact_only=exact_only
+            direction, start, until=until, steps=steps, exact_only=exact_only, by_task=by_task
         )
         if not self._visible_app.hides:
             return result

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
+from lineage_core.linking.linker import TaskId
 
 
 class Direction(Enum):
@@ -72,6 +73,8 @@ class TraceResult:
     ``passed``: every item on the way by node, the start and what was found included.
     ``exact`` is False when a block or node on the way is a superset or the trace met a dead end;
     ``reasons`` says why, each once.
+    ``tasks``: where requested, by space of the found items the tasks whose blocks led to them: that read them (backward)
+    or put them out (forward). An item may have several, and none where no block led to it.
     """
 
     direction: Direction
@@ -81,6 +84,7 @@ class TraceResult:
     reasons: tuple[str, ...]
     dead_ends: tuple[DeadEnd, ...]
     blocks_crossed: int
+    tasks: Mapping[str, Mapping[TaskId, Region]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:

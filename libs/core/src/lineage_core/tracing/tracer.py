@@ -60,12 +60,13 @@ class Tracer:
         until: str = "ends",
         steps: int | None = None,
         exact_only: bool = False,
+        by_task: bool = False,
     ) -> TraceResult:
         """Trace the items of ``start`` (regions by space).
 
         ``until`` is ``ends`` or a node whose items are requested; ``steps`` stops after so many
         blocks instead. ``exact_only`` goes just along exact blocks of exact nodes: what it finds surely
-        took part, whatever else may have.
+        took part, whatever else may have. ``by_task`` records which tasks it reached the found items through.
 
         Raises:
             AddressError: a space that can't be read.
@@ -76,7 +77,8 @@ class Tracer:
         goal = None if until == "ends" else until
         if goal is not None:
             self._check_goal(direction, start_runs, goal)
-        return Walk(self, direction, goal, exact_only=exact_only).run(start_runs, steps)
+        walk = Walk(self, direction, goal, exact_only=exact_only, by_task=by_task)
+        return walk.run(start_runs, steps)
 
     def load(self, block_ids: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
         """Blocks from the cache or the graph.

@@ -27,6 +27,7 @@ from lineage_core.linking.attempts import (
     was_read,
     were_read,
 )
+from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.block_lookup import cached_space, load_batches, reached_blocks
 from lineage_core.tracing.crossing import (
     BlockCrossing,
@@ -40,6 +41,8 @@ from lineage_core.tracing.trace_result import DeadEnd, Direction, NodeItems, Tra
 
 REQUESTERS_AT_ONCE = 16
 """Requesting blocks in memory together: some MiB each."""
+TASK_PARTS_MAX = 64
+"""Unmerged parts of the positions that were reached through one task."""
 LOOSE_RUNS_MAX = 1 << 20
 """Runs that wait unmerged in one space: 16 MiB."""
 OPAQUE = "*"
@@ -87,7 +90,13 @@ class Walk:
     """The state of one running trace."""
 
     def __init__(
-        self, source: WalkSource, direction: Direction, goal: str | None, *, exact_only: bool
+        self,
+        source: WalkSource,
+        direction: Direction,
+        goal: str | None,
+        *,
+        exact_only: bool,
+        by_task: bool = False,
     ) -> None:
         self.source = source
         self.graph = source.graph
@@ -106,6 +115,8 @@ class Walk:
         self.dead_ends: list[DeadEnd] = []
         self.crossed: set[BlockId] = set()
         self.reached: dict[str, _Requested] = {}
+        self.task_runs: dict[str, dict[TaskId, list[Runs]]] | None = {} if by_task else None
+        """By space and task, the positions that were reached through its blocks."""
 
     def run(self, start: Mapping[str, Runs], steps: int | None) -> TraceResult:
         """Trace to the ends, or ``steps`` blocks far."""
@@ -194,7 +205,7 @@ class Walk:
             for block_id, block in self.source.load(part).items():
                 for space in spaces_of_block[block_id]:
                     runs = self._readable_runs(space, requested_runs[space], level[space], block)
-                    self._cross(block_id, block, space, runs, seen[space])
+                    self._cross(refs[block_id], block, space, runs, seen[space])
 
     def _readable_runs(
         self, space: str, runs: Runs, requested: _Requested, block: FlowBlock
@@ -276,9 +287,10 @@ class Walk:
         return runs if self.relevant is None or name in self.relevant else EMPTY
 
     def _cross(
-        self, block_id: BlockId, block: FlowBlock, space: str, runs: Runs, seen: list[Runs]
+        self, ref: BlockRef, block: FlowBlock, space: str, runs: Runs, seen: list[Runs]
     ) -> None:
         """Cross one block from the requested positions of one of its spaces."""
+        block_id = ref.block_id
         crossing = (
             cross_backward(block, space, runs) if self.backward else cross_forward(block, runs)
         )
@@ -298,7 +310,19 @@ class Walk:
             self._mark_inexact(block_id.node, block.reason or "a superset")
         for next_space, next_runs in crossing.reached.items():
             if len(next_runs[0]):
+                self._record_task(ref, next_space, next_runs)
                 self._enqueue(block, crossing, next_space, next_runs)
+
+    def _record_task(self, ref: BlockRef, space: str, runs: Runs) -> None:
+        """Record the task whose block reached positions, if tasks are requested."""
+        if self.task_runs is None:
+            return
+        block_id = ref.block_id
+        task = TaskId(ref.task or block_id.node, block_id.partition, block_id.attempt)
+        parts = self.task_runs.setdefault(space, {}).setdefault(task, [])
+        parts.append(runs)
+        if len(parts) > TASK_PARTS_MAX:
+            parts[:] = [union_runs(parts)]
 
     def _is_exact(self, node: str, block: FlowBlock) -> bool:
         record = self.topology.by_id.get(node)
@@ -401,7 +425,17 @@ class Walk:
             tuple(self.reasons),
             tuple(self.dead_ends),
             len(self.crossed),
+            self._tasks(),
         )
+
+    def _tasks(self) -> dict[str, dict[TaskId, Region]]:
+        """By space of what was found, the tasks through whose blocks it was reached."""
+        spaces = {space for _, space in self.found}
+        return {
+            space: {task: Region(*union_runs(parts)) for task, parts in tasks.items()}
+            for space, tasks in (self.task_runs or {}).items()
+            if space in spaces
+        }
 
     def _check_unknown_readers(self, passed: Mapping[str, NodeItems]) -> None:
         """Forward, an unknown node that may have read the items leaves no block behind."""

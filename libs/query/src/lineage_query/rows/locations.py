@@ -9,13 +9,14 @@ that are no lines are counted from 0, and in no file: it is not known how they l
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
-from lineage_core.contract.address import parse_space
+from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.contract.block import U64
 from lineage_core.contract.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
 from lineage_core.contract.region import Region
@@ -60,6 +61,27 @@ class _SourceFile:
     def rows_of(self, at: int) -> int | None:
         """Rows of a part, if some task counted them."""
         return next((split.rows for split in self.parts[at] if split.rows is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """Where items of a partition lie: some rows of one file.
+
+    ``canonical_path`` and ``path``: of the file, the latter as people write it. ``start`` and ``length``: the bytes of the
+    split that the items were read in; None where the file is not divided (a written file, a file that is one item).
+    ``items``: their positions. ``rows``: their numbers in the file, in its unit; None where rows before the split can't be
+    counted. ``size`` and ``mtime``: the version of the file.
+    """
+
+    canonical_path: str
+    path: str
+    unit: Unit
+    size: int
+    mtime: float
+    items: Region
+    rows: Region | None
+    start: int | None = None
+    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +185,66 @@ class Locations:
         if pieces and pieces[0].split.unit == "file":
             return self._unsplit_file_rows(pieces, positions)
         return [self._source_rows(piece, positions, texts=texts) for piece in pieces[:1]]
+
+    def parts_of(self, space: str, region: Region) -> Iterator[FilePart]:
+        """The files that items of a partition lie in, without listing the items; none when they lie in no file."""
+        name = parse_space(space)
+        if name.incarnation is not None or name.kind is not SpaceKind.PARTITION or not region:
+            return
+        for file in self._sinks_of(name.name).values():
+            if file.partition == name.partition:
+                path = self._spellings.of(file.path)
+                yield FilePart(
+                    path, plain_path(file.path), file.unit, file.size, file.mtime, region, region
+                )
+                return
+        pieces = self._pieces_of(name.name).get(name.partition, [])
+        if pieces and pieces[0].split.unit == "file":
+            yield from self._whole_files(pieces, region)
+            return
+        for piece in pieces[:1]:
+            yield self._part_of(piece, region)
+
+    def _whole_files(self, pieces: Sequence[_Piece], region: Region) -> Iterator[FilePart]:
+        whole = Region.from_positions([0])
+        for row, piece in {piece.split.row: piece for piece in pieces}.items():
+            current_budget().check()
+            item = Region.from_positions([row])
+            if region & item:
+                split = piece.split
+                path = plain_path(split.path)
+                yield FilePart(
+                    piece.file.path, path, split.unit, split.file_size, split.mtime, item, whole
+                )
+
+    def _part_of(self, piece: _Piece, region: Region) -> FilePart:
+        split, rows = piece.split, None
+        with suppress(RowsError):
+            before = np.uint64(self._rows_before(piece.file, piece.at))
+            rows = Region(region.first + before, region.last + before)
+        return FilePart(
+            piece.file.path,
+            plain_path(split.path),
+            split.unit,
+            split.file_size,
+            split.mtime,
+            region,
+            rows,
+            split.start,
+            split.length,
+        )
+
+    def recorded_paths(self, node: str) -> dict[str, list[str]]:
+        """The files that a node read or wrote: their paths as recorded, by canonical path."""
+        return {
+            path: list(dict.fromkeys(record.path for record in records))
+            for path, records in self._files_of(node).items()
+        }
+
+    def versions(self, node: str, path: str) -> frozenset[tuple[int, float]]:
+        """Sizes and modification times of a file (its canonical path) that a node recorded."""
+        files = self._files_of(node).get(path, ())
+        return frozenset((_size_of(record), record.mtime) for record in files)
 
     def partitions(self, node: str) -> dict[int, int | None]:
         """Rows of each partition of a source or sink; None where they are not known."""

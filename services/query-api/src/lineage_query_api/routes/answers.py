@@ -45,7 +45,13 @@ FRAMED = "application/vnd.lineage.file"
 def answer(body: models.AnswerRequest, scope: CallerScope) -> TraceAnswer:
     """Trace places as people type them, over all applications: as `lineage back --json` and `lineage forward --json`."""
     store, caller = scope.within(body.app)
-    query = replace(_query_of(body), limit=body.limit, as_now=body.as_now, all_jobs=body.all_jobs)
+    query = replace(
+        _query_of(body),
+        limit=body.limit,
+        as_now=body.as_now,
+        all_jobs=body.all_jobs,
+        by=body.by,
+    )
     traced = store.trace_query(query, rows=caller.rows)
     return trace_answer(store.answer(traced, body.limit, texts=caller.rows))
 
