@@ -495,6 +495,49 @@ def suspects(
         rank(url, places, application, limit, as_json=as_json)
 
 
+@app.command("replay")
+@reported
+def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ROW...",
+            help="Rows of one output of DataFrames, as `lineage back` takes them.",
+            show_default=False,
+        ),
+    ],
+    excluded: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="ROW",
+            help="A row of a source that is left out, as `lineage forward` takes it; may be repeated.",
+        ),
+    ] = None,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="FOLDER", help="Write the rows of the replay to this new folder, too."
+        ),
+    ] = "",
+    application: AppOption = "",
+    where: WhereOption = "",
+    timeout: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Run a job of DataFrames again on the rows that made a row, or without some: lineage replay out/part-0.parquet#1 --exclude in.csv:4.
+
+    The job's own output is not touched. Exit code 1: on the rows that made it, a row does not come out as it was.
+    """
+    from lineage.replaying import replay as replay_rows
+
+    url = chosen_store(context, store)
+    with in_time(timeout):
+        replay_rows(url, places, excluded or [], to, application, where, as_json=as_json)
+
+
 @app.command("export")
 @reported
 def export(  # noqa: PLR0913, PLR0917 - an argument is an option

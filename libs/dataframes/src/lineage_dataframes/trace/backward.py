@@ -94,7 +94,7 @@ def trace_backward(
     session = trace_session(spark, recipe)
     register(session, code.recipe)
     files = file_codes(session, recipe)
-    tracer = _Tracer(session, code.recipe, files, find_common_subplans(code.recipe), written)
+    tracer = RowTracer(session, code.recipe, files, find_common_subplans(code.recipe), written)
     with code.explained():
         if rows is not None:
             # Whether rows that are read now give the row, its values alone don't say.
@@ -151,7 +151,7 @@ def trace_named(
     code = runnable(spark, recipe, key)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
-    tracer = _Tracer(
+    tracer = RowTracer(
         session, code.recipe, file_codes(session, recipe), find_common_subplans(code.recipe)
     )
     with code.explained():
@@ -173,7 +173,9 @@ def _select(built: NamedQuery, relation: str) -> str:
 
 
 @dataclass
-class _Tracer:
+class RowTracer:
+    """Traces output rows of one recipe, query by query, in a session that has its sources' views."""
+
     session: SparkSession
     recipe: Recipe
     files: FileCodes
@@ -216,7 +218,7 @@ class _Tracer:
 
         def select(built: NamedQuery) -> str:
             requested.conditions = [
-                self._row_conditions(built, row, ignored_columns) for row in rows
+                self.row_conditions(built, row, ignored_columns) for row in rows
             ]
             select_list = ", ".join([*(built.ids or ["true AS nothing"]), *requested.marks])
             return f"SELECT {select_list} FROM {built.name} AS r WHERE {requested.condition}"
@@ -343,12 +345,13 @@ class _Tracer:
             inner = f"SELECT {', '.join([*column_terms, *built.ids])} FROM {built.name}"
             relation = f"({inner}) AS r WHERE ({where})"
         elif values is not None:
-            relation = f"{built.name} AS r WHERE {self._with_values(built, values)}"
+            relation = f"{built.name} AS r WHERE {self.values_condition(built, values)}"
         table = run_query(self.session, builder, _select(built, relation))
         self.reasons += builder.reasons
         return built, table
 
-    def _with_values(self, built: NamedQuery, values: ColumnValues) -> str:
+    def values_condition(self, built: NamedQuery, values: ColumnValues) -> str:
+        """The condition that a row of the output has some values."""
         columns = [
             NamedColumn(column.name, f"c{column.id}", column.type) for column in self.recipe.columns
         ]
@@ -369,7 +372,7 @@ class _Tracer:
     def _top(self) -> int:
         return len(self.recipe.plan) - 1
 
-    def _row_conditions(
+    def row_conditions(
         self, built: NamedQuery, row: RowValues, ignored_columns: Collection[int]
     ) -> RowConditions:
         """The conditions that a row of the output has the values of one, as far as they can be compared."""

@@ -1,0 +1,164 @@
+"""``lineage replay``: a job again on the rows that made some of its output's, or without some of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from lineage.frame_traces import spark_session
+from lineage.options import EXIT_INCOMPLETE, print_json
+from lineage.requested_outputs import RequestedRecipe, refuse_server, requested_recipe
+from lineage.terminal import echo
+from lineage_core.recipe.document import Recipe
+from lineage_core.tracing.trace_result import TraceError
+from lineage_dataframes.sandbox.starting import scratch_folder
+from lineage_dataframes.sources.file_changes import local_path
+from lineage_dataframes.sources.row_texts import text_of_row
+from lineage_dataframes.trace.replay import Replay, Replayer
+from lineage_dataframes.trace.source_rows import source_rows_at
+from lineage_query.rows.reader import RowReader, reading_by
+from lineage_store.url import index_folder, open_store
+
+
+def replay(
+    url: str,
+    places: Sequence[str],
+    excluded: Sequence[str],
+    to: str,
+    app: str,
+    where: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Replay rows, and print each as the job gave it and as the replay gives it.
+
+    ``excluded``: rows of sources that are left out. ``to``: a new or empty folder for the rows of the replay; none: they are
+    shown alone. Ends with `EXIT_INCOMPLETE` where a replay on all witnesses does not give the job's rows.
+
+    Raises:
+        LineageError: there are no such rows, or they can't be replayed.
+        OSError: the folder can't be written.
+    """
+    refuse_server(url, "rows are replayed")
+    with open_store(url) as store:
+        reader = RowReader(index_folder(url))
+        requested = requested_recipe(store, reader, places, app or None, where)
+        folder = Path(to).absolute() if to else None
+        if folder is not None:
+            check_new_folder(folder, requested.recipe)
+        with spark_session() as spark, reading_by(reader):
+            left_out = source_rows_at(spark, requested.recipe, excluded)
+            replayer = Replayer(spark, requested.recipe, requested.output(spark))
+            with tempfile.TemporaryDirectory(
+                prefix="lineage-replay-", dir=scratch_folder()
+            ) as scratch:
+                written = None if folder is None else Path(scratch, "rows")
+                outcome = replayer.replay(left_out, written)
+                if folder is not None and written is not None:
+                    shutil.copytree(written, folder, dirs_exist_ok=True)
+    for warning in requested.warnings:
+        echo(f"lineage: {warning}", err=True)
+    if as_json:
+        print_json(_to_json(requested, outcome, to))
+    else:
+        _show(outcome, to)
+    if not outcome.left_out and not outcome.reproduced:
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def check_new_folder(folder: Path, recipe: Recipe) -> None:
+    """See that rows may be written to a folder: it is new or empty, and no part of what the job read or wrote.
+
+    Raises:
+        TraceError: they may not.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise TraceError(f"{folder} is there: name a new folder, or an empty one")
+    real = folder.resolve()
+    paths = [path for source in recipe.sources for path in source.paths]
+    paths += [file.path for source in recipe.sources for file in source.files]
+    paths += [recipe.output.path or "", *(file.path for file in recipe.output.files)]
+    for path in filter(None, paths):
+        local = local_path(path)
+        if local is None:
+            continue
+        own = local.resolve()
+        if own == real or own in real.parents:
+            raise TraceError(f"{folder} lies in {own}, which the job read or wrote: name another")
+
+
+def _to_json(requested: RequestedRecipe, outcome: Replay, to: str) -> dict[str, Any]:
+    def row(values: tuple[Any, ...] | None) -> Any:
+        return None if values is None else json.loads(text_of_row(outcome.columns, values))
+
+    return {
+        "app": requested.app,
+        "node": requested.node,
+        "columns": list(outcome.columns),
+        "rows": [
+            {"before": row(one.before), "after": row(one.after), "state": one.state}
+            for one in outcome.rows
+        ],
+        "new": [row(values) for values in outcome.new],
+        "witnesses": outcome.witnesses,
+        "left_out": outcome.left_out,
+        "unused": outcome.unused,
+        "read": "all other rows" if outcome.whole else "witnesses",
+        "reproduced": None if outcome.left_out else outcome.reproduced,
+        "reasons": list(outcome.reasons),
+        "uncertain": list(outcome.uncertain),
+        "to": to or None,
+    }
+
+
+STATES = {"same": "the same", "gone": "no row"}
+
+
+def _show(outcome: Replay, to: str) -> None:
+    made = "1 row" if outcome.witnesses == 1 else f"{outcome.witnesses:,} rows"
+    if outcome.left_out:
+        left_out = (
+            f"{outcome.left_out - outcome.unused:,} of the {made} that the output is made from"
+        )
+        echo(f"replayed without {left_out}", fg=typer.colors.CYAN)
+    else:
+        echo(f"replayed on the {made} that the output is made from", fg=typer.colors.CYAN)
+    for row in outcome.rows:
+        echo(f"before  {text_of_row(outcome.columns, row.before)}", bold=True)
+        after = "" if row.after is None else text_of_row(outcome.columns, row.after)
+        echo(f"after   {STATES.get(row.state, after)}")
+    for values in outcome.new:
+        echo(f"new     {text_of_row(outcome.columns, values)}")
+    if outcome.unused:
+        echo(
+            f"lineage: {outcome.unused:,} of the rows that were left out are none that the output is made from",
+            err=True,
+        )
+    if to:
+        echo(f"written to {to}")
+    if outcome.whole:
+        _list(
+            "read all other rows of the sources, as the output's rows depend on more:",
+            outcome.reasons,
+        )
+    elif not outcome.left_out and not outcome.reproduced:
+        differs = any(row.state in {"changed", "gone"} for row in outcome.rows)
+        reasons = (*(outcome.reasons if differs else ()), *outcome.uncertain)
+        _list("differs from the job's:", reasons)
+    if outcome.left_out:
+        _list("not certain:", outcome.uncertain)
+
+
+def _list(heading: str, reasons: Sequence[str]) -> None:
+    if not reasons:
+        return
+    echo("")
+    echo(heading, fg=typer.colors.YELLOW)
+    for reason in reasons:
+        echo(f"  {reason}")

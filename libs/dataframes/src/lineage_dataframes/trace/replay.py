@@ -1,0 +1,571 @@
+"""Replays of a recipe: its plan over some rows of its sources, and what then becomes of output rows.
+
+Output rows are found again by what they are made from (their *identity*): rows of scans and keys of groups, which
+`rewrite.building` gives beside each row. Which rows of the sources the plan has to read follows from `rewrite.locality`:
+
+- without some rows, a local plan gives the requested rows from what is left of their witnesses; any other plan is
+  computed over all other rows of the sources, as the job would compute it;
+- on the witnesses alone, every plan is computed, and each row is compared with the job's.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lineage_core.recipe.document import File, Recipe
+from lineage_core.recipe.plan import Scan, expressions_of
+from lineage_dataframes.errors import RefusedError, RowError
+from lineage_dataframes.rewrite.building import Builder
+from lineage_dataframes.rewrite.common_subplans import find_common_subplans
+from lineage_dataframes.rewrite.expressions import opaque_in
+from lineage_dataframes.rewrite.functions import register, runnable
+from lineage_dataframes.rewrite.keys import distinct, has_key
+from lineage_dataframes.rewrite.locality import nonlocal_reasons
+from lineage_dataframes.rewrite.orders import nondeterministic_columns, texts_of_sums
+from lineage_dataframes.rewrite.values import ColumnValues
+from lineage_dataframes.sources.file_changes import check_local, check_unchanged
+from lineage_dataframes.sources.file_codes import file_codes
+from lineage_dataframes.sources.jdbc import live_sources
+from lineage_dataframes.sources.lossy_formats import TRIMMED_CHARACTERS, loses_values
+from lineage_dataframes.sources.views import (
+    FILE_COLUMN,
+    ROW_COLUMN,
+    plain_view_name,
+    view_name,
+    view_of,
+)
+from lineage_dataframes.spark import literals
+from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, to_arrow
+from lineage_dataframes.trace.backward import RowTracer
+from lineage_dataframes.trace.given_rows import GivenRow
+from lineage_dataframes.trace.rows import output_of
+from lineage_dataframes.trace.session import (
+    run_checks,
+    session_with_settings,
+    trace_session,
+    translate_spark_errors,
+)
+
+SourceRows: TypeAlias = "Mapping[tuple[int, str], NDArray[np.uint64]]"
+"""Rows by source (its place in the recipe) and file: their ordinals, ascending."""
+
+ROWS_MAX = 10_000
+"""Output rows that are replayed at once, and new ones that a replay lists."""
+
+WRITTEN_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text"})
+"""Formats in which replayed rows are written as the job's were; others are written as Parquet."""
+
+State: TypeAlias = Literal["same", "nearly the same", "changed", "gone"]
+
+REPLAYED = "lineage_replayed"
+"""The view of rows of a replay."""
+
+
+@dataclass(frozen=True)
+class ReplayedRow:
+    """An output row as the job gave it, and as the replay gives it (None: it does not)."""
+
+    before: tuple[Any, ...]
+    after: tuple[Any, ...] | None
+    state: State
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay gave.
+
+    ``new``: rows that the job did not give, up to `ROWS_MAX`; where the plan read the witnesses alone, those that are made from
+    what requested rows are made from. ``witnesses``: rows of sources that the requested rows were made from. ``left_out``: rows
+    that were left out, ``unused`` of them no witness. ``whole``: the plan read all rows of the sources but these. ``reasons``:
+    why rows may depend on others than their witnesses. ``uncertain``: why they may come out otherwise in any case.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[ReplayedRow, ...]
+    new: tuple[tuple[Any, ...], ...]
+    witnesses: int
+    left_out: int
+    unused: int
+    whole: bool
+    reasons: tuple[str, ...]
+    uncertain: tuple[str, ...]
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether each requested row came out with the very values of the job's."""
+        return all(row.state == "same" for row in self.rows)
+
+
+@dataclass(frozen=True)
+class RequestedOutput:
+    """Output rows: at places of its files, or given as `trace.given_rows` has them, or by values or a condition; else all."""
+
+    places: tuple[tuple[File, int], ...] = ()
+    rows: tuple[GivenRow, ...] = ()
+    values: ColumnValues | None = None
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class OutputRow:
+    """A row: its values, and these and its identity in a form in which they are compared bit by bit."""
+
+    values: tuple[Any, ...]
+    exact: tuple[Any, ...]
+    identity: tuple[Any, ...]
+
+
+class Replayer:
+    """Replays of rows of one recipe's output, in a session beside ``spark``.
+
+    Args:
+        spark: any session of a Spark of this machine.
+        recipe: recorded when the job ran.
+        requested: output rows.
+        key: of the recipe's Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
+
+    Raises:
+        RefusedError: the plan, or a column of its rows, can't be computed anew.
+        RowError: there is no such output row.
+        ChangedSourceError: a source or the output is not what it was.
+        FunctionsKeyError: the key can't be used.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        recipe: Recipe,
+        requested: RequestedOutput,
+        key: str | None = None,
+    ) -> None:
+        for source in live_sources(recipe):
+            raise RefusedError(
+                f"rows of {source.name} are as they are now: what the job read can't be replayed"
+            )
+        if is_connected(spark):
+            raise RefusedError("a replay needs a Spark of this machine, not one of Spark Connect")
+        code = runnable(spark, recipe, key)
+        self.recipe = code.recipe
+        self._spark = spark
+        self._session = trace_session(spark, recipe)
+        register(self._session, self.recipe)
+        self._scanned = sorted({n.source for n in self.recipe.plan if isinstance(n, Scan)})
+        self._complete = {n: self._session.table(view_name(n)) for n in self._scanned}
+        files, subplans = file_codes(self._session, recipe), find_common_subplans(self.recipe)
+        with code.explained():
+            self._builder = Builder(self.recipe, files.terms, subplans)
+            self._built = self._builder.build(len(self.recipe.plan) - 1, ids=True)
+            self._check_columns()
+            tracer = RowTracer(self._session, self.recipe, files, subplans, recipe.output.format)
+            self._request(tracer, requested)
+        self.reasons = nonlocal_reasons(self.recipe)
+        self.uncertain = tuple(self._uncertain())
+        self.witnesses: SourceRows = {
+            (source, path): ordinals
+            for (source, path), ordinals in tracer.collector.rows().items()
+            if source is not None
+        }
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the output's columns."""
+        return tuple(column.name for column in self.recipe.columns)
+
+    @property
+    def _comparable(self) -> bool:
+        """Whether Spark compares the output's rows as a whole."""
+        kinds = [column.type for column in self.recipe.columns]
+        return not any(part in kind for kind in kinds for part in ("map<", "variant", "interval"))
+
+    # What is requested
+
+    def _check_columns(self) -> None:
+        unknown = [c.name for c in self.recipe.columns if c.id in self._built.unknown]
+        if not unknown:
+            return
+        opaque = filter(None, (opaque_in(e) for n in self.recipe.plan for e in expressions_of(n)))
+        whys = dict.fromkeys(f"{part.name}: {part.why}" for part in opaque)
+        because = f" ({'; '.join(whys)})" if whys else ""
+        raise RefusedError(f"values of {', '.join(unknown)} can't be computed anew{because}")
+
+    def _uncertain(self) -> Iterator[str]:
+        unsteady = nondeterministic_columns(self.recipe, of_any_type=True)
+        names = [column.name for column in self.recipe.columns if column.id in unsteady]
+        if names:
+            yield f"{', '.join(names)}: the last digits of sums of doubles depend on the order of the rows"
+        if not self._comparable:
+            yield "new rows are those made from the same rows alone: Spark does not compare values of maps"
+        if self.recipe.output.limit is not None:
+            yield (
+                f"the program was given {self.recipe.output.limit} rows at most: whether these are "
+                "among them is not known"
+            )
+
+    def _request(self, tracer: RowTracer, requested: RequestedOutput) -> None:
+        """Find the requested rows in the output computed anew, and trace them."""
+        stored = [self._stored_row(file, ordinal) for file, ordinal in requested.places]
+        ignored: frozenset[int] = frozenset()
+        table = self._find(tracer, requested, stored, ignored)
+        if requested.places and not table.num_rows and (ignored := texts_of_sums(self.recipe)):
+            table = self._find(tracer, requested, stored, ignored)
+        computed = self._rows(table)
+        if not computed and not stored:
+            raise RowError("no row of the output, computed anew, is one of these")
+        places = {n for n, column in enumerate(self.recipe.columns) if column.id in ignored}
+        self.requested = [self._as_stored(row, stored, places) for row in computed]
+        """The rows as the job gave them."""
+        for given, values in stored:
+            if not any(row.values == values for row in self.requested):
+                shown = ", ".join(f"{value!r}" for value in given)
+                raise RowError(f"no row of the output, computed anew, has these values: {shown}")
+        self._identities = distinct(table.select(self._id_names))
+        tracer.follow(self._built, table)
+
+    def _stored_row(self, file: File, ordinal: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """A row of the output's files, as Spark gives it to programs and as it is compared."""
+        output = replace(output_of(self._spark, self.recipe), files=(file,))
+        session = session_with_settings(self._spark, self.recipe, [output])
+        check_unchanged(session, output)
+        columns = [
+            F.col(literals.quoted_name(column.name)).alias(f"v{n}")
+            for n, column in enumerate(self.recipe.columns)
+        ]
+        with translate_spark_errors():
+            row = view_of(session, output).where(F.col(ROW_COLUMN) == ordinal).select(*columns)
+            given = row.collect()
+            if not given:
+                raise RowError(f"{file.path} has no row {ordinal}")
+            return tuple(given[0]), values_of_rows(to_arrow(row))[0]
+
+    def _find(
+        self,
+        tracer: RowTracer,
+        requested: RequestedOutput,
+        stored: Sequence[tuple[tuple[Any, ...], tuple[Any, ...]]],
+        ignored: frozenset[int],
+    ) -> pa.Table:
+        if requested.where:
+            return self._collected(self._frame_where(requested.where))
+        condition = "true"
+        if requested.values is not None:
+            condition = tracer.values_condition(self._built, requested.values)
+        elif rows := (*(given for given, _ in stored), *requested.rows):
+            conditions = [
+                tracer.row_conditions(self._built, row, ignored) for row in tracer.row_values(rows)
+            ]
+            condition = literals.any_of([literals.all_of(row.terms) for row in conditions])
+        return self._collected(self._frame(condition))
+
+    def _as_stored(
+        self,
+        row: OutputRow,
+        stored: Sequence[tuple[tuple[Any, ...], tuple[Any, ...]]],
+        ignored: set[int],
+    ) -> OutputRow:
+        """A row that was computed anew with the values that the output's files have."""
+        for _, values in stored:
+            exact = tuple(map(_exact, values))
+            if self._state(exact, row.exact, ignored) != "changed":
+                return OutputRow(values, exact, row.identity)
+        return row
+
+    # Queries
+
+    @property
+    def _id_names(self) -> list[str]:
+        leaves = [leaf for leaf in self._built.leaves if not leaf.inexact_reason]
+        return list(dict.fromkeys(name for leaf in leaves for name in leaf.columns))
+
+    def _frame(self, condition: str) -> DataFrame:
+        """Rows of the plan over the rows of sources that the views give now."""
+        values = [f"r.c{column.id} AS v{n}" for n, column in enumerate(self.recipe.columns)]
+        ids = [f"r.{name}" for name in dict.fromkeys(self._built.ids)]
+        select_list = ", ".join([*values, *ids])
+        return self._run(f"SELECT {select_list} FROM {self._built.name} AS r WHERE {condition}")
+
+    def _frame_where(self, condition: str) -> DataFrame:
+        """Rows that fulfil a condition over the program's names of columns."""
+        terms = [f"c{c.id} AS {literals.quoted_name(c.name)}" for c in self.recipe.columns]
+        values = [f"c{column.id} AS v{n}" for n, column in enumerate(self.recipe.columns)]
+        ids = list(dict.fromkeys(self._built.ids))
+        inner = f"SELECT {', '.join([*terms, *values, *ids])} FROM {self._built.name}"
+        outer = ", ".join([*(f"v{n}" for n in range(len(values))), *ids])
+        return self._run(f"SELECT {outer} FROM ({inner}) AS r WHERE ({condition})")
+
+    def _run(self, select: str) -> DataFrame:
+        with translate_spark_errors():
+            run_checks(self._session, self._builder)
+            return self._session.sql(self._builder.statement(select))
+
+    def _collected(self, frame: DataFrame) -> pa.Table:
+        with translate_spark_errors():
+            table = to_arrow(frame.limit(ROWS_MAX + 1))
+        if table.num_rows > ROWS_MAX:
+            raise RefusedError(f"these are more than {ROWS_MAX:,} output rows: request fewer")
+        return table
+
+    def _rows(self, table: pa.Table) -> list[OutputRow]:
+        values = values_of_rows(table.select([f"v{n}" for n in range(len(self.recipe.columns))]))
+        identities = values_of_rows(table.select(self._id_names))
+        return [
+            OutputRow(row, tuple(map(_exact, row)), tuple(map(_exact, identity)))
+            for row, identity in zip(values, identities, strict=True)
+        ]
+
+    def _has_identity(self) -> str:
+        """The condition that a row is made from what one of the requested rows is made from."""
+        terms = [f"r.{name}" for name in self._id_names]
+        return has_key(self._session, "lineage_identities", terms, self._identities)
+
+    # Which rows of the sources the plan reads
+
+    @contextmanager
+    def _reading(self, rows: SourceRows, *, others: bool = False) -> Iterator[None]:
+        """In the body the plan reads these rows of the sources alone; ``others``: all but these."""
+        how = "leftanti" if others else "leftsemi"
+        try:
+            for n, complete in self._complete.items():
+                self._set_views(n, self._matching(complete, n, rows, how))
+            yield
+        finally:
+            for n, complete in self._complete.items():
+                self._set_views(n, complete)
+
+    def _set_views(self, source: int, rows: DataFrame) -> None:
+        rows.createOrReplaceTempView(view_name(source))
+        rows.drop(FILE_COLUMN, ROW_COLUMN).createOrReplaceTempView(plain_view_name(source))
+
+    def keep_witnesses(self) -> None:
+        """Read the witnesses once, into memory, for many replays of some of them. From now on there are no other rows."""
+        with translate_spark_errors():
+            for n, complete in self._complete.items():
+                kept = self._matching(complete, n, self.witnesses, "leftsemi").cache()
+                kept.count()
+                self._complete[n] = kept
+                self._set_views(n, kept)
+
+    def _matching(self, rows: DataFrame, source: int, selected: SourceRows, how: str) -> DataFrame:
+        parts = {path: ordinals for (n, path), ordinals in selected.items() if n == source}
+        paths = [path for path, ordinals in parts.items() for _ in range(len(ordinals))]
+        numbers = np.concatenate([np.empty(0, np.uint64), *parts.values()]).astype(np.int64)
+        keys = pa.table({"its_file": pa.array(paths, pa.string()), "its_row": pa.array(numbers)})
+        is_selected = (F.col(FILE_COLUMN) == F.col("its_file")) & (
+            F.col(ROW_COLUMN) == F.col("its_row")
+        )
+        return rows.join(F.broadcast(from_arrow(self._session, keys)), is_selected, how)
+
+    # Replays
+
+    def outcome(self, rows: SourceRows, *, others: bool = False) -> list[OutputRow]:
+        """The rows that the plan makes from what the requested ones are made from, over these rows of sources alone.
+
+        ``others``: over all rows but these.
+
+        Raises:
+            RefusedError: the plan can't be computed over these rows, or gives too many.
+        """
+        with self._reading(rows, others=others):
+            return self._rows(self._collected(self._frame(self._has_identity())))
+
+    def all_rows_without(self, left_out: SourceRows) -> list[OutputRow]:
+        """All rows that the plan gives over all rows of the sources but these; raises as `outcome`."""
+        with self._reading(left_out, others=True):
+            return self._rows(self._collected(self._frame("true")))
+
+    def replay(self, left_out: SourceRows, written_to: Path | None = None) -> Replay:
+        """Replay the requested rows.
+
+        Args:
+            left_out: rows of sources that are left out; none: the plan reads the witnesses alone.
+            written_to: a folder that Spark makes and writes rows to: where the plan reads all other rows of the sources all
+                rows that it gives, else those that take the place of the requested ones.
+
+        Raises:
+            RefusedError: the plan can't be computed over these rows, or gives too many.
+        """
+        whole = bool(left_out) and bool(self.reasons)
+        of_job: Sequence[OutputRow]
+        remaining, used = without(self.witnesses, left_out)
+        if whole:
+            everything = self._frame("true") if self._comparable else None
+            of_job = self._rows(self._collected(self._frame(self._has_identity())))
+            reading = self._reading(left_out, others=True)
+        else:
+            # A local plan gives all rows of an identity from the witnesses.
+            everything = None
+            of_job = self.outcome(self.witnesses) if left_out else self.requested
+            reading = self._reading(remaining)
+        with reading:
+            frame = self._frame("true" if whole else self._has_identity()).persist()
+            try:
+                with translate_spark_errors():
+                    rows, new = self._compared(frame, of_job, everything)
+                    if written_to is not None:
+                        self._write(frame, written_to)
+            finally:
+                frame.unpersist()
+        for n in self._scanned:
+            # What was written meanwhile may have been read.
+            check_local(self.recipe.sources[n])
+        count = sum(len(ordinals) for ordinals in left_out.values())
+        return Replay(
+            columns=self.columns,
+            rows=rows,
+            new=new,
+            witnesses=sum(len(ordinals) for ordinals in self.witnesses.values()),
+            left_out=count,
+            unused=count - used,
+            whole=whole,
+            reasons=self.reasons,
+            uncertain=self.uncertain,
+        )
+
+    def _compared(
+        self, frame: DataFrame, of_job: Sequence[OutputRow], everything: DataFrame | None
+    ) -> tuple[tuple[ReplayedRow, ...], tuple[tuple[Any, ...], ...]]:
+        """The requested rows beside those of a replay, and the replay's new rows.
+
+        ``of_job``: all rows that the job made from what the requested ones are made from; ``everything``: all of its rows.
+        """
+        frame.createOrReplaceTempView(REPLAYED)
+        condition = self._has_identity()
+        select = f"SELECT r.* FROM {REPLAYED} AS r WHERE {condition}"
+        replayed = self._rows(self._collected(self._session.sql(select)))
+        rows = self._paired(replayed, of_job)
+        after = Counter(tuple(map(_exact, row.after)) for row in rows if row.after is not None)
+        if everything is not None:
+            names = [f"v{n}" for n in range(len(self.recipe.columns))]
+            more = frame.select(*names).exceptAll(everything.select(*names)).limit(ROWS_MAX)
+            candidates = values_of_rows(to_arrow(more))
+        else:
+            before = Counter(row.exact for row in of_job)
+            candidates = [row.values for row in replayed if not _taken(before, row.exact)]
+        return rows, tuple(row for row in candidates if not _taken(after, tuple(map(_exact, row))))
+
+    def _paired(
+        self, replayed: Sequence[OutputRow], of_job: Sequence[OutputRow]
+    ) -> tuple[ReplayedRow, ...]:
+        """The requested rows, each with the one that the replay gives in its place.
+
+        A row of other values is in a row's place where the job, and the replay, made nothing else from the same rows.
+        """
+        candidates: dict[tuple[Any, ...], list[OutputRow]] = defaultdict(list)
+        for row in replayed:
+            candidates[row.identity].append(row)
+        lone = {
+            identity
+            for identity, count in Counter(row.identity for row in of_job).items()
+            if count == len(candidates[identity]) == 1
+        }
+        pairs: list[ReplayedRow] = []
+        for row in self.requested:
+            others = candidates[row.identity]
+            states = [(self._state(row.exact, other.exact), other) for other in others]
+            best = min(states, key=lambda pair: _STATES.index(pair[0]), default=None)
+            if best is None or (best[0] == "changed" and row.identity not in lone):
+                pairs.append(ReplayedRow(row.values, None, "gone"))
+                continue
+            state, match = best
+            others.remove(match)
+            pairs.append(ReplayedRow(row.values, match.values, state))
+        return tuple(pairs)
+
+    def _state(
+        self, before: Sequence[Any], after: Sequence[Any], ignored: set[int] | None = None
+    ) -> State:
+        """How the values of a row compare with those that the job gave."""
+        unsteady, state = nondeterministic_columns(self.recipe), "same"
+        for n, column in enumerate(self.recipe.columns):
+            first, second = before[n], after[n]
+            if loses_values(column.type, self.recipe.output.format):
+                first, second = (_as_written(v, self.recipe.output.format) for v in (first, second))
+            if first == second:
+                continue
+            if not (n in (ignored or ()) or (column.id in unsteady and _is_near(first, second))):
+                return "changed"
+            state = "nearly the same"
+        return "same" if state == "same" else "nearly the same"
+
+    def _write(self, frame: DataFrame, folder: Path) -> None:
+        output = self.recipe.output
+        kind = output.format if output.format in WRITTEN_FORMATS else "parquet"
+        options = dict(output.options) if kind == output.format else {}
+        named = [f"v{n} AS {literals.quoted_name(name)}" for n, name in enumerate(self.columns)]
+        frame.selectExpr(*named).write.format(kind).options(**options).save(f"file:{folder}")
+
+
+_STATES: tuple[State, ...] = ("same", "nearly the same", "changed", "gone")
+"""The best first."""
+
+
+def without(rows: SourceRows, left_out: SourceRows) -> tuple[SourceRows, int]:
+    """Rows without others, and how many of the others are among them."""
+    remaining = {
+        place: np.setdiff1d(ordinals, left_out.get(place, ordinals[:0]), assume_unique=True)
+        for place, ordinals in rows.items()
+    }
+    used = sum(len(rows[place]) - len(remaining[place]) for place in rows)
+    return remaining, used
+
+
+def values_of_rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows of a table whose columns may be none.
+
+    Raises:
+        RefusedError: Python has no form for a value, such as a date after 9999.
+    """
+    if not table.num_columns:
+        return [()] * table.num_rows
+    try:
+        columns = [column.to_pylist() for column in table.columns]
+    except (ValueError, OverflowError) as problem:
+        raise RefusedError(f"a value has no form in Python: {problem}") from problem
+    return list(zip(*columns, strict=True))
+
+
+def _exact(value: Any) -> Any:
+    """A value so that equal ones have equal bits: NaN equals NaN, zeros differ by their signs."""
+    if isinstance(value, float):
+        return ("NaN",) if math.isnan(value) else ("double", struct.pack(">d", value))
+    if isinstance(value, dict):
+        return tuple((name, _exact(entry)) for name, entry in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(_exact, value))
+    return (type(value).__name__, value)
+
+
+def _is_near(first: Any, second: Any) -> bool:
+    """Whether two values in the form of `_exact` are doubles that differ in their last digits alone."""
+    if not (isinstance(first, tuple) and isinstance(second, tuple)):
+        return False
+    if (first[:1], second[:1]) != (("double",), ("double",)):
+        return False
+    (one,), (other,) = struct.unpack(">d", first[1]), struct.unpack(">d", second[1])
+    return math.isclose(one, other, rel_tol=literals.RELATIVE_TOLERANCE)
+
+
+def _as_written(value: Any, written: str | None) -> str:
+    """A text in the form of `_exact`, as files of a format give it back, NULL as the empty one."""
+    _, text = value
+    return (text or "").strip(TRIMMED_CHARACTERS) if written == "csv" else text or ""
+
+
+def _taken(counts: Counter[tuple[Any, ...]], row: tuple[Any, ...]) -> bool:
+    """Take one of a row from ``counts``; False where none is left."""
+    if not counts[row]:
+        return False
+    counts[row] -= 1
+    return True

@@ -1,0 +1,138 @@
+"""Rows of a job's output replayed by command: on what made them, and without some of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from tests.support.job_runs import (
+    answered,
+    contents,
+    part_files,
+    run_captured,
+    run_plain,
+    write_job,
+)
+
+pytestmark = pytest.mark.e2e
+
+JOB = """
+import sys
+
+from pyspark.sql import SparkSession, functions as F
+
+source, totals, top = sys.argv[1:]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+rows = spark.read.option("header", True).schema("city string, amount decimal(9, 2)").csv(source)
+by_city = rows.groupBy("city").agg(F.sum("amount").alias("total"))
+by_city.orderBy("city").coalesce(1).write.parquet(totals)
+rows.orderBy(F.desc("amount")).limit(2).coalesce(1).write.option("header", True).csv(top)
+"""
+IN = "city,amount\nOslo,1.5\nRome,2.5\nOslo,3.5\nLima,9.0\n"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("replayed")
+    (folder / "in.csv").write_text(IN)
+    write_job(folder, JOB)
+    done = run_captured(folder, "job.py", "in.csv", "totals", "top")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def session(spark_context: SparkContext) -> None:
+    """Commands replay on the Spark that runs in this process."""
+    SparkSession(spark_context).sql("select 1").collect()
+
+
+def replayed(folder: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
+    result = answered(folder, "replay", *arguments, "--json")
+    assert result.exit_code == code, result.output
+    outcome: dict[str, Any] = json.loads(result.stdout)
+    return outcome
+
+
+def test_a_row_comes_out_of_its_witnesses_as_it_was(ran: Path, tmp_path: Path) -> None:
+    (part,) = part_files(ran / "totals")
+    before, again = contents(ran / "totals"), tmp_path / "again"
+    outcome = replayed(ran, f"{part}#1", "--to", str(again))
+    assert outcome["rows"] == [
+        {
+            "before": {"city": "Oslo", "total": "5.00"},
+            "after": {"city": "Oslo", "total": "5.00"},
+            "state": "same",
+        }
+    ]
+    assert (outcome["reproduced"], outcome["witnesses"]) == (True, 2)
+    assert pq.read_table(part_files(again)[0]).to_pylist() == pq.read_table(part).to_pylist()[1:2]
+    assert contents(ran / "totals") == before
+
+
+def test_without_a_row_the_output_is_that_of_the_job_without_it(ran: Path, tmp_path: Path) -> None:
+    lines = IN.splitlines(keepends=True)
+    (tmp_path / "in.csv").write_text("".join(lines[:3] + lines[4:]))
+    plain = run_plain(tmp_path, str(ran / "job.py"), "in.csv", "totals", "top")
+    assert plain.returncode == 0, plain.stderr
+    (part,) = part_files(tmp_path / "totals")
+    totals = {row["city"]: row["total"] for row in pq.read_table(part).to_pylist()}
+    without, again = ("--exclude", f"{ran}/in.csv:4"), tmp_path / "again"
+    outcome = replayed(ran, f"{ran}/totals#city=Oslo", *without)
+    assert [row["after"]["total"] for row in outcome["rows"]] == [str(totals["Oslo"])]
+    assert (outcome["new"], outcome["unused"], outcome["read"]) == ([], 0, "witnesses")
+    outcome = replayed(ran, f"{ran}/top#city=Lima", *without, "--to", str(again))
+    assert (outcome["unused"], outcome["read"]) == (1, "all other rows")
+    texts = (
+        "".join(file.read_text() for file in part_files(tmp_path / name))
+        for name in ("top", "again")
+    )
+    job, replay = (sorted(text.splitlines()) for text in texts)
+    assert job == replay
+
+
+def test_it_is_shown_to_people(ran: Path) -> None:
+    result = answered(ran, "replay", f"{ran}/totals#city=Oslo", "--exclude", f"{ran}/in.csv:4")
+    assert result.stdout == (
+        "replayed without 1 of the 2 rows that the output is made from\n"
+        'before  {"city": "Oslo", "total": "5.00"}\n'
+        'after   {"city": "Oslo", "total": "1.50"}\n'
+    )
+    result = answered(ran, "replay", f"{ran}/top#city=Lima", "--exclude", f"{ran}/in.csv:5")
+    assert 'after   no row\nnew     {"city": "Rome", "amount": "2.50"}\n' in result.stdout
+    assert "a limit lets rows pass" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("{ran}/totals#city=Bonn",), "no row of the output"),
+        (("{ran}/in.csv:2",), "is a row of a source"),
+        (("{ran}/totals#city=Oslo", "--exclude", "{ran}/in.csv:1"), "is no row"),
+        (("{ran}/totals#city=Oslo", "--exclude", "{ran}/elsewhere.csv:2"), "was not read"),
+        (("{ran}/totals#city=Oslo", "--to", "{ran}/totals"), "name a new folder"),
+        (("{ran}/totals#city=Oslo", "--to", "{ran}/totals/again"), "which the job read or wrote"),
+        (("{ran}/totals#city=Oslo", "{ran}/top#city=Lima"), "one output at a time"),
+    ],
+)
+def test_what_cant_be_replayed_is_refused(
+    ran: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    before = contents(ran / "totals")
+    result = answered(ran, "replay", *(argument.format(ran=ran) for argument in arguments))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert reason in result.stderr
+    assert contents(ran / "totals") == before
+
+
+def test_a_server_is_refused(ran: Path) -> None:
+    result = answered(ran, "replay", "out#a=1", "--store", "http://127.0.0.1:9")
+    assert result.exit_code == 2
+    assert "not through a server" in result.stderr
