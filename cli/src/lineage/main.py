@@ -196,6 +196,57 @@ def run(
     raise typer.Exit(code)
 
 
+@app.command(
+    "mapreduce",
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+)
+@reported
+def mapreduce(
+    context: typer.Context,
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="COMMAND",
+            help="What starts the job: hadoop jar hadoop-streaming.jar -input ...",
+        ),
+    ],
+    each_line: Annotated[
+        bool,
+        typer.Option(
+            "--each-line",
+            help="Each line of the mapper is made from the line that it read last. The mapper is a Python program "
+            "(-mapper 'python3 PROGRAM.py') that reads sys.stdin.",
+        ),
+    ] = False,
+    named_keys: Annotated[
+        bool,
+        typer.Option(
+            "--named-keys",
+            help="Each line of the reducer begins with the key of the records that it is made from.",
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Run a job of Hadoop Streaming as it is and capture its lineage.
+
+    Options of lineage come before COMMAND. Without --each-line and --named-keys lineage is a superset. The exit code, stdout and
+    stderr are the command's own; a short summary follows on stderr.
+    """
+    from lineage.running import run_mapreduce
+
+    code = run_mapreduce(
+        chosen_store(context, store),
+        command,
+        each_line=each_line,
+        named_keys=named_keys,
+        quiet=quiet,
+        as_json=as_json,
+    )
+    raise typer.Exit(code)
+
+
 @app.command("link")
 @reported
 def link(

@@ -1,4 +1,4 @@
-"""``lineage run``: the job in a process of its own, capture switched on, then a summary."""
+"""``lineage run`` and ``lineage mapreduce``: the job in a process of its own, capture switched on, then a summary."""
 
 from __future__ import annotations
 
@@ -61,9 +61,45 @@ def run_job(
         StoreError: the store is none, or none that capture writes to by itself.
     """
     require("pyspark", "lineage run")
+    words = ("lineage_emitter.autorun", job, *arguments)
+    code, notes = _run(url, words, quiet=quiet, as_json=as_json)
+    try:
+        if materialised and code == 0:
+            from lineage.materialising import show_materialised
+
+            for app in notes.apps:
+                show_materialised(url, app, materialised, to_stderr=True)
+        if session and code == 0:
+            _begin_session(url, notes, quiet=quiet or as_json)
+    except (LineageError, OSError) as error:
+        echo(f"lineage: {error}", err=True)
+    return code
+
+
+def run_mapreduce(
+    url: str,
+    command: Sequence[str],
+    *,
+    each_line: bool,
+    named_keys: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Run a command of Hadoop Streaming under capture; returns its exit code, 128 + n if signal n ended it.
+
+    Raises:
+        StoreError: the store is none, or none that capture writes to by itself.
+    """
+    words = ["lineage_emitter.sdk.mapreduce_adapter"]
+    words += ["--each-line"] * each_line + ["--named-keys"] * named_keys
+    return _run(url, [*words, *command], quiet=quiet, as_json=as_json)[0]
+
+
+def _run(url: str, words: Sequence[str], *, quiet: bool, as_json: bool) -> tuple[int, RunNotes]:
+    """Run a module of the emitter; its exit code, and notes of the applications that it captured."""
     environment = dict(os.environ, LINEAGE_STORE=_absolute(url))
     # -P: do not import modules from the working directory, where others may write; a program run by its path does not, either.
-    command = [sys.executable, "-P", "-m", "lineage_emitter.autorun", job, *arguments]
+    command = [sys.executable, "-P", "-m", *words]
     with tempfile.TemporaryDirectory(prefix="lineage-run-") as folder:
         notes_file = Path(folder) / "notes.jsonl"
         environment[NOTES_VARIABLE] = str(notes_file)
@@ -75,16 +111,9 @@ def run_job(
         link_folders(url, [f for app, f in notes.apps.items() if app not in notes.kafka])
         if not quiet:
             _summarise(url, notes, as_json=as_json)
-        if materialised and code == 0:
-            from lineage.materialising import show_materialised
-
-            for app in notes.apps:
-                show_materialised(url, app, materialised, to_stderr=True)
-        if session and code == 0:
-            _begin_session(url, notes, quiet=quiet or as_json)
     except (LineageError, OSError) as error:
         echo(f"lineage: {error}", err=True)
-    return code if code >= 0 else 128 - code
+    return code if code >= 0 else 128 - code, notes
 
 
 def _begin_session(url: str, notes: RunNotes, *, quiet: bool) -> None:

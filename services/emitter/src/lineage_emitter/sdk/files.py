@@ -39,3 +39,8 @@ class FileSpaces:
     def is_file(self, node: str) -> bool:
         """Whether a node is one of these files."""
         return node in self._names
+
+
+def is_compressed(path: str) -> bool:
+    """Whether Hadoop would read the file through a codec, by its extension."""
+    return path.endswith((".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate"))

@@ -11,6 +11,7 @@ from py4j.java_gateway import is_instance_of
 
 from lineage_core.contract.graph import Unit
 from lineage_core.contract.message import RecordSplit, RecordSplits, SinkFile, Split, Splits
+from lineage_emitter.sdk.files import is_compressed
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -138,11 +139,6 @@ def _record_split(file_range: _FileRange, states: _FileStates, record_bytes: int
         first=file_range.start // record_bytes if record_bytes else None,
         **states.of(file_range.path),
     )
-
-
-def is_compressed(path: str) -> bool:
-    """Whether Hadoop would read the file through a codec, by its extension."""
-    return path.endswith((".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate"))
 
 
 def reads_files(sc: SparkContext, input_format: str) -> bool:

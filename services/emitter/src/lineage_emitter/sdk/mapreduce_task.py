@@ -1,0 +1,259 @@
+"""What stands between Hadoop and a mapper or reducer of Hadoop Streaming, in each task.
+
+Tasks run it as a file, by any Python: it loads the standard library alone. A record that a mapper writes carries the lines it
+was made from through the shuffle, in front of its value: keys stay as they are, and so do partitions, order and groups. What
+went in and came out is a file beside the task's output, which Hadoop commits, or drops, together with it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+CHUNK_BYTES = 1 << 16
+RECORD_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
+"""Where Hadoop ends the records that a program writes. A CR at the end may be half of a line end."""
+AT_END = -1
+"""Stands for the number of lines read when there are no more: a program may keep lines, and write behind the last one."""
+RESTORED = {
+    "stream_map_output_field_separator": "lineage_map_separator",
+    "stream_num_map_output_key_fields": "lineage_map_fields",
+    "stream_reduce_input_field_separator": "lineage_reduce_separator",
+}
+"""Settings that capture takes for itself, and where the job's own are, as variables of a task."""
+
+
+def local(uri: str) -> str:
+    """The path of a file of this machine, as Hadoop names it.
+
+    Raises:
+        SystemExit: it is of another file system.
+    """
+    if not uri.startswith("file:/"):
+        raise SystemExit(f"lineage: {uri} is not a file of the local file system")
+    return "/" + uri.removeprefix("file:").lstrip("/")
+
+
+def version(path: str) -> dict[str, Any]:
+    """The state of a file, with Hadoop's milliseconds."""
+    state = os.stat(path)
+    return {"file_size": state.st_size, "mtime": state.st_mtime_ns // 1_000_000 / 1000}
+
+
+class Task:
+    """One attempt at a task: lines go to the program, and its output to Hadoop."""
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        env = os.environ
+        self.source, self.sink = source, sink
+        self.is_map = env["mapreduce_task_ismap"] == "true"
+        self.mark = env.get("lineage_mark", "").encode()
+        if (not self.mark) != (env["mapreduce_job_reduces"] == "0"):
+            raise SystemExit(
+                "lineage: Hadoop's settings and the command differ: are there reducers?"
+            )
+        self.partition = int(env["mapreduce_task_partition"])
+        self.attempt = env["mapreduce_task_attempt_id"].rpartition("_")[2]
+        self.split: dict[str, Any] | None = None
+        self.is_observed = self.is_exhausted = False
+        self.read = self.rows = self.begun = self.ended = 0
+        self.rest = b""
+        if self.mark:
+            for name, kept in RESTORED.items():
+                env[name] = env.get(kept, "")
+                if not env[name]:
+                    del env[name]
+        separator, fields, given = (env.get(name) for name in RESTORED)
+        self.separator = os.fsencode(separator or "\t")
+        self.fields = max(1, int(fields or 1))
+        self.given = os.fsencode(given or "\t")
+        folder = local(env["mapreduce_task_output_dir"])
+        os.makedirs(folder, exist_ok=True)
+        name = f"_lineage-{'m' if self.is_map else 'r'}-{self.partition:05}"
+        self.log = open(os.path.join(folder, name), "wb")  # noqa: SIM115 (it is open until the task ends)
+        if self.is_map:
+            self.path = local(env["mapreduce_map_input_file"])
+            start, length = env["mapreduce_map_input_start"], env["mapreduce_map_input_length"]
+            self.version = version(self.path)
+            place = {"path": f"file:{self.path}", "start": int(start), "length": int(length)}
+            self.split = place | self.version
+
+    def lines(self) -> Iterator[bytes]:
+        """Lines for the program; each counts before the program can have it."""
+        for record in self.source:
+            self.read += 1
+            if self.is_map:
+                yield record
+            else:
+                key, _, value = record.partition(self.mark)
+                made_from, _, value = value.partition(b"\t")
+                self.log.write(b"i\t%s\t%s\n" % (made_from, key))
+                yield key + self.given + value
+        self.is_exhausted = True
+
+    def write(self, data: bytes) -> None:
+        """Take what the program writes."""
+        now = AT_END if self.is_exhausted else self.read
+        if not self.rest:
+            self.begun = now
+        if not self.rest.endswith(b"\r"):
+            self.ended = now
+        *records, self.rest = RECORD_END.split(self.rest + data)
+        for record in records:
+            self.write_record(record)
+            self.begun = self.ended = now
+
+    def write_record(self, record: bytes) -> None:
+        """One record for Hadoop."""
+        self.rows += 1
+        key, value = self.key_and_value(record)
+        if not self.is_map:
+            self.log.write(b"o\t\t%s\n" % key)
+        elif not self.mark:
+            self.log.write(b"o\t%s\t\n" % self.made_from())
+        else:
+            record = b"%s%s%s\t%s" % (key, self.mark, self.made_from(), value)
+        self.sink.write(record + b"\n")
+
+    def key_and_value(self, record: bytes) -> tuple[bytes, bytes]:
+        """The key and the value of a record, as Hadoop would divide it."""
+        parts = record.split(self.separator, self.fields)
+        if len(parts) <= self.fields:
+            return record, b""
+        return self.separator.join(parts[: self.fields]), parts[self.fields]
+
+    def made_from(self) -> bytes:
+        """The lines that the record was made from: ``SPLIT.ATTEMPT#FIRST-LAST``, behind ``~`` where they may be too many."""
+        place = f"{self.partition}.{self.attempt}".encode()
+        if self.is_observed and self.begun == self.ended > 0:
+            return b"%s#%d" % (place, self.ended - 1)
+        if self.read == 0 or (self.is_observed and self.begun == self.ended == 0):
+            return b""
+        last = self.read - 1
+        return b"~%s#%s" % (place, b"0-%d" % last if last else b"0")
+
+    def close(self) -> None:
+        """The program has ended: nothing of the task is missing now. Where it failed, Hadoop drops what is here."""
+        if self.rest:
+            self.write_record(self.rest.removesuffix(b"\r"))
+        # What a reducer writes that is given nothing, Hadoop drops.
+        end: dict[str, Any] = {"rows": self.rows if self.is_map or self.read else 0}
+        end |= {"attempt": self.attempt, "split": self.split}
+        end["is_changed"] = self.split is not None and version(self.path) != self.version
+        end["is_of_output"] = not self.is_map or not self.mark
+        self.log.write(json.dumps(end).encode())
+        self.log.close()
+        self.sink.flush()
+
+
+def run(task: Task, command: list[str]) -> int:
+    """Run a program; nobody sees when it reads, so what it writes may be made from all it was given so far."""
+    with suppress(OSError):  # as Hadoop does with programs that a job brings along
+        os.chmod(command[0], os.stat(command[0]).st_mode | 0o111)
+    found = shutil.which(command[0], path=os.pathsep.join((os.getcwd(), os.environ["PATH"])))
+    words, pipe = [found or command[0], *command[1:]], subprocess.PIPE
+    with (
+        ThreadPoolExecutor(1) as pool,
+        subprocess.Popen(words, stdin=pipe, stdout=pipe) as program,
+    ):
+        assert program.stdin is not None
+        assert program.stdout is not None
+        feeding = pool.submit(_feed, task, program.stdin)
+        while data := program.stdout.read1(CHUNK_BYTES):  # type: ignore[attr-defined]
+            task.write(data)
+        feeding.result()
+    task.close()
+    code = program.returncode
+    return code if code >= 0 else 128 - code
+
+
+def _feed(task: Task, stdin: Any) -> None:
+    try:
+        for line in task.lines():
+            stdin.write(line)
+        stdin.close()
+    except BrokenPipeError:
+        # The program has read enough.
+        with suppress(BrokenPipeError):
+            stdin.close()
+
+
+class _Read(io.RawIOBase):
+    """Standard input of a program that is observed: each read gives one line, or a part of it."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self.lines, self.line = lines, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self.line = self.line or next(self.lines, b"")
+        size = min(len(buffer), len(self.line))
+        buffer[:size], self.line = self.line[:size], self.line[size:]
+        return size
+
+
+class _Written(io.BufferedIOBase):
+    """Standard output of a program that is observed: what it writes arrives at once."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        written = bytes(data)
+        self.task.write(written)
+        return len(written)
+
+
+def observe(task: Task, command: list[str]) -> None:
+    """Run a Python program in this process: a line that it writes is made from the line that it read last."""
+    task.is_observed = True
+    atexit.register(_close, task)  # before the program's own: it runs behind them
+    # Who goes past sys.stdin and sys.stdout must not go unseen: it fails.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 1)
+    read, written = io.BufferedReader(_Read(task.lines())), _Written(task)
+    encoding, errors = sys.stdin.encoding, sys.stdin.errors
+    sys.stdin = io.TextIOWrapper(read, encoding, errors, newline="\n")
+    encoding, errors = sys.stdout.encoding, sys.stdout.errors
+    sys.stdout = io.TextIOWrapper(written, encoding, errors, newline="\n", write_through=True)
+    sys.argv = command
+    sys.path[0] = os.path.dirname(os.path.realpath(command[0]))
+    runpy.run_path(command[0], run_name="__main__")
+
+
+def _close(task: Task) -> None:
+    try:
+        task.close()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+
+
+def main() -> None:
+    """``--each-line PROGRAM ARGUMENTS`` observes a Python program, ``--as-is COMMAND`` runs any."""
+    mode, *command = sys.argv[1:]
+    task = Task(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
+    if mode == "--each-line":
+        observe(task, command)
+    else:
+        raise SystemExit(run(task, command))
+
+
+if __name__ == "__main__":
+    main()

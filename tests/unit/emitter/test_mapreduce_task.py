@@ -1,0 +1,227 @@
+"""The part of capture that runs in tasks of Hadoop Streaming: which lines it says that a line was made from."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lineage_emitter.sdk import mapreduce_task
+
+pytestmark = pytest.mark.unit
+MARK = b"mark0123"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a task gave Hadoop, and what it left beside its output."""
+
+    code: int
+    written: bytes
+    log: list[bytes]
+    end: dict[str, Any]
+    error: str
+
+    @property
+    def made_from(self) -> list[tuple[bytes, bytes]]:
+        """Of each record of a mapper the lines that it was made from, and its text without them."""
+        found = []
+        for record in self.written.splitlines():
+            key, _, rest = record.partition(MARK)
+            lines, _, value = rest.partition(b"\t")
+            found.append((lines, key + b"|" + value))
+        return found
+
+
+def run_task(
+    folder: Path,
+    program: str,
+    given: bytes,
+    *,
+    observed: bool = True,
+    is_map: bool = True,
+    **env: str,
+) -> Ran:
+    (folder / "program.py").write_text(textwrap.dedent(program))
+    (folder / "in.txt").write_bytes(b"x")
+    command = ["--each-line"] if observed else ["--as-is", sys.executable]
+    variables = {
+        "mapreduce_task_ismap": str(is_map).lower(),
+        "mapreduce_job_reduces": "1",
+        "mapreduce_task_partition": "7",
+        "mapreduce_task_attempt_id": "attempt_local1_0001_m_000007_1",
+        "mapreduce_task_output_dir": f"file:{folder}/attempt",
+        "mapreduce_map_input_file": f"file:{folder}/in.txt",
+        "mapreduce_map_input_start": "0",
+        "mapreduce_map_input_length": "1",
+        "lineage_mark": MARK.decode(),
+    }
+    done = subprocess.run(
+        [sys.executable, mapreduce_task.__file__, *command, "program.py", "argument"],
+        cwd=folder,
+        env={**os.environ, **variables, **env},
+        input=given,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    (log,) = (folder / "attempt").glob("_lineage-*")
+    *events, end = log.read_bytes().split(b"\n")
+    error = done.stderr.decode()
+    return Ran(done.returncode, done.stdout, events, json.loads(end or b"{}"), error)
+
+
+READING = {
+    "loop": "for line in sys.stdin: sys.stdout.write(line)",
+    "bytes": "for line in sys.stdin.buffer: sys.stdout.buffer.write(line)",
+    "readline": "while line := sys.stdin.readline(): print(line, end='')",
+    "fileinput": "sys.argv = sys.argv[:1]\nfor line in fileinput.input(): print(line, end='')",
+    "input": """
+        while True:
+            try:
+                print(input())
+            except EOFError:
+                break
+        """,
+    "pieces": "for line in sys.stdin:\n    for letter in line: print(letter, end='')",
+    "iterator": "lines = iter(sys.stdin)\nfor line in lines: print(line.rstrip(), flush=True)",
+}
+
+
+@pytest.mark.parametrize("name", READING)
+def test_a_line_is_made_from_the_one_read_last(tmp_path: Path, name: str) -> None:
+    program = "import fileinput, sys\n" + textwrap.dedent(READING[name])
+    # Longer than any buffer on the way.
+    given = [b"a\t1", b"\xc3\xa9" * 20_000, b"", b"b"]
+    ran = run_task(tmp_path, program, b"".join(line + b"\n" for line in given))
+    assert (ran.code, ran.error) == (0, "")
+    texts = [b"a|1", given[1] + b"|", b"|", b"b|"]
+    assert ran.made_from == [(b"7.1#%d" % n, text) for n, text in enumerate(texts)]
+    assert (ran.log, ran.end["rows"]) == ([], 4)
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("print('a'); [print(line[0]) for line in sys.stdin]", [b"", b"7.1#0", b"7.1#1"]),
+        ("for line in sys.stdin: pass\nprint('sum')", [b"~7.1#0-1"]),
+        (
+            "lines = sys.stdin.readlines()\nfor line in lines: print(line, end='')",
+            [b"~7.1#0-1"] * 2,
+        ),
+        ("for line in sys.stdin: print(line[0], end='')\nprint()", [b"~7.1#0-1"]),
+        (
+            "import atexit\natexit.register(print, 'end')\nfor line in sys.stdin: pass",
+            [b"~7.1#0-1"],
+        ),
+        ("for line in sys.stdin: print(line[0], end='\\r')", [b"7.1#0", b"7.1#1"]),
+        ("for line in sys.stdin: print(line[0], end='\\r\\n')", [b"7.1#0", b"7.1#1"]),
+        ("for line in sys.stdin: print('\\n', end='\\r')", [b"7.1#0", b"7.1#0", b"7.1#1"]),
+        ("for line in sys.stdin: print(line[0], end='')", [b"~7.1#0-1"]),
+    ],
+)
+def test_what_may_be_made_from_more_lines_says_so(
+    tmp_path: Path, program: str, expected: list[bytes]
+) -> None:
+    ran = run_task(tmp_path, f"import sys\n{program}", b"a\nb\n")
+    assert (ran.code, ran.error) == (0, "")
+    assert [lines for lines, _ in ran.made_from] == expected
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import os; os.read(0, 1)",
+        "import os; os.write(1, b'x')",
+        "open(0).read()",
+        "import subprocess; subprocess.run(['cat'], check=True)",
+    ],
+)
+def test_who_goes_past_the_standard_streams_fails(tmp_path: Path, program: str) -> None:
+    ran = run_task(tmp_path, program, b"a\n")
+    assert ran.code == 1
+    assert "Error" in ran.error
+
+
+def test_a_program_that_is_observed_has_its_own_name_and_folder(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("word = 'here'\n")
+    program = "import sys, beside\nfor _ in sys.stdin: print(__name__, beside.word, *sys.argv)\nsys.exit(3)"
+    ran = run_task(tmp_path, program, b"a\n")
+    assert (ran.code, ran.made_from) == (3, [(b"7.1#0", b"__main__ here program.py argument|")])
+
+
+def test_a_program_that_is_not_observed_may_use_all_it_was_given(tmp_path: Path) -> None:
+    program = (
+        "import sys\nprint('head')\nsys.stdout.flush()\nfor line in sys.stdin: print(line, end='')"
+    )
+    ran = run_task(tmp_path, program, b"a\t1\nb\n", observed=False)
+    assert [text for _, text in ran.made_from] == [b"head|", b"a|1", b"b|"]
+    assert [lines for lines, _ in ran.made_from][1:] == [b"~7.1#0-1"] * 2
+
+
+def test_a_reducer_gets_records_as_hadoop_would_give_them(tmp_path: Path) -> None:
+    program = "import sys\nfor line in sys.stdin: sys.stdout.write(line)"
+    given = b"k" + MARK + b"3.0#1\tv\tw\n" + MARK + b"~4.0#0-2\t\n"
+    ran = run_task(tmp_path, program, given, observed=False, is_map=False)
+    assert ran.written == b"k\tv\tw\n\t\n"
+    assert sorted(ran.log) == sorted([b"i\t3.0#1\tk", b"i\t~4.0#0-2\t", b"o\t\tk", b"o\t\t"])
+    assert (ran.end["rows"], ran.end["split"], ran.end["is_of_output"]) == (2, None, True)
+
+
+def test_settings_of_the_job_divide_records(tmp_path: Path) -> None:
+    ran = run_task(
+        tmp_path,
+        "import os\nimport sys\nfor line in sys.stdin: print(line, end='')\n"
+        "print(os.environ.get('stream_map_output_field_separator'))\n"
+        "print(os.environ.get('stream_reduce_input_field_separator'))",
+        b"a.b.c.d\na.b\na.b.\n",
+        lineage_map_separator=".",
+        lineage_map_fields="2",
+        stream_map_output_field_separator=MARK.decode(),
+        stream_reduce_input_field_separator=MARK.decode(),
+    )
+    assert [text for _, text in ran.made_from] == [b"a.b|c.d", b"a.b|", b"a.b|", b".|", b"None|"]
+
+
+def test_a_file_that_changes_while_it_is_read_is_reported(tmp_path: Path) -> None:
+    program = "import sys\nfor line in sys.stdin: open('in.txt', 'a').write('more')"
+    assert run_task(tmp_path, program, b"a\n").end["is_changed"] is True
+    assert run_task(tmp_path, "", b"a\n").end["is_changed"] is False
+
+
+def test_other_file_systems_are_refused(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, mapreduce_task.__file__, "--as-is", "cat"],
+        env={
+            "mapreduce_task_ismap": "false",
+            "mapreduce_job_reduces": "1",
+            "lineage_mark": "x",
+            "mapreduce_task_partition": "0",
+            "mapreduce_task_attempt_id": "attempt_local1_0001_r_000000_0",
+            "mapreduce_task_output_dir": "hdfs://host/out",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "hdfs://host/out is not a file of the local file system" in ran.stderr
+
+
+def test_tasks_need_the_standard_library_alone() -> None:
+    tree = ast.parse(Path(mapreduce_task.__file__).read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {
+        (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+        for node in imports
+        for alias in node.names
+    }
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
