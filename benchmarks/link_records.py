@@ -42,7 +42,7 @@ from lineage_core.contract.message import Commit, dump_message, parse_message
 from lineage_kafka.topics import Topics
 from lineage_linker.batch import LinkBatch
 from lineage_linker.records import Incoming, Layout
-from lineage_linker.redis_state import Lifetimes, RedisState
+from lineage_linker.redis_state import RedisState, StateBounds
 from lineage_linker.side_cache import SideCache
 
 BATCH = 256
@@ -143,7 +143,7 @@ def linked(redis: Redis, values: list[bytes]) -> dict[str, Any]:
         part = values[start : start + BATCH]
         cpu_began, began = time.process_time(), time.perf_counter()
         batch = LinkBatch(
-            LAYOUT, lambda app: RedisState(redis, app, cache, Lifetimes()), time.time()
+            LAYOUT, lambda app: RedisState(redis, app, cache, StateBounds()), time.time()
         )
         for at, value in enumerate(part):
             batch.handle(

@@ -25,7 +25,7 @@ from lineage_core.contract.block import BlockId
 from lineage_core.contract.sealing import Seal, is_sealed, seal_of
 from lineage_core.linking.joining import JoinEntry, Side, join_entry_of
 from lineage_core.linking.linker import Linker, LinkResult, TaskId
-from lineage_linker.redis_state import RedisState
+from lineage_linker.redis_state import RedisState, StateBounds
 from lineage_linker.side_cache import SideCache
 from tests.property.test_linking_property import Case, brute_unmatched, brute_visible, cases
 from tests.property.test_lost_state_property import seal_among
@@ -141,15 +141,10 @@ def expected(case: Case, events: list[Event]) -> Seen:
     return seen
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow],
-)
-@given(case=cases(), data=st.data())
-def test_two_workers_killed_at_will_link_the_same(
-    redis_server: RedisUnderTest, case: Case, data: st.DataObject
-) -> None:
+def link_by_two(
+    redis_server: RedisUnderTest, case: Case, data: st.DataObject, bounds: StateBounds
+) -> Seen:
+    """What two workers make of the events, killed at will."""
     app = f"app-{next(_apps)}"
     events = events_of(case)
     order = data.draw(st.permutations(range(len(events))))
@@ -172,7 +167,7 @@ def test_two_workers_killed_at_will_link_the_same(
         worker: Worker, client: Redis, batch: list[int], cache: SideCache
     ) -> Callable[[], None]:
         def run() -> None:
-            state = RedisState(client, app, cache)
+            state = RedisState(client, app, cache, bounds)
             linker = Linker(state)
             links = links_of(state, [events[at] for at in batch], linker)
             worker.pause()
@@ -202,10 +197,47 @@ def test_two_workers_killed_at_will_link_the_same(
     for client in clients:
         client.connection_pool.pause = lambda: None  # type: ignore[attr-defined]
         client.close()
-    assert seen.linked() == expected(case, events).linked()
+    return seen
+
+
+SETTINGS = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow],
+)
+
+
+@SETTINGS
+@given(case=cases(), data=st.data())
+def test_two_workers_killed_at_will_link_the_same(
+    redis_server: RedisUnderTest, case: Case, data: st.DataObject
+) -> None:
+    seen = link_by_two(redis_server, case, data, StateBounds())
+    assert seen.linked() == expected(case, events_of(case)).linked()
     visible = [block for _, block in case.blocks if block.block_id in seen.visible]
     read = {block.in_space for block in visible if len(block.in_first)}
     assert seen.seals == {space: seal_among(space, visible) for space in read if is_sealed(space)}
+
+
+@SETTINGS
+@given(case=cases(), data=st.data())
+def test_no_seal_says_that_all_is_linked_where_a_bound_left_blocks_out(
+    redis_server: RedisUnderTest, case: Case, data: st.DataObject
+) -> None:
+    pairs: int = data.draw(st.integers(1, 4))
+    seen = link_by_two(redis_server, case, data, StateBounds(space_pairs=pairs))
+    whole = expected(case, events_of(case))
+    assert seen.visible == whole.visible
+    for ends, edge in seen.edges.items():
+        assert (whole.edges[ends].pairs, whole.edges[ends].data) == (edge.pairs, edge.data)
+    for block, count in whole.unmatched.items():
+        assert seen.unmatched[block] >= count
+    visible = [block for _, block in case.blocks if block.block_id in seen.visible]
+    spaces = {block.block_id: block.in_space for block in visible}
+    for space, seal in seen.seals.items():
+        if seal == seal_among(space, visible):
+            # A trace looks at edges alone.
+            assert {ends for ends in whole.edges if spaces[ends[1]] == space} <= set(seen.edges)
 
 
 @settings(max_examples=40, deadline=None)

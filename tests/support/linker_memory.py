@@ -87,6 +87,9 @@ class MemoryAppState(MemoryState):
     def set_unmatched(self, block: BlockId, positions: int) -> None:
         self._counted[block] = min(positions, self._counted.get(block, positions))
 
+    def unlinked_spaces(self) -> Sequence[str]:
+        return ()
+
     def counts(self) -> Sequence[tuple[BlockId, int]]:
         return list(self._counted.items())
 

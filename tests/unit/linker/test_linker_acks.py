@@ -21,7 +21,7 @@ from lineage_linker.metrics import Metrics
 from lineage_linker.processing import Processor
 from lineage_linker.records import Incoming, Layout, Outgoing
 from lineage_linker.redis_access import RedisRun
-from lineage_linker.redis_state import Lifetimes
+from lineage_linker.redis_state import StateBounds
 from lineage_linker.settings import LinkerSettings
 from lineage_linker.side_cache import SideCache
 from lineage_linker.state_positions import StatePositions
@@ -289,7 +289,7 @@ class MemoryProcessor(Processor):
             self.health,
             self.metrics,
             SideCache(0),
-            Lifetimes(),
+            StateBounds(),
             StatePositions(Forgetful(), "group"),  # type: ignore[arg-type]
             clock=lambda: 5.0,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -73,11 +73,14 @@ class AppState(LinkState, Protocol):
     def hold(self, task: TaskId, block: BlockId, frame: bytes) -> None:
         """Keep a block as it came until its task's commit says how much of it counts."""
 
-    def held_of(self, task: TaskId) -> Sequence[bytes]:
-        """Frames that are held for a task; some may have become visible since."""
+    def held_of(self, task: TaskId) -> Iterable[bytes]:
+        """Frames that are held for a task at this call; some may have become visible since."""
 
     def end(self, totals: Totals) -> None:
         """Store the totals that the application announced at its end."""
+
+    def unlinked_spaces(self) -> Collection[str]:
+        """Spaces of which blocks of this batch are not linked, since too many others are, except those of opaque items."""
 
     def counts(self) -> Sequence[tuple[BlockId, int]]:
         """Unmatched positions of blocks that were counted in this batch."""

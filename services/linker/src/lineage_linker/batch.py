@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from lineage_core.codec.edge_message import Links, PackedEdge, pack_links, packed_edge
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.dead_letter import DeadRecord
-from lineage_core.contract.message import Commit, End, Fail, Message, Register, dump_message
+from lineage_core.contract.message import (
+    Commit,
+    End,
+    Fail,
+    Message,
+    Register,
+    Unknown,
+    dump_message,
+)
 from lineage_core.contract.sealing import Seal
 from lineage_core.contract.trimming import RowLimit
 from lineage_core.linking.linker import Linker, LinkResult, TaskId
@@ -30,6 +38,7 @@ from lineage_linker.events import (
 from lineage_linker.records import VALUE_BYTES_MAX, Incoming, Layout, Outgoing
 
 SERVICE = "linker"
+UNLINKED_REASON = "more blocks share it than are linked with each other (LINEAGE_LINKER_SPACE_PAIRS); traces load all of them instead"
 
 
 @dataclass(slots=True)
@@ -99,6 +108,10 @@ class LinkBatch:
     def send_links(self, epoch: str) -> None:
         """Add the records that carry the links, all of them made by the state of ``epoch``."""
         for name, app in self._apps.items():
+            for space in app.state.unlinked_spaces():
+                unknown = Unknown(app=name, what=f"linking of {space}", reason=UNLINKED_REASON)
+                value = dump_message(unknown).encode()
+                self._send(name, value, self._app_partition(name), app.timestamp)
             links = Links(name, app.visible, app.state.counts(), app.edges, epoch=epoch)
             frames = pack_links(links)
             partition = self._app_partition(name)

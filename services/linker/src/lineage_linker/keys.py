@@ -60,6 +60,11 @@ class Keys:
         return f"{self.base}claims"
 
     @property
+    def unlinked(self) -> str:
+        """Set: spaces of which some blocks have no marks, since too many others are linked with each other."""
+        return f"{self.base}unlinked"
+
+    @property
     def end(self) -> str:
         """String: what the application delivered in all; written at its end."""
         return f"{self.base}end"
@@ -93,7 +98,7 @@ class Keys:
         """All keys without a space or task in their name."""
         return (
             *(self.nodes, self.tasks, self.visible, self.matched, self.roots, self.finished),
-            *(self.claims, self.end, self.names),
+            *(self.claims, self.unlinked, self.end, self.names),
         )
 
 

@@ -22,7 +22,7 @@ from lineage_linker.health import KAFKA, REDIS, Health
 from lineage_linker.metrics import Metrics
 from lineage_linker.records import Incoming, Layout, Outgoing
 from lineage_linker.redis_access import RedisAccess, RedisRun
-from lineage_linker.redis_state import Lifetimes, RedisState
+from lineage_linker.redis_state import RedisState, StateBounds
 from lineage_linker.side_cache import SideCache
 from lineage_linker.state_positions import Partition, StatePositions
 
@@ -59,7 +59,7 @@ class Processor:
         health: Health,
         metrics: Metrics,
         cache: SideCache,
-        lifetimes: Lifetimes,
+        bounds: StateBounds,
         positions: StatePositions,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -69,7 +69,7 @@ class Processor:
         self._health = health
         self._metrics = metrics
         self._cache = cache
-        self._lifetimes = lifetimes
+        self._bounds = bounds
         self._clock = clock
         # One thread: also where a batch was cancelled no two of them use Redis at once.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="linking")
@@ -182,7 +182,7 @@ class Processor:
         return self._access.guarded(work)
 
     def _state_of(self, app: str) -> RedisState:
-        return RedisState(self._access.redis, app, self._cache, self._lifetimes)
+        return RedisState(self._access.redis, app, self._cache, self._bounds)
 
     def _has_survived(self, run: RedisRun) -> bool:
         """Whether the process of Redis that took all writes still runs."""

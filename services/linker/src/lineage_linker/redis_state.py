@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias, cast
 
@@ -17,11 +18,11 @@ import structlog
 from redis import Redis
 from redis.client import Pipeline
 
-from lineage_core.contract.address import parse_space
+from lineage_core.contract.address import OPAQUE_SPACE, parse_space
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.message import Totals
 from lineage_core.linking.joining import JoinEntry, Side, may_be_root
-from lineage_core.linking.linker import Members, TaskId, claimable
+from lineage_core.linking.linker import Members, SidesWithin, TaskId, claimable
 from lineage_linker.app_state import BlockTreatment, CommitSummary
 from lineage_linker.keys import Keys, keys_of, parse_block, parse_task, task_name
 from lineage_linker.side_cache import SideCache
@@ -33,10 +34,10 @@ from lineage_linker.sides import (
     read_mark,
     unpack_waiting,
 )
+from lineage_linker.space_sizes import IN, OUT, SPACE_PAIRS_MAX, SpaceSizes
 
 log = structlog.get_logger(__name__)
 
-IN, OUT = "in", "out"
 PART = 500
 """Blocks in one command: a long one would hold up every other client."""
 SPACES = 50
@@ -92,20 +93,20 @@ _Names: TypeAlias = tuple[Sequence[bytes], Sequence[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetimes:
-    """Seconds for which keys stay: of what is not complete, and of what is."""
+class StateBounds:
+    """Seconds for which keys stay: of what is not complete, and of what is. ``space_pairs``: as in :class:`SpaceSizes`."""
 
     retention_s: int = 7 * 24 * 3600
     complete_s: int = 60
+    space_pairs: int = SPACE_PAIRS_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class _ArrivedBlock:
-    """A block that arrived, in this batch or before it."""
+    """A block that arrived, in this batch or before it. Its columns are in the cache, within the bound of that, or in Redis."""
 
     task: TaskId
     marks: WaitingEntry
-    entry: JoinEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +125,17 @@ class RedisState:
     """
 
     def __init__(
-        self, redis: Redis, app: str, cache: SideCache, lifetimes: Lifetimes | None = None
+        self, redis: Redis, app: str, cache: SideCache, bounds: StateBounds | None = None
     ) -> None:
         self._redis = redis
         self._app = app
         self._keys: Keys = keys_of(app)
         self._cache = cache
-        self._lifetimes = lifetimes or Lifetimes()
+        self._bounds = bounds or StateBounds()
         self._touched: set[str] = set()
         self._nodes: dict[str, BlockTreatment] = {}
+        self._new_sources: set[str] = set()
+        self._spaces = SpaceSizes(self._keys, self._bounds.space_pairs)
         self._commit_summaries: dict[TaskId, CommitSummary] = {}
         self._committed: dict[TaskId, CommitSummary | None] = {}
         self._claimed: dict[str, bool] = {}
@@ -143,7 +146,7 @@ class RedisState:
         self._counts: dict[BlockId, int] = {}
         # Replies that came with the last write; each is valid for the one read that follows.
         self._waiting: dict[TaskId, dict[bytes, bytes]] = {}
-        self._held: dict[TaskId, dict[bytes, bytes]] = {}
+        self._held: dict[TaskId, list[bytes]] = {}
         self._into: dict[str, dict[bytes, bytes]] = {}
         self._prefetched_marks: dict[SideKey, Marks] = {}
 
@@ -152,12 +155,12 @@ class RedisState:
     def treatment_of(self, node: str) -> BlockTreatment | None:
         # Read again for a node that is not known: another process may just register it.
         if node not in self._nodes:
-            treatments = self._hgetall(self._keys.nodes)
-            self._nodes = {
-                name.decode(): BlockTreatment(treatment.decode())
-                for name, treatment in treatments.items()
-            }
-        return self._nodes.get(node)
+            # This one alone: an application may have very many.
+            treatment = self._hget(self._keys.nodes, node)
+            if treatment is None:
+                return None
+            self._nodes[node] = BlockTreatment(treatment.decode())
+        return self._nodes[node]
 
     def register(self, node: str, treatment: BlockTreatment) -> None:
         if self.treatment_of(node) is not treatment:
@@ -167,11 +170,7 @@ class RedisState:
                 pipe.execute()
             self._nodes[node] = treatment
         if treatment is BlockTreatment.SOURCE:
-            # Blocks that came before this was known were counted as if somebody could produce
-            # for them; also when they did so in a batch that was given up.
-            for block, space in self._hgetall(self._keys.roots).items():
-                if parse_space(space.decode()).name == node:
-                    self.set_unmatched(parse_block(block), 0)
+            self._new_sources.add(node)
 
     def set_commit_summary(self, task: TaskId, summary: CommitSummary) -> None:
         self._commit_summaries[task] = summary
@@ -193,7 +192,7 @@ class RedisState:
             pipe.hset(self._keys.tasks, task_name(task), text)
             self._touch(pipe, self._keys.tasks)
             pipe.hgetall(self._keys.waiting(task))
-            pipe.hgetall(self._keys.held(task))
+            pipe.hkeys(self._keys.held(task))
             *_, self._waiting[task], self._held[task] = pipe.execute()
 
     def hold(self, task: TaskId, block: BlockId, frame: bytes) -> None:
@@ -205,9 +204,13 @@ class RedisState:
             *_, summary = pipe.execute()
         self._committed[task] = _parse_commit_summary(summary)
 
-    def held_of(self, task: TaskId) -> Sequence[bytes]:
+    def held_of(self, task: TaskId) -> Iterable[bytes]:
+        key = self._keys.held(task)
         held = self._held.pop(task, None)
-        return list((self._hgetall(self._keys.held(task)) if held is None else held).values())
+        if held is None:
+            held = cast("list[bytes]", self._redis.hkeys(key))
+        frames = (self._hget(key, block.decode()) for block in held)
+        return (frame for frame in frames if frame is not None)
 
     def end(self, totals: Totals) -> None:
         with self._pipeline() as pipe:
@@ -261,42 +264,45 @@ class RedisState:
         claims = replies[len(replies) - len(spaces) :]
         self._committed[task] = _parse_commit_summary(replies[-1 - len(spaces)])
         self._claimed.update(zip(spaces, map(bool, claims), strict=True))
-        self._arrived[entry.block_id] = _ArrivedBlock(task, waiting, entry)
+        self._arrived[entry.block_id] = _ArrivedBlock(task, waiting)
 
-    def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
+    def waiting_of(self, task: TaskId) -> Iterable[JoinEntry]:
         waiting = self._waiting.pop(task, None)
         if waiting is None:
             waiting = self._hgetall(self._keys.waiting(task))
-        return list(self._entries(task, waiting))
+        return self._entries(task, waiting)
 
-    def waiting_into(self, space: str) -> Sequence[JoinEntry]:
+    def waiting_into(self, space: str) -> Iterable[JoinEntry]:
         waiting = self._into.pop(space, None)
         if waiting is None:
             waiting = self._hgetall(self._keys.waiting_into(space))
+        return self._entries_of_tasks(waiting)
+
+    def _entries_of_tasks(self, waiting: Mapping[bytes, bytes]) -> Iterator[JoinEntry]:
+        """Entries of blocks that wait, given the task of each."""
         tasks: dict[bytes, list[bytes]] = {}
         for block, name in waiting.items():
             if parse_block(block) not in self._made_visible:
                 tasks.setdefault(name, []).append(block)
-        entries: list[JoinEntry] = []
-        for name, blocks in tasks.items():
+        for name, all_blocks in tasks.items():
             task = parse_task(name.decode())
-            packed = self._hmget(self._keys.waiting(task), blocks)
-            # None: it has become visible since.
-            present = {block: value for block, value in zip(blocks, packed, strict=True) if value}
-            entries += self._entries(task, present)
-        return entries
+            for blocks in _parts(all_blocks):
+                packed = self._hmget(self._keys.waiting(task), blocks)
+                # None: it has become visible since.
+                present = {
+                    block: value for block, value in zip(blocks, packed, strict=True) if value
+                }
+                yield from self._entries(task, present)
 
     def _entries(self, task: TaskId, values: Mapping[bytes, bytes]) -> Iterator[JoinEntry]:
         """Entries of blocks that wait; not of those whose columns have expired meanwhile."""
         for name, packed in values.items():
             block = parse_block(name)
-            if block not in self._arrived:
-                waiting = unpack_waiting(packed)
-                entry = self._entry(block, waiting)
-                if entry is None:
-                    continue
-                self._arrived[block] = _ArrivedBlock(task, waiting, entry)
-            yield self._arrived[block].entry
+            arrived = self._arrived.get(block) or _ArrivedBlock(task, unpack_waiting(packed))
+            entry = self._entry(block, arrived.marks)
+            if entry is not None:
+                self._arrived[block] = arrived
+                yield entry
 
     def _entry(self, block: BlockId, waiting: WaitingEntry) -> JoinEntry | None:
         side_keys = [(OUT, space) for space in waiting.outputs]
@@ -345,13 +351,25 @@ class RedisState:
 
     def add(self, entry: JoinEntry) -> None:
         arrived, block = self._arrived[entry.block_id], str(entry.block_id)
-        reads: list[SideKey] = [(IN, space) for space in entry.outputs]
+        marks: dict[SideKey, bytes] = {
+            (OUT, space): mark for space, mark in arrived.marks.outputs.items()
+        }
+        if arrived.marks.inputs is not None:
+            marks[IN, entry.in_space] = arrived.marks.inputs
+        self._spaces.read(self._redis, {space for _, space in marks})
+        reads: list[SideKey] = []
+        unread: list[SideKey] = []
         with self._pipeline() as pipe:
-            for space, mark in arrived.marks.outputs.items():
-                self._put_mark(pipe, (OUT, space), block, mark)
-            if arrived.marks.inputs is not None:
-                self._put_mark(pipe, (IN, entry.in_space), block, arrived.marks.inputs)
-                reads.append((OUT, entry.in_space))
+            for (role, space), mark in marks.items():
+                other_side = (IN if role == OUT else OUT), space
+                if self._spaces.take(role, space, len(mark)):
+                    self._put_mark(pipe, (role, space), block, mark)
+                    reads.append(other_side)
+                else:
+                    # Before the block is visible: no seal is made of the space by then, whoever else adds this block.
+                    pipe.sadd(self._keys.unlinked, space)
+                    self._touch(pipe, self._keys.unlinked)
+                    unread.append(other_side)
             root = entry.inputs is not None and may_be_root(entry.in_space)
             if root:
                 pipe.hset(self._keys.roots, block, entry.in_space)
@@ -371,6 +389,7 @@ class RedisState:
             side_key: _marks(reply) for side_key, reply in zip(reads, mark_replies, strict=True)
         }
         self._prefetch(entry)
+        self._prefetched_marks |= {side_key: {} for side_key in unread}
         self._made_visible[entry.block_id] = _VisibleBlock(
             arrived.task,
             tuple(filter(claimable, entry.outputs)),
@@ -382,13 +401,26 @@ class RedisState:
     def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
         return self._sides((IN, space), first, last)
 
+    def outputs_of(self, space: str) -> SidesWithin:
+        side_key = OUT, space
+        return partial(self._sides_among, side_key, self._marks_of(side_key))
+
     def members(self, spaces: Collection[str]) -> Iterator[Members | None]:
         for part in _parts(list(spaces), SPACES):
             marks = [self._keys.marks(role, space) for space in part for role in (OUT, IN)]
             keys = [self._keys.visible, *marks]
             replies = cast("list[_Names | None]", self._redis.eval(_MEMBERS, len(keys), *keys))
-            for names in replies:
-                yield None if names is None else _members(*names)
+            # Behind it: of a block that is visible it is known by then that it has no marks.
+            with self._pipeline() as pipe:
+                for space in part:
+                    pipe.sismember(self._keys.unlinked, space)
+                unlinked = pipe.execute()
+            for names, is_unlinked in zip(replies, unlinked, strict=True):
+                yield None if names is None or is_unlinked else _members(*names)
+
+    def unlinked_spaces(self) -> Collection[str]:
+        # Of opaque items nothing is counted: they are found without edges.
+        return [space for space in self._spaces.unlinked if space != OPAQUE_SPACE]
 
     def unmatched(self, block: BlockId) -> int:
         if block in self._counts:
@@ -402,6 +434,13 @@ class RedisState:
         self._counts[block] = min(positions, self._counts.get(block, positions))
 
     def counts(self) -> Sequence[tuple[BlockId, int]]:
+        if self._new_sources:
+            # Blocks that came before this was known were counted as if somebody could produce
+            # for them; also when they did so in a batch that was given up.
+            for block, space in self._hgetall(self._keys.roots).items():
+                if parse_space(space.decode()).name in self._new_sources:
+                    self.set_unmatched(parse_block(block), 0)
+            self._new_sources.clear()
         return list(self._counts.items())
 
     def _put_columns(self, pipe: Pipeline, side_key: SideKey, block: BlockId, side: Side) -> bytes:
@@ -448,10 +487,18 @@ class RedisState:
         for block, matched in zip(consumers, replies[len(missing_sides) :], strict=True):
             self._matched[block] = bool(matched)
 
+    def _marks_of(self, side_key: SideKey) -> Marks:
+        return _marks(self._hgetall(self._keys.marks(*side_key)))
+
     def _sides(self, side_key: SideKey, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
         marks = self._prefetched_marks.pop(side_key, None)
         if marks is None:
-            marks = _marks(self._hgetall(self._keys.marks(*side_key)))
+            marks = self._marks_of(side_key)
+        return self._sides_among(side_key, marks, first, last)
+
+    def _sides_among(
+        self, side_key: SideKey, marks: Marks, first: int, last: int
+    ) -> Iterator[tuple[BlockId, Side]]:
         part: list[tuple[BlockId, Mark]] = []
         runs = 0
         for block, mark in _overlapping(marks, first, last):
@@ -565,7 +612,7 @@ class RedisState:
         names = cast("set[bytes]", self._redis.smembers(self._keys.names))
         with self._pipeline() as pipe:
             for key in (*self._keys.fixed(), *(name.decode() for name in names)):
-                pipe.expire(key, self._lifetimes.complete_s)
+                pipe.expire(key, self._bounds.complete_s)
             pipe.execute()
 
     # -- within ------------------------------------------------------------------------------
@@ -577,7 +624,7 @@ class RedisState:
         """After the first write to a key in this batch: it expires, and its name is known."""
         if key not in self._touched:
             self._touched.add(key)
-            pipe.expire(key, self._lifetimes.retention_s)
+            pipe.expire(key, self._bounds.retention_s)
             if key not in self._keys.fixed():
                 pipe.sadd(self._keys.names, key)
                 self._touch(pipe, self._keys.names)

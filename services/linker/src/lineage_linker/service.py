@@ -42,7 +42,7 @@ from lineage_linker.lag import Lag
 from lineage_linker.metrics import Metrics
 from lineage_linker.processing import Processor
 from lineage_linker.redis_access import RedisAccess, unavailable_or_broken
-from lineage_linker.redis_state import Lifetimes
+from lineage_linker.redis_state import StateBounds
 from lineage_linker.settings import LinkerSettings
 from lineage_linker.side_cache import SideCache
 from lineage_linker.state_positions import StatePositions
@@ -115,7 +115,11 @@ class Service:
             self._health,
             self._metrics,
             SideCache(self._settings.linker_cache_bytes),
-            Lifetimes(self._settings.linker_retention_s, self._settings.linker_complete_s),
+            StateBounds(
+                self._settings.linker_retention_s,
+                self._settings.linker_complete_s,
+                self._settings.linker_space_pairs,
+            ),
             StatePositions(redis, self._settings.linker_group),
         )
         set_start_locator(app, processor.locate)

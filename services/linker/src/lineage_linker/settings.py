@@ -12,6 +12,7 @@ from redis.retry import Retry
 
 from lineage_kafka.settings import KafkaSettings, settings_from_environment
 from lineage_linker.errors import LinkerSettingsError
+from lineage_linker.space_sizes import SPACE_PAIRS_MAX
 from lineage_service.redis_settings import RedisSettings, RedisSettingsError
 
 REDIS_ANSWER_S = 5.0
@@ -52,6 +53,12 @@ class LinkerSettings(BaseSettings, RedisSettings, KafkaSettings):
     )
     linker_cache_bytes: int = Field(
         128 << 20, ge=0, description="bytes of join columns that are kept in memory"
+    )
+    linker_space_pairs: int = Field(
+        SPACE_PAIRS_MAX,
+        ge=1,
+        description="pairs of a block that puts out into a space and one that reads it, beyond which its blocks are not "
+        "linked; the application is then incomplete, and traces load all of these blocks",
     )
     linker_unsafe_s: float = Field(
         3.0,

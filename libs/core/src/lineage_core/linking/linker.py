@@ -8,12 +8,12 @@ of two blocks at least one sees the other; edges are named by their two blocks, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, Protocol, TypeAlias
 
-from lineage_core.contract.address import OPAQUE_SPACE, SpaceKind, parse_space
+from lineage_core.contract.address import OPAQUE_SPACE, POSITION_MAX, SpaceKind, parse_space
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.sealing import Seal, is_sealed, seal_of
@@ -33,6 +33,8 @@ class TaskId(NamedTuple):
 
 Members: TypeAlias = tuple[Collection[BlockId], Collection[BlockId]]
 """Blocks that put out into a space, and blocks that read it."""
+SidesWithin: TypeAlias = Callable[[int, int], Iterator[tuple[BlockId, Side]]]
+"""Blocks and their sides that may lie in ``first..last``."""
 
 
 class LinkState(Protocol):
@@ -54,10 +56,13 @@ class LinkState(Protocol):
     def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
         """Inputs in ``space`` of visible blocks that may lie in ``first..last``."""
 
+    def outputs_of(self, space: str) -> SidesWithin:
+        """As :meth:`producers`, of the blocks that are visible at this call, for any bounds."""
+
     def members(self, spaces: Collection[str]) -> Iterator[Members | None]:
         """Of each space all blocks that were added under it, at one moment.
 
-        None where no block reads the space, or :meth:`is_visible` is not true of each of them for every
+        None where no block reads the space, where some of its blocks are not found by their sides, or where :meth:`is_visible` is not true of each of them for every
         process: edges of one that is not may still be under way.
         """
 
@@ -85,11 +90,11 @@ class LinkState(Protocol):
     def wait(self, task: TaskId, entry: JoinEntry) -> None:
         """Store a block that is not visible yet."""
 
-    def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
-        """Blocks that wait for the commit of ``task``; some may have become visible since."""
+    def waiting_of(self, task: TaskId) -> Iterable[JoinEntry]:
+        """Blocks that wait at this call for the commit of ``task``; some may have become visible since."""
 
-    def waiting_into(self, space: str) -> Sequence[JoinEntry]:
-        """Blocks that wait and put out into ``space``; some may have become visible since."""
+    def waiting_into(self, space: str) -> Iterable[JoinEntry]:
+        """Blocks that wait at this call and put out into ``space``; some may have become visible since."""
 
 
 @dataclass(slots=True)
@@ -103,6 +108,19 @@ class LinkResult:
     attempt it was, is visible too, committed or not."""
 
 
+@dataclass(slots=True)
+class _Recount:
+    """Blocks that read a space and are to be counted again, and the bounds of what they read."""
+
+    blocks: set[BlockId] = field(default_factory=set)
+    low: int = POSITION_MAX
+    high: int = 0
+
+    def add(self, block: BlockId, inputs: Side) -> None:
+        self.blocks.add(block)
+        self.low, self.high = min(self.low, inputs.low), max(self.high, inputs.high)
+
+
 class Linker:
     """The state machine over a :class:`LinkState`.
 
@@ -112,7 +130,7 @@ class Linker:
 
     def __init__(self, state: LinkState) -> None:
         self._state = state
-        self._to_recount: dict[BlockId, tuple[str, Side]] = {}
+        self._to_recount: dict[str, _Recount] = {}
         self._spaces_to_seal: dict[str, None] = {}
 
     def receive(self, task: TaskId, entry: JoinEntry) -> LinkResult:
@@ -136,11 +154,15 @@ class Linker:
 
     def recount_unmatched(self) -> None:
         """Count again what is unmatched of the blocks that producers came for since the last call."""
-        for block_id, (space, inputs) in self._to_recount.items():
-            coverage = ProducedPositions(inputs)
-            for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
-                coverage.add_producer(producer, outputs)
-            self._state.set_unmatched(block_id, coverage.unmatched())
+        # Their inputs are read again: those of all blocks that a batch concerns may be more than memory holds.
+        for space, recount in self._to_recount.items():
+            outputs_within = self._state.outputs_of(space)
+            for block_id, inputs in self._state.consumers(space, recount.low, recount.high):
+                if block_id in recount.blocks:
+                    coverage = ProducedPositions(inputs)
+                    for producer, outputs in outputs_within(inputs.low, inputs.high):
+                        coverage.add_producer(producer, outputs)
+                    self._state.set_unmatched(block_id, coverage.unmatched())
         self._to_recount.clear()
 
     def seal(self) -> list[Seal]:
@@ -159,16 +181,20 @@ class Linker:
         self._spaces_to_seal.clear()
         return seals
 
-    def _make_visible(self, entries: Collection[JoinEntry], linked: LinkResult) -> None:
+    def _make_visible(self, entries: Iterable[JoinEntry], linked: LinkResult) -> None:
         """Make blocks visible, and those that they claim.
 
         The consequences of a visible block are repeated where they change nothing: the process that made it
         visible may have been killed before it got to them.
         """
-        pending = list(entries)
+        # One entry at a time: all of them may be more than memory holds.
+        pending = [iter(entries)]
         shown: set[BlockId] = set()
         while pending:
-            entry = pending.pop()
+            entry = next(pending[-1], None)
+            if entry is None:
+                pending.pop()
+                continue
             if entry.block_id in shown:
                 continue
             shown.add(entry.block_id)
@@ -181,18 +207,19 @@ class Linker:
                 if not self._state.is_claimed(entry.in_space):
                     self._state.claim(entry.in_space)
                     linked.claims.append(entry.in_space)
-                pending.extend(self._state.waiting_into(entry.in_space))
+                pending.append(iter(self._state.waiting_into(entry.in_space)))
 
     def _edges_of(self, entry: JoinEntry) -> Iterator[EdgeBatch]:
         """Edges of a block that was just added, to and from all that are visible."""
         for space, outputs in entry.outputs.items():
             for consumer, inputs in self._state.consumers(space, outputs.low, outputs.high):
                 edge = join_sides(entry.block_id, outputs, consumer, inputs)
-                if edge is not None:
-                    yield edge
+                if edge is None:
+                    continue
+                yield edge
                 # Once all is matched it stays so, and later producers cost nothing.
                 if space != OPAQUE_SPACE and self._state.unmatched(consumer):
-                    self._to_recount[consumer] = space, inputs
+                    self._to_recount.setdefault(space, _Recount()).add(consumer, inputs)
         if entry.inputs is not None:
             yield from self._edges_into(entry.block_id, entry.in_space, entry.inputs)
 
@@ -262,6 +289,9 @@ class MemoryState:
             side = entry.inputs
             if side is not None and side.low <= last and side.high >= first:
                 yield entry.block_id, side
+
+    def outputs_of(self, space: str) -> SidesWithin:
+        return partial(self.producers, space)
 
     def members(self, spaces: Collection[str]) -> Iterator[Members | None]:
         for space in spaces:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from lineage_core.contract.block import BlockId
 from lineage_core.contract.region import Region
 from lineage_core.contract.sealing import seal_of
 from lineage_core.linking.joining import JoinEntry, Side, join_entry_of
-from lineage_core.linking.linker import Members, TaskId
+from lineage_core.linking.linker import Members, SidesWithin, TaskId
 from lineage_store.signed import BIAS
 from lineage_store.sqlite.sealed_spaces import is_read, members_of
 from lineage_store.sqlite.writing import SqliteWriter
@@ -105,6 +106,9 @@ class SqliteLinkState:
         seal = seal_of(space, *before)
         ((text,),) = self._rows("SELECT seal FROM space WHERE id = ?", self._writer.space(space))
         return bool(text == seal.to_text())
+
+    def outputs_of(self, space: str) -> SidesWithin:
+        return partial(self.producers, space)
 
     def unmatched(self, block: BlockId) -> int:
         row_id = self._writer.block_row(block)
