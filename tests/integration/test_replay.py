@@ -165,9 +165,12 @@ def test_witnesses_held_in_memory_give_the_same(spark: SparkSession, tables: Par
     recipe = recipe_for(spark, tables, "select city, count(*) n from orders group by city")
     replayer = Replayer(spark, recipe, RequestedOutput(values=(("city", "Oslo"),)))
     before = [row.values for row in replayer.outcome(replayer.witnesses)]
-    replayer.keep_witnesses()
-    assert [row.values for row in replayer.outcome(replayer.witnesses)] == before == [("Oslo", 3)]
-    ((place, ordinals), *_) = replayer.witnesses.items()
-    (row,) = replayer.outcome({place: ordinals[:1]})
-    assert row.values == ("Oslo", 1)
-    assert replayer.outcome({place: np.array([], np.uint64)}) == []
+    with replayer.holding_witnesses():
+        assert (
+            [row.values for row in replayer.outcome(replayer.witnesses)] == before == [("Oslo", 3)]
+        )
+        ((place, ordinals), *_) = replayer.witnesses.items()
+        (row,) = replayer.outcome({place: ordinals[:1]})
+        assert row.values == ("Oslo", 1)
+        assert replayer.outcome({place: np.array([], np.uint64)}) == []
+    assert [row.values for row in replayer.outcome(replayer.witnesses)] == before

@@ -553,7 +553,7 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
     places: Annotated[
         list[str],
         typer.Argument(
-            metavar="ROW...",
+            metavar="ROW",
             help="Rows of one output of DataFrames, as `lineage back` takes them.",
             show_default=False,
         ),
@@ -587,6 +587,61 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
     url = chosen_store(context, store)
     with in_time(timeout):
         replay_rows(url, places, excluded or [], to, application, where, as_json=as_json)
+
+
+@app.command("sift")
+@reported
+def sift(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="OUTPUT_OR_ROW",
+            help="An output of DataFrames (its path, table or node), or one of its rows.",
+            show_default=False,
+        ),
+    ],
+    test: Annotated[
+        str,
+        typer.Option(
+            "--test",
+            metavar="FILE.py:FUNCTION",
+            help="Gets a row as a dictionary; fails by an assertion or by returning False.",
+        ),
+    ],
+    application: AppOption = "",
+    where: WhereOption = "",
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            "--runs", min=1, metavar="N", help="Stop after so many runs (default: never)."
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout", min=0.001, metavar="SECONDS", help="Stop after so long (default: never)."
+        ),
+    ] = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Find the smallest set of input rows that still makes an output row fail a test: lineage sift totals --test checks.py:plausible.
+
+    Only rows that the failing row is made from are searched. Stopped (also by Ctrl-C), it prints the best so far, with exit code 1.
+    """
+    from lineage.sifting import sift_rows
+
+    sift_rows(
+        chosen_store(context, store),
+        place,
+        test,
+        application,
+        where,
+        runs_max=runs,
+        timeout_s=timeout,
+        as_json=as_json,
+    )
 
 
 @app.command("export")

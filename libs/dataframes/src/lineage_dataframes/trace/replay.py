@@ -348,14 +348,35 @@ class Replayer:
         rows.createOrReplaceTempView(view_name(source))
         rows.drop(FILE_COLUMN, ROW_COLUMN).createOrReplaceTempView(plain_view_name(source))
 
-    def keep_witnesses(self) -> None:
-        """Read the witnesses once, into memory, for many replays of some of them. From now on there are no other rows."""
-        with translate_spark_errors():
-            for n, complete in self._complete.items():
-                kept = self._matching(complete, n, self.witnesses, "leftsemi").cache()
-                kept.count()
-                self._complete[n] = kept
-                self._set_views(n, kept)
+    @contextmanager
+    def holding_witnesses(self) -> Iterator[None]:
+        """In the body the witnesses are in memory, for many replays of some of them, and there are no other rows.
+
+        Raises:
+            ChangedSourceError: a source was written meanwhile.
+        """
+        before = dict(self._complete)
+        held: list[DataFrame] = []
+        try:
+            with translate_spark_errors():
+                for n, complete in before.items():
+                    held.append(self._matching(complete, n, self.witnesses, "leftsemi").cache())
+                    held[-1].count()
+                    self._complete[n] = held[-1]
+                    self._set_views(n, held[-1])
+            self._check_sources()
+            yield
+        finally:
+            self._complete = before
+            for n, complete in before.items():
+                self._set_views(n, complete)
+            for rows in held:
+                rows.unpersist()
+
+    def _check_sources(self) -> None:
+        """See that what was read was not written meanwhile, as far as this machine has the files."""
+        for n in self._scanned:
+            check_local(self.recipe.sources[n])
 
     def _matching(self, rows: DataFrame, source: int, selected: SourceRows, how: str) -> DataFrame:
         parts = {path: ordinals for (n, path), ordinals in selected.items() if n == source}
@@ -417,9 +438,7 @@ class Replayer:
                         self._write(frame, written_to)
             finally:
                 frame.unpersist()
-        for n in self._scanned:
-            # What was written meanwhile may have been read.
-            check_local(self.recipe.sources[n])
+        self._check_sources()
         count = sum(len(ordinals) for ordinals in left_out.values())
         return Replay(
             columns=self.columns,

@@ -1,0 +1,194 @@
+"""``lineage sift``: the smallest set of input rows that still gives an output row which fails a test."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from lineage.frame_traces import spark_session
+from lineage.options import EXIT_INCOMPLETE, print_json
+from lineage.requested_outputs import refuse_server, requested_recipe
+from lineage.terminal import echo
+from lineage_core.recipe.document import File, Recipe
+from lineage_core.tracing.trace_result import TraceError
+from lineage_dataframes.sources.locations import row_locations
+from lineage_dataframes.sources.row_texts import text_of_row
+from lineage_dataframes.trace.replay import Replayer, RequestedOutput
+from lineage_dataframes.trace.rows import texts_at
+from lineage_dataframes.trace.sifting import RowTest, Sifted, failing_rows, sift
+from lineage_query.rows.places import parse_location, parse_valued
+from lineage_query.rows.reader import RowReader, reading_by
+from lineage_store.paths import plain_path
+from lineage_store.url import index_folder, open_store
+
+FAILING_MAX = 1_000
+"""Failing rows of an output that are looked for; the first is sifted."""
+
+
+def sift_rows(
+    url: str,
+    place: str,
+    test: str,
+    app: str,
+    where: str,
+    *,
+    runs_max: int | None,
+    timeout_s: float | None,
+    as_json: bool,
+) -> None:
+    """Sift the witnesses of a row, or of the first row of an output that fails, and print what is left.
+
+    ``test``: ``FILE.py:function``. Ends with `EXIT_INCOMPLETE` where the search was stopped before the set was one-minimal.
+
+    Raises:
+        LineageError: no row fails, or it can't be replayed.
+    """
+    refuse_server(url, "rows are sifted")
+    began = time.monotonic()
+    fails = row_test(test)
+
+    def stop(runs: int) -> str:
+        if runs_max is not None and runs >= runs_max:
+            return f"{runs:,} runs"
+        late = timeout_s is not None and time.monotonic() - began > timeout_s
+        return f"{timeout_s:g} seconds" if late else ""
+
+    is_output = parse_valued(place) is None and parse_location(place).number is None and not where
+    with open_store(url) as store:
+        reader = RowReader(index_folder(url))
+        all_rows = where or ("true" if is_output else "")
+        requested = requested_recipe(store, reader, [place], app or None, all_rows)
+        recipe = requested.recipe
+        with spark_session() as spark, reading_by(reader):
+            failing: list[tuple[File, int]] = []
+            if is_output:
+                failing = list(islice(failing_rows(spark, recipe, fails), FAILING_MAX))
+                if not failing:
+                    raise TraceError(f"no row of {place} fails {test}")
+                output = RequestedOutput(places=(failing[0],))
+            else:
+                output = requested.output(spark)
+            found = sift(Replayer(spark, recipe, output), fails, stop)
+            rows = list(_shown(spark, recipe, found))
+    for warning in requested.warnings:
+        echo(f"lineage: {warning}", err=True)
+    seconds = time.monotonic() - began
+    if as_json:
+        print_json(_to_json(found, rows, failing, seconds))
+    else:
+        _show(found, rows, failing, seconds)
+    if not found.found.one_minimal:
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def row_test(text: str) -> RowTest:
+    """The test that ``FILE.py:function`` names, as a function that says whether a row fails.
+
+    The function gets a row as a dictionary. It fails where it raises AssertionError, or returns what is false, but not None.
+
+    Raises:
+        TraceError: there is no such function; it raises something else, then each call does.
+    """
+    name, colon, function_name = text.rpartition(":")
+    path = Path(name)
+    if not colon or not path.is_file():
+        raise TraceError(f"--test takes FILE.py:function, and {name or text} is no file")
+    if not os.environ.get("PYTHONSAFEPATH"):
+        # As Python does for the program that it runs.
+        sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location("lineage_sift_test", path)
+    if spec is None or spec.loader is None:
+        raise TraceError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        raise TraceError(f"{path}: {type(problem).__name__}: {problem}") from problem
+    function: Callable[[Mapping[str, Any]], Any] | None = getattr(module, function_name, None)
+    if not callable(function):
+        raise TraceError(f"{path} has no function {function_name}")
+
+    def fails(row: Mapping[str, Any]) -> bool:
+        try:
+            verdict = function(row)
+        except AssertionError:
+            return True
+        except Exception as problem:
+            # Another failure than the one that is looked for, or a fault of the test: no verdict either way.
+            raise TraceError(f"{text}: {type(problem).__name__}: {problem}") from problem
+        return verdict is not None and not verdict
+
+    return fails
+
+
+def _shown(spark: Any, recipe: Recipe, found: Sifted) -> Sequence[tuple[str, str]]:
+    """The rows of sources with their places and texts, each once."""
+    shown: dict[str, str] = {}
+    for (number, path), ordinals in found.rows.items():
+        if not len(ordinals):
+            continue
+        source = recipe.sources[number]
+        places = row_locations(spark, source, path, ordinals, plain_path(path))
+        texts = texts_at(spark, recipe, source, path, ordinals)
+        names = [
+            place or f"{plain_path(path)}#{n}" for place, n in zip(places, ordinals, strict=True)
+        ]
+        shown |= dict(zip(names, texts, strict=True))
+    return list(shown.items())
+
+
+def _to_json(
+    found: Sifted,
+    rows: Sequence[tuple[str, str]],
+    failing: Sequence[tuple[File, int]],
+    seconds: float,
+) -> dict[str, Any]:
+    return {
+        "rows": [{"location": place, "text": text} for place, text in rows],
+        "outcome": [
+            json.loads(text_of_row(list(row), list(row.values()))) for row in found.outcome
+        ],
+        "one_minimal": found.found.one_minimal,
+        "stopped": found.found.stopped or None,
+        "witnesses": found.witnesses,
+        "runs": found.found.runs,
+        "rows_run": found.found.rows_run,
+        "seconds": round(seconds, 3),
+        "failing": [f"{plain_path(file.path)}#{ordinal}" for file, ordinal in failing],
+    }
+
+
+def _show(
+    found: Sifted,
+    rows: Sequence[tuple[str, str]],
+    failing: Sequence[tuple[File, int]],
+    seconds: float,
+) -> None:
+    if failing:
+        file, ordinal = failing[0]
+        echo(f"{plain_path(file.path)}#{ordinal} fails", bold=True)
+    of = "1 row" if found.witnesses == 1 else f"{found.witnesses:,} rows"
+    heading = f"{len(rows):,} of the {of} that it is made from"
+    if found.found.one_minimal:
+        heading += " fail still, and none of them can be left out"
+    else:
+        heading += f" fail still; the search ended after {found.found.stopped}"
+    echo(heading, fg=typer.colors.CYAN)
+    for place, text in rows:
+        echo(f"{place}: {text}")
+    for row in found.outcome:
+        echo(f"alone they give {text_of_row(list(row), list(row.values()))}")
+    runs = "1 run" if found.found.runs == 1 else f"{found.found.runs:,} runs"
+    echo(f"{runs} over {found.found.rows_run:,} rows, {seconds:.1f} s", dim=True)
+    if failing[1:]:
+        more = f"{len(failing) - 1:,}" + (" or more" if len(failing) == FAILING_MAX else "")
+        echo(f"{more} other rows fail, too: name one to sift it", dim=True)

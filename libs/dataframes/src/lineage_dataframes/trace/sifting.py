@@ -1,0 +1,119 @@
+"""The smallest part of a row's witnesses from which the plan still makes a row that fails a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lineage_core.recipe.document import File, Recipe
+from lineage_dataframes.sources.file_changes import check_unchanged
+from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
+from lineage_dataframes.spark import literals
+from lineage_dataframes.spark.pyspark_parts import to_arrow
+from lineage_dataframes.trace.replay import Replayer, SourceRows, values_of_rows
+from lineage_dataframes.trace.rows import output_of
+from lineage_dataframes.trace.session import session_with_settings, translate_spark_errors
+from lineage_query.minimising import Minimised, minimise
+
+RowTest = Callable[[Mapping[str, Any]], bool]
+"""Whether a row, its values by column, fails."""
+
+ROWS_A_BATCH = 100_000
+"""Rows of an output that are read at once, to be tested."""
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """A smallest set. ``rows``: the rows of sources; ``outcome``: the rows that the plan makes of them alone, of which one fails.
+
+    ``witnesses``: how many rows there were to search.
+    """
+
+    rows: SourceRows
+    outcome: tuple[Mapping[str, Any], ...]
+    witnesses: int
+    found: Minimised
+
+
+def failing_rows(spark: SparkSession, recipe: Recipe, fails: RowTest) -> Iterator[tuple[File, int]]:
+    """The rows of an output's files that fail a test, file by file.
+
+    Raises:
+        RowError: the job kept no file of its rows.
+        RefusedError: Spark can't read them.
+        ChangedSourceError: a file is not what the job wrote.
+    """
+    output = output_of(spark, recipe)
+    session = session_with_settings(spark, recipe, [output])
+    check_unchanged(session, output)
+    files = {file.path: file for file in output.files}
+    columns = [
+        F.col(literals.quoted_name(column.name)).alias(f"v{n}")
+        for n, column in enumerate(recipe.columns)
+    ]
+    names = [column.name for column in recipe.columns]
+    view = view_of(session, output).select(FILE_COLUMN, ROW_COLUMN, *columns)
+    with translate_spark_errors():
+        counts = view.groupBy(FILE_COLUMN).agg(F.max(ROW_COLUMN).alias("last")).collect()
+    for path, last in sorted(map(tuple, counts)):
+        for first in range(0, last + 1, ROWS_A_BATCH):
+            upto = first + ROWS_A_BATCH - 1
+            is_next = (F.col(FILE_COLUMN) == path) & F.col(ROW_COLUMN).between(first, upto)
+            with translate_spark_errors():
+                table = to_arrow(view.where(is_next))
+            table = table.sort_by(ROW_COLUMN)
+            ordinals = table[ROW_COLUMN].to_numpy().tolist()
+            rows = values_of_rows(table.select([f"v{n}" for n in range(len(names))]))
+            for ordinal, row in zip(ordinals, rows, strict=True):
+                if fails(dict(zip(names, row, strict=True))):
+                    yield files[path], ordinal
+
+
+def sift(replayer: Replayer, fails: RowTest, stop: Callable[[int], str] = lambda _: "") -> Sifted:
+    """Search the witnesses of the requested rows for a smallest set from which one of these still fails.
+
+    Args:
+        replayer: of the rows.
+        fails: must give the same verdict on the same row each time.
+        stop: as in `lineage_query.minimising.minimise`.
+
+    Raises:
+        PassingTestError: made of their witnesses alone, none of the rows fails.
+        UnsteadyTestError: the test, or the plan, does not give the same each time.
+        RefusedError: the plan can't be computed over some rows.
+        ChangedSourceError: a source was written meanwhile.
+    """
+    places: dict[tuple[str, int], list[int]] = {}
+    for (source, path), ordinals in sorted(replayer.witnesses.items()):
+        for ordinal in ordinals.tolist():
+            # A file may be read as several sources: its row is one all the same.
+            places.setdefault((path, ordinal), []).append(source)
+    elements = list(places.items())
+
+    def outcome(chosen: Sequence[int]) -> list[Mapping[str, Any]]:
+        rows = replayer.outcome(_source_rows([elements[n] for n in chosen]))
+        return [dict(zip(replayer.columns, row.values, strict=True)) for row in rows]
+
+    with replayer.holding_witnesses():
+        found = minimise(len(elements), lambda chosen: any(map(fails, outcome(chosen))), stop)
+        alone = outcome(found.rows)
+    rows = _source_rows([elements[n] for n in found.rows])
+    return Sifted(rows, tuple(alone), len(elements), found)
+
+
+def _source_rows(elements: Sequence[tuple[tuple[str, int], list[int]]]) -> SourceRows:
+    rows: dict[tuple[int, str], list[int]] = {}
+    for (path, ordinal), sources in elements:
+        for source in sources:
+            rows.setdefault((source, path), []).append(ordinal)
+    return {place: _ascending(ordinals) for place, ordinals in rows.items()}
+
+
+def _ascending(ordinals: Sequence[int]) -> NDArray[np.uint64]:
+    return np.array(sorted(ordinals), np.uint64)
