@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from lineage_query_api.auth import new_token
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.api_server import serving
 from tests.support.flights_demo import Demo
 from tests.support.page import npm
 from tests.support.stored_lineage import store_run
+from tests.unit.query.test_jobs import run
 
 pytestmark = pytest.mark.e2e
 
@@ -44,6 +48,37 @@ def test_its_types_lint_and_components_are_sound() -> None:
 
 def test_its_story_holds_over_the_real_service(service: Mapping[str, str]) -> None:
     npm("e2e:only", environment=service)
+
+
+def test_jobs_and_datasets_grow_by_clicks_over_the_real_service(tmp_path: Path) -> None:
+    readers = 100
+    with SqliteStore(tmp_path / "store.db") as store:
+        chain = ["/lake/landed", "/lake/clean", "/lake/totals", "/lake/report"]
+        for number, (reads, writes) in enumerate(itertools.pairwise(chain)):
+            at = float(number)
+            messages = run(
+                f"app-{number}",
+                f"job {number}",
+                at,
+                {reads: [f"{reads}/1"]},
+                {writes: [f"{writes}/1"]},
+            )
+            store.write(f"app-{number}", messages)
+        for number in range(readers):
+            name = f"reader-{number}"
+            store.write(name, run(name, name, 0.0, {"/lake/hub": ["/lake/hub/1"]}))
+    expected = {
+        "app": "app-1",
+        "job": "job 1",
+        "reads": "file:/lake/clean",
+        "writes": "file:/lake/totals",
+        "before": "job 0",
+        "hub": "/lake/hub",
+        "readers": readers,
+    }
+    with serving(f"sqlite:///{tmp_path}/store.db", api_rate="100/second") as address:
+        environment = {"LINEAGE_URL": address, "LINEAGE_E2E_JOBS": json.dumps(expected)}
+        npm("e2e:only", environment=environment)
 
 
 @pytest.mark.long

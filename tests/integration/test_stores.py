@@ -395,6 +395,11 @@ def test_a_revision_is_of_one_run_and_its_messages(store: GraphStore) -> None:
     store.write("app", [End(app="app", ended_at=5.0, status="ok")])
     second = store.revision("app")
     assert second not in {first, store.revision("other")}
+    assert store.revisions(["app", "other", "app", "none"]) == {
+        "app": second,
+        "other": store.revision("other"),
+    }
+    assert store.revisions([]) == {}
     store.delete("app")
     with pytest.raises(KeyError):
         store.revision("app")

@@ -238,6 +238,7 @@ def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
     values = {"{app}": "app-1", "{node}": "read", "{trace}": trace}
     parameters = {
         "/v1/runs": {"job": "job"},
+        "/v1/jobs/graph": {"job": "job"},
         "/v1/datasets/runs": {"namespace": "file", "name": "/"},
     }
     released = threading.Event()

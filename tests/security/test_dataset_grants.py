@@ -302,6 +302,14 @@ def test_what_a_run_used_is_not_told_where_a_dataset_of_it_is_hidden(served: Ser
             # Who else used it is not said to be nobody.
             told = [of_own.json()[field] for field in ("runs", "runs_total", "runs_withheld")]
             assert told == [datasets[field] for field in ("runs", "runs_total", "runs_withheld")]
+        around_job = served.ask(caller, "get", "/v1/jobs/graph", params={"app": APP}).json()
+        around_name = served.ask(caller, "get", "/v1/jobs/graph", params=names).status_code
+        assert around_job["nodes"][0]["name"] == job["name"]
+        fields = ("runs", "runs_total", "runs_withheld")
+        assert [around_job[field] for field in fields] == [datasets[field] for field in fields]
+        around = {node["name"] for node in around_job["nodes"]}
+        assert (names["name"] in around, around_name) == (status == 200, status)
+        assert caller not in HIDES or around == {job["name"]}
         if caller in HIDES:
             assert run["content"] is job["last_run"]["content"] is None
             assert datasets["runs_withheld"] >= 1

@@ -50,6 +50,7 @@ BACKWARD = {"direction": "backward", "start": {"places": ["write#0#0"]}}
 QUERY = {
     "/v1/applications/{app}/rows": {"address": "read#0#0"},
     "/v1/runs": {"job": "shop sales"},
+    "/v1/jobs/graph": {"job": "shop sales"},
     "/v1/datasets/runs": {"namespace": "file", "name": "/"},
 }
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
@@ -210,6 +211,12 @@ def test_jobs_and_datasets_are_those_of_granted_applications(served: Served) -> 
         assert status(caller, "/v1/runs", job="hush") == found
         name = f"{served.folder}/{HIDDEN}/out"
         assert status(caller, "/v1/datasets/runs", namespace="file", name=name) == found
+        assert status(caller, "/v1/jobs/graph", job="hush") == found
+        assert status(caller, "/v1/jobs/graph", app=HIDDEN) == found
+        assert status(caller, "/v1/jobs/graph", namespace="file", name=name) == found
+    graph = served.ask("rex", "get", "/v1/jobs/graph", params={"app": "app-audit"}).json()
+    assert {node["name"] for node in graph["nodes"]} == of_apps["app-audit"] | {"audit sales"}
+    assert (graph["runs"], graph["runs_total"], graph["runs_withheld"]) == (1, 1, 0)
 
 
 def test_who_else_uses_a_dataset_is_not_told(served: Served) -> None:
@@ -223,6 +230,10 @@ def test_who_else_uses_a_dataset_is_not_told(served: Served) -> None:
         [dataset] = [one for one in listed if one["name"] == query["name"]]
         assert dataset["last_write"]["app"] == apps[0]
         assert ("hush" in dataset["writers"]) == (caller == "all")
+        graph = served.ask(caller, "get", "/v1/jobs/graph", params=query).json()
+        assert (graph["nodes"][0]["runs"], graph["nodes"][0]["last_app"]) == (len(apps), apps[0])
+        assert graph["nodes"][0]["upstream"] == len(apps)
+        assert ("hush" in {node["name"] for node in graph["nodes"]}) == (caller == "all")
 
 
 def test_rows_are_read_of_those_whose_rows_are_granted(served: Served) -> None:
@@ -374,6 +385,8 @@ def test_a_tag_stands_for_what_its_caller_sees(served: Served) -> None:
         if path == "/v1/datasets/runs":
             source = str(served.folder / HIDDEN / "in.txt")
             more["params"] = {"namespace": "file", "name": source}
+        if path == "/v1/jobs/graph":
+            more["params"] = {"app": HIDDEN}
         of_all = served.ask("all", "get", filled, **more)
         assert of_all.status_code == 200, path
         for caller in ("all", "ann", "rex", "nobody"):

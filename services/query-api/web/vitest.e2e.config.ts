@@ -5,16 +5,20 @@ const ANY = 'e2e/{story,states,docs}.test.ts';
 const FRAMES = 'e2e/frames.test.ts';
 /** Signing in, over a server with an issuer. */
 const OIDC = 'e2e/oidc.test.ts';
+/** Jobs and datasets, over a store of very many. */
+const JOBS = 'e2e/jobs.test.ts';
 const MADE_UP = 'e2e/madeup.test.ts';
 /** What else drives a browser, by mode: over a running service alone. */
 const OTHERS: Record<string, string> = {
   figures: 'e2e/figures.ts',
+  'job-figures': 'e2e/jobFigures.ts',
   pictures: 'e2e/pictures.ts',
 };
 
 /** A real service has no made-up data. */
 function stories(): string[] {
   if (process.env.LINEAGE_E2E_FRAMES !== undefined) return [FRAMES];
+  if (process.env.LINEAGE_E2E_JOBS !== undefined) return [JOBS];
   if (process.env.LINEAGE_E2E_OIDC !== undefined) return [OIDC];
   return process.env.LINEAGE_URL === undefined ? [ANY, MADE_UP] : [ANY];
 }

@@ -223,11 +223,12 @@ def jobs_of(source: RunSource) -> dict[str, list[ApplicationRecord]]:
     runs: dict[str, list[ApplicationRecord]] = {}
     for record in records:
         if whose_rows(record.app, ids) is None:
-            runs.setdefault(_job_name(record), []).append(record)
+            runs.setdefault(job_of_run(record), []).append(record)
     return runs
 
 
-def _job_name(record: ApplicationRecord) -> str:
+def job_of_run(record: ApplicationRecord) -> str:
+    """The name of the job that a run is of."""
     return job_name(record.name, record.app)
 
 
@@ -286,7 +287,7 @@ def run_of(source: RunSource, record: ApplicationRecord) -> Run:
     """
     run = Run(
         record.app,
-        _job_name(record),
+        job_of_run(record),
         record.started_at,
         record.ended_at,
         record.status,
@@ -340,14 +341,14 @@ def find_dataset_runs(
         BudgetError: it takes more than the question may.
     """
     dataset_uses = _find_dataset_uses(source, runs)
-    dataset_runs = dataset_uses.uses.get((namespace, name))
-    if dataset_runs is None:
+    found = dataset_uses.uses.get((namespace, name))
+    if found is None:
         raise NotFoundError(
             f"none of {dataset_uses.runs - dataset_uses.runs_withheld:,} runs read or wrote a dataset "
             f"{full_dataset_name(namespace, name)}; `lineage datasets` lists them"
         )
     return DatasetRuns(
-        tuple(dataset_runs), dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_withheld
+        tuple(found), dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_withheld
     )
 
 
@@ -383,7 +384,7 @@ def _find_dataset_uses(source: RunSource, runs: int | None) -> _DatasetUses:
         except KeyError:
             # The application was deleted meanwhile, or one of its datasets is hidden.
             messages = None
-        if messages is None or not uses.add(_dataset_runs(record, messages)):
+        if messages is None or not uses.add(dataset_runs(record, messages)):
             runs_not_read += 1
     by_name: dict[DatasetName, list[DatasetRun]] = {
         (run.use.namespace, run.use.name): [] for run, _ in uses.items
@@ -393,7 +394,7 @@ def _find_dataset_uses(source: RunSource, runs: int | None) -> _DatasetUses:
         lengths.setdefault(namespace, set()).add(len(name))
     for run, files in uses.items:
         own = (run.use.namespace, run.use.name)
-        for dataset in {own} | _datasets_containing(files, by_name, lengths):
+        for dataset in {own} | datasets_containing(files, by_name, lengths):
             by_name[dataset].append(run)
     return _DatasetUses(by_name, runs_read, len(in_order), runs_not_read)
 
@@ -419,7 +420,7 @@ class _RunUses:
         return True
 
 
-def _datasets_containing(
+def datasets_containing(
     files: Iterable[DatasetName],
     datasets: Collection[DatasetName],
     lengths: Mapping[str, Collection[int]],
@@ -467,7 +468,7 @@ def full_dataset_name(namespace: str, name: str) -> str:
     return f"file:{name}" if namespace == "file" else f"{namespace}/{name.removeprefix('/')}"
 
 
-def _dataset_runs(
+def dataset_runs(
     record: ApplicationRecord, messages: Sequence[Message]
 ) -> list[tuple[DatasetRun, list[DatasetName]]]:
     """The datasets that a run used, each with its files as OpenLineage names them."""
@@ -476,7 +477,7 @@ def _dataset_runs(
         (
             DatasetRun(
                 record.app,
-                _job_name(record),
+                job_of_run(record),
                 record.started_at,
                 record.status,
                 wrote,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
@@ -71,6 +71,9 @@ class GraphStore(Protocol):
         Raises:
             KeyError: there is no such application.
         """
+
+    def revisions(self, apps: Collection[str]) -> Mapping[str, Hashable]:
+        """What :meth:`revision` returns for each of some applications, in one query; those that do not exist are left out."""
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         """Versions of a file that applications read or wrote.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from lineage_core.contract.message import Message
 from lineage_core.contract.verdict import Verdict
@@ -45,6 +45,24 @@ class GrantedRuns:
             return self._judge.verdict(app)
         except NotFoundError as error:
             raise KeyError(app) from error
+
+    def visible_revisions(self) -> Mapping[str, Hashable] | None:
+        """Of applications whose datasets may be told, the revision of which that is known; None: of all of them."""
+        if self._scope.part_of is None:
+            return None
+        store = self._scope.listed.unrestricted_store
+        apps = self._scope.listed.store.application_ids()
+        before = store.revisions(apps)
+        visible = [app for app in apps if self._is_visible(app)]
+        # An id may have been given to another run meanwhile.
+        after = store.revisions(visible)
+        return {app: after[app] for app in after if after[app] == before.get(app)}
+
+    def _is_visible(self, app: str) -> bool:
+        try:
+            return self._store_of(app) is not None
+        except KeyError:
+            return False
 
     def _store_of(self, app: str) -> GraphStore | None:
         """What tells the datasets of an application; None: some are hidden."""

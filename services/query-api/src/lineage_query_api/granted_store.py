@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self
@@ -158,6 +158,10 @@ class GrantedStore(ReadOnlyStore):
         """As :meth:`GraphStore.revision`; raises KeyError for others."""
         self._check(app)
         return self._store.revision(app)
+
+    def revisions(self, apps: Collection[str]) -> Mapping[str, Hashable]:
+        """As :meth:`GraphStore.revisions`, of those that are granted."""
+        return self._store.revisions([app for app in apps if self.shows(app)])
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         """As :meth:`GraphStore.recorded_files`, of those that are granted."""

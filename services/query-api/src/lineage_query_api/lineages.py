@@ -29,6 +29,7 @@ from lineage_core.tracing.budget import (
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Item
 from lineage_query.comparing import records_to_compare
+from lineage_query.dataset_index import DatasetIndex
 from lineage_query.engine import QueryEngine
 from lineage_query.finding import NotFoundError, find_application, other_readers
 from lineage_query.listing import Listing
@@ -88,6 +89,8 @@ SLOW_S = 60.0
 """Seconds until the next attempt at a verdict for a list, after one that took too long."""
 CHECKED_S = 5.0
 """Seconds that a request spends on checking whether rows of outputs can be traced."""
+INDEXED_EACH_S = 1.0
+"""Seconds that one run may take in the index of datasets."""
 READ_FILES_MAX = 3
 """Maximum number of files at a trace's start whose other readers are named."""
 NOT_GRANTED_WARNING = "applications that are not granted to you are left out"
@@ -237,6 +240,13 @@ class Lineages:
             _SharedCache(settings.api_parallel) if part_of is None else part_of._cache
         )
 
+        self.dataset_index: DatasetIndex = (
+            DatasetIndex(store, self._is_within_run_limits)
+            if part_of is None
+            else part_of.dataset_index
+        )
+        """Of the whole store."""
+
     def close(self) -> None:
         """Stop what was started for queries; the store stays open."""
         self.recipe_traces.close()
@@ -382,6 +392,15 @@ class Lineages:
         except (TimeUpError, TooMuchError, BusyError):
             current_budget().check()
             return None
+
+    def _is_within_run_limits(self, read: Callable[[], None]) -> bool:
+        """Do what an index does for one run; False: it takes too long, or too much memory."""
+
+        def read_all() -> bool:
+            read()
+            return True
+
+        return self.read_within(INDEXED_EACH_S, read_all) is True
 
     def answerable(self, app: str) -> Verdict:
         """:meth:`verdict` with whether rows of all outputs can be traced; not known where this server has no PySpark.

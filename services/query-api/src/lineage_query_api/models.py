@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from lineage_core.contract.times import JsonTime
 from lineage_query.conditions import ACCEPTED_SYNTAX, CHARACTERS_MAX
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
+from lineage_query.job_neighbours import JobGraphLink, JobGraphNode
 from lineage_query.jobs import Dataset, DatasetRun, Job, Run
 from lineage_query.record_flows import FLOWS_MAX
 
@@ -156,6 +157,20 @@ class DatasetRunPage(FrozenModel):
     next: str | None
     total: int
     runs: int
+    runs_total: int
+    runs_withheld: int = RUNS_WITHHELD
+
+
+class JobGraphModel(FrozenModel):
+    """Jobs and datasets around the first of ``nodes``, and their links.
+
+    Without nodes the server has not looked at the run that names the start yet: ``runs`` is less than ``runs_total`` then.
+    """
+
+    nodes: list[JobGraphNode]
+    links: list[JobGraphLink] = Field(description="by places in the list of nodes")
+    truncated: bool = Field(description="nodes within the depth are left out")
+    runs: int = Field(description="runs that were looked at; the same request again looks at more")
     runs_total: int
     runs_withheld: int = RUNS_WITHHELD
 

@@ -224,6 +224,9 @@ class VisibleStore(ReadOnlyStore):
         self._check(app)
         return self.judged.revision(app)
 
+    def revisions(self, apps: Collection[str]) -> Mapping[str, Hashable]:
+        return self.judged.revisions([app for app in apps if app == self.app])
+
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         if query.app not in (None, self.app) or self.app not in self.application_ids():
             return RecordedFiles()

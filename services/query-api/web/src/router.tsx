@@ -11,6 +11,7 @@ import { ApplicationsPage } from './pages/ApplicationsPage';
 import { ComparePage } from './pages/ComparePage';
 import { DeadLettersPage } from './pages/DeadLettersPage';
 import { DocsPage } from './pages/DocsPage';
+import { JobsPage } from './pages/JobsPage';
 import { NotFoundPage } from './pages/NotFoundPage';
 import { Shell } from './pages/Shell';
 import { SuspectsPage } from './pages/SuspectsPage';
@@ -21,6 +22,7 @@ import {
   applicationsSearch,
   compareSearch,
   deadLettersSearch,
+  jobsSearch,
   suspectsSearch,
 } from './url/searches';
 
@@ -64,6 +66,12 @@ const deadLetters = createRoute({
   component: DeadLettersPage,
   validateSearch: deadLettersSearch,
 });
+const jobs = createRoute({
+  getParentRoute: () => root,
+  path: '/jobs',
+  component: JobsPage,
+  validateSearch: jobsSearch,
+});
 const docs = createRoute({
   getParentRoute: () => root,
   path: '/docs',
@@ -81,6 +89,7 @@ const routeTree = root.addChildren([
   compare,
   suspects,
   deadLetters,
+  jobs,
   docs,
   trace,
 ]);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, LiteralString, TypeVar
@@ -95,15 +95,16 @@ _DELETE: Final[tuple[LiteralString, ...]] = (
 )
 
 
-_REVISION: Final[LiteralString] = """
-MATCH (a:Application {id: $id})
-CALL () {
+_REVISIONS: Final[LiteralString] = """
+UNWIND $apps AS wanted
+MATCH (a:Application {id: wanted.id})
+CALL (wanted) {
     MATCH (m:Message)
     USING INDEX m:Message(app, type)
-    WHERE m.app = $app AND m.type IS NOT NULL
+    WHERE m.app = wanted.app AND m.type IS NOT NULL
     RETURN count(m) AS messages, max(m.number) AS latest
 }
-RETURN elementId(a), a.started_at, messages, latest
+RETURN wanted.app, elementId(a), a.started_at, messages, latest
 """
 
 
@@ -254,10 +255,15 @@ class Neo4jStore:
         return [app for app, _ in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)]
 
     def revision(self, app: str) -> Hashable:
-        rows = self._connection.read(_REVISION, id=app_key(app), app=app)
-        if not rows:
+        revision = self.revisions([app]).get(app)
+        if revision is None:
             raise KeyError(f"there is no application {app} in {self.address.uri}")
-        return tuple(rows[0])
+        return revision
+
+    def revisions(self, apps: Collection[str]) -> Mapping[str, Hashable]:
+        wanted = [{"app": app, "id": app_key(app)} for app in dict.fromkeys(apps)]
+        rows = self._connection.read(_REVISIONS, apps=wanted)
+        return {app: tuple(revision) for app, *revision in rows}
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
         return find_files(query, Neo4jFileRows(self._connection, query))

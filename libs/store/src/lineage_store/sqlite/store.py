@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -136,18 +137,19 @@ class SqliteStore:
         return list(self._until_written("application ids", read))
 
     def revision(self, app: str) -> Hashable:
-        def read() -> tuple[Any, ...]:
-            rows = self._query(
-                "SELECT id, started_at, (SELECT count(*) FROM message WHERE app = application.id), "
-                "(SELECT max(id) FROM message WHERE app = application.id) "
-                "FROM application WHERE app = ?",
-                app,
-            )
-            if not rows:
-                raise KeyError(f"there is no application {app} in {self.path}")
-            return tuple(rows[0])
+        revision = self._until_written(("revision", app), lambda: self.revisions([app]).get(app))
+        if revision is None:
+            raise KeyError(f"there is no application {app} in {self.path}")
+        return revision
 
-        return self._until_written(("revision", app), read)
+    def revisions(self, apps: Collection[str]) -> Mapping[str, Hashable]:
+        rows = self._query(
+            "SELECT app, id, started_at, (SELECT count(*) FROM message WHERE app = application.id), "
+            "(SELECT max(id) FROM message WHERE app = application.id) "
+            "FROM application WHERE app IN (SELECT value FROM json_each(?))",
+            json.dumps(list(apps)),
+        )
+        return {app: tuple(revision) for app, *revision in rows}
 
     def _until_written(self, key: Hashable, read: Callable[[], T]) -> T:
         """What is read again only when somebody has written."""

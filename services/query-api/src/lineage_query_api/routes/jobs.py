@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Annotated, Any
+from http import HTTPStatus
+from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 
+from lineage_core.tracing.budget import current_budget
+from lineage_query.dataset_index import FRESH_S
+from lineage_query.finding import find_application
+from lineage_query.job_neighbours import GraphName, GraphSide, find_neighbours
 from lineage_query.jobs import (
     Dataset,
     DatasetRun,
@@ -16,29 +21,60 @@ from lineage_query.jobs import (
     find_dataset_runs,
     find_datasets,
     job_of,
+    job_of_run,
     jobs_of,
     run_of,
     runs_of_job,
 )
 from lineage_query_api.dependencies import CallerScope, PageSize
 from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
+from lineage_query_api.errors import ProblemError
 from lineage_query_api.granted_runs import GrantedRuns
 from lineage_query_api.models import (
     DatasetPage,
     DatasetRunPage,
+    JobGraphModel,
     JobPage,
     NameText,
+    NodeText,
     RunPage,
     SearchText,
 )
 from lineage_query_api.paging import page_of
+from lineage_store.materialised import whose_rows
 
 router = APIRouter(prefix="/v1", tags=["jobs"], route_class=TaggedRoute)
 RUNS_READ = 1_000
+DEPTH_MAX = 20
+READ_S = 10.0
+READ_MAX_S = 60.0
 ListCursor = Annotated[str | None, Query(max_length=512, description="next of the page before")]
 Runs = Annotated[
     int, Query(ge=1, le=100_000, description="the latest runs that are looked at for datasets")
 ]
+
+
+_GraphStart: TypeAlias = GraphName | str
+"""A job or dataset, or the id of a run of a job."""
+
+
+async def _graph_start(
+    app: Annotated[NodeText | None, Query(description="start at the job of this run")] = None,
+    job: Annotated[NameText | None, Query(description="start at the job of this name")] = None,
+    namespace: Annotated[
+        NameText | None, Query(description="start at a dataset: with name")
+    ] = None,
+    name: Annotated[NameText | None, Query(description="of the dataset, such as /data/out")] = None,
+) -> _GraphStart:
+    if name is not None and namespace is not None and app is job is None:
+        return GraphName(namespace, name)
+    if name is namespace is None and (app is None) != (job is None):
+        return app or GraphName(None, job or "")
+    raise ProblemError(
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "the graph needs one start",
+        hint="give one of app, job, or namespace and name",
+    )
 
 
 @router.get("/jobs", responses=NOT_MODIFIED)
@@ -49,6 +85,58 @@ def list_jobs(scope: CallerScope, limit: PageSize = 50, cursor: ListCursor = Non
     page, following = page_of(jobs, lambda records: records[0].app, limit, cursor, "these jobs")
     items = [job_of(runs, records) for records in page]
     return JobPage(items=items, next=following, total=len(jobs))
+
+
+@router.get("/jobs/graph", responses=NOT_MODIFIED)
+def show_neighbours(
+    scope: CallerScope,
+    start: Annotated[_GraphStart, Depends(_graph_start)],
+    side: Annotated[GraphSide, Query(description="what is followed from the start")] = (
+        GraphSide.BOTH
+    ),
+    depth: Annotated[int, Query(ge=1, le=DEPTH_MAX, description="links from the start")] = 1,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="nodes, the nearest first")] = 100,
+    read_s: Annotated[
+        float,
+        Query(ge=0, le=READ_MAX_S, description="seconds for runs that were not looked at yet"),
+    ] = READ_S,
+) -> JobGraphModel:
+    """The jobs and datasets around one of them: the writers and readers of a dataset, what a job reads and writes."""
+    index = scope.listed.dataset_index
+    # Who sees a part of the store sees it as it is now: an id may have been given to another run.
+    sees_all = scope.listed.store is scope.listed.unrestricted_store
+    fresh_s = FRESH_S if sees_all else 0.0
+    if isinstance(start, str):
+        run = find_application(scope.listed.store, start)
+        run = whose_rows(run, scope.listed.store.application_ids()) or run
+        with index.reading():
+            record = index.records.get(run) if sees_all else None
+        start = GraphName(None, job_of_run(record or scope.listed.application(run)))
+    job = start.name if start.namespace is None else None
+    with scope.listed.turn():
+        index.update(
+            min(read_s, current_budget().left_s / 2),
+            lambda record: job_of_run(record) == job,
+            fresh_s=fresh_s,
+        )
+        visible = GrantedRuns(scope).visible_revisions()
+        found = find_neighbours(
+            index,
+            start,
+            scope.listed.store.application_ids(),
+            visible,
+            side=side,
+            depth=depth,
+            limit=limit,
+        )
+    return JobGraphModel(
+        nodes=list(found.nodes),
+        links=list(found.links),
+        truncated=found.truncated,
+        runs=found.runs,
+        runs_total=found.runs_total,
+        runs_withheld=found.runs_withheld,
+    )
 
 
 @router.get("/runs", responses=NOT_MODIFIED)

@@ -9,6 +9,7 @@ import type {
   Diff,
   ExportFormat,
   Graph,
+  JobGraph,
   Me,
   NodeColumns,
   NodeItems,
@@ -52,6 +53,19 @@ export const completeness = (app: string, signal?: AbortSignal) =>
 
 export const graph = (app: string, unfold: boolean, signal?: AbortSignal) =>
   get<Graph>(`${of(app)}/graph`, { unfold }, signal);
+
+/** Where a graph of jobs and datasets starts. */
+export type JobGraphStart = { app: string } | { job: string } | { namespace: string; name: string };
+
+/** A server that has not read all runs yet takes so long to read more of them. */
+const READ_S = 0.5;
+
+export const jobGraph = (
+  start: JobGraphStart,
+  side: 'both' | 'upstream' | 'downstream',
+  limit: number,
+  signal?: AbortSignal,
+) => get<JobGraph>('/jobs/graph', { ...start, side, limit, read_s: READ_S }, signal);
 
 export const progress = (app: string, signal?: AbortSignal) =>
   get<Progress>(`${of(app)}/progress`, {}, signal);

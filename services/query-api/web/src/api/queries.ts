@@ -3,12 +3,13 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 
 import * as lineage from './lineage';
-import type { AppFilter, ItemFilter } from './lineage';
+import type { AppFilter, ItemFilter, JobGraphStart } from './lineage';
 import type { TraceRequest } from './types';
 
 export const APPS_PER_PAGE = 50;
 export const ITEMS_PER_PAGE = 100;
 const POLL_MS = 2000;
+const RUNS_POLL_MS = 500;
 export const APPLICATIONS_POLL_MS = 5000;
 /** A longer list is asked for page by page: it stays as it is. */
 const POLLED_PAGES = 4;
@@ -58,6 +59,20 @@ export const graphQuery = (app: string, unfold: boolean) =>
     queryKey: ['application', app, 'graph', unfold],
     queryFn: ({ signal }) => lineage.graph(app, unfold, signal),
     staleTime: 60_000,
+  });
+
+export const jobGraphQuery = (
+  start: JobGraphStart,
+  side: 'both' | 'upstream' | 'downstream',
+  limit: number,
+) =>
+  queryOptions({
+    queryKey: ['jobs', start, side, limit],
+    queryFn: ({ signal }) => lineage.jobGraph(start, side, limit, signal),
+    staleTime: 60_000,
+    // The server reads runs by and by.
+    refetchInterval: ({ state }) =>
+      state.data !== undefined && state.data.runs < state.data.runs_total ? RUNS_POLL_MS : false,
   });
 
 export const progressQuery = (app: string) =>

@@ -9,6 +9,7 @@ import type {
   GroupModel,
   ItemModel,
   ItemPage as NodeItemPage,
+  JobGraphModel,
   OutputColumns,
   Passed,
   ProgressModel,
@@ -28,6 +29,7 @@ export type {
   DiffSide,
   GraphLink,
   GraphNode,
+  JobGraphNode,
   Me,
   NodeRef,
   OidcClient,
@@ -55,6 +57,7 @@ export type RowsAround = RowsModel;
 
 export type Diff = DiffModel;
 export type Suspects = SuspectsModel;
+export type JobGraph = JobGraphModel;
 export type Progress = ProgressModel;
 export type DeadLetter = DeadLetterModel;
 export type DeadLetters = DeadLetterList;

@@ -3,12 +3,15 @@ import { createContext, useContext } from 'react';
 import type { TracedGraph } from './traced';
 import type { Arrow } from './walking';
 
+export type GrowSide = 'upstream' | 'downstream';
+
 /** What drawn nodes need to know of the page; only those in view follow its changes. */
 export interface GraphState {
   selected: string | null;
   traced: TracedGraph | null;
   onSelect: (node: string) => void;
   onUnfold: (node: string) => void;
+  onGrow: (node: string, side: GrowSide) => void;
   onWalk: (node: string, arrow: Arrow) => void;
 }
 

@@ -6,11 +6,12 @@ import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import type { DisplayGraph } from './display';
 import { elementsOf, linksOf, type Element } from './elements';
-import { GraphContext, type GraphState } from './GraphContext';
+import { GraphContext, type GraphState, type GrowSide } from './GraphContext';
 import { GraphMap } from './GraphMap';
 import { NODE_HEIGHT, NODE_WIDTH, extent, type Box, type Layout } from './layout';
 import { LinkLine } from './LinkLine';
 import { NodeFinder } from './NodeFinder';
+import { NeighbourNode } from './NeighbourNode';
 import { OperatorNode } from './OperatorNode';
 import { StageBox } from './StageBox';
 import type { TracedGraph } from './traced';
@@ -18,7 +19,7 @@ import { useLayout } from './useLayout';
 import { around, isInView, viewOf } from './viewport';
 import { neighbourOf, type Arrow } from './walking';
 
-const NODE_TYPES = { operator: OperatorNode, stage: StageBox };
+const NODE_TYPES = { operator: OperatorNode, neighbour: NeighbourNode, stage: StageBox };
 const EDGE_TYPES = { link: LinkLine };
 /** Graphs with more nodes get a map. */
 const MAP_FROM = 30;
@@ -30,8 +31,11 @@ interface Props {
   /** Changes when the view should move to what is traced. */
   traceId: string | null;
   onSelect: (node: string) => void;
-  onUnfold: (node: string) => void;
+  onUnfold?: (node: string) => void;
+  onGrow?: (node: string, side: GrowSide) => void;
 }
+
+const nothing = () => undefined;
 
 export function GraphView(props: Props) {
   const { drawn, error } = useLayout(props.graph);
@@ -51,7 +55,8 @@ function Canvas({
   traced,
   traceId,
   onSelect,
-  onUnfold,
+  onUnfold = nothing,
+  onGrow = nothing,
 }: Props & { layout: Layout }) {
   const pane = useRef<HTMLDivElement>(null);
   const flow = useReactFlow();
@@ -68,9 +73,8 @@ function Canvas({
     [flow],
   );
 
-  const outputs = useMemo(() => outputsOf(graph, layout), [graph, layout]);
   useEffect(() => {
-    show(extent(layout), outputs);
+    show(extent(layout), outputsOf(graph, layout) ?? neighboursOf(graph, layout, selected));
     // Only another layout moves the view, not new counts in the same places.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [layout, show]);
@@ -120,9 +124,17 @@ function Canvas({
     },
     [graph, layout, focus],
   );
+  const growNode = useCallback(
+    (node: string, side: GrowSide) => {
+      onGrow(node, side);
+      // The button that was pressed goes when all is shown.
+      focus(node);
+    },
+    [onGrow, focus],
+  );
   const state = useMemo<GraphState>(
-    () => ({ selected, traced, onSelect, onUnfold, onWalk }),
-    [selected, traced, onSelect, onUnfold, onWalk],
+    () => ({ selected, traced, onSelect, onUnfold, onGrow: growNode, onWalk }),
+    [selected, traced, onSelect, onUnfold, growNode, onWalk],
   );
 
   return (
@@ -174,4 +186,13 @@ export function outputsOf(graph: DisplayGraph, layout: Layout): Box | null {
     (last, box) => (last === null || box.x > last.x ? box : last),
     null,
   );
+}
+
+/** The box of a node and of all that it is linked to. */
+export function neighboursOf(graph: DisplayGraph, layout: Layout, node: string | null): Box | null {
+  if (node === null) return null;
+  const linked = graph.links.flatMap(({ src, dest }) =>
+    src === node ? [dest] : dest === node ? [src] : [],
+  );
+  return around([node, ...linked].flatMap((one) => boxOf(layout, one)));
 }

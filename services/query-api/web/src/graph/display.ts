@@ -5,6 +5,8 @@ import type { Graph, GraphLink, GraphNode } from '../api/types';
 export interface DisplayNode extends GraphNode {
   /** The fold this node is a turn of, where its loop is opened. */
   openedFrom: string | null;
+  /** Of a job or dataset: how many neighbours are not drawn. */
+  more?: { upstream: number; downstream: number };
 }
 
 export interface DisplayGraph {

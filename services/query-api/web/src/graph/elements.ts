@@ -5,7 +5,7 @@ import { MarkerType, Position, type Edge, type Node } from '@xyflow/react';
 import type { DisplayGraph, DisplayNode } from './display';
 import { NODE_HEIGHT, NODE_WIDTH, linkId, type Layout, type Point } from './layout';
 
-export type OperatorElement = Node<{ node: DisplayNode }, 'operator'>;
+export type OperatorElement = Node<{ node: DisplayNode }, 'operator' | 'neighbour'>;
 export type StageElement = Node<{ stage: string }, 'stage'>;
 export type Element = OperatorElement | StageElement;
 export type LinkElement = Edge<{ bends: Point[] | undefined }, 'link'>;
@@ -50,7 +50,7 @@ export function elementsOf(graph: DisplayGraph, layout: Layout): Element[] {
     return [
       {
         id: node.node,
-        type: 'operator',
+        type: node.more === undefined ? 'operator' : 'neighbour',
         position,
         ...SIZE,
         measured: SIZE,

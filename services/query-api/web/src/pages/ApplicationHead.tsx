@@ -30,6 +30,9 @@ export function ApplicationHead({ app, children }: Props) {
         {app.ended_at !== null && ` · ${duration(elapsed(app.started_at, app.ended_at))}`} ·{' '}
         {counted(app.flows, 'flow')}
       </span>
+      <Link className="button" to="/jobs" search={{ app: app.app }}>
+        Jobs and datasets
+      </Link>
       {children}
     </div>
   );

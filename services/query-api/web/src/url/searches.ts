@@ -72,6 +72,32 @@ export function deadLettersSearch(params: Params): DeadLettersSearch {
   return { app: text(params.app) };
 }
 
+export interface JobsSearch {
+  /** Where the graph starts: the job of an application, a job, or a dataset. */
+  app?: string;
+  job?: string;
+  namespace?: string;
+  name?: string;
+  /** The node that is looked at. */
+  at?: string;
+  /** Sides of nodes that were opened, in their order; one that is there twice shows twice as many. */
+  grown?: string[];
+}
+
+export function jobsSearch(params: Params): JobsSearch {
+  const grown = (Array.isArray(params.grown) ? (params.grown as unknown[]) : [params.grown]).filter(
+    (one): one is string => typeof one === 'string' && one !== '',
+  );
+  return {
+    app: text(params.app),
+    job: text(params.job),
+    namespace: text(params.namespace),
+    name: text(params.name),
+    at: text(params.at),
+    grown: grown.length > 0 ? grown : undefined,
+  };
+}
+
 export interface SuspectsSearch {
   place?: string[];
   q?: string;
