@@ -18,6 +18,7 @@ from lineage_core.tracing.budget import TooMuchError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query import all_jobs
 from lineage_query.answers import Answer
+from lineage_query.rows.places import LocationError
 from lineage_query.trace_query import LEVELS, TraceQuery
 from tests.support.api_server import readers, serving
 from tests.support.job_runs import STORE, Begin, app_of, lineage, part_files
@@ -316,6 +317,38 @@ def test_levels_count_the_rows_of_rdds_and_of_dataframes(
             assert (answer.exact, answer.reasons) == (by_rows.exact, by_rows.reasons)
             assert (answer.complete, answer.changed) == (by_rows.complete, by_rows.changed)
             assert answer.not_queried == by_rows.not_queried
+
+
+def found_in(answer: Answer) -> set[str]:
+    return {item.location or "" for group in answer.groups for item in group.items}
+
+
+def test_folders_files_and_tasks_are_all_of_their_rows(
+    folder: Path, apps: dict[str, str], access: StoredAccess
+) -> None:
+    lines = {f"{folder}/in.txt:{number}" for number in range(1, len(LINES) + 1)}
+    whole = TraceQuery(Direction.BACKWARD, (f"{folder}/one",))
+    assert found_in(access.ask(whole)) == lines
+    by_task = access.ask(replace(whole, by="task"))
+    assert sum(one.rows for one in by_task.containers) == len(LINES)
+    of_tasks: set[str] = set()
+    for task in by_task.containers:
+        answer = access.ask(TraceQuery(Direction.BACKWARD, (task.name,), app=apps["first"]))
+        found = found_in(answer)
+        assert (len(found), answer.exact, answer.complete) == (task.rows, True, True)
+        of_tasks |= found
+    assert of_tasks == lines
+    parts = [str(part) for part in part_files(folder / "three")]
+    for place in (*parts, f"{folder}/three"):
+        rows_of_place = [row for row, _ in rows(folder / "three") if row.startswith(place)]
+        one_by_one = [found_in(access.ask(back(row))) for row in rows_of_place]
+        assert found_in(access.ask(back(place))) == set().union(*one_by_one)
+    forward = TraceQuery(Direction.FORWARD, (f"{folder}/in.txt",), all_jobs=True, by="application")
+    assert containers(access.ask(forward)) == {
+        apps["third"]: sum(1 for _ in rows(folder / "three"))
+    }
+    with pytest.raises(LocationError, match="--where"):
+        access.ask(TraceQuery(Direction.BACKWARD, (f"{folder}/two",)))
 
 
 def test_what_is_hidden_is_not_told(

@@ -286,6 +286,23 @@ def test_levels_tell_of_a_hidden_file_what_rows_tell(served: Served) -> None:
                 assert container["name"] == (name if level == "file" else f"{name}@0+1")
 
 
+def test_a_folder_is_as_one_that_is_not_there_where_a_dataset_is_hidden(served: Served) -> None:
+    folder = f"{served.folder}/{APP}"
+    for caller in HIDES:
+        for place, way in ((folder, "forward"), (f"{folder}/out", "backward")):
+            told = []
+            for named in (place, f"{place}/gone"):
+                asked = {"direction": way, "places": [named], "app": APP, "by": "file"}
+                answer = served.ask(caller, "post", "/v1/answers", json=asked)
+                body = answer.json()
+                body.pop("request_id")
+                told.append((answer.status_code, json.dumps(body)))
+            assert told[0] == told[1]
+            assert told[0][0] == 404
+    asked = {"direction": "forward", "places": [folder], "app": APP}
+    assert served.ask("all", "post", "/v1/answers", json=asked).status_code == 200
+
+
 def test_what_a_run_used_is_not_told_where_a_dataset_of_it_is_hidden(served: Served) -> None:
     for caller in ("hid", "narrow", "listed", "masked", "all"):
         jobs = served.ask(caller, "get", "/v1/jobs").json()["items"]

@@ -271,7 +271,13 @@ def test_a_question_over_all_mixes_no_rights_and_says_what_it_leaves_out(served:
             assert "not granted to you" in " ".join(answer.json()["warnings"])
 
 
-@pytest.mark.parametrize("end", ["out/part-00000:1", "out/gone:1", "out:1", "out#1"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        *("out/part-00000:1", "out/gone:1", "out:1", "out#1"),
+        *("out", "out/", "out/part-00000", "out/part-00000@0+3", "."),
+    ],
+)
 def test_files_that_only_others_know_are_as_files_that_are_not_there(
     served: Served, end: str
 ) -> None:

@@ -75,6 +75,8 @@ class LevelsJob:
     """By source and row."""
     readers: dict[Row, dict[Row, set[str]]] = field(default_factory=lambda: defaultdict(dict))
     """By output row and input row the tasks that read the one on the way to the other."""
+    task_rows: dict[str, set[Row]] = field(default_factory=lambda: defaultdict(set))
+    """By task that read rows those that went into a key."""
     sources: dict[Row, dict[Row, set[str]]] = field(default_factory=lambda: defaultdict(dict))
     """By output row and input row, the sources by which it is made of it."""
     sinks: dict[Row, tuple[str, str]] = field(default_factory=dict)
@@ -152,6 +154,8 @@ def _write_sources(
                 for ordinal, line in enumerate(range(begin, end)):
                     row = str(path), line + 1
                     job.splits[str(source), row] = f"{path}@{start}+{stop - start}"
+                    if of_file[line]:
+                        job.task_rows[f"2#{task}.{task + 10}"].add(row)
                     for key in of_file[line]:
                         into[key].append(ordinal)
                         from_key[key].append((row, str(source), f"2#{task}.{task + 10}"))
@@ -182,7 +186,9 @@ def _write_sink(
     out = job.folder / f"out{sink}"
     out.mkdir(exist_ok=True)
     files: list[SinkFile] = []
-    for partition, rows in enumerate(parts):
+    for partition, drawn in enumerate(parts):
+        # What no task put out would be missing lineage.
+        rows = [[key for key in keys if from_key[key]] for keys in drawn]
         path = out / f"part-{partition:05}"
         path.write_text("x\n" * len(rows))
         attempt = 50 + partition

@@ -61,7 +61,7 @@ Places = Annotated[
     list[str],
     typer.Argument(
         metavar="LOCATION_OR_ADDRESS",
-        help="PATH:LINE as grep -n prints it, or an item's address such as write#0#1.",
+        help="PATH:LINE as grep -n prints it, an item's address such as write#0#1; a whole file or folder, a split PATH@START+LENGTH, or a task NODE#PARTITION.ATTEMPT.",
     ),
 ]
 AppOption = Annotated[

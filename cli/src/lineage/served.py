@@ -19,7 +19,7 @@ from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer, respelled
-from lineage_query.rows.places import parse_valued
+from lineage_query.rows.places import parse_place, parse_valued
 from lineage_query.trace_query import TraceQuery
 from lineage_service.local_servers import running_at
 from lineage_store.errors import StoreError, StoreUnavailableError
@@ -397,6 +397,9 @@ def _seen_from_anywhere(place: str) -> str:
     if valued is not None:
         exists = os.path.exists(plain_path(valued.of))
         return str(replace(valued, of=canonical(valued.of))) if exists else place
+    split_path, _, split = place.rpartition("@")
+    if split_path and parse_place(place).split is not None and _is_here(plain_path(split_path)):
+        return f"{canonical(split_path)}@{split}"
     for mark in (":", "#", ""):
         path, sign, number = place.rpartition(mark) if mark else (place, "", "")
         if path and (not mark or number.isdecimal()) and _is_here(plain_path(path)):

@@ -280,7 +280,7 @@ def test_the_store_is_named_before_or_after_the_command_or_in_the_environment(
     [
         (("back", "gone.txt:1"), "no such file"),
         (("back", "out/part-00000:99"), "there is no line 99"),
-        (("back", "out"), "PATH:LINE"),
+        (("back", "out:1"), "PATH:LINE"),
         (("back", "nobody#0#1"), "known: read, write"),
         (("verify", "nobody"), "lineage apps"),
         (("graph", "--store", "mysql://x"), "sqlite:///PATH"),

@@ -9,13 +9,23 @@ import numpy as np
 import pytest
 
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.contract.message import Link, SinkFile, SinkFiles, Split, Splits
+from lineage_core.contract.message import (
+    Link,
+    RecordSplit,
+    RecordSplits,
+    SinkFile,
+    SinkFiles,
+    Split,
+    Splits,
+)
 from lineage_core.contract.region import Region
+from lineage_core.errors import AddressError, LineageError
 from lineage_core.tracing.budget import Budget, TooMuchError, use_budget
 from lineage_core.tracing.trace_result import Direction, TraceError
-from lineage_query import levels
+from lineage_query import folders, levels
 from lineage_query.answers import Answer
 from lineage_query.engine import QueryEngine
+from lineage_query.rows.places import LocationError
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import LEVELS, TraceQuery
 from lineage_store.sqlite.ingest import ingest_all
@@ -157,3 +167,108 @@ def test_rows_that_can_not_be_told_apart_are_said_to_count_twice(url: str, tmp_p
     answer = ask(url, TraceQuery(Direction.BACKWARD, ("2#0#0",), by="file"))
     assert containers(answer) == {"in.txt": 2}
     assert any("may count more than once" in warning for warning in answer.warnings)
+
+
+def test_folders_have_the_files_of_then_and_of_now(url: str, tmp_path: Path) -> None:
+    run = store_run(url, tmp_path)
+    asked = TraceQuery(Direction.BACKWARD, ("out/",))
+    whole = ask(url, asked)
+    assert (whole.complete, whole.groups[0].count, whole.requested_places) == (True, 6, ("out/",))
+    (tmp_path / "out" / "part-00007").write_text("of another\n")
+    (tmp_path / "out" / "_SUCCESS").write_text("")
+    more = ask(url, asked)
+    assert (more.complete, more.groups[0].count) == (False, 6)
+    assert any("part-00007: rows of 1 file are left out" in warning for warning in more.warnings)
+    (tmp_path / "out" / "part-00007").unlink()
+    run.sink.rename(tmp_path / "kept")
+    with pytest.raises(LineageError, match="out"):
+        ask(url, asked)
+    gone = ask(url, replace(asked, app="app-1"))
+    assert (gone.changed, gone.groups[0].count) == (True, 6)
+    assert any("no longer exists" in warning for warning in gone.warnings)
+    forward = ask(url, TraceQuery(Direction.FORWARD, (str(tmp_path),), by="node"))
+    assert containers(forward) == {"write": 4}
+
+
+def test_folders_of_very_many_files_are_refused(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_run(url, tmp_path)
+    monkeypatch.setattr(folders, "FILES_MAX", 0)
+    with pytest.raises(TooMuchError, match="at most 0 of a folder"):
+        ask(url, TraceQuery(Direction.BACKWARD, ("out",)))
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_whole_files_and_their_splits(url: str, tmp_path: Path, counted: bool) -> None:
+    store_run(url, tmp_path, counted=counted)
+    forward = TraceQuery(Direction.FORWARD, ("in.txt",))
+    (group,) = ask(url, forward).groups
+    assert [item.location for item in group.items] == [
+        f"out/part-00000:{line}" for line in (1, 2, 3, 5)
+    ]
+    found = containers(ask(url, TraceQuery(Direction.BACKWARD, ("out/part-00000",), by="split")))
+    assert found == {"in.txt@0+5": 2, "in.txt@5+11": 4}
+    by_split = {
+        name: [item.location for item in ask(url, replace(forward, places=(name,))).groups[0].items]
+        for name in found
+    }
+    assert by_split == {
+        "in.txt@0+5": [f"out/part-00000:{line}" for line in (1, 2, 3)],
+        "in.txt@5+11": [f"out/part-00000:{line}" for line in (1, 2, 5)],
+    }
+    for place in ("in.txt@0+4", "out/part-00000@0+1"):
+        with pytest.raises(LocationError, match="split"):
+            ask(url, replace(forward, places=(place,)))
+
+
+def test_a_task_is_asked_for_what_it_read_and_made(url: str, tmp_path: Path) -> None:
+    store_run(url, tmp_path)
+    back = ask(url, TraceQuery(Direction.BACKWARD, ("2#1.1",)))
+    # The first task put out a and b, too: what it read for them is not of this task.
+    assert [item.address for item in back.groups[0].items] == [
+        f"read#1#{row}" for row in (0, 1, 2, 3)
+    ]
+    forward = ask(url, TraceQuery(Direction.FORWARD, ("2#0.0",)))
+    assert [item.address for item in forward.groups[0].items] == [
+        f"write#0#{row}" for row in (0, 1, 2)
+    ]
+    for task, error in (("2#1.0", LocationError), ("7#0.0", AddressError)):
+        with pytest.raises(error):
+            ask(url, TraceQuery(Direction.BACKWARD, (task,)))
+
+
+def test_files_that_are_an_item_each_are_told_apart(url: str, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.begin()
+    spool.node("0", "source", "wholeTextFiles", alias="read", path="in")
+    spool.node("1", "sink", "collect", alias="collect")
+    spool.send(Link(app=spool.app, src="0", dest="1"))
+    (tmp_path / "in").mkdir()
+    splits: list[RecordSplit] = []
+    for row, name in enumerate("abc"):
+        file = tmp_path / "in" / name
+        file.write_text(name)
+        splits.append(
+            RecordSplit(
+                partition=0,
+                path=f"file:{file}",
+                row=row,
+                start=0,
+                length=1,
+                file_size=1,
+                mtime=file.stat().st_mtime,
+            )
+        )
+    spool.send(RecordSplits(app=spool.app, node="0", whole=True, splits=tuple(splits)))
+    block = flows(BlockId("1", 0, 0, 0), "0#0", "1#0", [([0, 2], 0), ([1], 1)], spool.app)
+    spool.task("1", 0, 0, [block], flows=2, rows=2)
+    spool.job("1", n1=1)
+    spool.end(blocks=1, tasks=1)
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        ingest_all(store, tmp_path / "spool")
+    answer = ask(url, TraceQuery(Direction.BACKWARD, ("1#0#0",), by="file"))
+    assert containers(answer) == {"in/a": 1, "in/c": 1}
+    for place, rows in (("in/b", 1), ("in", 2)):
+        forward = ask(url, TraceQuery(Direction.FORWARD, (place,), by="file"))
+        assert (containers(forward), [one.rows for one in forward.outside]) == ({}, [rows])

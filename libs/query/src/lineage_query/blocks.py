@@ -36,3 +36,13 @@ def output_region(graph: FlowGraph, space: str, refs: Iterable[BlockRef]) -> Reg
                 rows = slice(section.row_first, section.row_stop)
                 regions.append(Region.of_runs(block.out_first[rows], last[rows]))
     return Region.union(regions)
+
+
+def input_region(graph: FlowGraph, space: str, refs: Iterable[BlockRef]) -> Region:
+    """The positions of a space that some blocks read."""
+    regions: list[Region] = []
+    for block in iter_blocks(graph, (ref.block_id for ref in refs)):
+        if block.in_space == space:
+            last = block.in_first if block.in_last is None else block.in_last
+            regions.append(Region.of_runs(block.in_first, last))
+    return Region.union(regions)

@@ -130,7 +130,7 @@ class QueryEngine:
             trace = self._trace_part(plan.only, by_query=by_query, derivations=derivations)
             if on_trace is not None:
                 on_trace(trace)
-            return trace
+            return trace.of_places(query)
 
         def answer_part(application_query: ApplicationQuery) -> Answer:
             current_budget().check()
@@ -183,7 +183,7 @@ class QueryEngine:
             return count(self._trace_part(application_query, by_query=by_query))
 
         answer = query_all(query, plan, answer_part)
-        return merged(counts).shown(answer, query.by)
+        return merged(counts).shown(replace(answer, requested_places=query.places), query.by)
 
     def _trace_all_jobs(
         self, query: TraceQuery, on_trace: Callable[[Trace], None] | None = None

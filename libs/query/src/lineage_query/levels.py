@@ -22,11 +22,11 @@ from lineage_core.tracing.trace_result import TraceError
 from lineage_openlineage.datasets import dataset_name, paths_by_dataset
 from lineage_query.answers import Answer, Container, Group, RowsOutside
 from lineage_query.jobs import full_dataset_name, job_name
-from lineage_query.names import Names
+from lineage_query.names import Names, TaskName
 from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.file_status import FileStatus, worst
 from lineage_query.rows.locations import FilePart, Locations
-from lineage_query.rows.places import LocationError, parse_location
+from lineage_query.rows.places import LocationError, parse_location, split_name
 from lineage_query.trace import Trace
 from lineage_query.trace_query import LEVELS
 from lineage_store.materialised import whose_rows
@@ -269,7 +269,7 @@ class LevelCounter:
                 if self.level == "task":
                     continue
                 key, rows = self._rows_of(counts, application, node, part)
-                split = None if part.start is None else (part.start, part.length)
+                split = part.split
                 shown = shown_path(part.path, application.paths.get(node))
                 self._add_located(
                     counts, application, node, key, rows, part.canonical_path, shown, split
@@ -291,7 +291,7 @@ class LevelCounter:
         if part.rows is not None:
             counts.counted.add(version)
             return version, part.rows
-        key = (*version, application.app, node, part.start)
+        key = (*version, application.app, node, part.split)
         counts.uncounted.setdefault(version, set()).add((application.app, node))
         return key, part.items
 
@@ -304,8 +304,8 @@ class LevelCounter:
         for task, regions in self._tasks.get(application.app, {}).get(space, {}).items():
             rows = Region.union(regions) & region
             if rows:
-                name = f"{label(task.node)}#{task.partition}.{task.attempt}"
-                self._add(counts, (application.app, task), name, application.app, key, rows)
+                name = TaskName(label(task.node), task.partition, task.attempt)
+                self._add(counts, (application.app, task), str(name), application.app, key, rows)
                 rest -= rows
         if rest:
             self._add_outside(counts, application, node, (*key, node), rest)
@@ -319,12 +319,12 @@ class LevelCounter:
         rows: Region,
         path: str,
         shown: str,
-        split: tuple[int, int | None] | None,
+        split: tuple[int, int] | None,
     ) -> None:
         """Add rows of a file. ``path``: canonical; ``shown``: as people read it; ``split``: start and length, if known."""
         match self.level:
             case "split":
-                name = shown if split is None else f"{shown}@{split[0]}+{split[1]}"
+                name = shown if split is None else split_name(shown, *split)
                 self._add(counts, (path, split), name, "", key, rows)
             case "file":
                 self._add(counts, (path,), shown, "", key, rows)

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lineage_core.contract.address import parse_space, split_address
 from lineage_core.contract.graph import FlowGraph, NodeRecord
@@ -13,6 +14,29 @@ from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
 
 _ADDRESS = re.compile(r"[^/\s]+(?:#(?:\*|\d+(?:\.\d+)?)|@\d+)#\d+")
+
+
+_TASK = re.compile(r"(?P<node>[^/\s#]+)#(?P<partition>\d{1,10})\.(?P<attempt>\d{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskName:
+    """A task as people name it: the name of its node, its partition and its attempt."""
+
+    node: str
+    partition: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.node}#{self.partition}.{self.attempt}"
+
+
+def parse_task(text: str) -> TaskName | None:
+    """Read ``NODE#PARTITION.ATTEMPT``; None where the text has another form."""
+    match = _TASK.fullmatch(text)
+    if match is None:
+        return None
+    return TaskName(match["node"], int(match["partition"]), int(match["attempt"]))
 
 
 def looks_like_address(text: str) -> bool:

@@ -15,12 +15,13 @@ from lineage_query.finding import (
     find_application,
     find_readers,
 )
-from lineage_query.names import Names, looks_like_address
+from lineage_query.folders import files_of_folder
+from lineage_query.names import Names, looks_like_address, parse_task
 from lineage_query.outputs import output_state, writes_to
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.file_status import has_changed
 from lineage_query.rows.locations import Locations
-from lineage_query.rows.places import LocationError, ValuedPlace, parse_location, parse_valued
+from lineage_query.rows.places import LocationError, ValuedPlace, parse_place, parse_valued
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows
@@ -175,10 +176,11 @@ class _Planner:
         if not forward or query.app is not None or query.until is not None:
             return None
         places: dict[str, list[str]] = {}
-        for place in query.places:
+        file_places, from_folders = self._file_places()
+        for place in file_places:
             path = None if looks_like_address(place) else self._path_of(place)
             readers = path and find_readers(self.store, self.reader, path)
-            if not readers or not readers.apps:
+            if not readers or not (readers.apps or place in from_folders):
                 return None
             for app in readers.apps:
                 places.setdefault(app, []).append(place)
@@ -191,15 +193,35 @@ class _Planner:
             for app in readers.unread:
                 reason = f"whether it read {path} is not known: {UNREAD_REASON}"
                 self._not_queried.append(NotQueried(app, reason))
+        if not places:
+            return None
         apps = self._latest_of([app for app in self._ids if app in places])
         parts = [
             ApplicationQuery(replace(query, app=app, places=tuple(places[app]))) for app in apps
         ]
         return Plan(tuple(parts), tuple(self._not_queried))
 
+    def _file_places(self) -> tuple[list[str], set[str]]:
+        """The places of a forward query, with the files of folders in their place; and these."""
+        places: dict[str, None] = {}
+        from_folders: set[str] = set()
+        spellings = Spellings()
+        for place in self.query.places:
+            folder = files_of_folder(
+                self.store, self.reader, place, wrote=False, app=None, spellings=spellings
+            )
+            if folder is None:
+                places[place] = None
+            else:
+                places |= dict.fromkeys(folder.files)
+                from_folders.update(folder.files)
+        return list(places), from_folders
+
     def _path_of(self, place: str) -> str | None:
+        if parse_task(place) is not None:
+            return None
         try:
-            return parse_location(place).path
+            return parse_place(place).path
         except LocationError:
             return None
 

@@ -9,7 +9,7 @@ from lineage_core.contract.address import parse_space
 from lineage_core.contract.graph import RECIPE_NODE_KINDS, FlowGraph, NodeRecord
 from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.trace_result import TraceError
-from lineage_query.rows.places import Location, ValuedPlace, parse_location
+from lineage_query.rows.places import Location, ValuedPlace, parse_place
 
 
 class RecipeRowError(TraceError):
@@ -55,7 +55,7 @@ class RecipePlace:
         Raises:
             LocationError: the place names none.
         """
-        return parse_location(self.place)
+        return parse_place(self.place)
 
 
 def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list[tuple[str, str]]:

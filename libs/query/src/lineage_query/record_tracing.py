@@ -6,14 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lineage_core.contract.address import OPAQUE_SPACE, parse_space
+import numpy as np
+
+from lineage_core.contract.address import OPAQUE_SPACE, SpaceKind, parse_space
+from lineage_core.contract.block import BlockId, Relation
 from lineage_core.contract.graph import NodeRecord, Unit
 from lineage_core.contract.positions import text_position
 from lineage_core.contract.region import Region
+from lineage_core.contract.runs import EMPTY
 from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.block_lookup import cached_space
+from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.crossing import inputs_of_rows, outputs_of_rows
 from lineage_core.tracing.trace_result import Direction, TraceError, TraceResult
 from lineage_core.tracing.walk import NOT_RECORDED
-from lineage_query.blocks import output_region
+from lineage_query.blocks import iter_blocks, output_region
 from lineage_query.finding import (
     UNREAD_REASON,
     FileUse,
@@ -23,12 +30,13 @@ from lineage_query.finding import (
     find_uses,
     other_readers,
 )
-from lineage_query.names import Names, looks_like_address
+from lineage_query.folders import files_of_folder
+from lineage_query.names import Names, TaskName, looks_like_address, parse_task
 from lineage_query.opaque import find_opaque
 from lineage_query.recipe_rows import RecipePlace, RecipeRowError, node_of_space, recipe_nodes_among
 from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.locations import Locations
-from lineage_query.rows.places import FolderError, LocationError, parse_location
+from lineage_query.rows.places import FolderError, Location, LocationError, parse_place
 from lineage_query.rows.reader import RowReader
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query.trace_query import TraceQuery
@@ -98,9 +106,12 @@ class RecordTracer:
             TraceError: ``until`` is not in that direction, or the query has a condition, which records don't support.
             BudgetError: the query exceeds its budget.
         """
-        start = self._start(query)
+        expanded, gaps = self._expand_folders(query)
+        start = self._start(expanded)
         place = start.recipe_place
-        return self._trace_from(query, start) if place is None else place
+        if place is not None:
+            return place
+        return _with_gaps(self._trace_from(expanded, start), query.places, gaps)
 
     def trace(self, query: TraceQuery) -> RecordTrace:
         """Trace the records that a query names.
@@ -109,10 +120,30 @@ class RecordTracer:
             RecipeRowError: a place is a row of a DataFrame, which is traced by its recipe.
             LineageError: as :meth:`look_up`.
         """
-        start = self._start(query)
+        expanded, gaps = self._expand_folders(query)
+        start = self._start(expanded)
         if start.recipe_row is not None:
             raise start.refusal()
-        return self._trace_from(query, start)
+        return _with_gaps(self._trace_from(expanded, start), query.places, gaps)
+
+    def _expand_folders(self, query: TraceQuery) -> tuple[TraceQuery, tuple[str, ...]]:
+        """The query with the files of folders in their place, and why rows of these may be left out."""
+        app = query.app and find_application(self._store, query.app)
+        places: dict[str, None] = {}
+        gaps: list[str] = []
+        spellings = Spellings()
+        for place in query.places:
+            folder = files_of_folder(
+                self._store,
+                self._reader,
+                place,
+                wrote=query.direction is Direction.BACKWARD,
+                app=app,
+                spellings=spellings,
+            )
+            places |= dict.fromkeys((place,) if folder is None else folder.files)
+            gaps += () if folder is None else folder.gaps
+        return replace(query, places=tuple(places)), tuple(gaps)
 
     def _start(self, query: TraceQuery) -> _Start:
         """Find the application that a query is about, and what its places name there."""
@@ -127,9 +158,14 @@ class RecordTracer:
             _check_region(opened, space, region)
         for place in query.places:
             nodes = _recipe_nodes(opened, place, uses.get(place))
+            if nodes and place in uses and parse_place(place).number is None:
+                raise LocationError(
+                    f"{place} has rows of a DataFrame: name one of them, or rows of the output by --where"
+                )
             if nodes:
                 return _Start(opened, uses, recipe_row=place, recipe_nodes=nodes)
-            for space, region in _items_at(opened, place, uses.get(place)).items():
+            found = _items_at(opened, place, uses.get(place), query.direction)
+            for space, region in found.items():
                 regions.setdefault(space, []).append(region)
         return _Start(
             opened,
@@ -179,6 +215,10 @@ class RecordTracer:
         Raises:
             LineageError: as :meth:`trace`.
         """
+        expanded, _ = self._expand_folders(query)
+        if expanded.places != query.places:
+            # A folder may have other files by now.
+            return self.trace(query)
         uses = self._all_uses(query, Spellings())
         opened = self._application_cache.open(traced.app)
         warnings = tuple(dict.fromkeys(self._warnings(opened, query, uses)))
@@ -199,7 +239,7 @@ class RecordTracer:
             yield from _warnings_of_use(place, file_uses[0], query.direction)
         if query.direction is Direction.FORWARD and query.app is None:
             for place in uses:
-                path = parse_location(place).path
+                path = parse_place(place).path
                 others = other_readers(self._store, self._reader, path, opened.app)
                 yield from also_read_warnings(place, opened.app, others)
         verdict = opened.verdict
@@ -210,7 +250,7 @@ class RecordTracer:
         """Uses of the files that places name; those that name a string of an SDK have none."""
         uses: dict[str, list[FileUse]] = {}
         for place in query.places:
-            if not looks_like_address(place):
+            if not looks_like_address(place) and parse_task(place) is None:
                 try:
                     uses[place] = self._uses(place, query, spellings)
                 except (LocationError, NotFoundError, RowsError):
@@ -243,11 +283,24 @@ class RecordTracer:
         """
         for text in (place, place.rpartition(":")[0], place.rpartition("#")[0]):
             if text and self._reader.is_folder(text):
+                kind = "a folder with no known file" if text == place else "a folder"
                 raise FolderError(
-                    f"{text} is a folder; name a row of one of its files as PATH:LINE (PATH#RECORD "
+                    f"{text} is {kind}; name a row of one of its files as PATH:LINE (PATH#RECORD "
                     f"where records are no lines), such as {text.rstrip('/')}/part-00000:1"
                 )
-        return parse_location(place).path
+        return parse_place(place).path
+
+
+def _with_gaps(
+    traced: RecordTrace, requested_places: tuple[str, ...], gaps: Sequence[str]
+) -> RecordTrace:
+    """A trace of places as they were requested; incomplete where rows of them are left out."""
+    return replace(
+        traced,
+        requested_places=requested_places,
+        complete=traced.complete and not gaps,
+        warnings=tuple(dict.fromkeys((*traced.warnings, *gaps))),
+    )
 
 
 def _recipe_nodes(
@@ -263,10 +316,58 @@ def _recipe_nodes(
     return ()
 
 
+def _task_items(
+    opened: ApplicationSnapshot, task: TaskName, direction: Direction
+) -> dict[str, Region]:
+    """The items that a task put out, by space; backward, what it read where other tasks put out the same items.
+
+    Other tasks may put out the same keys of a shuffle: what lies behind a key is not what lies behind this task.
+
+    Raises:
+        LocationError: there is no such task.
+        AddressError: there is no such node.
+    """
+    node = opened.names.node(task.node)
+    block_ids: list[BlockId] = []
+    for ref in opened.graph.blocks():
+        current_budget().check()
+        block_id = ref.block_id
+        is_of_task = (block_id.partition, block_id.attempt) == (task.partition, task.attempt)
+        if is_of_task and (ref.task or block_id.node) == node:
+            block_ids.append(block_id)
+    if not block_ids:
+        raise LocationError(
+            f"there is no task {task} in {opened.app}; --by task lists those of rows"
+        )
+    regions: dict[str, list[Region]] = {}
+    for block in iter_blocks(opened.graph, block_ids):
+        all_rows = np.arange(block.rows, dtype=np.int64)
+        for section in block.out:
+            rows = np.arange(section.row_first, section.row_stop, dtype=np.int64)
+            if (
+                direction is Direction.FORWARD
+                or cached_space(section.space).kind is SpaceKind.PARTITION
+            ):
+                runs = outputs_of_rows(block, rows).get(section.space, EMPTY)
+                regions.setdefault(section.space, []).append(Region.of_runs(*runs))
+            else:
+                made_of = all_rows if block.relation is Relation.ALL else rows
+                regions.setdefault(block.in_space, []).append(
+                    Region.of_runs(*inputs_of_rows(block, made_of))
+                )
+    return {space: Region.union(of_space) for space, of_space in regions.items()}
+
+
 def _items_at(
-    opened: ApplicationSnapshot, place: str, uses: Sequence[FileUse] | None
+    opened: ApplicationSnapshot,
+    place: str,
+    uses: Sequence[FileUse] | None,
+    direction: Direction,
 ) -> dict[str, Region]:
     """The records that a place names, by space."""
+    task = None if uses is not None else parse_task(place)
+    if task is not None:
+        return _task_items(opened, task, direction)
     if uses is None and looks_like_address(place):
         named = opened.names.find(place, opened.graph)
         for space, region in named.items():
@@ -274,15 +375,29 @@ def _items_at(
         return named
     if uses is None:
         return {OPAQUE_SPACE: Region.from_positions([text_position(place)])}
-    typed_location = parse_location(place)
+    typed_location = parse_place(place)
     location = replace(typed_location, path=opened.locations.spelled(typed_location.path))
     units = {use.node: opened.locations.unit(use.node, location.path) for use in uses}
+    if location.number is None and set(units.values()) != {None}:
+        return _items_in(opened, place, location, units)
     if location.unit not in units.values():
         raise LocationError(f"{place} names no row: give {_forms(units.values())}")
     items: dict[str, Region] = {}
     for node, unit in units.items():
         if unit == location.unit:
             items |= opened.locations.items_at(node, location)
+    return items
+
+
+def _items_in(
+    opened: ApplicationSnapshot, place: str, location: Location, nodes: Iterable[str]
+) -> dict[str, Region]:
+    """The records of some nodes in a whole file or in one of its splits, by space."""
+    items: dict[str, Region] = {}
+    for node in nodes:
+        items |= opened.locations.items_in(node, location)
+    if not items:
+        raise LocationError(f"there is no split {place}; --by split lists those of rows")
     return items
 
 

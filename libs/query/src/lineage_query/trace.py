@@ -234,6 +234,15 @@ class Trace:
 
     # -- other forms of the result -----------------------------------------------------------
 
+    def of_places(self, query: TraceQuery) -> Trace:
+        """The same, as the result of a query whose folders were replaced by their files."""
+        records, recomputed = self.records, self.recomputed
+        if records is not None:
+            records = replace(records, requested_places=query.places)
+        if recomputed is not None:
+            recomputed = replace(recomputed, requested_places=query.places)
+        return replace(self, query=query, records=records, recomputed=recomputed)
+
     def with_typed_places(self, places: Sequence[str]) -> Trace:
         """The same, of places as they were typed."""
         return replace(

@@ -12,16 +12,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TypeAlias
 
 import numpy as np
 
-from lineage_core.contract.address import SpaceKind, parse_space
+from lineage_core.contract.address import POSITION_MAX, SpaceKind, parse_space
 from lineage_core.contract.block import U64
 from lineage_core.contract.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
 from lineage_core.contract.region import Region
 from lineage_core.contract.row_sums import BLOCK_ROWS, sums_in
 from lineage_core.tracing.budget import current_budget
+from lineage_query.blocks import input_region, output_region
 from lineage_query.rows.bound_rows import InFile, LocatedRows
 from lineage_query.rows.file_status import (
     CurrentState,
@@ -67,8 +69,8 @@ class _SourceFile:
 class FilePart:
     """Where items of a partition lie: some rows of one file.
 
-    ``canonical_path`` and ``path``: of the file, the latter as people write it. ``start`` and ``length``: the bytes of the
-    split that the items were read in; None where the file is not divided (a written file, a file that is one item).
+    ``canonical_path`` and ``path``: of the file, the latter as people write it. ``split``: the first byte and the number of bytes
+    of the split that the items were read in; None where the file is not divided (a written file, a file that is one item).
     ``items``: their positions. ``rows``: their numbers in the file, in its unit; None where rows before the split can't be
     counted. ``size`` and ``mtime``: the version of the file.
     """
@@ -80,8 +82,7 @@ class FilePart:
     mtime: float
     items: Region
     rows: Region | None
-    start: int | None = None
-    length: int | None = None
+    split: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,48 @@ class Locations:
             space: Region.from_positions(ordinals) for space, ordinals in ordinals_by_space.items()
         }
 
+    def items_in(self, node: str, location: Location) -> dict[str, Region]:
+        """All items of a node in a file (a place without a number, with a canonical path), or in one of its splits.
+
+        Of a split whose rows no task counted, they are those that lineage was recorded of: a task may have read a part of it.
+
+        Raises:
+            LocationError: the file has no such split.
+        """
+        file = self._sinks_of(node).get(location.path)
+        if file is not None:
+            if location.split is not None:
+                raise LocationError(f"{location}: a written file has no splits: name the file")
+            return {
+                f"{node}#{file.partition}": self._all_items(f"{node}#{file.partition}", file.rows)
+            }
+        source = self._sources_of(node).get(location.path)
+        if source is None:
+            return {}
+        items: dict[str, Region] = {}
+        for split in (split for part in source.parts for split in part):
+            current_budget().check()
+            if location.split not in (None, (split.start, split.length)):
+                continue
+            space = f"{node}#{split.partition}"
+            region = (
+                Region.from_positions([split.row])
+                if split.unit == "file"
+                else self._all_items(space, split.rows, read=True)
+            )
+            items[space] = items[space] | region if space in items else region
+        return items
+
+    def _all_items(self, space: str, rows: int | None, *, read: bool = False) -> Region:
+        """All items of a partition. ``rows``: how many there are, if known; ``read``: of a source."""
+        if rows is not None:
+            return (
+                Region(*(np.array([end], np.uint64) for end in (0, rows - 1))) if rows else Region()
+            )
+        find = self._graph.blocks_from if read else self._graph.blocks_into
+        refs = find(space, 0, POSITION_MAX)
+        return (input_region if read else output_region)(self._graph, space, refs)
+
     def check(self, space: str, region: Region, shown: str) -> None:
         """Refuse items that a partition of a file is known not to have; ``shown``: the space.
 
@@ -207,15 +250,15 @@ class Locations:
 
     def _whole_files(self, pieces: Sequence[_Piece], region: Region) -> Iterator[FilePart]:
         whole = Region.from_positions([0])
-        for row, piece in {piece.split.row: piece for piece in pieces}.items():
+        pieces_by_row = {piece.split.row: piece for piece in pieces}
+        is_among = region.contains(np.fromiter(pieces_by_row, np.uint64))
+        for row, piece in compress(pieces_by_row.items(), is_among.tolist()):
             current_budget().check()
-            item = Region.from_positions([row])
-            if region & item:
-                split = piece.split
-                path = plain_path(split.path)
-                yield FilePart(
-                    piece.file.path, path, split.unit, split.file_size, split.mtime, item, whole
-                )
+            split, item = piece.split, Region.from_positions([row])
+            path = plain_path(split.path)
+            yield FilePart(
+                piece.file.path, path, split.unit, split.file_size, split.mtime, item, whole
+            )
 
     def _part_of(self, piece: _Piece, region: Region) -> FilePart:
         split, rows = piece.split, None
@@ -230,8 +273,7 @@ class Locations:
             split.mtime,
             region,
             rows,
-            split.start,
-            split.length,
+            (split.start, split.length),
         )
 
     def recorded_paths(self, node: str) -> dict[str, list[str]]:

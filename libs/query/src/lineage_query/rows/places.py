@@ -10,6 +10,7 @@ from lineage_core.errors import LineageError
 from lineage_store.errors import NoSuchRowError
 
 _LINE = re.compile(r"(?P<path>.+):(?P<number>\d{1,18})", re.DOTALL)
+_SPLIT = re.compile(r"(?P<path>.+)@(?P<start>\d{1,18})\+(?P<length>\d{1,18})", re.DOTALL)
 _RECORD = re.compile(r"(?P<path>.+)#(?P<number>\d{1,18})", re.DOTALL)
 
 
@@ -27,14 +28,25 @@ class PastTheEndError(LocationError, NoSuchRowError):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A line of a file as typed, from 1; or a record, from 0; or a whole file (None)."""
+    """A line of a file as typed, from 1; or a record, from 0; or a whole file (None).
+
+    ``split``: with a whole file, the first byte and the number of bytes of one of its splits.
+    """
 
     path: str
     number: int | None
     unit: Unit = "line"
+    split: tuple[int, int] | None = None
 
     def __str__(self) -> str:
+        if self.split is not None:
+            return split_name(self.path, *self.split)
         return shown(self.path, self.number, self.unit)
+
+
+def split_name(path: str, start: int, length: int) -> str:
+    """The name of a split: some bytes of a file."""
+    return f"{path}@{start}+{length}"
 
 
 def shown(path: str, number: int | None, unit: Unit) -> str:
@@ -65,6 +77,18 @@ def parse_location(text: str) -> Location:
     if not text or "\0" in text:
         raise LocationError(f"{text!r} names no row: give PATH:LINE as grep -n prints it")
     return Location(text, None, "file")
+
+
+def parse_place(text: str) -> Location:
+    """Read a place of a query: as :func:`parse_location`, or a split as ``PATH@START+LENGTH``.
+
+    Raises:
+        LocationError: there is no path, or the line is 0.
+    """
+    split = _SPLIT.fullmatch(text)
+    if split is None:
+        return parse_location(text)
+    return Location(split["path"], None, "file", (int(split["start"]), int(split["length"])))
 
 
 @dataclass(frozen=True, slots=True)
