@@ -17,7 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from lineage_core.codec.csv_codec import encode_csv
 from lineage_core.contract.address import POSITION_MAX
 from lineage_core.contract.block import BlockId, FlowBlock
-from lineage_core.contract.graph import BlockRef, EdgeBatch, LinkRecord, RowChecksums
+from lineage_core.contract.graph import (
+    BlockRef,
+    ContainerRecord,
+    EdgeBatch,
+    LinkRecord,
+    RowChecksums,
+)
 from lineage_core.contract.message import (
     Begin,
     Commit,
@@ -448,7 +454,8 @@ def test_the_graph_is_read_from_messages(store: GraphStore) -> None:
         RecordFiles(app=APP, node="7", path="out", files=tuple(files)),
     ]
     store.write(APP, [*nodes, *links, splits_of, files_of, *others, *commits])
-    store.write(APP, [nodes[0].model_copy(update={"alias": "read"})])
+    inside = {"containers": ("a", "a:b"), "container_types": ("job", "stage")}
+    store.write(APP, [nodes[0].model_copy(update={"alias": "read"} | inside)])
     made = block(BlockId("4", 0, 1, 0), "1#0", [("4#0.1", [([1, 3], 5)]), ("4@0", [([2], 1)])])
     store.write(APP, [], [made])
     graph = store.graph(APP)
@@ -456,6 +463,11 @@ def test_the_graph_is_read_from_messages(store: GraphStore) -> None:
         ("1", "read"),
         ("4", None),
         ("6", None),
+    ]
+    assert [node.containers for node in graph.nodes()] == [
+        (ContainerRecord("a", "job"), ContainerRecord("a:b", "stage")),
+        (),
+        (),
     ]
     assert [(n.blocks, n.flows, n.associations) for n in graph.nodes()] == [
         (0, 0, 0),

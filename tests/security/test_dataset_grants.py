@@ -115,7 +115,13 @@ def store_secret(
         Begin(app=app, name=name, started_at=50.0, argv=(f"--in={CANARY}",), cwd=f"/{CANARY}"),
         Unknown(app=app, what=f"{CANARY}.toPandas", reason=f"{CANARY} can't be followed"),
     )
-    said = {"description": f"{CANARY} d", "call_site": f"{CANARY}.py:1", "call_path": CANARY}
+    said: dict[str, Any] = {
+        "description": f"{CANARY} d",
+        "call_site": f"{CANARY}.py:1",
+        "call_path": CANARY,
+        "containers": (f"{CANARY}-c",),
+        "container_types": ("stage",),
+    }
     spool.node(
         "0",
         "source",
@@ -228,7 +234,7 @@ def requests_of(method: str, path: str, app: str) -> Iterator[tuple[str, dict[st
                 body = body.replace("{app}", app).replace("write#0#0", address)
                 more["json"] = json.loads(body.replace('"backward"', f'"{way}"'))
             yield filled, more
-            for level in LEVELS[1:] if path == "/v1/answers" else ():
+            for level in (*LEVELS[1:], "stage") if path == "/v1/answers" else ():
                 yield filled, more | {"json": more["json"] | {"by": level}}
 
 

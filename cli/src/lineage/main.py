@@ -103,7 +103,7 @@ ByOption = Annotated[
     typer.Option(
         "--by",
         metavar="LEVEL",
-        help="List containers with their number of rows, instead of rows: split, file or dataset; task, node, application or job.",
+        help="List containers with their number of rows, instead of rows: split, file or dataset; task, node, application or job; or a type of containers that the program registered.",
     ),
 ]
 AsNowOption = Annotated[

@@ -38,7 +38,7 @@ def trace(
         steps: How many steps the trace takes; by default it goes all the way.
         limit: How many items of each node are listed; by default all. They are counted without a limit.
         by: The level of the answer: `row`, or `split`, `file`, `dataset`, `task`, `node`, `application` or `job` for
-            containers with the number of their rows.
+            containers with the number of their rows, or a type of containers that the program registered.
         all_jobs: Go on through the applications that wrote what was read, or read what was written.
         store: The URL of a store or of a server; by default `LINEAGE_STORE`, else `.lineage/lineage.db`.
 

@@ -15,7 +15,7 @@ import httpx
 from pydantic import TypeAdapter
 
 from lineage.credentials import token_for
-from lineage_core.contract.graph import LinkRecord, NodeRecord
+from lineage_core.contract.graph import ContainerRecord, LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer, respelled
@@ -124,7 +124,7 @@ class ServedAccess:
 
     def graph(self, name: str) -> tuple[str, Sequence[NodeRecord], Sequence[LinkRecord]]:
         document = self._get(f"/v1/applications/{_part(name)}/nodes")
-        nodes = [NodeRecord(**node) for node in document["nodes"]]
+        nodes = [_node_of(node) for node in document["nodes"]]
         return document["app"], nodes, [LinkRecord(**link) for link in document["links"]]
 
     def verdict(self, app: str) -> Verdict:
@@ -389,6 +389,12 @@ def _part(name: str) -> str:
 def _is_here(path: str) -> bool:
     """Whether there is such a file, or was in a folder that there is."""
     return os.path.exists(path) or (os.sep in path and os.path.isdir(os.path.dirname(path)))
+
+
+def _node_of(document: dict[str, Any]) -> NodeRecord:
+    """A node as a server sends it; an older one sends no containers."""
+    containers = tuple(ContainerRecord(**container) for container in document.get("containers", ()))
+    return NodeRecord(**document | {"containers": containers})
 
 
 def _seen_from_anywhere(place: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -98,7 +99,7 @@ def graph_json(
     app: str, nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]
 ) -> dict[str, Any]:
     """Nodes and links as tools read them; ``group`` names the first of the nodes of one call."""
-    fields = [field for field in NodeRecord.__slots__ if field != "call_path"]
+    fields = [field for field in NodeRecord.__slots__ if field not in {"call_path", "containers"}]
     group = {
         node.node: fold.first.node
         for fold in fold_by_call(nodes)
@@ -108,7 +109,11 @@ def graph_json(
     return {
         "app": app,
         "nodes": [
-            {field: getattr(node, field) for field in fields} | {"group": group.get(node.node)}
+            {field: getattr(node, field) for field in fields}
+            | {
+                "containers": [asdict(container) for container in node.containers],
+                "group": group.get(node.node),
+            }
             for node in nodes
         ],
         "links": [{"src": link.src, "dest": link.dest} for link in links],

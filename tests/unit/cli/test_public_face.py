@@ -69,5 +69,38 @@ def test_trace_answers_as_the_command(tmp_path: Path, monkeypatch: pytest.Monkey
     by_file = lineage.trace("total#0#1", by="file", all_jobs=True)
     assert (by_file.containers, [one.rows for one in by_file.outside]) == ((), [2])
     assert "from 0 files\nin no file: 2 rows of read\n" in by_file._repr_mimebundle_()["text/plain"]
-    with pytest.raises(TraceError, match="rows are counted by row, split, file"):
+    with pytest.raises(TraceError, match=r"rows are counted by row, split, file.*, job$"):
         lineage.trace("total#0#1", by="folder")
+
+
+def test_containers_that_a_program_registers_are_levels(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/lineage.db"
+    with lineage.LineageApi("totals", store=url) as api:
+        job = api.register("nightly", kind="container", node_type="pipeline")
+        stages = [
+            api.register(name, kind="container", parent=job, node_type="stage")
+            for name in ("load", "sum")
+        ]
+        orders = api.register("orders", kind="source", parent=stages[0])
+        rates = api.register("rates", kind="source", parent=job)
+        total = api.register("total", kind="sink", parent=stages[1])
+        api.link(orders, total)
+        api.link(rates, total)
+        with api.task(total, partition=0):
+            api.capture("f1", f"{orders}#0#0", f"{total}#0#1")
+            api.capture("f2", f"{orders}#0#1", f"{total}#0#1")
+            api.capture("f3", f"{rates}#0#7", f"{total}#0#1")
+
+    def levels(by: str, **more: str) -> tuple[dict[str, int], dict[str, int]]:
+        answer = lineage.trace(more.pop("place", f"{total}#0#1"), by=by, store=url, **more)  # type: ignore[arg-type]
+        return (
+            {container.name: container.rows for container in answer.containers},
+            {rows.node: rows.rows for rows in answer.outside},
+        )
+
+    assert levels("stage") == ({"nightly:load": 2}, {rates: 1})
+    assert levels("pipeline") == ({"nightly": 3}, {})
+    forward = levels("stage", place=f"{rates}#0#7", direction="forward")
+    assert forward == ({"nightly:sum": 1}, {})
+    with pytest.raises(TraceError, match=r"there is no level 'load': .*, job, pipeline, stage$"):
+        levels("load")

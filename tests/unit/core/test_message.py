@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from lineage_core.contract import message as messages
 from lineage_core.contract.message import (
+    CONTAINERS_MAX,
     Begin,
     Commit,
     DeadLetter,
@@ -63,6 +64,8 @@ EXAMPLES: list[Message] = [
         partitions=8,
         path=None,
         call_path="09af.1",
+        containers=("nightly", "nightly:load"),
+        container_types=("pipeline", "stage"),
     ),
     Link(app="app-1", src="1", dest="4"),
     Splits(
@@ -287,3 +290,18 @@ def test_damaged_messages_are_refused_or_read(chance: Any, example: Message) -> 
     except ContractError:
         return
     assert parse_message(dump_message(found)) == found
+
+
+def test_containers_are_left_out_by_older_senders_and_bounded() -> None:
+    document: dict[str, Any] = {
+        "v": 1, "type": "register", "app": "app-1", "node": "4", "kind": "sink", "op": "x"
+    }  # fmt: skip
+    older = parse_message(json.dumps(document))
+    assert isinstance(older, Register)
+    assert (older.containers, older.container_types) == ((), ())
+    for field in ("containers", "container_types"):
+        with pytest.raises(MessageError, match=field):
+            parse_message(json.dumps(document | {field: ["c"] * (CONTAINERS_MAX + 1)}))
+        for other in ([""], ["x" * 513], "c", [1]):
+            with pytest.raises(MessageError):
+                parse_message(json.dumps(document | {field: other}))

@@ -18,7 +18,7 @@ from lineage_query.all_jobs import (
 )
 from lineage_query.answers import Answer
 from lineage_query.composing import query_all
-from lineage_query.levels import START_ITEMS, LevelCounter, RowCounts, check_level, merged
+from lineage_query.levels import START_ITEMS, LevelCounter, RowCounts, merged
 from lineage_query.materialised_flows import MaterialisedFlows, choose_trace
 from lineage_query.planning import ApplicationQuery, Plan, plan_of, recipe_place_by_values
 from lineage_query.recipe_rows import RecipePlace, RecipeRowError, recipe_nodes_among
@@ -154,13 +154,13 @@ class QueryEngine:
 
     def _count_by_level(self, query: TraceQuery) -> Answer:
         """The answer to a query with the containers of its rows, at the level that it names."""
-        check_level(query.by)
         with self._limits.working():
             counter = LevelCounter(query.by, self._store, self._tracer.locations)
         if query.all_jobs:
             listed = replace(query, texts=False)
             answer = self._trace_all_jobs(listed, counter.remember_tasks)
             with self._limits.working():
+                counter.check_level(answer.apps or (answer.app,))
                 return counter.count_answer(answer).shown(answer, query.by)
         counts: list[RowCounts] = []
 
@@ -183,6 +183,8 @@ class QueryEngine:
             return count(self._trace_part(application_query, by_query=by_query))
 
         answer = query_all(query, plan, answer_part)
+        with self._limits.working():
+            counter.check_level(answer.apps or (answer.app,))
         return merged(counts).shown(replace(answer, requested_places=query.places), query.by)
 
     def _trace_all_jobs(

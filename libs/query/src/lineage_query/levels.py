@@ -7,12 +7,12 @@ listed. Rows of DataFrames come from a recomputation, which lists them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from lineage_core.contract.address import parse_space
-from lineage_core.contract.graph import RECIPE_NODE_KINDS
+from lineage_core.contract.graph import RECIPE_NODE_KINDS, ContainerRecord
 from lineage_core.contract.message import Begin
 from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
@@ -33,6 +33,7 @@ from lineage_store.materialised import whose_rows
 from lineage_store.paths import plain_path, shown_path
 from lineage_store.port import GraphStore
 
+TYPES_NAMED = 20
 START_ITEMS = 20
 """Items listed of those that the query names."""
 CONTAINERS_MAX = 200_000
@@ -41,18 +42,6 @@ CONTAINERS_MAX = 200_000
 _RowsKey: TypeAlias = tuple[object, ...]
 """Names rows that are numbered together: those of a version of a file, or of a space. Equal keys and numbers are one row."""
 _ContainerKey: TypeAlias = tuple[object, ...]
-
-
-def check_level(level: str) -> None:
-    """Refuse a level that does not exist.
-
-    Raises:
-        TraceError: there is none of this name.
-    """
-    if level not in LEVELS:
-        raise TraceError(
-            f"there is no level {level!r:.80}: rows are counted by {', '.join(LEVELS)}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +53,7 @@ class _Application:
     locations: Locations
     kinds: Mapping[str, str]
     paths: Mapping[str, str | None]
+    containers: Mapping[str, Sequence[ContainerRecord]]
     cwd: str
     name: str
 
@@ -151,12 +141,13 @@ class LevelCounter:
     def __init__(
         self, level: str, store: GraphStore, locations_of: Callable[[str], Locations]
     ) -> None:
-        """``locations_of``: rows of the files of an application, as they are now.
+        """A counter of one query.
 
-        Raises:
-            TraceError: there is no such level.
+        Args:
+            level: one of `LEVELS`, or a type of containers that programs registered.
+            store: has the applications.
+            locations_of: rows of the files of an application, as they are now.
         """
-        check_level(level)
         self.level = level
         self._store = store
         self._ids = frozenset(store.application_ids())
@@ -164,6 +155,24 @@ class LevelCounter:
         self._applications: dict[str, _Application] = {}
         self._datasets: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
         self._tasks: dict[str, dict[str, dict[TaskId, list[Region]]]] = {}
+
+    def check_level(self, apps: Iterable[str]) -> None:
+        """Refuse a level that does not exist in the applications of an answer.
+
+        Raises:
+            TraceError: there is none of this name.
+        """
+        if self.level in LEVELS:
+            return
+        types = {
+            container.type
+            for app in apps
+            for containers in self._application(app).containers.values()
+            for container in containers
+        }
+        if self.level not in types:
+            known = ", ".join((*LEVELS, *sorted(types)[:TYPES_NAMED]))
+            raise TraceError(f"there is no level {self.level!r:.80}: rows are counted by {known}")
 
     def remember_tasks(self, trace: Trace) -> None:
         """Remember the tasks that led to the records of a trace: listed rows don't say which tasks they are of."""
@@ -348,7 +357,16 @@ class LevelCounter:
             case "job":
                 self._add(counts, (application.name,), application.name, "", key, rows)
             case _:
-                self._add_outside(counts, application, node, key, rows)
+                registered = [
+                    container.handle
+                    for container in application.containers.get(node, ())
+                    if container.type == self.level
+                ]
+                for handle in registered:
+                    container = application.app, handle
+                    self._add(counts, container, handle, application.app, key, rows)
+                if not registered:
+                    self._add_outside(counts, application, node, key, rows)
 
     def _add(
         self,
@@ -394,6 +412,7 @@ class LevelCounter:
                 self._locations_of(app),
                 {node.node: node.kind for node in nodes},
                 {node.node: node.path for node in nodes},
+                {node.node: node.containers for node in nodes},
                 cwd,
                 name or app,
             )

@@ -23,7 +23,7 @@ class TraceQuery:
     are traced over the current files, and the answer says so. ``where``: a condition in Spark's SQL; the only place
     is then an output of DataFrames (its path, table or node), and all its rows that fulfil the condition are traced.
     ``all_jobs``: the trace continues through the applications that wrote the files read, or read the files written.
-    ``by``: the level of the answer, one of `LEVELS`: containers with the number of their rows, instead of rows.
+    ``by``: the level of the answer, one of `LEVELS` or a type of containers that the program registered: containers with the number of their rows, instead of rows.
     """
 
     direction: Direction

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lineage_core.contract.graph import (
+    ContainerRecord,
     LinkRecord,
     NodeRecord,
     RowChecksums,
@@ -106,6 +107,7 @@ def node_records(
             associations=node_counts.associations,
             call_path=message.call_path,
             inputs=message.inputs or 0,
+            containers=tuple(map(ContainerRecord, message.containers, message.container_types)),
         )
     if lost or (totals is not None and len(nodes_by_id) < totals.nodes):
         nodes_by_id = {node: replace(record, inputs=None) for node, record in nodes_by_id.items()}

@@ -494,7 +494,7 @@ class AnswerRequest(_PlacesRequest):
     by: LevelText = Field(
         "row",
         description="the level of the answer; above rows it counts the rows of each container: split, file, dataset, task, "
-        "node, application, job",
+        "node, application, job, or a type of containers that the program registered",
     )
 
 

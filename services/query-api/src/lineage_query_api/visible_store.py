@@ -199,6 +199,7 @@ class VisibleGraph:
             alias=alias if alias in ALIASES else None,
             reason=_withheld(node.reason),
             path=node.path if visible else None,
+            containers=(),
         )
 
 

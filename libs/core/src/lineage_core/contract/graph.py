@@ -63,11 +63,20 @@ class EdgeBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerRecord:
+    """A container that a program registered: its handle and its type."""
+
+    handle: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRecord:
     """A node of the coarse-grained graph, with its counts.
 
     ``call_path``: equal where the same call made both nodes, in a loop; empty: not known. ``inputs``: so many other
     nodes lead to it at least, whatever links are there; None: any may, as records are lost.
+    ``containers``: those that the program registered around the node, from the outermost to the innermost.
     """
 
     node: str
@@ -86,6 +95,7 @@ class NodeRecord:
     associations: int = 0
     call_path: str = ""
     inputs: int | None = 0
+    containers: tuple[ContainerRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ MESSAGE_BYTES_MAX = 64 * 2**20
 """Longest message in bytes: a commit may list every sink row that holds a newline."""
 TEXT_MAX = 2**16
 """Longest text of a field in characters."""
+CONTAINERS_MAX = 100
+"""Maximum number of containers that a node is in: the handle of the innermost names them all, in 200 characters."""
 RECIPE_BYTES_MAX = 2 * 2**20
 """Longest recipe in bytes of UTF-8: as JSON inside a message, which may double it, it fits a record."""
 
@@ -92,6 +94,8 @@ class Register(_Message):
 
     ``call_path`` identifies all calls that led to the node: nodes with the same one were made by
     the same call, in a loop. ``inputs``: how many links lead to it, where that is known already.
+    ``containers``: those that the node is in, from the outermost to the innermost, by their handles;
+    ``container_types``: their types, in the same order. Nothing where the sender names none, as older ones do.
     """
 
     type: Literal["register"] = "register"
@@ -108,6 +112,8 @@ class Register(_Message):
     path: Text | None = None
     call_path: Text = ""
     inputs: Natural | None = None
+    containers: tuple[Name, ...] = Field((), max_length=CONTAINERS_MAX)
+    container_types: tuple[Name, ...] = Field((), max_length=CONTAINERS_MAX)
 
 
 class Link(_Message):

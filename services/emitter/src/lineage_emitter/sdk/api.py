@@ -188,7 +188,8 @@ class LineageApi:
             description: what it does.
             kind: source, operator, shuffle, sink, or container.
             parent: the handle of the container that it is in.
-            node_type: what archetypes (:meth:`flow_link`) know it by; ``node_id`` when left out.
+            node_type: what archetypes (:meth:`flow_link`) know it by, and what answers of traces know a container
+                by (``--by stage``); ``node_id`` when left out.
             **fields: as in the contract.
 
         Returns:
@@ -203,8 +204,9 @@ class LineageApi:
             handle = self._containers.handle(node_id, parent)
             _check_name(handle)
             if kind == "container":
-                self._containers.add_container(handle, parent)
+                self._containers.add_container(handle, parent, node_type or node_id)
                 return handle
+            around = self._containers.types_around(parent)
         fields.setdefault("op", name or node_id)
         if kind == "sink":
             self._sinks.add(handle)
@@ -214,6 +216,8 @@ class LineageApi:
             kind=kind,
             name=name or handle,
             description=description,
+            containers=tuple(around),
+            container_types=tuple(around.values()),
             **fields,
         )
         self._send_or_note(register)

@@ -23,6 +23,7 @@ class _Archetype:
 @dataclass(slots=True)
 class _Container:
     parent: str
+    type: str
     is_committed: bool = False
     nodes: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Nodes inside, at any depth, by type."""
@@ -48,9 +49,14 @@ class Containers:
             raise AddressError(f"{parent[:80]!r} is not registered as a container")
         return f"{parent}:{name}"
 
-    def add_container(self, handle: str, parent: str) -> None:
+    def add_container(self, handle: str, parent: str, container_type: str) -> None:
         """Add a container; again, it stays as it is."""
-        self._containers.setdefault(handle, _Container(parent))
+        self._containers.setdefault(handle, _Container(parent, container_type))
+
+    def types_around(self, parent: str) -> dict[str, str]:
+        """A container and those that it is in, from the outermost: their types by their handles."""
+        handles = [*self._chain(parent)][::-1]
+        return {handle: self._containers[handle].type for handle in handles}
 
     def add_node(self, node: str, parent: str, node_type: str) -> Iterator[tuple[str, str]]:
         """Add a node; gives the links that archetypes make of it, from and to.
