@@ -106,6 +106,7 @@ def test_it_is_shown_to_people(ran: Path) -> None:
         'after   {"city": "Oslo", "total": "1.50"}\n'
     )
     result = answered(ran, "replay", f"{ran}/top#city=Lima", "--exclude", f"{ran}/in.csv:5")
+    assert result.stdout.startswith("replayed without 1 row of the sources\n")
     assert 'after   no row\nnew     {"city": "Rome", "amount": "2.50"}\n' in result.stdout
     assert "a limit lets rows pass" in result.stdout
 
@@ -117,6 +118,7 @@ def test_it_is_shown_to_people(ran: Path) -> None:
         (("{ran}/in.csv:2",), "is a row of a source"),
         (("{ran}/totals#city=Oslo", "--exclude", "{ran}/in.csv:1"), "is no row"),
         (("{ran}/totals#city=Oslo", "--exclude", "{ran}/elsewhere.csv:2"), "was not read"),
+        (("{ran}/totals#city=Oslo", "--exclude", "{ran}/in.csv:9"), "is no row"),
         (("{ran}/totals#city=Oslo", "--to", "{ran}/totals"), "name a new folder"),
         (("{ran}/totals#city=Oslo", "--to", "{ran}/totals/again"), "which the job read or wrote"),
         (("{ran}/totals#city=Oslo", "{ran}/top#city=Lima"), "one output at a time"),

@@ -159,6 +159,10 @@ def test_a_row_that_is_none_is_refused(spark: SparkSession, tables: ParquetTable
         Replayer(spark, recipe, RequestedOutput(values=(("id", "77"),)))
     with pytest.raises(RowError, match="was not read"):
         source_rows_at(spark, recipe, ["elsewhere.csv:2"])
+    replayer = Replayer(spark, recipe, RequestedOutput(values=(("id", "6"),)))
+    left_out = source_rows_at(spark, recipe, [f"{recipe.sources[0].files[0].path}#77"])
+    with pytest.raises(RowError, match="1 of the rows that are left out are not there"):
+        replayer.replay(left_out)
 
 
 def test_witnesses_held_in_memory_give_the_same(spark: SparkSession, tables: ParquetTables) -> None:

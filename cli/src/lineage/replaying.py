@@ -122,13 +122,14 @@ STATES = {"same": "the same", "gone": "no row"}
 
 def _show(outcome: Replay, to: str) -> None:
     made = "1 row" if outcome.witnesses == 1 else f"{outcome.witnesses:,} rows"
-    if outcome.left_out:
-        left_out = (
-            f"{outcome.left_out - outcome.unused:,} of the {made} that the output is made from"
-        )
-        echo(f"replayed without {left_out}", fg=typer.colors.CYAN)
-    else:
-        echo(f"replayed on the {made} that the output is made from", fg=typer.colors.CYAN)
+    heading = f"replayed on the {made} that the output is made from"
+    if outcome.whole:
+        left_out = "1 row" if outcome.left_out == 1 else f"{outcome.left_out:,} rows"
+        heading = f"replayed without {left_out} of the sources"
+    elif outcome.left_out:
+        used = outcome.left_out - outcome.unused
+        heading = f"replayed without {used:,} of the {made} that the output is made from"
+    echo(heading, fg=typer.colors.CYAN)
     for row in outcome.rows:
         echo(f"before  {text_of_row(outcome.columns, row.before)}", bold=True)
         after = "" if row.after is None else text_of_row(outcome.columns, row.after)
@@ -137,7 +138,7 @@ def _show(outcome: Replay, to: str) -> None:
         echo(f"new     {text_of_row(outcome.columns, values)}")
     if outcome.unused:
         echo(
-            f"lineage: {outcome.unused:,} of the rows that were left out are none that the output is made from",
+            f"lineage: {outcome.unused:,} of the rows that were left out did not make the requested rows",
             err=True,
         )
     if to:

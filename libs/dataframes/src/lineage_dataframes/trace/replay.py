@@ -412,14 +412,16 @@ class Replayer:
         Args:
             left_out: rows of sources that are left out; none: the plan reads the witnesses alone.
             written_to: a folder that Spark makes and writes rows to: where the plan reads all other rows of the sources all
-                rows that it gives, else those that take the place of the requested ones.
+                rows that it gives, else those that are made from what the requested ones are made from.
 
         Raises:
+            RowError: a source has no such row.
             RefusedError: the plan can't be computed over these rows, or gives too many.
         """
         whole = bool(left_out) and bool(self.reasons)
         of_job: Sequence[OutputRow]
         remaining, used = without(self.witnesses, left_out)
+        self._check_rows(without(left_out, self.witnesses)[0])
         if whole:
             everything = self._frame("true") if self._comparable else None
             of_job = self._rows(self._collected(self._frame(self._has_identity())))
@@ -451,6 +453,21 @@ class Replayer:
             reasons=self.reasons,
             uncertain=self.uncertain,
         )
+
+    def _check_rows(self, rows: SourceRows) -> None:
+        """See that the sources have some rows: what leaves out a row that is none would leave out nothing."""
+        for n, complete in self._complete.items():
+            selected = {place: ordinals for place, ordinals in rows.items() if place[0] == n}
+            count = sum(len(ordinals) for ordinals in selected.values())
+            if not count:
+                continue
+            with translate_spark_errors():
+                there = self._matching(complete, n, selected, "leftsemi").count()
+            if there != count:
+                paths = ", ".join(path for (_, path), ordinals in selected.items() if len(ordinals))
+                raise RowError(
+                    f"{paths}: {count - there} of the rows that are left out are not there"
+                )
 
     def _compared(
         self, frame: DataFrame, of_job: Sequence[OutputRow], everything: DataFrame | None
