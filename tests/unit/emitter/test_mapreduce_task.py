@@ -92,13 +92,20 @@ READING = {
                 break
         """,
     "pieces": "for line in sys.stdin:\n    for letter in line: print(letter, end='')",
+    "csv": "import csv\nfor row in csv.reader(sys.stdin, delimiter='|'): print(*row, sep='|')",
+    "reconfigured": """
+        sys.stdin.reconfigure(encoding="latin-1")
+        sys.stdout.reconfigure(encoding="latin-1", write_through=False, line_buffering=False)
+        for line in sys.stdin: print(line, end="")
+        """,
+    "writer": "out = codecs.getwriter('utf-8')(sys.stdout.buffer)\nfor line in sys.stdin: out.write(line)",
     "iterator": "lines = iter(sys.stdin)\nfor line in lines: print(line.rstrip(), flush=True)",
 }
 
 
 @pytest.mark.parametrize("name", READING)
 def test_a_line_is_made_from_the_one_read_last(tmp_path: Path, name: str) -> None:
-    program = "import fileinput, sys\n" + textwrap.dedent(READING[name])
+    program = "import codecs, fileinput, sys\n" + textwrap.dedent(READING[name])
     # Longer than any buffer on the way.
     given = [b"a\t1", b"\xc3\xa9" * 20_000, b"", b"b"]
     ran = run_task(tmp_path, program, b"".join(line + b"\n" for line in given))
@@ -139,14 +146,41 @@ def test_what_may_be_made_from_more_lines_says_so(
 @pytest.mark.parametrize(
     "program",
     [
+        "out = io.TextIOWrapper(sys.stdout.buffer)\nfor line in sys.stdin: out.write(line)\nout.flush()",
+        "sys.stdout = io.TextIOWrapper(sys.stdout.detach())\nfor line in sys.stdin: print(line, end='')",
+        "out = io.BufferedWriter(sys.stdout.buffer)\nfor line in sys.stdin.buffer: out.write(line)\nout.flush()",
+        "for line in io.TextIOWrapper(sys.stdin.buffer): print(line, end='')",
+        "for line in io.BufferedReader(sys.stdin.buffer): print(line.decode(), end='')",
+        "for line in codecs.getreader('utf-8')(sys.stdin.buffer): print(line, end='')",
+        "while data := sys.stdin.buffer.read(3): print(data.decode(), end='')",
+        "while data := sys.stdin.read(3): print(data, end='')",
+        "while lines := sys.stdin.readlines(3): print(*lines, sep='', end='')",
+    ],
+)
+def test_what_reads_ahead_or_writes_later_is_a_superset(tmp_path: Path, program: str) -> None:
+    given = b"".join(b"%d\n" % n for n in range(9))
+    ran = run_task(tmp_path, f"import codecs, io, sys\n{program}", given)
+    assert (ran.code, ran.error) == (0, "")
+    assert len(ran.made_from) == 9
+    for number, (lines, text) in enumerate(ran.made_from):
+        assert text == b"%d|" % number
+        assert lines.startswith(b"~7.1#0")
+        assert int(lines.rpartition(b"-")[2] if b"-" in lines else b"0") >= number
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
         "import os; os.read(0, 1)",
         "import os; os.write(1, b'x')",
         "open(0).read()",
         "import subprocess; subprocess.run(['cat'], check=True)",
+        "import os; pid = os.fork(); next(sys.stdin) if not pid else sys.exit(os.waitpid(pid, 0)[1] >> 8)",
+        "import os; pid = os.fork(); print('x', flush=True) if not pid else sys.exit(os.waitpid(pid, 0)[1] >> 8)",
     ],
 )
 def test_who_goes_past_the_standard_streams_fails(tmp_path: Path, program: str) -> None:
-    ran = run_task(tmp_path, program, b"a\n")
+    ran = run_task(tmp_path, f"import sys; {program}", b"a\n")
     assert ran.code == 1
     assert "Error" in ran.error
 

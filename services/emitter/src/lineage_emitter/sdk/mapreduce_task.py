@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, BinaryIO
 
 CHUNK_BYTES = 1 << 16
@@ -67,6 +68,7 @@ class Task:
         self.attempt = env["mapreduce_task_attempt_id"].rpartition("_")[2]
         self.split: dict[str, Any] | None = None
         self.is_observed = self.is_exhausted = False
+        self.process = os.getpid()
         self.read = self.rows = self.begun = self.ended = 0
         self.rest = b""
         if self.mark:
@@ -189,49 +191,113 @@ def _feed(task: Task, stdin: Any) -> None:
             stdin.close()
 
 
-class _Read(io.RawIOBase):
-    """Standard input of a program that is observed: each read gives one line, or a part of it."""
+class _Stream(io.BufferedIOBase):
+    """A standard stream of a program that is observed. Who wraps it may read ahead or write later: it is observed no more."""
 
-    def __init__(self, lines: Iterator[bytes]) -> None:
-        self.lines, self.line = lines, b""
+    def __init__(self, task: Task, name: str) -> None:
+        self.task, self.name = task, name
+        self.is_ready = False
 
-    def readable(self) -> bool:
+    def seekable(self) -> bool:
+        self.wrapped()
+        return False
+
+    def check_process(self) -> None:
+        """Refuse other processes, whose reads and writes are not seen here.
+
+        Raises:
+            OSError: the program has forked this one.
+        """
+        if os.getpid() != self.task.process:
+            raise OSError(f"lineage: {self.name} of a program that is observed is used by a fork")
+
+    def wrapped(self) -> bool:
+        """Note that something is put around the stream."""
+        self.task.is_observed &= not self.is_ready
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        self.line = self.line or next(self.lines, b"")
-        size = min(len(buffer), len(self.line))
-        buffer[:size], self.line = self.line[:size], self.line[size:]
-        return size
 
-
-class _Written(io.BufferedIOBase):
-    """Standard output of a program that is observed: what it writes arrives at once."""
+class _Read(_Stream):
+    """Standard input: a read that goes beyond a line can't be told from one that reads ahead."""
 
     def __init__(self, task: Task) -> None:
-        self.task = task
+        super().__init__(task, "<stdin>")
+        self.lines, self.line = task.lines(), b""
+
+    def readable(self) -> bool:
+        return self.wrapped()
+
+    def read1(self, size: int = -1) -> bytes:
+        self.check_process()
+        self.line = self.line or next(self.lines, b"")
+        size = len(self.line) if size < 0 else size
+        part, self.line = self.line[:size], self.line[size:]
+        return part
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self.read1(-1 if size is None else size)
+
+    def read(self, size: int | None = -1) -> bytes:
+        wanted = sys.maxsize if size is None or size < 0 else size
+        found = self.read1(wanted)
+        while len(found) < wanted and (more := self.read1(wanted - len(found))):
+            self.task.is_observed = False
+            found += more
+        return found
+
+
+class _Written(_Stream):
+    """Standard output: what a program writes arrives at once."""
 
     def writable(self) -> bool:
-        return True
+        return self.wrapped()
 
     def write(self, data: Any) -> int:
+        self.check_process()
         written = bytes(data)
         self.task.write(written)
         return len(written)
 
 
+class _Text(io.TextIOWrapper):
+    """A standard stream as text; what is written goes out at once, whatever else of it is changed."""
+
+    buffer: _Stream
+
+    def reconfigure(self, **options: Any) -> None:
+        self.buffer.is_ready = False
+        super().reconfigure(**options | {"write_through": True})
+        self.buffer.is_ready = True
+
+    def read(self, size: int | None = -1) -> str:
+        self.buffer.wrapped()
+        return super().read(size)
+
+    def readlines(self, hint: int = -1) -> list[str]:  # type: ignore[override]
+        self.buffer.wrapped()
+        return super().readlines(hint)
+
+
+def _silence(task: Task) -> None:
+    """In a process that a program forks, the files of the task are not its own."""
+    for file in (task.sink, task.log):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+
+
 def observe(task: Task, command: list[str]) -> None:
     """Run a Python program in this process: a line that it writes is made from the line that it read last."""
     task.is_observed = True
+    os.register_at_fork(after_in_child=partial(_silence, task))
     atexit.register(_close, task)  # before the program's own: it runs behind them
     # Who goes past sys.stdin and sys.stdout must not go unseen: it fails.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 1)
-    read, written = io.BufferedReader(_Read(task.lines())), _Written(task)
+    read, written = _Read(task), _Written(task, "<stdout>")
     encoding, errors = sys.stdin.encoding, sys.stdin.errors
-    sys.stdin = io.TextIOWrapper(read, encoding, errors, newline="\n")
+    sys.stdin = _Text(read, encoding, errors, newline="\n")
     encoding, errors = sys.stdout.encoding, sys.stdout.errors
-    sys.stdout = io.TextIOWrapper(written, encoding, errors, newline="\n", write_through=True)
+    sys.stdout = _Text(written, encoding, errors, newline="\n", write_through=True)
+    read.is_ready = written.is_ready = True
     sys.argv = command
     sys.path[0] = os.path.dirname(os.path.realpath(command[0]))
     runpy.run_path(command[0], run_name="__main__")
