@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -349,6 +350,65 @@ def test_folders_files_and_tasks_are_all_of_their_rows(
     }
     with pytest.raises(LocationError, match="--where"):
         access.ask(TraceQuery(Direction.BACKWARD, (f"{folder}/two",)))
+
+
+def test_a_folder_that_was_moved_is_found_without_checksums(
+    folder: Path, begin: Begin, access: StoredAccess
+) -> None:
+    """What RDDs write has no checksum: its name, size and time are left, and are no proof."""
+    (folder / "parcel.txt").write_text("a\nb\n")
+    with begin() as lc:
+        writer = app_of(lc)
+        lc.textFile(str(folder / "parcel.txt"), 1).map(str.upper).saveAsTextFile(
+            str(folder / "sent")
+        )
+    (folder / "sent").rename(folder / "arrived")
+    (part,) = part_files(folder / "arrived")
+    with begin() as lc:
+        reader = app_of(lc)
+        lc.textFile(str(part), 1).map(str.lower).saveAsTextFile(str(folder / "unpacked"))
+    place, _ = list(rows(folder / "unpacked"))[1]
+    answer = access.ask(back(place))
+    assert [item.location for group in answer.groups for item in group.items] == [
+        f"{folder}/parcel.txt:2"
+    ]
+    assert (answer.exact, answer.complete) == (False, True)
+    (reason,) = answer.reasons
+    assert writer in reason
+    assert reader in reason
+    assert "no checksum" in reason
+    query = TraceQuery(Direction.FORWARD, (f"{folder}/parcel.txt:2",), all_jobs=True)
+    answer = access.ask(query)
+    assert [item.location for group in answer.groups for item in group.items] == [place]
+    assert (answer.exact, answer.complete) == (False, True)
+
+
+def test_who_read_rows_that_are_gone_since_is_named(
+    folder: Path, begin: Begin, spark: SparkSession, access: StoredAccess
+) -> None:
+    """Rows of a DataFrame's output are found by what its files hold; where these are gone, another job may have read them."""
+    (folder / "passing.csv").write_text("p,18\nq,19\n")
+    schema = "key string, number int"
+    for name in ("once", "again"):
+        with begin():
+            spark.read.schema(schema).csv(str(folder / "passing.csv")).coalesce(1).write.csv(
+                str(folder / f"passed {name}")
+            )
+    with begin() as lc:
+        reader = app_of(lc)
+        spark.read.schema(schema).csv(str(folder / "passed once")).write.csv(str(folder / "kept"))
+    for name in ("once", "again"):
+        shutil.rmtree(folder / f"passed {name}")
+    query = TraceQuery(Direction.FORWARD, (f"{folder}/passing.csv:1",), all_jobs=True)
+    answer = access.ask(query)
+    assert {group.path for group in answer.groups} == {
+        str(folder / f"passed {name}") for name in ("once", "again")
+    }
+    assert not answer.complete
+    # Nobody read the other.
+    (gap,) = answer.not_queried
+    assert gap.app == reader
+    assert "have no place in its files now" in gap.reason
 
 
 def test_what_is_hidden_is_not_told(

@@ -2,7 +2,7 @@
 
 A file links two applications if one wrote exactly the version that the other read: size and modification time are equal,
 and so are the checksums if both applications recorded one. So does a file that was moved, copied or touched between the two,
-if both recorded the same checksum. Otherwise the trace ends there, and the answer gives the reason
+if both recorded the same checksum, or, where one of them recorded none, the same name, size and time. Otherwise the trace ends there, and the answer gives the reason
 with both versions. After Logothetis et al., Scalable Lineage Capture for Debugging DISC Analytics, SoCC 2013.
 """
 
@@ -30,7 +30,14 @@ from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import MTIME_TOLERANCE_S, Spellings, plain_path
 from lineage_store.port import GraphStore
-from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile, RecordedFiles
+from lineage_store.recorded_files import (
+    FILE_MESSAGES,
+    FileQuery,
+    FileVersion,
+    RecordedFile,
+    RecordedFiles,
+    file_versions,
+)
 
 ROWS_MAX = 10_000
 """Maximum number of rows that one query passes from one application to others."""
@@ -42,6 +49,8 @@ QUEUED_MAX = 10 * ROWS_MAX
 """Maximum number of pairs, for one answer, of an item and a node at which the trace continues."""
 REFUSALS_MAX = 10_000
 """Maximum number of pairs of a file and an application that can't be queried about it."""
+FILES_MAX = 1_000
+"""Maximum number of files of one node that are looked up for rows of which it is not known in which file they are."""
 NAMED_MAX = 20
 """Maximum number of applications that are named for one file."""
 
@@ -56,10 +65,10 @@ class FileNode:
 
 @dataclass(frozen=True, slots=True)
 class FileCopy:
-    """A file of another path or time with the checksum of the file that the trace is at.
+    """A file of another path or time with the checksum of the file that the trace is at, or else its name, size and time.
 
-    ``exact``: size and time are equal, too, so that it is the same file, moved. Otherwise its content is equal, and whether
-    one was copied from the other, or both from a third one, is not known. ``text``: says so.
+    ``exact``: checksum, size and time are equal, so that it is the same file, moved. Otherwise its content is equal, and whether
+    one was copied from the other, or both from a third one, is not known; without checksums, not even that. ``text``: says so.
     """
 
     node: FileNode
@@ -90,6 +99,7 @@ class FileLinks:
         self._ids = store.application_ids()
         self.copies: dict[FileCopy, None] = {}
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
+        self._of_rows_in_no_place: dict[FileNode, tuple[NotQueried, ...]] = {}
 
     def of(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
         """The nodes that wrote (backward) or read (forward) the version of a file that a node recorded.
@@ -104,6 +114,44 @@ class FileLinks:
             self._links[key] = self._find(origin, path, is_end=is_end)
             self.copies |= dict.fromkeys(self._links[key].copies)
         return self._links[key]
+
+    def of_rows_in_no_place(self, origin: FileNode, path: str) -> tuple[NotQueried, ...]:
+        """The applications that used a file of a node, where nothing tells in which of its files the rows of a trace are.
+
+        Args:
+            origin: read or wrote the files.
+            path: what is said of them.
+        """
+        if origin not in self._of_rows_in_no_place:
+            self._of_rows_in_no_place[origin] = tuple(self._may_lead_on(origin, path))
+        return self._of_rows_in_no_place[origin]
+
+    def _may_lead_on(self, origin: FileNode, path: str) -> Iterator[NotQueried]:
+        verb, other_verb = ("read", "wrote") if self._is_backward else ("wrote", "read")
+        files = {
+            file_path
+            for message in self._store.messages(origin.app, *FILE_MESSAGES)
+            for node, file_path, _, wrote in file_versions(message)
+            if node == origin.node and wrote != self._is_backward
+        }
+        rows = f"rows of {path} that {origin.app} {verb} have no place in its files now"
+        if len(files) > FILES_MAX:
+            yield NotQueried(
+                origin.app, f"{rows}; who {other_verb} its {len(files):,} files is not known"
+            )
+            return
+        apps: dict[str, None] = {}
+        for file_path in sorted(files):
+            current_budget().check()
+            links = self.of(origin, plain_path(file_path), is_end=True)
+            nodes = (*links.nodes, *(copy.node for copy in links.copies))
+            apps.update(dict.fromkeys(node.app for node in nodes))
+            apps.update(dict.fromkeys(refusal.app for refusal in links.refused))
+        for app in list(apps)[:NAMED_MAX]:
+            yield NotQueried(
+                app,
+                f"{rows}, so whether it {other_verb} them is not known" + _others_text(len(apps)),
+            )
 
     def _find(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
         recorded = self._recorded(origin, path, is_end=is_end)
@@ -156,17 +204,17 @@ class FileLinks:
         versions: Sequence[FileVersion],
         others: Mapping[FileNode, Sequence[FileVersion]],
     ) -> JobLinks:
-        """Where a trace continues from a file that was moved, copied or touched: by its checksum.
+        """Where a trace continues from a file that was moved, copied or touched.
 
+        By its checksum; where one was not taken, by its name, size and time.
         A file of which some node recorded exactly the version that is looked for is no copy.
         """
-        if len(versions) != 1 or not versions[0].checksum:
+        if len(versions) != 1:
             return JobLinks()
         (version,) = versions
         if self._is_backward and any(map(version.is_same, chain.from_iterable(others.values()))):
             return JobLinks()
-        query = FileQuery(path, self._spellings, checksum=version.checksum)
-        recorded = self._store.recorded_files(query)
+        recorded = self._of_same_content(path, version)
         same_content = [
             file
             for file in recorded.items
@@ -195,9 +243,23 @@ class FileLinks:
             return _refused(
                 (copy.node for copy in best),
                 f"{origin.app} read {path}, which no captured application wrote; several files have its "
-                "checksum, and which of them it was copied from is not known",
+                f"{'checksum' if version.checksum else 'name, size and time'}, and which of them it was copied from is not known",
             )
         return JobLinks(copies=tuple(best))
+
+    def _of_same_content(self, path: str, version: FileVersion) -> RecordedFiles:
+        """Files of the same checksum, and those of the same name, size and time of which no checksum says otherwise."""
+        query = FileQuery(path, self._spellings, state=version, in_any_folder=True)
+        same_state = self._store.recorded_files(query)
+        items = [
+            file for file in same_state.items if not (file.version.checksum and version.checksum)
+        ]
+        if not version.checksum:
+            return RecordedFiles(items, same_state.unread)
+        query = FileQuery(path, self._spellings, checksum=version.checksum)
+        same_checksum = self._store.recorded_files(query)
+        unread = dict.fromkeys((*same_checksum.unread, *same_state.unread))
+        return RecordedFiles([*same_checksum.items, *items], tuple(unread))
 
     def _may_be_copy(
         self,
@@ -228,11 +290,17 @@ class FileLinks:
         self, file: RecordedFile, version: FileVersion, path: str, origin: FileNode
     ) -> FileCopy:
         is_same_path = self._spellings.of(file.path) == self._spellings.of(path)
-        is_exact = is_same_path or file.version.has_state_of(version)
+        has_checksums = bool(file.version.checksum and version.checksum)
+        is_exact = has_checksums and (is_same_path or file.version.has_state_of(version))
         other_path = plain_path(file.path)
         reader, writer = (origin.app, file.app) if self._is_backward else (file.app, origin.app)
         read_path, written_path = (path, other_path) if self._is_backward else (other_path, path)
-        if is_same_path:
+        if not has_checksums:
+            text = (
+                f"{read_path}, which {reader} read, has the name, size and time of {written_path}, which {writer} wrote, and "
+                "no checksum: it counts as this file, moved"
+            )
+        elif is_same_path:
             text = f"{path}, which {writer} wrote, had another modification time when {reader} read it, and the same checksum"
         elif is_exact:
             text = f"{read_path}, which {reader} read, is {written_path}, which {writer} wrote, moved: by size, time and checksum"
@@ -500,6 +568,9 @@ def _queue_rows(
             else links.of(origin, location.path, is_end=ends is not None)
         )
         refused.update(dict.fromkeys(job_links.refused))
+        if location is None and group.path is not None and ends is not None:
+            # Of a file that is gone, or of a format whose rows have no places.
+            refused.update(dict.fromkeys(links.of_rows_in_no_place(origin, group.path)))
         if location is not None:
             pending.add(job_links.nodes, location, (origin, group, item))
             for copy in job_links.copies:

@@ -135,6 +135,7 @@ class FileQuery:
     ``spellings``: whose links are followed now. ``state``: versions of this size and time alone. ``app``: those of one
     application alone. ``by_links``: the file is looked for among all that were recorded, whatever their names: a link may
     have replaced one of them. ``checksum``: files of this checksum, wherever they are; the path does not count then.
+    ``in_any_folder``: files of this name, wherever they are.
     """
 
     path: str
@@ -143,6 +144,7 @@ class FileQuery:
     app: str | None = None
     by_links: bool = False
     checksum: str = ""
+    in_any_folder: bool = False
 
     @cached_property
     def names(self) -> tuple[int, ...]:
@@ -249,7 +251,8 @@ def find_files(query: FileQuery, rows: FileRows) -> RecordedFiles:
 
 def select_files(query: FileQuery, rows: Iterable[StoredFile]) -> Sequence[RecordedFile]:
     """Those of the rows that are of the file: of the latest applications first, and of each in the order of its messages."""
-    is_at = (lambda _: True) if query.checksum else _Matcher(query.path, query.spellings)
+    is_anywhere = bool(query.checksum) or query.in_any_folder
+    is_at = (lambda _: True) if is_anywhere else _Matcher(query.path, query.spellings)
     matching: dict[RecordedFile, int] = {}
     started: dict[str, float] = {}
     for app, started_at, number, row in rows:

@@ -1,0 +1,146 @@
+"""Traces through generated chains of jobs, of RDDs and DataFrames in turn, against what the jobs' rows say of themselves."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import Phase, event, given, settings
+from hypothesis import note as tell
+from hypothesis import strategies as st
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from lineage.access import StoredAccess
+from lineage_core.errors import LineageError
+from lineage_core.tracing.trace_result import Direction
+from lineage_emitter import LineageContext
+from lineage_query.answers import Answer
+from lineage_query.trace_query import TraceQuery
+from lineage_store.url import open_store
+from tests.oracle.budget import examples
+from tests.oracle.chains import Chain, Job, jobs, land_sources, places_of, rows_of, run_job
+from tests.support.job_runs import STORE, app_of
+
+pytestmark = pytest.mark.property
+
+T = TypeVar("T")
+
+BACKWARD_MAX = 6
+"""Rows of outputs that are traced in one chain."""
+KEPT = "/.lineage/rows/"
+"""Records that an RDD handed to a DataFrame are listed, too, beside what they are made of; so are rows that a DataFrame handed to an
+RDD, without a location."""
+FORWARD_MAX = 3
+"""Rows of sources that are traced in one chain."""
+
+
+# To shrink a chain takes minutes, and the failing one says enough.
+@settings(
+    max_examples=examples(12),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+@given(chain_jobs=st.lists(jobs(), min_size=2, max_size=5))
+def test_traces_through_chains_of_jobs(chain_jobs: list[Job], spark_context: SparkContext) -> None:
+    tell("\n".join(map(str, chain_jobs)))
+    spark = SparkSession(spark_context).newSession()
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    spark.sql("select 1").collect()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        url = f"sqlite:///{folder / STORE}"
+        chain = land_sources(folder)
+        for job in chain_jobs:
+            with LineageContext(spark_context, store=url, link=True) as lc:
+                run_job(chain, job, lc, spark, app_of(lc))
+        with open_store(url) as store:
+            access = StoredAccess(store, url)
+            for place, ids in some(outputs(chain), BACKWARD_MAX):
+                check_backward(chain, place, ids, access)
+            for place, number in some(chain.read_sources(), FORWARD_MAX):
+                check_forward(chain, place, number, access)
+
+
+def some(items: list[T], count: int) -> list[T]:
+    return random.Random(len(items)).sample(items, min(count, len(items)))
+
+
+def outputs(chain: Chain) -> list[tuple[str, frozenset[int]]]:
+    """Place and numbers of each row that jobs left."""
+    return [
+        row
+        for dataset in chain.datasets
+        if dataset.path.is_dir()
+        for path in dataset.files()
+        for row in places_of(str(path), rows_of(path, dataset.format))
+    ]
+
+
+def items(answer: Answer) -> set[tuple[str, str]]:
+    """The application and place of each item, in files of users."""
+    return {
+        (group.app or answer.app, item.location)
+        for group in answer.groups
+        for item in group.items
+        if item.location and KEPT not in item.location
+    }
+
+
+def ask(chain: Chain, direction: Direction, place: str, access: StoredAccess) -> Answer | None:
+    """The answer, or None where the trace is refused for what was overwritten or moved."""
+    try:
+        return access.ask(TraceQuery(direction, (place,), all_jobs=True))
+    except LineageError as error:
+        event(f"{direction.value}: {type(error).__name__}")
+        if not chain.disturbed:
+            raise
+        return None
+
+
+def check_backward(chain: Chain, place: str, ids: frozenset[int], access: StoredAccess) -> None:
+    answer = ask(chain, Direction.BACKWARD, place, access)
+    if answer is None:
+        return
+    found = {location for _, location in items(answer)}
+    sources = {chain.sources[place] for place in found if place in chain.sources}
+    ends_early = bool(found - chain.sources.keys())
+    told = (place, sorted(ids), answer)
+    if answer.exact:
+        assert sources <= ids, told
+    if answer.complete and not ends_early:
+        assert sources >= ids, told
+    if not chain.disturbed:
+        assert answer.complete, told
+        assert not ends_early, told
+    note("back", answer)
+
+
+def check_forward(chain: Chain, place: str, number: int, access: StoredAccess) -> None:
+    answer = ask(chain, Direction.FORWARD, place, access)
+    if answer is None:
+        return
+    # Rows of files that are gone since have no place.
+    found = {(app, place) for app, place in items(answer) if chain.is_there(app, place)}
+    expected = {
+        (version.app, place)
+        for version in chain.written
+        if (version.path, version.mtime_ns) not in chain.read
+        for place, ids in places_of(version.path, version.rows)
+        if chain.is_there(version.app, place)
+        if number in ids
+    }
+    told = (place, found ^ expected, answer)
+    if answer.exact:
+        assert found <= expected, told
+    if answer.complete:
+        assert found >= expected, told
+    if not chain.disturbed:
+        assert answer.complete, told
+    note("forward", answer)
+
+
+def note(way: str, answer: Answer) -> None:
+    event(f"{way}: exact {answer.exact}, complete {answer.complete}")
