@@ -48,6 +48,24 @@ def lineage(store: str, *arguments: str, typed: str | None = None) -> Result:
     return CliRunner().invoke(app, arguments, env={"LINEAGE_STORE": store}, input=typed)
 
 
+def test_applications_are_found_the_same(url: str, server: str) -> None:
+    counts = []
+    for options in (
+        ("--search", "APP-1"),
+        ("--dataset", "in.txt"),
+        ("--dataset", "nowhere"),
+        ("--call-site", "job.py"),
+        ("--column", "city"),
+        ("--since", "1970-01-01T00:00Z", "--until", "2100-01-01"),
+        ("--until", "1960-01-01"),
+    ):
+        expected = lineage(url, "apps", *options, "--json")
+        found = lineage(server, "apps", *options, "--json")
+        assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr), options
+        counts.append(len(json.loads(found.stdout)))
+    assert {0, 1, 2} <= set(counts)
+
+
 def test_commands_print_the_same(url: str, server: str) -> None:
     asked = [("back", place) for place in PLACES] + [("forward", place) for place in PLACES]
     told = 0

@@ -333,6 +333,12 @@ def test_what_a_run_used_is_not_told_where_a_dataset_of_it_is_hidden(served: Ser
         around = {node["name"] for node in around_job["nodes"]}
         assert (names["name"] in around, around_name) == (status == 200, status)
         assert caller not in HIDES or around == {job["name"]}
+        wanted = [{"dataset": "kanari-people"}, {"call_site": f"{CANARY}.py"}]
+        for search in wanted:
+            page = served.ask(caller, "get", "/v1/applications", params=search).json()
+            assert (APP in {one["app"] for one in page["items"]}) == (caller not in HIDES), search
+            assert (page["withheld"] >= 1) == (caller in HIDES)
+            assert page["total"] == len(page["items"])
         if caller in HIDES:
             assert run["content"] is job["last_run"]["content"] is None
             assert datasets["runs_withheld"] >= 1

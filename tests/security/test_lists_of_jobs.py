@@ -87,9 +87,9 @@ def test_what_runs_of_a_list_read_is_counted_until_it_is_sent(tmp_path: Path) ->
         store.write(HONEST, _run(HONEST, HONEST, ("/in", ["/in"])))
 
         class Read(StoredRuns):
-            def messages(self, app: str) -> Sequence[Message]:
+            def messages(self, app: str, *more: str) -> Sequence[Message]:
                 with use_budget(Budget()):
-                    return super().messages(app)
+                    return super().messages(app, *more)
 
             def verdict(self, app: str) -> Verdict:
                 with use_budget(Budget()):

@@ -27,6 +27,7 @@ from lineage_store.url import index_folder, open_store
 if TYPE_CHECKING:
     from lineage_openlineage.naming import Naming
     from lineage_openlineage.sending import OpenLineageRun
+    from lineage_query.application_search import ApplicationSearch, FoundApplications
     from lineage_query.comparing import Difference, Suspects
     from lineage_query.exports import Exported, ExportOptions
     from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
@@ -41,6 +42,9 @@ class Access(Protocol):
 
     def applications(self) -> Sequence[ApplicationRecord]:
         """All applications, the latest first."""
+
+    def search_applications(self, search: ApplicationSearch) -> FoundApplications:
+        """The applications that a search finds, the latest first."""
 
     def jobs(self, limit: int | None) -> Sequence[Job]:
         """Jobs with their last runs, those that ran latest first."""
@@ -147,6 +151,12 @@ class StoredAccess:
 
     def applications(self) -> Sequence[ApplicationRecord]:
         return self.store.applications()
+
+    def search_applications(self, search: ApplicationSearch) -> FoundApplications:
+        from lineage_query.application_search import search_applications
+        from lineage_query.jobs import StoredRuns
+
+        return search_applications(StoredRuns(self.store), search)
 
     def jobs(self, limit: int | None) -> Sequence[Job]:
         from lineage_query.jobs import StoredRuns, list_jobs

@@ -297,19 +297,50 @@ def send(
 
 @app.command("apps")
 @reported
-def apps(context: typer.Context, store: StoreOption = "", as_json: JsonOption = False) -> None:
-    """List the applications of the store, the latest first."""
-    with opened(chosen_store(context, store)) as access:
-        records = access.applications()
-    if as_json:
-        from lineage.json_values import json_value
-        from lineage_store.port import ApplicationRecord
+def apps(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    search: Annotated[
+        str, typer.Option("--search", metavar="TEXT", help="Part of the id or name.")
+    ] = "",
+    dataset: Annotated[
+        str,
+        typer.Option(
+            "--dataset",
+            metavar="TEXT",
+            help="Part of the name of a dataset, file or table that it read or wrote.",
+        ),
+    ] = "",
+    call_site: Annotated[
+        str,
+        typer.Option(
+            "--call-site", metavar="TEXT", help="Part of where its code is, such as job.py:12."
+        ),
+    ] = "",
+    column: Annotated[
+        str,
+        typer.Option(
+            "--column", metavar="NAME", help="A column of a DataFrame that it read or wrote."
+        ),
+    ] = "",
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            help="It began then or later: 2026-11-26, 2026-11-26T04:00 (here), or with a zone.",
+        ),
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--until", metavar="TIME", help="It began then or earlier.")
+    ] = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List the applications of the store, the latest first: all, or those for which all of the options hold."""
+    from lineage.searching import list_applications, search_of
 
-        print_json(json_value(list[ApplicationRecord], records))
-    else:
-        from lineage.tables import show_apps
-
-        show_apps(records)
+    wanted = search_of(search, dataset, call_site, column, since, until)
+    list_applications(chosen_store(context, store), wanted, as_json=as_json)
 
 
 @app.command("jobs")

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 
 from lineage.credentials import token_for
 from lineage_core.contract.graph import ContainerRecord, LinkRecord, NodeRecord
+from lineage_core.contract.times import time_text
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer, respelled
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lineage.access import Output
     from lineage_openlineage.naming import Naming
     from lineage_openlineage.sending import OpenLineageRun
+    from lineage_query.application_search import ApplicationSearch, FoundApplications
     from lineage_query.comparing import Difference, Suspects
     from lineage_query.exports import Exported, ExportOptions
     from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
@@ -68,6 +70,22 @@ class ServedAccess:
         # A newer service may send more fields, which are left out.
         records = self._get("/v1/records")["applications"]
         return TypeAdapter(list[ApplicationRecord]).validate_python(records)
+
+    def search_applications(self, search: ApplicationSearch) -> FoundApplications:
+        from lineage_query.application_search import FoundApplications
+
+        times = {"since": search.since, "until": search.until}
+        query = {
+            "search": search.text,
+            "dataset": search.dataset,
+            "call_site": search.call_site,
+            "column": search.column,
+            **{name: time_text(at) for name, at in times.items() if at is not None},
+        }
+        items, page = self._listed("/v1/applications", query)
+        found = {item["app"] for item in items}
+        records = tuple(record for record in self.applications() if record.app in found)
+        return FoundApplications(records, page["searched"], page["searched_of"], page["withheld"])
 
     def jobs(self, limit: int | None) -> Sequence[Job]:
         from lineage_query.jobs import Job

@@ -66,8 +66,8 @@ class VisibleRuns(StoredRuns):
     def applications(self) -> Sequence[ApplicationRecord]:
         return [record for record in super().applications() if record.app in self._listed]
 
-    def messages(self, app: str) -> Sequence[Message] | None:  # type: ignore[override]
-        return super().messages(app) if app in self._told else None
+    def messages(self, app: str, *more: str) -> Sequence[Message] | None:  # type: ignore[override]
+        return super().messages(app, *more) if app in self._told else None
 
 
 def _random_run(random_: random.Random, app: str) -> list[Message]:

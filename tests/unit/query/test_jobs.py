@@ -261,7 +261,7 @@ def test_runs_whose_files_fit_in_no_memory_are_counted_as_not_told(tmp_path: Pat
             messages = {app: stored.messages(app) for app in ("wide", "small")}
 
         class Read(StoredRuns):
-            def messages(self, app: str) -> Sequence[Message]:
+            def messages(self, app: str, *more: str) -> Sequence[Message]:
                 return messages[app]
 
         with use_budget(Budget(messages=room)):

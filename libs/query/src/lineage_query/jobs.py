@@ -182,8 +182,8 @@ class RunSource(Protocol):
     def applications(self) -> Sequence[ApplicationRecord]:
         """All applications, the latest first."""
 
-    def messages(self, app: str) -> Sequence[Message] | None:
-        """Messages of `DATASET_MESSAGE_TYPES` of an application; None: the caller may not see them.
+    def messages(self, app: str, *more: str) -> Sequence[Message] | None:
+        """Messages of `DATASET_MESSAGE_TYPES` and ``more`` types of an application; None: the caller may not see them.
 
         Raises:
             KeyError: there is no such application.
@@ -206,8 +206,8 @@ class StoredRuns:
     def applications(self) -> Sequence[ApplicationRecord]:
         return self._store.applications()
 
-    def messages(self, app: str) -> Sequence[Message]:
-        return self._store.messages(app, *DATASET_MESSAGE_TYPES)
+    def messages(self, app: str, *more: str) -> Sequence[Message]:
+        return self._store.messages(app, *DATASET_MESSAGE_TYPES, *more)
 
     def verdict(self, app: str) -> Verdict:
         return verdict_of(self._store, app)
@@ -304,7 +304,7 @@ def run_of(source: RunSource, record: ApplicationRecord) -> Run:
         run,
         complete=None if verdict is None else verdict.complete,
         exact=None if verdict is None else _exactness(verdict),
-        content=None if messages is None else _held_content(_run_content(messages)),
+        content=None if messages is None else _held_content(content_of_run(messages)),
     )
 
 
@@ -490,7 +490,8 @@ def dataset_runs(
     ]
 
 
-def _run_content(messages: Sequence[Message]) -> RunContent:
+def content_of_run(messages: Sequence[Message]) -> RunContent:
+    """What the messages of a run say that it read and wrote."""
     recorded = _RecordedFiles(messages)
     reads, writes = (
         tuple(

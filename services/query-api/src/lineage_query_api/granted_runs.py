@@ -32,12 +32,12 @@ class GrantedRuns:
     def applications(self) -> Sequence[ApplicationRecord]:
         return self._scope.listed.applications()
 
-    def messages(self, app: str) -> Sequence[Message] | None:
+    def messages(self, app: str, *more: str) -> Sequence[Message] | None:
         store = self._store_of(app)
         if store is None:
             return None
         return self._scope.listed.read_within(
-            READ_EACH_S, lambda: store.messages(app, *DATASET_MESSAGE_TYPES)
+            READ_EACH_S, lambda: store.messages(app, *DATASET_MESSAGE_TYPES, *more)
         )
 
     def verdict(self, app: str) -> Verdict | None:

@@ -119,6 +119,14 @@ class ApplicationPage(FrozenModel):
     items: list[ApplicationModel]
     next: str | None
     total: int
+    searched: int = Field(
+        description="applications that were searched, the latest first; fewer than searched_of where the time was over"
+    )
+    searched_of: int
+    withheld: int = Field(
+        description="of those that were searched, how many say nothing: a dataset of theirs is hidden from the caller, "
+        "or they said more than a list may hold"
+    )
 
 
 RUNS_WITHHELD: Any = Field(

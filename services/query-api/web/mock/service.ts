@@ -255,6 +255,9 @@ function listApplications(programs: Program[], query: URLSearchParams) {
     items,
     next: from + limit < found.length ? String(from + limit) : null,
     total: found.length,
+    searched: found.length,
+    searched_of: found.length,
+    withheld: 0,
   };
 }
 

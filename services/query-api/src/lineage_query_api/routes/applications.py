@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import AwareDatetime
 
+from lineage_query.application_search import ApplicationSearch, search_applications
 from lineage_query_api import serializers
 from lineage_query_api.answer_models import VerdictModel, verdict_model
-from lineage_query_api.dependencies import AppName, Caller, Cursor, Deleter, PageSize, Store
+from lineage_query_api.dependencies import (
+    AppName,
+    Caller,
+    CallerScope,
+    Cursor,
+    Deleter,
+    PageSize,
+    Store,
+)
 from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
+from lineage_query_api.granted_runs import GrantedRuns
 from lineage_query_api.judging import Judge
 from lineage_query_api.models import (
     ApplicationDetails,
@@ -27,23 +39,48 @@ router = APIRouter(prefix="/v1/applications", tags=["applications"], route_class
 Status = Literal["running", "ok", "failed", "abandoned"]
 
 
+async def _search(
+    search: Annotated[SearchText, Query(description="part of the id or name")] = "",
+    dataset: Annotated[
+        SearchText, Query(description="part of the name of a dataset that it read or wrote")
+    ] = "",
+    call_site: Annotated[
+        SearchText, Query(description="part of where its code is, such as job.py:12")
+    ] = "",
+    column: Annotated[
+        SearchText, Query(description="a column of a DataFrame that it read or wrote")
+    ] = "",
+    since: Annotated[
+        AwareDatetime | None, Query(description="it began then or later (RFC 3339)")
+    ] = None,
+    until: Annotated[
+        AwareDatetime | None, Query(description="it began then or earlier (RFC 3339)")
+    ] = None,
+) -> ApplicationSearch:
+    return ApplicationSearch(
+        search,
+        dataset,
+        call_site,
+        column,
+        None if since is None else since.timestamp(),
+        None if until is None else until.timestamp(),
+    )
+
+
 @router.get("", responses=NOT_MODIFIED)
 def list_applications(
-    store: Store,
-    _: Caller,
-    search: Annotated[SearchText, Query(description="part of the id or name")] = "",
+    scope: CallerScope,
+    search: Annotated[ApplicationSearch, Depends(_search)],
     status: Status | None = None,
     complete: bool | None = None,
     limit: PageSize = 50,
     cursor: Cursor = None,
 ) -> ApplicationPage:
     """List applications, the latest first."""
-    needle = search.casefold()
-    records = [
-        record
-        for record in store.applications()
-        if needle in record.app.casefold() or needle in record.name.casefold()
-    ]
+    store = scope.listed
+    with store.turn() if search.reads_messages else nullcontext():
+        found = search_applications(GrantedRuns(scope), search)
+    records = list(found.items)
     if status is not None:
         records = [record for record in records if record.status == status]
     judge = Judge(store)
@@ -55,7 +92,14 @@ def list_applications(
     items: list[ApplicationModel] = [
         serializers.application(record, judge.verdict(record.app)) for record in page
     ]
-    return ApplicationPage(items=items, next=following, total=len(records))
+    return ApplicationPage(
+        items=items,
+        next=following,
+        total=len(records),
+        searched=found.searched,
+        searched_of=found.searched_of,
+        withheld=found.withheld,
+    )
 
 
 @router.get("/{app}", responses=NOT_MODIFIED)

@@ -2,8 +2,8 @@
 
 import { address, get, post, remove } from './client';
 import type {
-  App,
   AppDetail,
+  AppPage,
   Completeness,
   DeadLetters,
   Diff,
@@ -13,7 +13,6 @@ import type {
   Me,
   NodeColumns,
   NodeItems,
-  Page,
   Progress,
   RowsAround,
   Suspects,
@@ -27,6 +26,11 @@ const ofTrace = (trace: string) => `/traces/${encodeURIComponent(trace)}`;
 
 export interface AppFilter {
   search?: string;
+  dataset?: string;
+  call_site?: string;
+  column?: string;
+  since?: string;
+  until?: string;
   status?: string;
   complete?: boolean;
 }
@@ -38,7 +42,7 @@ export const applications = (
   limit: number,
   cursor: string | null,
   signal?: AbortSignal,
-) => get<Page<App>>('/applications', { ...filter, limit, cursor }, signal);
+) => get<AppPage>('/applications', { ...filter, limit, cursor }, signal);
 
 export const application = (app: string, signal?: AbortSignal) =>
   get<AppDetail>(of(app), {}, signal);

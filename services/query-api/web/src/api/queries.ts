@@ -30,10 +30,14 @@ export const applicationsQuery = (filter: AppFilter) =>
     getNextPageParam: (last) => last.next,
     // New applications appear by themselves; none is asked for behind another window.
     refetchInterval: ({ state }) =>
-      state.data === undefined || state.data.pages.length <= POLLED_PAGES
+      (state.data === undefined || state.data.pages.length <= POLLED_PAGES) && !searchesAll(filter)
         ? APPLICATIONS_POLL_MS
         : false,
   });
+
+/** Whether the service looks into each application: that is not repeated by itself. */
+const searchesAll = ({ dataset, call_site, column }: AppFilter) =>
+  [dataset, call_site, column].some((one) => one !== undefined);
 
 export const applicationQuery = (app: string) =>
   queryOptions({

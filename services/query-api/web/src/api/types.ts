@@ -2,6 +2,7 @@
 import type {
   ApplicationDetails,
   ApplicationModel,
+  ApplicationPage,
   DeadLetterList,
   DeadLetterModel,
   DiffModel,
@@ -42,6 +43,7 @@ export type Status = ApplicationModel['status'];
 export type Direction = AnyTraceRequest['direction'];
 export type SignInWays = SignIn;
 export type App = ApplicationModel;
+export type AppPage = ApplicationPage;
 export type AppDetail = ApplicationDetails;
 export type Refusal = RefusalModel;
 export type Graph = GraphModel;

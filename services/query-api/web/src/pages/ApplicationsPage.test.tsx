@@ -37,4 +37,25 @@ describe('applications', () => {
     await act(() => vi.advanceTimersByTimeAsync(APPLICATIONS_POLL_MS + 100));
     expect(await screen.findByRole('link', { name: 'another.py' })).toBeInTheDocument();
   });
+
+  it('are searched by dataset and day, and it is said which were not', async () => {
+    const page = { items: [anApp('local-7')], next: null, total: 1 };
+    const { calls } = show('/?q=orders&by=dataset&since=2026-11-26', () =>
+      json({ ...page, searched: 20, searched_of: 5000, withheld: 2 }),
+    );
+    expect(
+      await screen.findByText(/The latest 20 of 5,000 applications were searched/),
+    ).toHaveTextContent('2 applications could not be searched.');
+    const query = new URLSearchParams(
+      calls.find((call) => call.includes('/applications'))?.split('?')[1],
+    );
+    expect(query.get('dataset')).toBe('orders');
+    expect(query.get('search')).toBeNull();
+    expect(query.get('since')).toBe(new Date('2026-11-26T00:00:00').toISOString());
+    // Each look at all applications is asked for by somebody.
+    const asked = calls.length;
+    await act(() => vi.advanceTimersByTimeAsync(2 * APPLICATIONS_POLL_MS));
+    expect(calls).toHaveLength(asked);
+    expect(screen.getByLabelText('Search by')).toHaveValue('dataset');
+  });
 });

@@ -12,10 +12,17 @@ import { useKeys } from '../components/useKeys';
 import { useTitle } from '../components/useTitle';
 import { runCommand } from '../lib/cli';
 import { count, counted } from '../lib/format';
+import type { AppPage } from '../api/types';
 import type { ApplicationsSearch } from '../url/searches';
 import { ApplicationsTable } from './ApplicationsTable';
 
 const route = getRouteApi('/');
+const PLACEHOLDERS = {
+  name: 'Search by name or id ( / )',
+  dataset: 'Part of a dataset it read or wrote ( / )',
+  call_site: 'Where its code is, as job.py:12 ( / )',
+  column: 'A column of a DataFrame ( / )',
+};
 
 /** All applications, the latest first. */
 export function ApplicationsPage(): ReactNode {
@@ -30,14 +37,19 @@ export function ApplicationsPage(): ReactNode {
     });
   const query = useInfiniteQuery(
     applicationsQuery({
-      search: search.q,
+      [search.by === undefined || search.by === 'name' ? 'search' : search.by]: search.q,
+      since: search.since && new Date(`${search.since}T00:00:00`).toISOString(),
+      until: search.until && new Date(`${search.until}T23:59:59.999`).toISOString(),
       status: search.status,
       complete: search.complete === undefined ? undefined : search.complete === 'yes',
     }),
   );
   const apps = useMemo(() => query.data?.pages.flatMap((page) => page.items) ?? [], [query.data]);
   const total = query.data?.pages[0]?.total ?? 0;
-  const filtered = [search.q, search.status, search.complete].some((one) => one !== undefined);
+  const [first] = query.data?.pages ?? [];
+  const filtered = [search.q, search.since, search.until, search.status, search.complete].some(
+    (one) => one !== undefined,
+  );
   return (
     <main className="page" id="main">
       <div className="page-head">
@@ -50,9 +62,43 @@ export function ApplicationsPage(): ReactNode {
       <div className="filters" role="search">
         <SearchInput
           label="Search applications"
-          placeholder="Search by name or id ( / )"
+          placeholder={PLACEHOLDERS[search.by ?? 'name']}
           value={search.q ?? ''}
           onChange={(words) => change({ q: words || undefined })}
+        />
+        <select
+          className="input"
+          aria-label="Search by"
+          value={search.by ?? 'name'}
+          onChange={(event) =>
+            change({
+              by:
+                event.target.value === 'name'
+                  ? undefined
+                  : (event.target.value as ApplicationsSearch['by']),
+            })
+          }
+        >
+          <option value="name">by name or id</option>
+          <option value="dataset">by dataset</option>
+          <option value="call_site">by call site</option>
+          <option value="column">by column</option>
+        </select>
+        <input
+          type="date"
+          className="input"
+          aria-label="Began on or after"
+          title="Began on or after"
+          value={search.since ?? ''}
+          onChange={(event) => change({ since: event.target.value || undefined })}
+        />
+        <input
+          type="date"
+          className="input"
+          aria-label="Began on or before"
+          title="Began on or before"
+          value={search.until ?? ''}
+          onChange={(event) => change({ until: event.target.value || undefined })}
         />
         <select
           className="input"
@@ -83,6 +129,7 @@ export function ApplicationsPage(): ReactNode {
           <option value="no">incomplete</option>
         </select>
       </div>
+      {first !== undefined && <Searched page={first} />}
       {query.error && <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending && <Loading what="applications" />}
       {query.data && apps.length === 0 && (filtered ? <NoMatch /> : <NoApplications />)}
@@ -104,6 +151,20 @@ export function ApplicationsPage(): ReactNode {
       )}
     </main>
   );
+}
+
+/** What a search has not seen. */
+function Searched({ page }: { page: AppPage }) {
+  const parts: string[] = [];
+  if (page.searched < page.searched_of) {
+    parts.push(
+      `The latest ${count(page.searched)} of ${counted(page.searched_of, 'application')} were searched.`,
+    );
+  }
+  if (page.withheld > 0) {
+    parts.push(`${counted(page.withheld, 'application')} could not be searched.`);
+  }
+  return parts.length > 0 && <p className="notice notice-warn">{parts.join(' ')}</p>;
 }
 
 function NoApplications() {

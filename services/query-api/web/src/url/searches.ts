@@ -3,8 +3,15 @@
 import type { Direction } from '../api/types';
 import { oneOf, text, texts, type Params } from './params';
 
+export const SEARCHED = ['name', 'dataset', 'call_site', 'column'] as const;
+
 export interface ApplicationsSearch {
   q?: string;
+  /** What the text is part of; the name or id if it is not given. */
+  by?: (typeof SEARCHED)[number];
+  /** Days, such as 2026-11-26, on which and between which applications began. */
+  since?: string;
+  until?: string;
   status?: 'running' | 'ok' | 'failed' | 'abandoned';
   complete?: 'yes' | 'no';
 }
@@ -12,9 +19,19 @@ export interface ApplicationsSearch {
 export function applicationsSearch(params: Params): ApplicationsSearch {
   return {
     q: text(params.q),
+    by: oneOf(params.by, SEARCHED),
+    since: day(params.since),
+    until: day(params.until),
     status: oneOf(params.status, ['running', 'ok', 'failed', 'abandoned']),
     complete: oneOf(params.complete, ['yes', 'no']),
   };
+}
+
+function day(value: unknown): string | undefined {
+  const one = text(value);
+  return one !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(one) && !isNaN(Date.parse(one))
+    ? one
+    : undefined;
 }
 
 export interface ApplicationSearch {
