@@ -56,6 +56,7 @@ from lineage_core.tracing.budget import (
     use_budget,
 )
 from lineage_core.tracing.tracer import Direction, Tracer, trace
+from lineage_store.inexact_reasons import REASON_CHARS_MAX, REASONS_MAX
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
@@ -538,6 +539,28 @@ def test_spaces_come_by_partition_and_incarnation(store: GraphStore) -> None:
     sections = [(space, [([at], at)]) for at, space in enumerate(spaces)]
     store.write(APP, blocks=[block(BlockId("4", 0, 1, 0), "1#0", sections)])
     assert store.graph(APP).spaces_of("4") == ["4#9.3", "4#9.12", "4#10"]
+
+
+def test_reasons_are_counted_by_node_and_cut(store: GraphStore) -> None:
+    reasons = {"4": [f"{at:03} " + "r" * 2_000 for at in range(25)], "5": ["few", "two"]}
+    blocks = [
+        dataclasses.replace(
+            block(BlockId(node, 0, 1, at), "1#0", [(f"{node}@0", [([1], 5)])]),
+            exact=False,
+            reason=reason,
+        )
+        for node, of_node in reasons.items()
+        for at, reason in enumerate(of_node)
+    ]
+    store.write(APP, blocks=blocks)
+    inexact = store.counts(APP).inexact
+    assert inexact["5"] == ("few", "two")
+    assert inexact["4"] == (
+        *(reason[:REASON_CHARS_MAX] for reason in reasons["4"][:REASONS_MAX]),
+        "and 5 more reasons",
+    )
+    with use_budget(Budget(seconds=60, messages=MessageRoom(10_000))), pytest.raises(TooMuchError):
+        store.counts(APP)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 0, 1), (0, 2, 1, 3), (3, 1, 2, 0)])

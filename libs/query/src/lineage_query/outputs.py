@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.errors import RecipeError, VersionError
 from lineage_core.recipe.document import DELTA, ICEBERG, Output, Recipe
+from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.file_status import FileStatus, has_changed
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_commits import EARLIER, Commits, commits_of, is_versioned_table
 from lineage_store.paths import RowsError, canonical
 from lineage_store.port import GraphStore
+from lineage_store.recorded_files import PATH_MAX
 
 FILES_NAMED = 3
 
@@ -275,9 +277,26 @@ def _foreign_commits(name: str, commits: Commits | None, unseen: str) -> tuple[s
 
 
 def _wrote_to(node: NodeRecord, name: str, path: str) -> bool:
-    if node.kind not in {"frame", "unknown"} or node.path is None:
-        return False
-    return node.path == name or canonical(node.path) == path
+    return node.kind in {"frame", "unknown"} and is_called(node, name, path)
+
+
+def is_called(node: NodeRecord, name: str, path: str) -> bool:
+    """Whether the dataset of a node has a name.
+
+    Args:
+        node: of any application.
+        name: of a table, or a path.
+        path: the name as a canonical path.
+
+    Raises:
+        BudgetError: the query has no time left.
+    """
+    # Applications may have any number of nodes, with paths of any form.
+    current_budget().check()
+    if node.path is None or node.path == name:
+        return node.path is not None
+    # No system has files of longer paths.
+    return len(node.path) <= PATH_MAX and canonical(node.path) == path
 
 
 def _table_of(graph: FlowGraph, node: NodeRecord) -> Output | None:

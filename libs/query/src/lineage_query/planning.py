@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.message import RecordSplits, Splits
+from lineage_core.tracing.budget import TooManyMessagesError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import NotQueried
 from lineage_query.finding import (
@@ -17,7 +19,7 @@ from lineage_query.finding import (
 )
 from lineage_query.folders import files_of_folder
 from lineage_query.names import Names, looks_like_address, parse_task
-from lineage_query.outputs import output_state, writes_to
+from lineage_query.outputs import Write, is_called, output_state, writes_to
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.file_status import has_changed
 from lineage_query.rows.locations import Locations
@@ -118,6 +120,7 @@ class _Planner:
     reader: RowReader
     query: TraceQuery
     _not_queried: list[NotQueried] = field(default_factory=list)
+    _unread: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._ids = self.store.application_ids()
@@ -130,12 +133,20 @@ class _Planner:
         if query.direction is not Direction.BACKWARD:
             raise TraceError("a condition chooses rows of an output, which are traced back")
         plan = self.by_name(query.places[0], None)
-        if plan is None:
+        if plan is not None:
+            return plan
+        self._refuse_unread(query.places[0])
+        raise NotFoundError(
+            f"no DataFrame's output is called {query.places[0]!r}: give its path, its table or its node "
+            "(lineage graph lists them)"
+        )
+
+    def _refuse_unread(self, name: str) -> None:
+        for app in self._unread:
             raise NotFoundError(
-                f"no DataFrame's output is called {query.places[0]!r}: give its path, its table or its node "
-                "(lineage graph lists them)"
+                f"no DataFrame's output or source is called {name!r} in the other applications, and whether {app} has it is "
+                f"not known: {UNREAD_REASON}; name an application"
             )
-        return plan
 
     def by_values(self) -> Plan | None:
         """``OUTPUT#column=value`` (forward: ``SOURCE#``), the first place; None where it has another form."""
@@ -154,19 +165,40 @@ class _Planner:
         is_backward = self.query.direction is Direction.BACKWARD
         kind, path = "frame" if is_backward else "frame-source", canonical(name)
         for app_id in apps:
-            nodes = self.store.graph(app_id).nodes()
+            nodes: Sequence[NodeRecord] = ()
+            with self._telling_unread(app_id):
+                nodes = self.store.graph(app_id).nodes()
             candidates = [node for node in nodes if node.kind == kind]
-            if any(_is_at(node, name, path) for node in candidates):
-                return (
+            if any(is_called(node, name, path) for node in candidates):
+                plan = (
                     self._plan_writes(name, apps, valued)
                     if is_backward
                     else self._plan_reads(name, apps, valued)
                 )
+                if not plan.parts:
+                    self._refuse_unread(name)
+                return plan
             names = Names(nodes)
             for node in candidates:
                 if name in {node.node, names.label(node.node)}:
-                    return Plan((self._part_of(app_id, [node.node], valued),))
+                    parts = (self._part_of(app_id, [node.node], valued),)
+                    return Plan(parts, self._all_not_queried())
         return None
+
+    @contextmanager
+    def _telling_unread(self, app: str) -> Iterator[None]:
+        """Where an application recorded more than a query may hold, the answer tells so, and is about the others."""
+        try:
+            yield
+        except TooManyMessagesError:
+            # Any application may send that much, so this must not end queries about the others.
+            if self.query.app is not None:
+                raise
+            self._unread[app] = None
+
+    def _all_not_queried(self) -> tuple[NotQueried, ...]:
+        reason = f"whether it has such rows is not known: {UNREAD_REASON}"
+        return (*self._not_queried, *(NotQueried(app, reason) for app in self._unread))
 
     def by_places(self) -> Plan | None:
         """All applications that read what the places of a forward query name; None for other queries."""
@@ -238,7 +270,11 @@ class _Planner:
     # -- rows of an output ---------------------------------------------------------------------
 
     def _plan_writes(self, name: str, apps: Sequence[str], valued: ValuedPlace | None) -> Plan:
-        state = output_state(self.reader, name, writes_to(self.store, self.reader, name, apps))
+        writes: list[Write] = []
+        for app in apps:
+            with self._telling_unread(app):
+                writes += writes_to(self.store, self.reader, name, [app])
+        state = output_state(self.reader, name, writes)
         nodes: dict[str, list[str]] = {}
         for write in state.writes:
             nodes.setdefault(write.app, []).append(write.node)
@@ -253,7 +289,7 @@ class _Planner:
         ]
         # A query of one application does not include the writes of others.
         gaps = state.gaps if self.query.app is None else ()
-        return Plan(tuple(parts), tuple(self._not_queried), gaps, state.warnings, state.changed)
+        return Plan(tuple(parts), self._all_not_queried(), gaps, state.warnings, state.changed)
 
     def _part_of(
         self,
@@ -272,7 +308,10 @@ class _Planner:
 
     def _plan_reads(self, name: str, apps: Sequence[str], valued: ValuedPlace | None) -> Plan:
         path = canonical(name)
-        reads = [source_read for app in apps for source_read in self._reads_of(app, name, path)]
+        reads: list[_Read] = []
+        for app in apps:
+            with self._telling_unread(app):
+                reads += self._reads_of(app, name, path)
         current_reads = [
             source_read
             for source_read in reads
@@ -293,13 +332,15 @@ class _Planner:
             self._part_of(app, nodes[app], valued, files=files[app])
             for app in self._latest_of(list(nodes))
         ]
-        return Plan(tuple(parts), tuple(self._not_queried))
+        return Plan(tuple(parts), self._all_not_queried())
 
     def _reads_of(self, app: str, name: str, path: str) -> list[_Read]:
         graph = self.store.graph(app)
         nodes = [node for node in graph.nodes() if node.kind == "frame-source"]
         return [
-            _read(graph, self.reader, app, node.node) for node in nodes if _is_at(node, name, path)
+            _read(graph, self.reader, app, node.node)
+            for node in nodes
+            if is_called(node, name, path)
         ]
 
     def _add_other_readers(
@@ -308,21 +349,27 @@ class _Planner:
         """Add nodes that read the same files as records, or as a part of another source."""
         spellings = Spellings()
         for app in apps:
-            paths_by_node: dict[str, str] = {}
-            for message in self.store.messages(app, *SPLITS):
-                if isinstance(message, Splits | RecordSplits):
-                    for split in message.splits:
-                        path = spellings.of(split.path)
-                        if path in files and message.node not in queried_nodes.get(app, ()):
-                            paths_by_node.setdefault(message.node, path)
-            if not paths_by_node:
-                continue
-            locations = Locations(self.store.graph(app), self.reader.of_application(app))
-            for node, path in paths_by_node.items():
-                same = not has_changed(locations.file_status(node, path))
-                if same or locations.is_undecided(node, path):
-                    reason = f"it did not read {path} by these columns: name a row by its location"
-                    self._not_queried.append(NotQueried(app, reason, node))
+            with self._telling_unread(app):
+                self._add_readers_of(app, queried_nodes.get(app, ()), files, spellings)
+
+    def _add_readers_of(
+        self, app: str, queried_nodes: Sequence[str], files: frozenset[str], spellings: Spellings
+    ) -> None:
+        paths_by_node: dict[str, str] = {}
+        for message in self.store.messages(app, *SPLITS):
+            if isinstance(message, Splits | RecordSplits):
+                for split in message.splits:
+                    path = spellings.of(split.path)
+                    if path in files and message.node not in queried_nodes:
+                        paths_by_node.setdefault(message.node, path)
+        if not paths_by_node:
+            return
+        locations = Locations(self.store.graph(app), self.reader.of_application(app))
+        for node, path in paths_by_node.items():
+            same = not has_changed(locations.file_status(node, path))
+            if same or locations.is_undecided(node, path):
+                reason = f"it did not read {path} by these columns: name a row by its location"
+                self._not_queried.append(NotQueried(app, reason, node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +388,3 @@ def _read(graph: FlowGraph, reader: RowReader, app: str, node: str) -> _Read:
         path for path, status in file_statuses.items() if not has_changed(status)
     )
     return _Read(app, node, frozenset(file_statuses), unchanged_files)
-
-
-def _is_at(node: NodeRecord, name: str, path: str) -> bool:
-    return node.path is not None and (node.path == name or canonical(node.path) == path)

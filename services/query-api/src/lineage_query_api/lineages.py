@@ -85,6 +85,8 @@ MATCHES_MAX = 10_000
 STALE_S = 2.0
 """Seconds for which the lineage of a running job is cached: pages of one trace agree."""
 CACHED_VERDICTS_MAX = 10_000
+CACHED_REASONS_MAX = 1 << 16
+"""Maximum number of characters of the reasons in a verdict that is kept."""
 SLOW_S = 60.0
 """Seconds until the next attempt at a verdict for a list, after one that took too long."""
 CHECKED_S = 5.0
@@ -433,7 +435,7 @@ class Lineages:
 
     def _cache_verdict(self, app: str, verdict: Verdict, revision: Hashable) -> None:
         # Late deliveries may still complete what is final and incomplete.
-        if verdict.final and verdict.complete:
+        if verdict.final and verdict.complete and verdict.reason_chars <= CACHED_REASONS_MAX:
             with self._cache.lock:
                 self._cache.verdicts[self._scope, app] = verdict, revision
                 while len(self._cache.verdicts) > CACHED_VERDICTS_MAX:

@@ -137,6 +137,13 @@ class Verdict:
         """Whether no node names more inputs than it used, according to blocks; traces by recipes report it themselves."""
         return not self.superset and not self.collisions
 
+    @property
+    def reason_chars(self) -> int:
+        """Number of characters of its reasons, and of the nodes that they are of."""
+        texts = (*self.reasons, *self.unknown, *self.superset)
+        of_nodes = (reason for reasons in self.superset.values() for reason in reasons)
+        return sum(map(len, (*texts, *of_nodes)))
+
     def answered(self, refusals: Iterable[Refusal], unchecked: int = 0) -> Verdict:
         """The verdict with what was found out about the outputs."""
         all_refusals = tuple(refusals)

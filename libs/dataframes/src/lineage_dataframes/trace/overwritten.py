@@ -9,11 +9,13 @@ from pathlib import Path
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.recipe.document import HIVE_TEXT, File, Recipe, Source
+from lineage_core.tracing.budget import TooManyMessagesError
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError
 from lineage_dataframes.sources.file_changes import Change, local_changes, local_path
 from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_query.answers import Answer, Group
+from lineage_query.outputs import is_called
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.file_status import current_state
@@ -156,11 +158,15 @@ class _ChangeReport:
             if whose_rows(app, ids) is not None:
                 continue
             graph = self.store.graph(app)
-            nodes = list(graph.nodes())
+            try:
+                nodes = list(graph.nodes())
+            except TooManyMessagesError:
+                # It can't be looked at whether this one wrote there, which is only a hint.
+                continue
             if app == self.app:
                 nodes = nodes[[node_record.node for node_record in nodes].index(record.node) + 1 :]
             for node in reversed(nodes):
-                if node.path is None or canonical(node.path) != path:
+                if not is_called(node, record.path, path):
                     continue
                 for file in graph.sink_files(node.node):
                     if isinstance(current_state(self.reader, canonical(file.path)), FileState):

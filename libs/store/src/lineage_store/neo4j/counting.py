@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, LiteralString
 
 from lineage_core.contract.verdict import StoreCounts
+from lineage_store.inexact_reasons import REASON_CHARS_MAX, REASONS_MAX, read_reasons
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.keys import SEPARATOR, app_key, prefix
 from lineage_store.rooting import is_root
@@ -36,13 +37,21 @@ WITH b.stub IS NOT NULL AS stub
 RETURN stub, count(*)
 """
 
-_INEXACT: Final[LiteralString] = (
+_LISTED_REASONS: Final[LiteralString] = (
     _VISIBLE
     + """
 AND NOT b.exact
-WITH DISTINCT b.node AS node, coalesce(b.reason, '') AS reason
-RETURN node, reason ORDER BY node, reason
+WITH DISTINCT b.node AS node, left(coalesce(b.reason, ''), $chars) AS reason
+ORDER BY node, reason
+WITH node, collect(reason) AS reasons
+WITH node, reasons[..$most] AS listed, size(reasons) AS number
 """
+)
+_REASONS: Final[LiteralString] = (
+    _LISTED_REASONS + "UNWIND listed AS reason RETURN node, reason, number"
+)
+_REASON_CHARS: Final[LiteralString] = (
+    _LISTED_REASONS + "UNWIND listed AS reason RETURN coalesce(sum(size(node) + size(reason)), 0)"
 )
 
 _UNMATCHED: Final[LiteralString] = (
@@ -85,9 +94,11 @@ def count_store(connection: Connection, app: str, now: float | None = None) -> S
     begin = prefix(app)
     tasks = connection.read(_TASKS, prefix=begin)
     claimed = [row for row in tasks if not row[0]]
-    inexact: dict[str, tuple[str, ...]] = {}
-    for node, reason in connection.read(_INEXACT, prefix=begin):
-        inexact[node] = (*inexact.get(node, ()), reason)
+    bounds = {"chars": REASON_CHARS_MAX, "most": REASONS_MAX}
+    inexact = read_reasons(
+        lambda: int(connection.read(_REASON_CHARS, prefix=begin, **bounds)[0][0]),
+        lambda: connection.read(_REASONS, prefix=begin, **bounds),
+    )
     unlinked = _unlinked(connection, app)
     stored: dict[bool, int] = dict(map(tuple, connection.read(_STORED, prefix=begin)))
     return StoreCounts(

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from lineage_core.contract.verdict import StoreCounts
+from lineage_store.inexact_reasons import REASON_CHARS_MAX, REASONS_MAX, read_reasons
 from lineage_store.rooting import is_root
 from lineage_store.sqlite.connection import Query
+
+_LISTED_REASONS = (
+    "FROM (SELECT node, reason, "
+    "row_number() OVER (PARTITION BY node ORDER BY reason) AS at, count(*) OVER (PARTITION BY node) AS number "
+    "FROM (SELECT DISTINCT node, substr(reason, 1, ?) AS reason FROM block WHERE app = ? AND NOT exact)) "
+    "WHERE at <= ?"
+)
+_REASONS = f"SELECT node, reason, number {_LISTED_REASONS} ORDER BY node, at"
+_REASON_BYTES = (
+    f"SELECT total(length(CAST(node AS BLOB)) + length(CAST(reason AS BLOB))) {_LISTED_REASONS}"
+)
 
 
 def count_store(query: Query, app_id: int, now: float) -> StoreCounts:
@@ -12,12 +24,10 @@ def count_store(query: Query, app_id: int, now: float) -> StoreCounts:
     tasks = query("SELECT node, partition, committed, received FROM task WHERE app = ?", app_id)
     claimed = [(node, partition) for node, partition, committed, _ in tasks if not committed]
     unlinked = _unlinked(query, app_id)
-    inexact: dict[str, tuple[str, ...]] = {}
-    for node, reason in query(
-        "SELECT DISTINCT node, reason FROM block WHERE app = ? AND NOT exact ORDER BY node, reason",
-        app_id,
-    ):
-        inexact[node] = (*inexact.get(node, ()), reason)
+    inexact = read_reasons(
+        lambda: int(query(_REASON_BYTES, REASON_CHARS_MAX, app_id, REASONS_MAX)[0][0]),
+        lambda: query(_REASONS, REASON_CHARS_MAX, app_id, REASONS_MAX),
+    )
     flows = query("SELECT total(count) FROM block WHERE app = ?", app_id)
     problems = query("SELECT place, reason FROM problem WHERE app = ? ORDER BY place", app_id)
     recipes = query("SELECT node FROM recipe WHERE app = ?", app_id)
