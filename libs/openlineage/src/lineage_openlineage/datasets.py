@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
@@ -128,9 +128,9 @@ def paths_by_dataset(
     node_paths = list(dict.fromkeys(part for part in node_path.split(",") if part))
     parts: dict[tuple[str, str], list[str]] = {}
     unnamed: list[str] = []
+    owners = _Owners(node_paths, cwd)
     for path in paths:
-        owners = (_owner(path, part, cwd) for part in node_paths)
-        owner = next((owner_of_file for owner_of_file in owners if owner_of_file), None)
+        owner = owners.of(path)
         if owner is None:
             unnamed.append(path)
         else:
@@ -140,39 +140,68 @@ def paths_by_dataset(
     return parts
 
 
-def _owner(file_path: str, node_path: str, cwd: str) -> tuple[str, str] | None:
-    """The dataset that a path of the program means, if the file is it or lies under it."""
-    # A node may name very many paths, and each may have very many folders.
-    current_budget().check()
-    namespace, name = dataset_name(file_path)
-    scheme, path_in_scheme = split_scheme(node_path)
-    if scheme != "file" or node_path.startswith(("/", "file:")):
-        node_dataset = dataset_name(node_path)
-        # A path without a scheme is on the default file system, which the recorded file names.
-        path = (
-            node_dataset[1] if node_dataset[0] == namespace or node_path.startswith("/") else None
-        )
-    else:
-        path = posixpath.normpath(posixpath.join(cwd, path_in_scheme)) if cwd else None
-    if path is not None and _lies_under(name, path):
-        return namespace, path if name.startswith("/") else path.lstrip("/") or "/"
-    # The program may have had another working directory, as Hadoop has.
-    tail = [
-        part
-        for part in posixpath.normpath(path_in_scheme).split("/")
-        if part not in ("", ".", "..")
-    ]
-    if tail and not node_path.startswith("/") and scheme == "file":
-        parts = name.split("/")
-        for stop in range(len(parts), len(tail) - 1, -1):
-            if parts[stop - len(tail) : stop] == tail:
-                return namespace, "/".join(parts[:stop])
-    return None
+class _Owners:
+    """The paths that a program named, found by the folders of a file: there may be very many of both."""
+
+    def __init__(self, node_paths: Iterable[str], cwd: str) -> None:
+        self._paths: dict[tuple[str | None, str], tuple[int, str]] = {}
+        """By namespace (None: any) and path without slashes at its ends: the number of the first one, and the path."""
+        self._tails: dict[tuple[str, ...], int] = {}
+        for number, node_path in enumerate(node_paths):
+            current_budget().check()
+            self._add(number, node_path, cwd)
+        self._tail_sizes = sorted({len(tail) for tail in self._tails})
+
+    def _add(self, number: int, node_path: str, cwd: str) -> None:
+        scheme, path_in_scheme = split_scheme(node_path)
+        namespace: str | None = None
+        path: str | None = None
+        if scheme != "file" or node_path.startswith(("/", "file:")):
+            namespace, path = dataset_name(node_path)
+            if node_path.startswith("/"):
+                # A path without a scheme is on the default file system, which the recorded file names.
+                namespace = None
+        elif cwd:
+            path = posixpath.normpath(posixpath.join(cwd, path_in_scheme))
+        if path is not None:
+            self._paths.setdefault((namespace, path.strip("/")), (number, path))
+        # The program may have had another working directory, as Hadoop has.
+        if scheme == "file" and not node_path.startswith("/"):
+            parts = posixpath.normpath(path_in_scheme).split("/")
+            tail = tuple(part for part in parts if part not in ("", ".", ".."))
+            if tail:
+                self._tails.setdefault(tail, number)
+
+    def of(self, file_path: str) -> tuple[str, str] | None:
+        """The dataset of the first path that a file is, or lies under."""
+        namespace, name = dataset_name(file_path)
+        first = len(self._paths) + len(self._tails), ""
+        found = None
+        for folder in _prefixes(name.lstrip("/")):
+            for of_namespace in (namespace, None):
+                number, path = self._paths.get((of_namespace, folder), (None, ""))
+                if number is not None and (found is None or number < first[0]):
+                    first = number, path
+                    found = namespace, path if name.startswith("/") else path.lstrip("/") or "/"
+        parts = tuple(name.split("/"))
+        for stop in range(len(parts), 0, -1) if self._tail_sizes else ():
+            current_budget().check()
+            for size in self._tail_sizes:
+                tail_number = self._tails.get(parts[stop - size : stop]) if size <= stop else None
+                if tail_number is not None and (found is None or tail_number < first[0]):
+                    first = tail_number, ""
+                    found = namespace, "/".join(parts[:stop])
+        return found
 
 
-def _lies_under(name: str, path: str) -> bool:
-    name, path = name.lstrip("/"), path.strip("/")
-    return not path or name == path or name.startswith(f"{path}/")
+def _prefixes(name: str) -> Iterator[str]:
+    """A path without a slash before it, the folders above, and the root."""
+    yield name
+    at = len(name)
+    while (at := name.rfind("/", 0, at)) >= 0:
+        current_budget().check()
+        yield name[:at]
+    yield ""
 
 
 def _by_itself(path: str, *, folder: bool) -> tuple[str, str]:
