@@ -836,7 +836,7 @@ def test_records_of_parquet_are_masked_by_column(served: Served, tmp_path: Path)
 
 def test_every_way_to_read_rows_is_masked() -> None:
     """What a reader of rows offers later is not taken over unmasked."""
-    copies = {"without_links", "with_readers_of_applications"}
+    copies = {"without_links", "without_unknown_files", "with_readers_of_applications"}
     offered = {name for name in vars(RowReader) if not name.startswith("_")} - copies
     assert offered <= {*vars(VisibleReader)}
 

@@ -83,6 +83,9 @@ def files_of_folder(
     unknown = [file for file in present if file not in used]
     if unknown:
         named = ", ".join(unknown[:FILES_NAMED]) + (", ..." if unknown[FILES_NAMED:] else "")
+        if not reader.names_unknown_files:
+            # They may be another application's, which the caller does not see.
+            named = "some of its files"
         who = "no known application" if app is None else app
         files = "1 file" if len(unknown) == 1 else f"{len(unknown):,} files"
         gaps.append(f"{folder}: {who} wrote {named}: rows of {files} are left out")

@@ -235,7 +235,9 @@ def _gaps(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[str, .
     if changed:
         gaps.append(f"{name}: {_named(changed)} changed since by an unknown write")
     if unknown:
-        gaps.append(f"{name}: {_named(unknown)} not written by any known DataFrame")
+        # They may be another application's, which the caller does not see.
+        named = _named(unknown) if reader.names_unknown_files else "some of its files were"
+        gaps.append(f"{name}: {named} not written by any known DataFrame")
     return tuple(gaps)
 
 

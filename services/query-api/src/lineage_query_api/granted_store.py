@@ -253,7 +253,8 @@ class GrantedApplicationCache(ApplicationCache):
         if not (self._granted.shows(app) and self._granted.is_fully_visible(app)):
             raise KeyError(app)
         opened, reader = self._shared.open(app), self.reader.of_application(app)
-        if reader is self._shared.reader:
+        if reader is self.reader:
+            # It reads the same of all callers.
             return opened
         with self._lock_read:
             read = self._read.get(app)

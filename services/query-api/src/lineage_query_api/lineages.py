@@ -218,6 +218,7 @@ class Lineages:
             )
         elif part_of is not None and isinstance(store, GrantedStore):
             self._scope = store.key
+            self._reader = reader = reader.without_unknown_files()
             if store.visibility is not None:
                 readers = VisibleReaders(reader, store.visibility.visible_application)
                 self._reader = reader = reader.with_readers_of_applications(readers)

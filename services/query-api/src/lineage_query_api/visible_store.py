@@ -352,6 +352,7 @@ class VisibleReader(RowReader):
     def __init__(self, reader: RowReader, visible_app: VisibleApplication) -> None:
         super().__init__()
         self.formats = reader.formats
+        self.names_unknown_files = False
         self._reader = reader.without_links()
         self._visible_app = visible_app
 

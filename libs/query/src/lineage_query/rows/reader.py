@@ -92,6 +92,8 @@ class RowReader:
         self._sums = ChecksumCache(index_folder)
         self.formats: Formats = FormatsHere()
         """The reader of files with packed rows."""
+        self.names_unknown_files = True
+        """Whether answers may name files that no application of the query's store used."""
         self._follows_links = True
         self._reader_of_application: Callable[[str], RowReader] | None = None
 
@@ -108,6 +110,12 @@ class RowReader:
         """Reads the same by the same indexes, and files of applications by readers of their own."""
         other = copy(self)
         other._reader_of_application = reader_of
+        return other
+
+    def without_unknown_files(self) -> Self:
+        """Reads the same by the same indexes, and lets no answer name files that no application of the query's store used."""
+        other = copy(self)
+        other.names_unknown_files = False
         return other
 
     def without_links(self) -> Self:
