@@ -15,12 +15,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lineage_dataframes.sandbox.starting import missing_restrictions, scratch_folder
+from lineage_core.recipe.document import File, Output, Recipe, Source
+from lineage_dataframes.sandbox.starting import given_folder, missing_restrictions, written_folder
 from lineage_dataframes.spark.own_spark import start_spark
+from lineage_dataframes.trace.rows import texts_at
 
+TEXT_SCHEMA = (
+    '{"type":"struct","fields":[{"name":"value","type":"string","nullable":true,"metadata":{}}]}'
+)
 Targets = dict[str, Any]
 
 
@@ -59,6 +65,13 @@ def from_java(spark: SparkSession, to: Targets) -> dict[str, Callable[[], object
         )
         files.readAllBytes(place(made))
 
+    def link_in_given() -> None:
+        files.createSymbolicLink(
+            place(f"{to['given'] or to['root']}/java"),
+            place(to["outside"]),
+            gateway.new_array(nio.attribute.FileAttribute, 0),
+        )
+
     def unix() -> None:
         address = jvm.java.net.UnixDomainSocketAddress.of(to["unix"])
         jvm.java.nio.channels.SocketChannel.open(address).close()
@@ -72,6 +85,7 @@ def from_java(spark: SparkSession, to: Targets) -> dict[str, Callable[[], object
         "read": lambda: files.readAllBytes(place(to["outside"])),
         "read_hidden": lambda: files.readAllBytes(place(to["hidden"])),
         "read_by_link": link,
+        "link_in_given": link_in_given,
         "list": lambda: jvm.java.io.File(str(Path(to["outside"]).parent)).list().__len__(),
         "write": lambda: files.write(written, b"x", none),
         "delete": lambda: files.delete(place(to["deleted"])),
@@ -157,6 +171,10 @@ def in_worker(given: str) -> str:
         "worker_read": lambda: opened(to["outside"]),
         "worker_read_hidden": lambda: opened(to["hidden"]),
         "worker_read_by_root": lambda: opened(f"/proc/{to['pid']}/root{to['outside']}"),
+        "worker_link_in_given": lambda: os.symlink(
+            to["outside"], f"{to['given'] or to['root']}/worker"
+        ),
+        "worker_write_in_given": lambda: opened(f"{to['given'] or to['root']}/file", "wb"),
         "worker_write": lambda: opened(to["outside"] + ".worker", "wb"),
         "worker_environment": lambda: holds(repr(os.environ).encode()),
         "worker_environment_of_parent": lambda: holds(opened(f"/proc/{to['pid']}/environ")),
@@ -194,6 +212,28 @@ def in_worker(given: str) -> str:
     return json.dumps([done, list(attacks)])
 
 
+def files_opened_where_spark_writes(spark: SparkSession, to: Targets) -> list[str]:
+    """The files that this process opens to write where its Spark may write, while it shows rows: a link there would lead it."""
+    written, opened = str(written_folder() or to["root"]), list[str]()
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and str(arguments[0]).startswith(f"{written}/"):
+            flags = arguments[2]
+            # Of a temporary file it gets the folder: that is made under a new name.
+            is_new = flags & os.O_EXCL or os.path.isdir(arguments[0])
+            if flags & (os.O_WRONLY | os.O_RDWR) and not is_new:
+                opened.append(str(arguments[0]))
+
+    sys.addaudithook(watch)
+    path = f"file:{to['inside']}"
+    state = os.stat(to["inside"])
+    file = File(path, state.st_size, state.st_mtime_ns // 1_000_000)
+    source = Source("text", (path,), TEXT_SCHEMA, files=(file,))
+    recipe = Recipe(spark.version, {}, (source,), (), Output(kind="files"))
+    assert texts_at(spark, recipe, source, path, np.array([0], np.uint64)) == ['{"value":"a row"}']
+    return opened
+
+
 def main(targets: str) -> None:
     """Start Spark, attack, and tell."""
     to: Targets = json.loads(targets)
@@ -201,7 +241,8 @@ def main(targets: str) -> None:
     to["pid"] = os.getpid()
     with tempfile.TemporaryDirectory() as folder:
         spark = start_spark("local[1]", Path(folder))
-        to["scratch"] = str(scratch_folder() or "")
+        to["scratch"] = str(written_folder() or "")
+        to["given"] = str(given_folder() or "")
         code = F.udf(in_worker, "string")
         asked = spark.range(1).select(code(F.lit(json.dumps(to))))
         worked, tried = json.loads(asked.collect()[0][0])
@@ -212,6 +253,7 @@ def main(targets: str) -> None:
             "done": sorted(done + worked),
             "tried": sorted([*attacks, *tried]),
             "inside": read,
+            "exposed": files_opened_where_spark_writes(spark, to),
             "lacks": list(missing_restrictions()),
             "confined": bool(to["scratch"]),
         }

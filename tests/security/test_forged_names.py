@@ -106,7 +106,7 @@ def test_materialising_writes_nothing_where_a_nodes_id_leads(
 
     monkeypatch.setattr(materialising, "_chosen", lambda *_: [(one, recipe) for one in nodes])
     monkeypatch.setattr(materialising, "spark_session", no_spark)
-    monkeypatch.setattr(materialising, "scratch_folder", lambda: scratch)
+    monkeypatch.setattr(materialising, "written_folder", lambda: scratch)
     monkeypatch.setattr(materialising, "check_recipe_allowed", lambda *_: None)
     monkeypatch.setattr(materialising, "Relations", relations)
     url = f"sqlite:///{tmp_path}/lineage.db"

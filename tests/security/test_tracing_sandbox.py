@@ -154,6 +154,10 @@ def test_nothing_that_is_tried_from_within_reaches_outside(confined: Attacked) -
     ]  # fmt: skip
 
 
+def test_nothing_is_written_where_spark_could_put_a_link(confined: Attacked) -> None:
+    assert confined.told["exposed"] == []
+
+
 def test_what_lies_below_a_root_is_read(confined: Attacked) -> None:
     assert confined.inside == ["a row"]
 

@@ -10,7 +10,7 @@ from lineage.frame_traces import spark_session
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.sandbox.kernel import landlock_abi
-from lineage_dataframes.sandbox.starting import scratch_folder
+from lineage_dataframes.sandbox.starting import written_folder
 from lineage_query.trace_query import TraceQuery
 
 
@@ -30,6 +30,6 @@ assert isinstance(found, StoredAccess)
 questions = json.loads(Path("questions.json").read_text())
 with spark_session():
     # Confined, where this machine can: what commands start.
-    assert scratch_folder() is not None or not landlock_abi()
+    assert written_folder() is not None or not landlock_abi()
     answers = [asked(found, *question) for question in questions]
 Path("answers.json").write_text(json.dumps(answers))

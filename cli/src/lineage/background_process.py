@@ -131,7 +131,7 @@ class StartedSpark:
         from lineage_dataframes.sandbox import starting
         from lineage_dataframes.spark.class_archive import store_archive
 
-        confined = starting.scratch_folder()
+        sandbox = starting.active_sandbox()
         context: Any = self._session.sparkContext
         java = context._gateway.proc
         with suppress(Exception):
@@ -139,10 +139,10 @@ class StartedSpark:
         java.stdin.close()
         with suppress(Exception):
             java.wait(END_S)
-            store_archive(confined)
-        if confined is not None:
+            store_archive(None if sandbox is None else sandbox.written)
+        if sandbox is not None:
             # This process ends without whatever else would remove it.
-            starting.remove_folder(confined)
+            starting.remove_folder(sandbox.folder)
 
 
 class BackgroundServer:

@@ -29,7 +29,7 @@ from lineage_core.contract.message import NodeKind, RecordFiles, RecordSplits, S
 from lineage_core.recipe.document import TEXT_FORMATS, Recipe, Source
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.errors import FramesError, RefusedError
-from lineage_dataframes.sandbox.starting import scratch_folder
+from lineage_dataframes.sandbox.starting import written_folder
 from lineage_dataframes.sources.locations import line_numbers_of_file
 from lineage_dataframes.sources.text_records import has_lines
 from lineage_dataframes.trace.allowed import check_recipe_allowed
@@ -89,7 +89,7 @@ def materialise(
     started = time.monotonic()
     with ExitStack() as stack:
         spark = stack.enter_context(spark_session())
-        scratch = Path(tempfile.mkdtemp(prefix="lineage-materialise-", dir=scratch_folder()))
+        scratch = Path(tempfile.mkdtemp(prefix="lineage-materialise-", dir=written_folder()))
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         ready: list[tuple[NodeRecord, Recipe, Relations]] = []
         for number, (node, recipe) in enumerate(chosen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -15,14 +16,16 @@ from lineage.frame_traces import spark_session
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.requested_outputs import RequestedRecipe, refuse_server, requested_recipe
 from lineage.terminal import echo
+from lineage_core.environment.private_files import ensure_private_folder, private_opener
 from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.trace_result import TraceError
-from lineage_dataframes.sandbox.starting import scratch_folder
+from lineage_dataframes.sandbox.starting import written_folder
 from lineage_dataframes.sources.file_changes import local_path
 from lineage_dataframes.sources.row_texts import text_of_row
 from lineage_dataframes.trace.replay import Replay, Replayer
 from lineage_dataframes.trace.source_rows import source_rows_at
 from lineage_query.rows.reader import RowReader, reading_by
+from lineage_store.paths import open_file
 from lineage_store.url import index_folder, open_store
 
 
@@ -55,13 +58,12 @@ def replay(
         with spark_session() as spark, reading_by(reader):
             left_out = source_rows_at(spark, requested.recipe, excluded)
             replayer = Replayer(spark, requested.recipe, requested.output(spark))
-            with tempfile.TemporaryDirectory(
-                prefix="lineage-replay-", dir=scratch_folder()
-            ) as scratch:
+            parent = os.path.realpath(written_folder() or tempfile.gettempdir())
+            with tempfile.TemporaryDirectory(prefix="lineage-replay-", dir=parent) as scratch:
                 written = None if folder is None else Path(scratch, "rows")
                 outcome = replayer.replay(left_out, written)
                 if folder is not None and written is not None:
-                    shutil.copytree(written, folder, dirs_exist_ok=True)
+                    copy_rows(written, folder)
     for warning in requested.warnings:
         echo(f"lineage: {warning}", err=True)
     if as_json:
@@ -70,6 +72,27 @@ def replay(
         _show(outcome, to)
     if not outcome.left_out and not outcome.reproduced:
         raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def copy_rows(written: Path, folder: Path) -> None:
+    """Copy the files that Spark wrote, a folder by its canonical path, into a new or empty one.
+
+    Functions of the recipe, which run confined, may write there too: links are not followed, and what is there is not changed.
+
+    Raises:
+        TraceError: something there is no file.
+        OSError: the folder can't be written.
+    """
+    ensure_private_folder(folder)
+    for name in sorted(os.listdir(written)):
+        try:
+            source = open_file(str(written / name), links=False)
+        except OSError as problem:
+            raise TraceError(
+                f"{name} among the rows of the replay is no file of Spark's: {problem}"
+            ) from problem
+        with source, open(folder / name, "xb", opener=private_opener) as copy:
+            shutil.copyfileobj(source, copy)
 
 
 def check_new_folder(folder: Path, recipe: Recipe) -> None:

@@ -123,11 +123,11 @@ class SparkSessionHolder:
                 from lineage_dataframes.spark.connected import stop_session
                 from lineage_dataframes.spark.own_spark import is_alive, kill_spark
 
-                scratch_folder = starting.scratch_folder()
+                sandbox = starting.active_sandbox()
                 (stop_session if is_alive(self._session) else kill_spark)(self._session)
-                if scratch_folder is not None:
+                if sandbox is not None:
                     # A signal ends the server without cleanup: nothing else would remove it.
-                    starting.remove_folder(scratch_folder)
+                    starting.remove_folder(sandbox.folder)
         self._pool.shutdown(cancel_futures=True)
         if self._folder is not None:
             self._folder.cleanup()

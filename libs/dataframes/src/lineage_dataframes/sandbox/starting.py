@@ -48,13 +48,15 @@ from lineage_store.url import cache_folder
 
 DAEMONS_MAX = 8
 """Daemons of Python workers that run at once: one for each environment that functions have."""
+GIVEN, WRITTEN = "given", "written"
+"""Folders of a sandbox: of this process, which its Spark may read, and of its Spark."""
 EXIT_TIMEOUT_S = 20.0
 """Seconds that Java has to end where another one is to take its place."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A confined Java. ``folder``: which it may write to; ``lacks``: what could not be held."""
+    """A confined Java. ``folder``: with what it exchanges with this process; ``lacks``: what could not be held."""
 
     wanted: SandboxSettings
     policy: Policy
@@ -62,13 +64,23 @@ class Sandbox:
     lacks: tuple[str, ...]
     process: Any = None
 
+    @property
+    def written(self) -> Path:
+        """The folder that it may write to. What lies there may become a link at any time."""
+        return self.folder / WRITTEN
+
+    @property
+    def given(self) -> Path:
+        """The folder that this process writes to, and it may only read."""
+        return self.folder / GIVEN
+
     def settings(self) -> dict[str, str]:
         """Settings of Spark without which it would not run confined."""
         settings = {
-            "spark.local.dir": str(self.folder / "tmp"),
+            "spark.local.dir": str(self.written / "tmp"),
             # Java connects to itself there: it fetches the jars that its settings name.
             "spark.driver.port": str(self.policy.ports[0]),
-            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+            "spark.sql.warehouse.dir": str(self.written / "warehouse"),
             "spark.python.daemon.module": daemon.__name__,
             "spark.python.unix.domain.socket.enabled": "false",
         }
@@ -88,10 +100,16 @@ def active_sandbox() -> Sandbox | None:
     return next((sandbox for sandbox in _confined if sandbox.process is process), None)
 
 
-def scratch_folder() -> Path | None:
-    """Where this process writes what its Spark is to read, or to write beside it; None: anywhere."""
+def given_folder() -> Path | None:
+    """Where this process writes what its Spark is to read; None: anywhere."""
     sandbox = active_sandbox()
-    return None if sandbox is None else sandbox.folder
+    return None if sandbox is None else sandbox.given
+
+
+def written_folder() -> Path | None:
+    """Where its Spark writes; None: anywhere. This process writes nothing there, and reads it without following links."""
+    sandbox = active_sandbox()
+    return None if sandbox is None else sandbox.written
 
 
 def missing_restrictions() -> tuple[str, ...]:
@@ -140,8 +158,10 @@ def prepare_sandbox(master: str, roots: Sequence[str] | None) -> Sandbox | None:
     if sys.platform != "linux":
         return None
     folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="lineage-spark-")))
-    (folder / "tmp").mkdir(mode=0o700)
-    return Sandbox(requested, _policy(requested, folder), folder, lacks)
+    given, written = folder / GIVEN, folder / WRITTEN
+    for part in (given, written, written / "tmp"):
+        part.mkdir(mode=0o700)
+    return Sandbox(requested, _policy(requested, given, written), folder, lacks)
 
 
 def check_active() -> None:
@@ -186,7 +206,7 @@ def _program_folder() -> str | None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove what a confined Spark wrote."""
+    """Remove the folder of a sandbox."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -261,10 +281,10 @@ def _no_network_text(address: str) -> str:
     return f"the Spark that traces has no network, and {address} is elsewhere; {NETWORK}=true gives it one"
 
 
-def _policy(requested: SandboxSettings, folder: Path) -> Policy:
+def _policy(requested: SandboxSettings, given: Path, written: Path) -> Policy:
     roots = default_roots() if requested.roots is None else requested.roots
     ivy = ivy_folder()
-    write = [str(folder), "/dev/null"]
+    write = [str(written), "/dev/null"]
     if ivy:
         Path(ivy[0]).mkdir(mode=0o700, parents=True, exist_ok=True)
         write.append(os.path.realpath(ivy[0]))
@@ -277,14 +297,14 @@ def _policy(requested: SandboxSettings, folder: Path) -> Policy:
         landlock=kernel.landlock_abi(),
         seccomp=kernel.has_seccomp(),
         network=requested.network,
-        read=(*roots, *system_files(), str(cache_folder() / "java")),
+        read=(*roots, *system_files(), str(cache_folder() / "java"), str(given)),
         execute=tuple(program_folders()),
         write=tuple(write),
         ports=tuple(ports),
         variables=tuple(VARIABLES),
         prefixes=prefixes,
         set={
-            "TMPDIR": str(folder / "tmp"),
+            "TMPDIR": str(written / "tmp"),
             PORTS: ",".join(map(str, ports[1:])),
             NAMES: names,
             # Its own name and address are of no use to it, and looking them up takes the network.
@@ -306,7 +326,7 @@ def _program(sandbox: Sandbox, folder: Path) -> Path:
     policy = folder / "policy.json"
     document = {name: getattr(sandbox.policy, name) for name in Policy.__dataclass_fields__}
     # The rest of a path with blanks would be a word of its own.
-    document["java_options"] = f'-Djava.io.tmpdir="{sandbox.folder / "tmp"}" -XX:-UsePerfData'
+    document["java_options"] = f'-Djava.io.tmpdir="{sandbox.written / "tmp"}" -XX:-UsePerfData'
     document["start"] = str(folder)
     policy.write_text(json.dumps(document), encoding="utf-8")
     words = [

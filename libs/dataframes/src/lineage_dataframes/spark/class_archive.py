@@ -97,6 +97,10 @@ def store_archive(confined: Path | None = None) -> None:
         if written != draft:
             # The folder may be of another file system.
             shutil.move(written, draft)
+        if not stat.S_ISREG(draft.lstat().st_mode):
+            # Who runs in a confined Java may have put a link there.
+            draft.unlink()
+            return
         draft.chmod(0o600)
         draft.replace(file)
 

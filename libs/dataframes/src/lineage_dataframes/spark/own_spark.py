@@ -51,7 +51,8 @@ def start_spark(
             sandbox = starting.prepare_sandbox(master, roots)
         if sandbox is not None:
             settings |= sandbox.settings()
-        with class_archive(archived=archived, confined=None if sandbox is None else sandbox.folder):
+        confined = None if sandbox is None else sandbox.written
+        with class_archive(archived=archived, confined=confined):
             if sandbox is not None:
                 starting.launch_java(sandbox, settings)
             session = SparkSession.builder.config(map=dict(settings)).getOrCreate()

@@ -25,7 +25,7 @@ from lineage_dataframes.rewrite.values import (
     select_columns,
     values_condition,
 )
-from lineage_dataframes.sandbox.starting import scratch_folder
+from lineage_dataframes.sandbox.starting import given_folder
 from lineage_dataframes.sources.file_changes import check_unchanged, local_path
 from lineage_dataframes.sources.hive_text import check_fields, split_partition_columns
 from lineage_dataframes.sources.locations import ordinal_at_line
@@ -208,7 +208,7 @@ def _extracted_rows(
         return
     headers, part_path = header_count(source), ""
     record_numbers = np.concatenate([np.arange(headers), ordinals.astype(np.int64) + headers])
-    with tempfile.TemporaryDirectory(prefix="lineage-rows-", dir=scratch_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="lineage-rows-", dir=given_folder()) as folder:
         part = Path(folder, "rows").with_suffix(file.path.suffix)
         with part.open("wb") as to, suppress(MarkedError):
             if file.copy(record_numbers, to) != len(record_numbers):
