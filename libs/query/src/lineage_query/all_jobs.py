@@ -500,6 +500,10 @@ def follow_across_applications(
     visited: set[tuple[FileNode, Location]] = set()
     stopped: set[tuple[FileNode, Location]] = set()
     queries = items = 0
+    if not first.start and not first.groups:
+        verb = "wrote" if first.direction is Direction.BACKWARD else "read"
+        reason = f"where the rows stand is not known, so neither is which application {verb} them"
+        refused[NotQueried(first.app, reason)] = None
     unfollowed = deque([first])
     while unfollowed:
         answer = unfollowed.popleft()

@@ -229,15 +229,22 @@ class DataFrameAnswers(ABC):
     def _trace_source_row(self, node: str, location: Location) -> Answer:
         """The trace back of a source's row."""
 
-    def _end_answer(self) -> Answer:
+    def _end_answer(self, node: str, location: Location | None) -> Answer:
+        """Of a row at which traces of this application end: the row itself, from which those of others go on."""
         place, direction = self.query.places[0], self.query.direction
         self._warnings.append(end_warning(place, self.app, direction))
-        return self._answer([], [], ())
+        start: list[Group] = []
+        if location is not None and location.number is not None:
+            item = Item(str(location), str(location), None)
+            start.append(self._grouped(self._nodes[node], 1, [item]))
+        return self._answer(start, [], ())
 
     def _trace_forward(self, recipe_place: RecipePlace, rows_of: RowSelector) -> Answer:
         """The output rows, of all DataFrames that read them, that rows of a source went into."""
-        if self._nodes[recipe_place.nodes[0]].kind != "frame-source":
-            return self._end_answer()
+        node = recipe_place.nodes[0]
+        if self._nodes[node].kind != "frame-source":
+            is_placed = recipe_place.valued is None and not self.query.where
+            return self._end_answer(node, recipe_place.location if is_placed else None)
         forward = ForwardAnswer()
         start = self._output_rows(recipe_place.nodes, rows_of, forward)
         refusal = forward.refusal()

@@ -166,7 +166,7 @@ class DataFrameCrossing(DataFrameAnswers):
 
     def _trace_source_row(self, node: str, location: Location) -> Answer:
         if not self._has_stored_rows(node):
-            return self._end_answer()
+            return self._end_answer(node, location)
         user = next(link.dest for link in self._graph.links() if link.src == node)
         recipe = self._recipe(user)
         source, file = find_source(recipe, location)
