@@ -122,6 +122,8 @@ def in_worker(given: str) -> str:
     import os
     import socket
     import subprocess
+    import tempfile
+    from contextlib import suppress
 
     from lineage_dataframes.sandbox import withheld
 
@@ -163,6 +165,16 @@ def in_worker(given: str) -> str:
         pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         pair[0].sendto(b"x", to["datagrams"])
 
+    def write_beside_java() -> None:
+        # What Java loads from there is code: jars, libraries.
+        written, own = to["scratch"] or to["root"], os.environ.get("TMPDIR", "")
+        for folder, _, _ in list(os.walk(written)):
+            if folder != own:
+                with suppress(OSError):
+                    opened(os.path.join(folder, "beside"), "wb")
+                    return
+        raise PermissionError
+
     def sent() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
             one.sendto(b"x", ("127.0.0.1", to["udp"]))
@@ -174,6 +186,7 @@ def in_worker(given: str) -> str:
         "worker_link_in_given": lambda: os.symlink(
             to["outside"], f"{to['given'] or to['root']}/worker"
         ),
+        "worker_write_beside_java": write_beside_java,
         "worker_write_in_given": lambda: opened(f"{to['given'] or to['root']}/file", "wb"),
         "worker_write": lambda: opened(to["outside"] + ".worker", "wb"),
         "worker_environment": lambda: holds(repr(os.environ).encode()),
@@ -200,6 +213,8 @@ def in_worker(given: str) -> str:
         "worker_times": lambda: os.utime(to["outside"], (1, 1)),
         "worker_truncate": lambda: os.truncate(to["truncated"], 0),
     }
+    with tempfile.NamedTemporaryFile("w+") as file:
+        file.write("what functions may do")
     done = []
     for name, attack in attacks.items():
         try:

@@ -1,6 +1,6 @@
 """PySpark's worker daemon where Spark is confined: it listens on a port that Spark may connect to, and connects to nothing.
 
-Set as ``spark.python.daemon.module``. What its workers run may be the code of a job.
+Set as ``spark.python.daemon.module``. What its workers run may be the code of a job: they write nothing that Java loads or reads.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ import socket
 import types
 from typing import Any
 
-from lineage_dataframes.sandbox.kernel import has_seccomp, refuse_connections
-from lineage_dataframes.sandbox.names import PORTS
+from lineage_dataframes.sandbox.kernel import (
+    has_seccomp,
+    landlock_abi,
+    refuse_connections,
+    restrict_files,
+)
+from lineage_dataframes.sandbox.names import PORTS, WORKERS
 from lineage_dataframes.sandbox.withheld import watch_process
 
 
@@ -40,11 +45,26 @@ class PortSocket(socket.socket):
         raise OSError(errno.EADDRINUSE, "all ports for workers are taken")
 
 
+def confine_writes() -> None:
+    """Let this process write to the folder of workers alone, of all that Java may write to.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    folder, abi = os.environ.pop(WORKERS, ""), landlock_abi()
+    if not folder:
+        return
+    os.environ["TMPDIR"] = folder
+    if abi:
+        restrict_files(abi, ["/"], ["/"], [folder, os.devnull], None)
+
+
 def run_daemon() -> None:
     """Be the daemon."""
     # Not above: who starts Spark needs this module's name alone, and the daemon's imports take a while.
     import pyspark.daemon
 
+    confine_writes()
     if has_seccomp():
         refuse_connections()
     daemon: Any = pyspark.daemon

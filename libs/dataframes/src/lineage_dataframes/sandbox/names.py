@@ -9,5 +9,7 @@ SANDBOX, NETWORK, ROOTS = (
 )
 PORTS = "LINEAGE_TRACING_PORTS"
 """Ports that daemons of workers may listen on; with commas."""
+WORKERS = "LINEAGE_TRACING_WORKERS"
+"""The folder that workers may write to."""
 NAMES = "LINEAGE_TRACING_WITHHELD"
 """Names of variables that workers are not given; with commas."""

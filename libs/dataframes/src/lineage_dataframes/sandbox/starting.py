@@ -27,7 +27,7 @@ from lineage_core.environment.private_files import ensure_private_folder
 from lineage_core.recipe.document import DELTA, ICEBERG, JDBC, Source
 from lineage_dataframes.errors import NoSparkError, NotComputedError
 from lineage_dataframes.sandbox import daemon, kernel, withheld
-from lineage_dataframes.sandbox.names import NAMES, NETWORK, PORTS, ROOTS, SANDBOX
+from lineage_dataframes.sandbox.names import NAMES, NETWORK, PORTS, ROOTS, SANDBOX, WORKERS
 from lineage_dataframes.sandbox.policy import (
     IVY,
     NETWORK_VARIABLE_PREFIXES,
@@ -159,7 +159,7 @@ def prepare_sandbox(master: str, roots: Sequence[str] | None) -> Sandbox | None:
         return None
     folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="lineage-spark-")))
     given, written = folder / GIVEN, folder / WRITTEN
-    for part in (given, written, written / "tmp"):
+    for part in (given, written, written / "tmp", written / "workers"):
         part.mkdir(mode=0o700)
     return Sandbox(requested, _policy(requested, given, written), folder, lacks)
 
@@ -307,6 +307,7 @@ def _policy(requested: SandboxSettings, given: Path, written: Path) -> Policy:
             "TMPDIR": str(written / "tmp"),
             PORTS: ",".join(map(str, ports[1:])),
             NAMES: names,
+            WORKERS: str(written / "workers"),
             # Its own name and address are of no use to it, and looking them up takes the network.
             **({} if requested.network else {"SPARK_LOCAL_IP": "127.0.0.1"}),
         },
