@@ -100,7 +100,7 @@ def minimise(
     Args:
         count: how many rows there are; they are numbers from 0.
         fails: whether the test fails on rows, which are ascending. It must give the same verdict each time.
-        stop: is asked before each run but the first, with the number of runs so far; a text ends the search with what there is by then.
+        stop: called before each run but the first, with the number of runs so far; a text ends the search with what there is by then.
 
     Returns:
         What was found, also where the search was stopped, or interrupted (``KeyboardInterrupt``) behind its first run.

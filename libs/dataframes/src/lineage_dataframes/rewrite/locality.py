@@ -2,7 +2,7 @@
 
 A row of a node is identified by what it was made from: the row of a scan, the pair of a join, the key of a group. A plan is
 *local* where presence and values of each identified row, when the sources lose some rows, follow from those of its witnesses
-that are left. Then the plan over what is left of the witnesses gives, for the identities that were asked for, just what the
+that are left. Then the plan over what is left of the witnesses gives, for the requested identities, just what the
 plan over what is left of the whole sources gives.
 
 It holds by induction over the plan:

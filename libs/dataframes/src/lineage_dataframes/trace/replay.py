@@ -202,8 +202,8 @@ class Replayer:
         raise RefusedError(f"values of {', '.join(unknown)} can't be computed anew{because}")
 
     def _uncertain(self) -> Iterator[str]:
-        unsteady = nondeterministic_columns(self.recipe, of_any_type=True)
-        names = [column.name for column in self.recipe.columns if column.id in unsteady]
+        nondeterministic_ids = nondeterministic_columns(self.recipe, of_any_type=True)
+        names = [column.name for column in self.recipe.columns if column.id in nondeterministic_ids]
         if names:
             yield f"{', '.join(names)}: the last digits of sums of doubles depend on the order of the rows"
         if not self._comparable:
@@ -523,14 +523,17 @@ class Replayer:
         self, before: Sequence[Any], after: Sequence[Any], ignored: set[int] | None = None
     ) -> State:
         """How the values of a row compare with those that the job gave."""
-        unsteady, state = nondeterministic_columns(self.recipe), "same"
+        nondeterministic_ids, state = nondeterministic_columns(self.recipe), "same"
         for n, column in enumerate(self.recipe.columns):
             first, second = before[n], after[n]
             if loses_values(column.type, self.recipe.output.format):
                 first, second = (_as_written(v, self.recipe.output.format) for v in (first, second))
             if first == second:
                 continue
-            if not (n in (ignored or ()) or (column.id in unsteady and _is_near(first, second))):
+            if not (
+                n in (ignored or ())
+                or (column.id in nondeterministic_ids and _is_near(first, second))
+            ):
                 return "changed"
             state = "nearly the same"
         return "same" if state == "same" else "nearly the same"

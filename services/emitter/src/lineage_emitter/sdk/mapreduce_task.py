@@ -69,7 +69,7 @@ class Task:
         self.split: dict[str, Any] | None = None
         self.is_observed = self.is_exhausted = False
         self.process = os.getpid()
-        self.read = self.rows = self.begun = self.ended = 0
+        self.read = self.rows = self.first_line = self.last_line = 0
         self.rest = b""
         if self.mark:
             for name, kept in RESTORED.items():
@@ -108,13 +108,13 @@ class Task:
         """Take what the program writes."""
         now = AT_END if self.is_exhausted else self.read
         if not self.rest:
-            self.begun = now
+            self.first_line = now
         if not self.rest.endswith(b"\r"):
-            self.ended = now
+            self.last_line = now
         *records, self.rest = RECORD_END.split(self.rest + data)
         for record in records:
             self.write_record(record)
-            self.begun = self.ended = now
+            self.first_line = self.last_line = now
 
     def write_record(self, record: bytes) -> None:
         """One record for Hadoop."""
@@ -138,9 +138,9 @@ class Task:
     def made_from(self) -> bytes:
         """The lines that the record was made from: ``SPLIT.ATTEMPT#FIRST-LAST``, behind ``~`` where they may be too many."""
         place = f"{self.partition}.{self.attempt}".encode()
-        if self.is_observed and self.begun == self.ended > 0:
-            return b"%s#%d" % (place, self.ended - 1)
-        if self.read == 0 or (self.is_observed and self.begun == self.ended == 0):
+        if self.is_observed and self.first_line == self.last_line > 0:
+            return b"%s#%d" % (place, self.last_line - 1)
+        if self.read == 0 or (self.is_observed and self.first_line == self.last_line == 0):
             return b""
         last = self.read - 1
         return b"~%s#%s" % (place, b"0-%d" % last if last else b"0")
