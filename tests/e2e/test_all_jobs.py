@@ -352,6 +352,26 @@ def test_folders_files_and_tasks_are_all_of_their_rows(
         access.ask(TraceQuery(Direction.BACKWARD, (f"{folder}/two",)))
 
 
+def test_rows_that_records_and_dataframes_share_count_once(
+    folder: Path, begin: Begin, spark: SparkSession, access: StoredAccess
+) -> None:
+    (folder / "shared.csv").write_text("".join(f"s,{number}\n" for number in range(50, 55)))
+    with begin() as lc:
+        lc.textFile(str(folder / "shared.csv"), 1).saveAsTextFile(str(folder / "as records"))
+    with begin():
+        frame = spark.read.schema("key string, number int").csv(str(folder / "shared.csv"))
+        frame.where("number > 51").coalesce(1).write.csv(str(folder / "as rows"))
+    with begin() as lc:
+        both = lc.textFile(f"{folder}/as r*/part-*", 1).map(lambda line: ("all", line))
+        both.reduceByKey(lambda one, other: f"{one} {other}", 1).saveAsTextFile(
+            str(folder / "shared sum")
+        )
+    ((place, _),) = rows(folder / "shared sum")
+    answer = access.ask(back(place, by="file"))
+    assert [(one.name, one.rows) for one in answer.containers] == [(f"{folder}/shared.csv", 5)]
+    assert answer.complete
+
+
 def test_a_folder_that_was_moved_is_found_without_checksums(
     folder: Path, begin: Begin, access: StoredAccess
 ) -> None:

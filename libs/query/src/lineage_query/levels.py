@@ -239,8 +239,17 @@ class LevelCounter:
                 continue
             path = application.locations.spelled(location.path)
             versions = application.locations.versions(group.node, path)
-            key: _RowsKey = ("file", path, versions, location.unit)
-            placed.setdefault(key, (path, location.path, []))[2].append(location.number or 0)
+            number = location.number or 0
+            if len(versions) == 1:
+                ((size, mtime),) = versions
+                key = _version_key(path, size, mtime, location.unit)
+                # People count lines from 1.
+                number -= location.unit == "line"
+                counts.counted.add(key)
+                counts.paths[key] = location.path
+            else:
+                key = ("file", path, versions, location.unit)
+            placed.setdefault(key, (path, location.path, []))[2].append(number)
         if spaces:
             regions = {space: Region.from_positions(at) for space, at in spaces.items()}
             self._add_regions(counts, application, group.node, regions)
@@ -295,7 +304,7 @@ class LevelCounter:
         counts: RowCounts, application: _Application, node: str, part: FilePart
     ) -> tuple[_RowsKey, Region]:
         """Rows of a file, by their numbers in it if these are known: rows that two nodes read are the same rows then."""
-        version: _RowsKey = ("file", part.canonical_path, part.size, part.mtime, part.unit)
+        version = _version_key(part.canonical_path, part.size, part.mtime, part.unit)
         counts.paths[version] = part.path
         if part.rows is not None:
             counts.counted.add(version)
@@ -432,6 +441,11 @@ class LevelCounter:
                 for text in texts
             }
         return self._datasets[key].get(path) or dataset_name(plain_path(path))
+
+
+def _version_key(path: str, size: int, mtime: float, unit: str) -> _RowsKey:
+    """Names the rows of a version of a file that are numbered by their place in it; its time counts by milliseconds."""
+    return "file", path, size, round(mtime * 1000), unit
 
 
 def merged(counts: Iterable[RowCounts]) -> RowCounts:
