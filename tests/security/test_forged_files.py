@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from lineage_core.contract.message import Begin, Register, SinkFile, SinkFiles, Split, Splits
+from lineage_core.contract.message import (
+    Begin,
+    Commit,
+    Read,
+    Register,
+    SinkFile,
+    SinkFiles,
+    Split,
+    Splits,
+)
+from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import Budget, TimeUpError, use_budget
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.all_jobs import FileLinks, FileNode
@@ -51,6 +61,19 @@ def test_rows_of_a_file_of_very_many_parts_are_found(store: SqliteStore, tmp_pat
     # As Hadoop has it, a line that begins where a split ends is of that split.
     items = locations.items_at("0", parse_location(f"{path}:2500"))
     assert list(items) == ["0#2498"]
+
+
+def test_more_rows_than_a_file_can_have_are_a_gap_and_no_error(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    _lines(store, tmp_path / "in.txt", 4)
+    for at in range(4):
+        read = Read(space=f"0#{at}", rows=2**63 - 1, exhausted=True)
+        store.write(APP, [Commit(app=APP, node="1", partition=at, attempt=at, reads=(read,))])
+    locations = Locations(store.graph(APP), RowReader())
+    (rows,) = locations.rows_of("0#3", Region.from_positions([0]), texts=False)
+    assert rows.numbers is None
+    assert "more rows than a file can have" in rows.note
 
 
 def test_parts_of_a_file_are_compared_within_the_time_of_the_query(

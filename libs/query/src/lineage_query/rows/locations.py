@@ -37,6 +37,8 @@ from lineage_query.rows.places import Location, LocationError, PastTheEndError
 from lineage_query.rows.reader import RowReader
 from lineage_store.paths import RowsError, Spellings, plain_path
 
+ROWS_MAX = POSITION_MAX // 2
+"""Maximum number of rows of a file: those before a part and a position in it are still a position."""
 TRIES = 3
 """Maximum number of attempts to read a file that changes while it is read."""
 COMPARED_MAX = 1 << 30
@@ -483,6 +485,8 @@ class Locations:
             if rows is None:
                 rows = self._counted_rows(source, source.parts[part][0])
             start += rows
+            if start > ROWS_MAX:
+                raise RowsError(f"{source.path} is said to have more rows than a file can have")
             source.starts[part + 1] = start
         return start
 
