@@ -25,7 +25,9 @@ from lineage_query.finding import find_uses
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import parse_location
 from lineage_query.rows.reader import RowReader
-from lineage_store.paths import files_below
+from lineage_store.paths import Spellings, files_below
+from lineage_store.recorded_files import FileQuery
+from lineage_store.sqlite.recorded_files import SqliteFileRows
 from lineage_store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.security
@@ -61,6 +63,20 @@ def test_rows_of_a_file_of_very_many_parts_are_found(store: SqliteStore, tmp_pat
     # As Hadoop has it, a line that begins where a split ends is of that split.
     items = locations.items_at("0", parse_location(f"{path}:2500"))
     assert list(items) == ["0#2498"]
+
+
+def test_names_with_nul_are_names_like_others(store: SqliteStore) -> None:
+    """SQLite ends texts at NUL where it reads JSON or counts characters."""
+    named = f"{APP}\0more"
+    split = Split(partition=0, path=f"/in/\0{'x' * 90}", start=0, length=1, file_size=1, mtime=1.0)
+    store.write(named, [Begin(app=named, name="job", started_at=1.0)])
+    store.write(named, [Splits(app=named, node="0", splits=(split,))])
+    assert set(store.revisions([APP, named])) == {APP, named}
+    rows = SqliteFileRows(store._query, FileQuery(split.path, Spellings()))
+    assert [row.app for row in rows.read([named], 9)] == [named]
+    assert list(rows.read([APP], 9)) == []
+    ((_, characters),) = rows.count().values()
+    assert characters > 90
 
 
 def test_more_rows_than_a_file_can_have_are_a_gap_and_no_error(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,16 @@ WAL_RETAINED_BYTES = 0
 
 Query = Callable[..., list[Any]]
 """Reads all rows of a statement, which is its first argument; its values follow."""
+VALUES_AT_ONCE = 500
+"""Values that are named in one statement; old versions of SQLite take 999."""
+
+
+def in_parts(values: Iterable[str]) -> Iterator[tuple[list[str], str]]:
+    """Values that a statement names, some at a time, with their placeholders: a list in JSON would end a text at its NUL."""
+    remaining = list(values)
+    for first in range(0, len(remaining), VALUES_AT_ONCE):
+        some = remaining[first : first + VALUES_AT_ONCE]
+        yield some, ", ".join("?" * len(some))
 
 
 def connect(path: Path) -> sqlite3.Connection:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lineage_core.contract.message import parse_message
 from lineage_store.recorded_files import FileQuery, FileRow, StoredFile, rows_of_message
-from lineage_store.sqlite.connection import Query
+from lineage_store.sqlite.connection import Query, in_parts
 from lineage_store.sqlite.file_rows import NOT_INDEXED
 
 _ROWS = (
@@ -17,7 +16,7 @@ _ROWS = (
     "JOIN recorded_folder ON recorded_folder.id = file_version.folder"
 )
 _COUNTS = (
-    "SELECT application.app, count(*), sum(length(file) + length(recorded_folder.path)) FROM file_version "
+    "SELECT application.app, count(*), sum(length(CAST(file AS BLOB)) + length(CAST(recorded_folder.path AS BLOB))) FROM file_version "
     "JOIN application ON application.id = file_version.app "
     "JOIN recorded_folder ON recorded_folder.id = file_version.folder"
 )
@@ -50,11 +49,17 @@ class SqliteFileRows:
         self._where = f"WHERE {' AND '.join(conditions)}"
 
     def read(self, apps: Collection[str] | None, limit: int) -> Iterator[StoredFile]:
-        where, values = self._where, [*self._values]
-        if apps is not None:
-            where += " AND application.app IN (SELECT value FROM json_each(?))"
-            values.append(json.dumps(list(apps)))
-        rows = self._query(f"{_ROWS} {where} LIMIT ?", *values, limit)
+        if apps is None:
+            yield from self._read("", (), limit)
+            return
+        for some, places in in_parts(apps):
+            for stored in self._read(f" AND application.app IN ({places})", some, limit):
+                limit -= 1
+                yield stored
+
+    def _read(self, condition: str, values: Sequence[str], limit: int) -> Iterator[StoredFile]:
+        where = f"{_ROWS} {self._where}{condition} LIMIT ?"
+        rows = self._query(where, *self._values, *values, limit)
         for app, started_at, message, name, folder, file, node, wrote, *version in rows:
             row = FileRow(name, folder, file, node, bool(wrote), *version)
             yield StoredFile(app, started_at, message, row)

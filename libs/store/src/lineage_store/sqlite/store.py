@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 import time
@@ -23,7 +22,7 @@ from lineage_store.errors import StoreError
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import BEGIN_CHARS, names_in
 from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
-from lineage_store.sqlite.connection import connect
+from lineage_store.sqlite.connection import connect, in_parts
 from lineage_store.sqlite.graph import SqliteGraph
 from lineage_store.sqlite.recorded_files import SqliteFileRows
 from lineage_store.sqlite.writing import SqliteWriter
@@ -143,11 +142,15 @@ class SqliteStore:
         return revision
 
     def revisions(self, apps: Collection[str]) -> Mapping[str, Hashable]:
-        rows = self._query(
-            "SELECT app, id, started_at, (SELECT count(*) FROM message WHERE app = application.id), "
-            "(SELECT max(id) FROM message WHERE app = application.id) "
-            "FROM application WHERE app IN (SELECT value FROM json_each(?))",
-            json.dumps(list(apps)),
+        rows = (
+            row
+            for some, places in in_parts(apps)
+            for row in self._query(
+                "SELECT app, id, started_at, (SELECT count(*) FROM message WHERE app = application.id), "
+                "(SELECT max(id) FROM message WHERE app = application.id) "
+                f"FROM application WHERE app IN ({places})",
+                *some,
+            )
         )
         return {app: tuple(revision) for app, *revision in rows}
 
