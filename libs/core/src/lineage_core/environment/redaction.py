@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 REDACTED = "***"
+COMMANDS_DEEP = 3
+"""How deep command lines in arguments of command lines are looked into."""
+_BLANK = re.compile(r"\s")
 _SECRET_WORD = re.compile(
     r".*(password|passwd|passphrase|secret|apikey|accesskey|secretkey|privatekey)s?"
     r"|(db|user|my|root|admin)?pass|passcode|psw|pwd|token|auth|authorization|bearer|credentials?|cookie"
@@ -100,7 +104,7 @@ def redact_arguments(arguments: Sequence[str], more: Collection[str] = ()) -> tu
     """The arguments of a program with ``***`` in place of secrets.
 
     Hidden are values of options with a secret's name (``--password=X``, ``--token X``, ``spark.my.secret=X``, also within
-    an argument, in JSON in JSON, encoded in URLs, and of objects that hold the name beside the value), passwords in URLs, beside a user (``-u ann -p X``, ``-pX``, ``-u ann:X``, ``ann:X@host``), and what is
+    an argument, in an argument that is a command line, in JSON in JSON, encoded in URLs, and of objects that hold the name beside the value), passwords in URLs, beside a user (``-u ann -p X``, ``-pX``, ``-u ann:X``, ``ann:X@host``), and what is
     known by its form (keys of AWS and Azure, tokens of GitHub, Databricks and others, JWTs, private keys).
 
     Args:
@@ -110,15 +114,17 @@ def redact_arguments(arguments: Sequence[str], more: Collection[str] = ()) -> tu
     return tuple(_redact_all(arguments, frozenset(more)))
 
 
-def _redact_all(arguments: Sequence[str], more: frozenset[str]) -> Iterator[str]:
+def _redact_all(arguments: Sequence[str], more: frozenset[str], depth: int = 0) -> Iterator[str]:
     has_user = any(map(_USER.fullmatch, arguments))
     previous = ""
     for argument in arguments:
-        yield _redact_argument(argument, previous, more, has_user=has_user)
+        yield _redact_argument(argument, previous, more, depth, has_user=has_user)
         previous = argument
 
 
-def _redact_argument(argument: str, previous: str, more: frozenset[str], *, has_user: bool) -> str:
+def _redact_argument(
+    argument: str, previous: str, more: frozenset[str], depth: int, *, has_user: bool
+) -> str:
     """An argument that follows another one."""
     flag = _FLAG.fullmatch(previous)
     if flag is not None and not argument.startswith("--") and not _PLAIN_VALUE.fullmatch(argument):
@@ -132,7 +138,20 @@ def _redact_argument(argument: str, previous: str, more: frozenset[str], *, has_
     short = None if _LONG_OPTION.fullmatch(argument) else _SHORT.fullmatch(argument)
     if short is not None and not (_PORT if has_user else _USUAL_SHORT).fullmatch(short[1]):
         return f"-p{REDACTED}"
-    return _redact_text(argument, more)
+    return _redact_command(_redact_text(argument, more), more, depth)
+
+
+def _redact_command(argument: str, more: frozenset[str], depth: int) -> str:
+    """An argument that may be a command line of its own, as of a shell or a mapper; its quotes go where one of its words does."""
+    if depth == COMMANDS_DEEP or "-" not in argument or not _BLANK.search(argument):
+        return argument
+    try:
+        words = shlex.split(argument)
+    except ValueError:
+        # A quote that is not closed.
+        words = argument.split()
+    redacted = list(_redact_all(words, more, depth + 1))
+    return argument if redacted == words else " ".join(redacted)
 
 
 def _redact_text(argument: str, more: frozenset[str]) -> str:
