@@ -914,3 +914,13 @@ def test_conditions_are_refused_whatever_they_say(served: Served, caller: str, s
         answer = served.ask(caller, "post", route, json=asked)
         assert answer.status_code == 403, answer.text
         assert "hidden from you" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("rule", ["mnt/secret/*", "mnt/secret", "mnt/sec*/in.txt", "mnt/*"])
+def test_a_rule_that_goes_through_a_link_holds_where_it_leads(tmp_path: Path, rule: str) -> None:
+    (tmp_path / "data" / "secret").mkdir(parents=True)
+    (tmp_path / "mnt").symlink_to(tmp_path / "data")
+    hidden = rules(hidden=frozenset({f"{tmp_path}/{rule}"}))
+    for folder in ("data", "mnt"):
+        assert hidden.shown([f"{tmp_path}/{folder}/secret/in.txt"]) == HIDDEN
+    assert hidden.shown([f"{tmp_path}/other/in.txt"]) == DatasetVisibility()

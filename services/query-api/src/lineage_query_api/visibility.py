@@ -25,7 +25,7 @@ from lineage_core.errors import LineageError
 from lineage_core.recipe.document import JDBC, TABLE_NAME, Output, Recipe, Source
 from lineage_core.tracing.budget import current_budget
 from lineage_query_api.grants import DatasetRules, Mask, matches_any
-from lineage_store.paths import REMOTE_SCHEMES, Spellings, plain_path, split_scheme
+from lineage_store.paths import REMOTE_SCHEMES, RowsError, Spellings, plain_path, split_scheme
 
 ABOUT_DATASETS = (
     "register",
@@ -48,6 +48,7 @@ _SESSION_CATALOG = "spark_catalog."
 _QUOTES = re.compile(r'[`"\[\]]')
 _PATH_AS_TABLE = re.compile(r"\w+\.`([^`]+)`")
 """A path used as a table's name."""
+_PATTERN_SIGN = re.compile(r"[*?\[]")
 _SEVERAL = re.compile(r"[*?\[{,]")
 """Characters in a program's path that may refer to several datasets."""
 _PLAIN_ID = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
@@ -120,13 +121,13 @@ class Visibility:
         links = links or Spellings()
         own = [spellings(name, links) for name in names]
         spelled = frozenset[str]().union(*own, *(spellings(name, links) for name in among))
-        if _any_denied(spelled, self.hidden) or not self._are_in(own, self.visible):
+        if _any_denied(spelled, self.hidden, links) or not self._are_in(own, self.visible):
             return HIDDEN
         masked = tuple(
             dict.fromkeys(
                 column
                 for mask in self.masks
-                if _any_denied(spelled, mask.datasets)
+                if _any_denied(spelled, mask.datasets, links)
                 for column in mask.columns
             )
         )
@@ -449,8 +450,10 @@ def _leads_up(name: str) -> bool:
     return ".." in unquote(name).split("/")
 
 
-def _any_denied(names: Iterable[str], patterns: frozenset[str]) -> bool:
+def _any_denied(names: Iterable[str], patterns: frozenset[str], links: Spellings) -> bool:
     """Whether a rule applies to one of some names: tables also by their last name, ignoring case.
+
+    The folder of a pattern counts as it is written, and as the file that it leads to through links.
 
     Rules apply to whatever has more parts than a table's name can have.
     """
@@ -459,6 +462,7 @@ def _any_denied(names: Iterable[str], patterns: frozenset[str]) -> bool:
         return bool(patterns)
     spelled |= frozenset(map(_with_canonical_scheme, spelled))
     patterns |= frozenset(map(_with_canonical_scheme, patterns))
+    patterns |= frozenset(_with_canonical_folder(pattern, links) for pattern in patterns)
     tables = {end for name in spelled if _may_be_table(name) for end in _ends(name)}
     return _any_fits(spelled, patterns) or _any_fits(
         tables, frozenset(pattern.lower() for pattern in patterns)
@@ -469,6 +473,19 @@ def _with_canonical_scheme(name: str) -> str:
     """A name with the canonical scheme of its store."""
     scheme, mark, rest = name.partition("://")
     return _SCHEMES.get(scheme.lower(), scheme) + mark + rest
+
+
+def _with_canonical_folder(pattern: str, links: Spellings) -> str:
+    """A pattern of local files below the folder that its first part without signs of patterns leads to."""
+    path = pattern.removeprefix("file://") if pattern.startswith("file:///") else pattern
+    if not path.startswith("/"):
+        return pattern
+    sign = _PATTERN_SIGN.search(path)
+    end = len(path) if sign is None else path.rfind("/", 0, sign.start())
+    try:
+        return links.of(path[:end]) + path[end:] if end > 0 else pattern
+    except RowsError:
+        return pattern
 
 
 def _ends(table: str) -> Iterable[str]:
