@@ -565,7 +565,13 @@ def test_every_query_uses_an_index_also_in_an_empty_database(neo4j: Neo4jUnderTe
     assert scanned == {"lineage_store.neo4j.store._APPLICATIONS[0]": ["NodeByLabelScan@neo4j"]}
 
 
-_ENDINGS = {"one.at,": "b.id", "0,": "b.id", "NULL": "RETURN b.id", "$prefix": "RETURN b.id"}
+_ENDINGS = {
+    "one.at,": "b.id",
+    "0,": "b.id",
+    "NULL": "RETURN b.id",
+    "$prefix": "RETURN b.id",
+    "listed": "RETURN listed",
+}
 """What makes a query of one that others go on with, by its last word."""
 
 

@@ -373,7 +373,9 @@ def test_a_node_that_does_not_exist_is_not_found(client: httpx.Client, node: str
 def test_a_parameter_that_an_address_has_not_is_refused_by_name(client: httpx.Client) -> None:
     problem = got(client.get("/v1/applications", params={"serach": "flights"}), 422)
     assert "serach" in problem["detail"]
-    assert problem["hint"] == "it takes complete, cursor, limit, search, status"
+    assert problem["hint"] == (
+        "it takes call_site, column, complete, cursor, dataset, limit, search, since, status, until"
+    )
     assert got(client.get("/v1/sign-in?a=1"), 422)["hint"] == "it takes none"
     refused = client.post("/v1/applications/app-1/traces?limit=1", json=backward("write#0#0"))
     assert "limit" in got(refused, 422)["detail"]

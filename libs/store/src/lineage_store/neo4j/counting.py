@@ -44,7 +44,7 @@ AND NOT b.exact
 WITH DISTINCT b.node AS node, left(coalesce(b.reason, ''), $chars) AS reason
 ORDER BY node, reason
 WITH node, collect(reason) AS reasons
-WITH node, reasons[..$most] AS listed, size(reasons) AS number
+WITH node, size(reasons) AS number, reasons[..$most] AS listed
 """
 )
 _REASONS: Final[LiteralString] = (
