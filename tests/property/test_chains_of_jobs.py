@@ -40,7 +40,7 @@ FORWARD_MAX = 3
 
 # To shrink a chain takes minutes, and the failing one says enough.
 @settings(
-    max_examples=examples(12),
+    max_examples=examples(6),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 @given(chain_jobs=st.lists(jobs(), min_size=2, max_size=5))
