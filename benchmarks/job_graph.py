@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -24,7 +22,7 @@ from typing import Any
 import httpx
 
 from benchmarks.api import serve
-from benchmarks.page import ROOT, WEB, times
+from benchmarks.page import in_browser, times
 from benchmarks.pairs import RunError
 from benchmarks.provenance import provenance
 from lineage_core.contract.message import (
@@ -61,9 +59,9 @@ def main() -> None:
                 opened.write(f"app-{number}", job_run(number, options.datasets, draw))
         apps = [f"app-{draw.randrange(options.datasets)}" for _ in range(options.runs + 1)]
         with serve(store) as (address, _):
-            cold = in_browser(address, apps[:1])
+            cold = times_of_views(address, apps[:1])
             all_runs = seconds_for_all(address, apps[0], options.datasets)
-            warm = in_browser(address, apps[1:])
+            warm = times_of_views(address, apps[1:])
     row = {
         "benchmark": "job_graph",
         "datasets": options.datasets + 1,
@@ -114,32 +112,9 @@ def seconds_for_all(address: str, app: str, runs: int) -> float:
     return time.monotonic() - started
 
 
-def in_browser(address: str, apps: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """What the browser measured, run by run.
-
-    Raises:
-        RunError: it did not get through; the message says where.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        figures = Path(folder) / "figures.json"
-        result = subprocess.run(
-            [str(ROOT / "scripts" / "node.sh"), "exec", "npm", "run", "--silent", "job-figures"],
-            cwd=WEB,
-            env=os.environ
-            | {
-                "LINEAGE_URL": address,
-                "APPS": ",".join(apps),
-                "FIGURES": str(figures),
-                "RUNS": str(len(apps)),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if result.returncode:
-            raise RunError(result.stdout[-5_000:] + result.stderr[-5_000:])
-        measured: dict[str, list[dict[str, Any]]] = json.loads(figures.read_text())
-        return measured
+def times_of_views(address: str, apps: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """What the browser measured, a first view for each application."""
+    return in_browser("job-figures", LINEAGE_URL=address, APPS=",".join(apps), RUNS=str(len(apps)))
 
 
 if __name__ == "__main__":

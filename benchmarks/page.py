@@ -47,7 +47,13 @@ def main() -> None:
         flights = opened.application_ids()[0]
     large = report_program(store, options.nodes)
     with serve(store) as (address, _):
-        measured = in_browser(address, flights, large, options.runs)
+        measured = in_browser(
+            "figures",
+            LINEAGE_URL=address,
+            LINEAGE_E2E_APP=flights,
+            LARGE_APP=large,
+            RUNS=str(options.runs),
+        )
     row = {
         "benchmark": "page",
         "runs": options.runs,
@@ -59,8 +65,12 @@ def main() -> None:
     print(json.dumps(row | {"provenance": provenance()}), flush=True)
 
 
-def in_browser(address: str, app: str, large: str, runs: int) -> dict[str, list[dict[str, Any]]]:
+def in_browser(script: str, **variables: str) -> dict[str, list[dict[str, Any]]]:
     """What the browser measured, run by run.
+
+    Args:
+        script: of the page's package.
+        variables: its environment, beside that of this program.
 
     Raises:
         RunError: it did not get through; the message says where.
@@ -68,24 +78,17 @@ def in_browser(address: str, app: str, large: str, runs: int) -> dict[str, list[
     with tempfile.TemporaryDirectory() as folder:
         figures = Path(folder) / "figures.json"
         result = subprocess.run(
-            [str(ROOT / "scripts" / "node.sh"), "exec", "npm", "run", "--silent", "figures"],
+            [str(ROOT / "scripts" / "node.sh"), "exec", "npm", "run", "--silent", script],
             cwd=WEB,
-            env=os.environ
-            | {
-                "LINEAGE_URL": address,
-                "LINEAGE_E2E_APP": app,
-                "LARGE_APP": large,
-                "FIGURES": str(figures),
-                "RUNS": str(runs),
-            },
+            env={**os.environ, **variables, "FIGURES": str(figures)},
             capture_output=True,
             text=True,
             check=False,
         )
         if result.returncode:
             raise RunError(result.stdout[-5_000:] + result.stderr[-5_000:])
-        times: dict[str, list[dict[str, Any]]] = json.loads(figures.read_text())
-        return times
+        measured: dict[str, list[dict[str, Any]]] = json.loads(figures.read_text())
+        return measured
 
 
 def of_views(views: list[dict[str, Any]], nodes: int | None = None) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def test_a_group_without_a_row(spark: SparkSession, tables: ParquetTables) -> No
     outcome = replayer.replay(left_out)
     ((row,),) = (outcome.rows,)
     assert (row.before, row.after) == (("Oslo", Decimal("14.49")), ("Oslo", Decimal("4.50")))
-    assert (row.state, outcome.whole, outcome.new) == ("changed", False, ())
+    assert (row.state, outcome.reads_all_rows, outcome.new) == ("changed", False, ())
     assert (outcome.witnesses, outcome.left_out, outcome.unused) == (3, 1, 0)
 
 
@@ -94,7 +94,7 @@ def test_what_a_row_kept_out_comes_in_when_it_is_gone(
     outcome = replayer.replay(left_out, tmp_path / "again")
     assert [row.state for row in outcome.rows] == ["gone"]
     assert outcome.new == ((3, Decimal("4.75")),)
-    assert outcome.whole
+    assert outcome.reads_all_rows
     rows = spark.read.parquet(str(tmp_path / "again")).collect()
     assert sorted(map(tuple, rows)) == [(3, Decimal("4.75")), (4, Decimal("5.10"))]
 
@@ -109,7 +109,7 @@ def test_groups_by_values_that_others_change_are_computed_over_all_rows(
     left_out = source_rows_at(spark, recipe, [f"{recipe.sources[0].paths[0]}#id=1"])
     outcome = replayer.replay(left_out)
     assert [(row.before, row.after) for row in outcome.rows] == [((1, 2), (1, 3))]
-    assert outcome.whole
+    assert outcome.reads_all_rows
 
 
 def test_what_cant_be_computed_anew_is_refused_by_name(

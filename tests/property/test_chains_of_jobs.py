@@ -107,14 +107,14 @@ def check_backward(chain: Chain, place: str, ids: frozenset[int], access: Stored
     found = {location for _, location in items(answer)}
     sources = {chain.sources[place] for place in found if place in chain.sources}
     ends_early = bool(found - chain.sources.keys())
-    told = (place, sorted(ids), answer)
+    shown = (place, sorted(ids), answer)
     if answer.exact:
-        assert sources <= ids, told
+        assert sources <= ids, shown
     if answer.complete and not ends_early:
-        assert sources >= ids, told
+        assert sources >= ids, shown
     if not chain.disturbed:
-        assert answer.complete, told
-        assert not ends_early, told
+        assert answer.complete, shown
+        assert not ends_early, shown
     note("back", answer)
 
 
@@ -132,13 +132,13 @@ def check_forward(chain: Chain, place: str, number: int, access: StoredAccess) -
         if chain.is_there(version.app, place)
         if number in ids
     }
-    told = (place, found ^ expected, answer)
+    shown = (place, found ^ expected, answer)
     if answer.exact:
-        assert found <= expected, told
+        assert found <= expected, shown
     if answer.complete:
-        assert found >= expected, told
+        assert found >= expected, shown
     if not chain.disturbed:
-        assert answer.complete, told
+        assert answer.complete, shown
     note("forward", answer)
 
 

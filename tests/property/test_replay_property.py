@@ -86,8 +86,8 @@ def check_replays(
         after = [tuple(one.after) for one in replayed.rows if one.after is not None]
         added = [*after, *replayed.new]
         assert not Counter(map(rounded, added)) - Counter(map(rounded, plain)), (added, plain)
-        if replayed.whole or not excluded:
-            return "whole" if replayed.whole else "nothing left out"
+        if replayed.reads_all_rows or not excluded:
+            return "whole" if replayed.reads_all_rows else "nothing left out"
         remaining, _ = without(replayer.witnesses, excluded)
         alone_rows = counted(replayer.outcome(remaining))
         assert alone_rows == counted(replayer.outcome(excluded, others=True)), alone_rows

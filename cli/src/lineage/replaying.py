@@ -132,7 +132,7 @@ def _to_json(requested: RequestedRecipe, outcome: Replay, to: str) -> dict[str, 
         "witnesses": outcome.witnesses,
         "left_out": outcome.left_out,
         "unused": outcome.unused,
-        "read": "all other rows" if outcome.whole else "witnesses",
+        "read": "all other rows" if outcome.reads_all_rows else "witnesses",
         "reproduced": None if outcome.left_out else outcome.reproduced,
         "reasons": list(outcome.reasons),
         "uncertain": list(outcome.uncertain),
@@ -146,7 +146,7 @@ STATES = {"same": "the same", "gone": "no row"}
 def _show(outcome: Replay, to: str) -> None:
     made = "1 row" if outcome.witnesses == 1 else f"{outcome.witnesses:,} rows"
     heading = f"replayed on the {made} that the output is made from"
-    if outcome.whole:
+    if outcome.reads_all_rows:
         left_out = "1 row" if outcome.left_out == 1 else f"{outcome.left_out:,} rows"
         heading = f"replayed without {left_out} of the sources"
     elif outcome.left_out:
@@ -166,7 +166,7 @@ def _show(outcome: Replay, to: str) -> None:
         )
     if to:
         echo(f"written to {to}")
-    if outcome.whole:
+    if outcome.reads_all_rows:
         _list(
             "read all other rows of the sources, as the output's rows depend on more:",
             outcome.reasons,

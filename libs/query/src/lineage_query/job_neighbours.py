@@ -91,7 +91,7 @@ def find_neighbours(
         index: the runs of the store.
         start: the job or dataset.
         listed: the runs that are looked at, by id.
-        visible: of those whose reads and writes may be told, the revision of which that is known; None: all.
+        visible: of those whose reads and writes may be shown, the revision of which that is known; None: all.
         side: what is followed.
         depth: the distance, in links.
         limit: nodes in the answer, the nearest first.

@@ -47,7 +47,7 @@ class GrantedRuns:
             raise KeyError(app) from error
 
     def visible_revisions(self) -> Mapping[str, Hashable] | None:
-        """Of applications whose datasets may be told, the revision of which that is known; None: of all of them."""
+        """Of applications whose datasets may be shown, the revision of which that is known; None: of all of them."""
         if self._scope.part_of is None:
             return None
         store = self._scope.listed.unrestricted_store

@@ -89,7 +89,7 @@ class Replay:
 
     ``new``: rows that the job did not give, up to `ROWS_MAX`; where the plan read the witnesses alone, those that are made from
     what requested rows are made from. ``witnesses``: rows of sources that the requested rows were made from. ``left_out``: rows
-    that were left out, ``unused`` of them no witness. ``whole``: the plan read all rows of the sources but these. ``reasons``:
+    that were left out, ``unused`` of them no witness. ``reads_all_rows``: the plan read all rows of the sources but these. ``reasons``:
     why rows may depend on others than their witnesses. ``uncertain``: why they may come out otherwise in any case.
     """
 
@@ -99,7 +99,7 @@ class Replay:
     witnesses: int
     left_out: int
     unused: int
-    whole: bool
+    reads_all_rows: bool
     reasons: tuple[str, ...]
     uncertain: tuple[str, ...]
 
@@ -418,11 +418,11 @@ class Replayer:
             RowError: a source has no such row.
             RefusedError: the plan can't be computed over these rows, or gives too many.
         """
-        whole = bool(left_out) and bool(self.reasons)
+        reads_all_rows = bool(left_out) and bool(self.reasons)
         of_job: Sequence[OutputRow]
         remaining, used = without(self.witnesses, left_out)
         self._check_rows(without(left_out, self.witnesses)[0])
-        if whole:
+        if reads_all_rows:
             everything = self._frame("true") if self._comparable else None
             of_job = self._rows(self._collected(self._frame(self._has_identity())))
             reading = self._reading(left_out, others=True)
@@ -432,7 +432,7 @@ class Replayer:
             of_job = self.outcome(self.witnesses) if left_out else self.requested
             reading = self._reading(remaining)
         with reading:
-            frame = self._frame("true" if whole else self._has_identity()).persist()
+            frame = self._frame("true" if reads_all_rows else self._has_identity()).persist()
             try:
                 with translate_spark_errors():
                     rows, new = self._compared(frame, of_job, everything)
@@ -449,7 +449,7 @@ class Replayer:
             witnesses=sum(len(ordinals) for ordinals in self.witnesses.values()),
             left_out=count,
             unused=count - used,
-            whole=whole,
+            reads_all_rows=reads_all_rows,
             reasons=self.reasons,
             uncertain=self.uncertain,
         )

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, LiteralString, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -175,7 +175,7 @@ class Connection:
         ``timeout_s``: when the server ends it, also while it waits for the locks.
 
         Raises:
-            StoreError: the locks can't be had.
+            StoreError: the locks can't be acquired.
         """
         with self._session(neo4j.WRITE_ACCESS) as session:
             with self.errors("write"):
@@ -185,7 +185,9 @@ class Connection:
                     transaction.run(query).consume()
                 yield
             finally:
-                transaction.close()
+                # It may have ended by itself: its time was up, or the server went away.
+                with suppress(exceptions.DriverError, exceptions.Neo4jError):
+                    transaction.close()
 
     def close(self) -> None:
         """Let go of all connections."""

@@ -1,42 +1,21 @@
 import { Handle, Position, type NodeProps } from '@xyflow/react';
 import { memo } from 'react';
 
-import { KindIcon } from '../components/KindIcon';
 import { count, shortCount } from '../lib/format';
 import type { OperatorElement } from './elements';
 import { useGraphState, type GrowSide } from './GraphContext';
-import { nodeTitle, whereabouts } from './naming';
-import { isArrow } from './walking';
+import { nodeTitle } from './naming';
+import { NodeButton } from './NodeButton';
 
 /** A job or a dataset, with what is beside it and not drawn. */
 export const NeighbourNode = memo(function NeighbourNode({ data }: NodeProps<OperatorElement>) {
   const { node } = data;
-  const { selected, onSelect, onGrow, onWalk } = useGraphState();
+  const { onGrow } = useGraphState();
   const title = nodeTitle(node);
   return (
     <div className="operator" data-kind={node.kind}>
       <Handle type="target" position={Position.Left} isConnectable={false} />
-      <button
-        type="button"
-        className="operator-button"
-        data-node={node.node}
-        aria-pressed={selected === node.node}
-        title={node.what}
-        onClick={() => onSelect(node.node)}
-        onKeyDown={(event) => {
-          if (!isArrow(event.key)) return;
-          event.preventDefault();
-          onWalk(node.node, event.key);
-        }}
-      >
-        <span className="operator-title">
-          <KindIcon kind={node.kind} />
-          <span className="operator-name">{title}</span>
-        </span>
-        <span className="operator-more">{whereabouts(node)}</span>
-        <span className="operator-more">{node.description}</span>
-        <span className="hidden">, {node.kind}</span>
-      </button>
+      <NodeButton node={node} hint={node.what} more={node.description} spoken={`, ${node.kind}`} />
       {(['upstream', 'downstream'] as const).map((side) => {
         const more = node.more?.[side] ?? 0;
         return (
