@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from itertools import combinations
@@ -121,7 +122,9 @@ def chosen_rows(outcome: Mapping[str, Any]) -> set[tuple[str, int]]:
 
 @pytest.mark.parametrize("test", ["small", "few"])
 def test_the_set_is_one_minimal(ran: Path, test: str) -> None:
+    path = list(sys.path)
     outcome = sifted(ran, f"{ran}/out", "--test", f"{ran}/checks.py:{test}")
+    assert sys.path == path
     (part,) = part_files(ran / "out")
     assert outcome["failing"] == [f"{part}#1"]
     rows = chosen_rows(outcome)

@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,6 @@ def sift_rows(
     """
     refuse_server(url, "rows are sifted")
     began = time.monotonic()
-    fails = row_test(test)
 
     def stop(runs: int) -> str:
         if runs_max is not None and runs >= runs_max:
@@ -63,7 +63,8 @@ def sift_rows(
         return f"{timeout_s:g} seconds" if late else ""
 
     is_output = parse_valued(place) is None and parse_location(place).number is None and not where
-    with open_store(url) as store:
+    with importable_beside(test), open_store(url) as store:
+        fails = row_test(test)
         reader = RowReader(index_folder(url))
         all_rows = where or ("true" if is_output else "")
         requested = requested_recipe(store, reader, [place], app or None, all_rows)
@@ -90,6 +91,19 @@ def sift_rows(
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
+@contextmanager
+def importable_beside(test: str) -> Iterator[None]:
+    """The modules in the folder of ``FILE.py:function`` can be imported meanwhile, as Python has it for the program that it runs."""
+    path = sys.path
+    if not os.environ.get("PYTHONSAFEPATH"):
+        folder = Path(test.rpartition(":")[0]).resolve().parent
+        sys.path = [str(folder), *path]
+    try:
+        yield
+    finally:
+        sys.path = path
+
+
 def row_test(text: str) -> RowTest:
     """The test that ``FILE.py:function`` names, as a function that says whether a row fails.
 
@@ -102,9 +116,6 @@ def row_test(text: str) -> RowTest:
     path = Path(name)
     if not colon or not path.is_file():
         raise TraceError(f"--test takes FILE.py:function, and {name or text} is no file")
-    if not os.environ.get("PYTHONSAFEPATH"):
-        # As Python does for the program that it runs.
-        sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location("lineage_sift_test", path)
     if spec is None or spec.loader is None:
         raise TraceError(f"{path} is no Python file")

@@ -75,7 +75,7 @@ def test_what_can_not_be_read_is_marked_so(folder: Path) -> None:
 def test_modules_of_a_pickle_are_those_that_it_names(folder: Path) -> None:
     (folder / "lineage_single.py").touch()
     (folder / "lineage_data").mkdir()
-    program: dict[str, object] = {"__name__": "job"}
+    program: dict[str, object] = {"__name__": "lineage_program"}
     text = """
 import numpy as np
 def f(x):
