@@ -9,6 +9,7 @@ from typing import Any
 from lineage_core.contract.address import OPAQUE_SPACE, parse_space
 from lineage_core.contract.block import U64
 from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_core.contract.reasons import LISTED_MAX, cut_text, listed_reasons
 from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
@@ -25,6 +26,8 @@ AS_IT_IS_NOW = "[as it is now]"
 LINES_AS_USED = "its line numbers are those of the version that the job used"
 INCOMPLETE = "items may be missing"
 """The warnings give the reason."""
+NOT_QUERIED_MAX = 1_000
+"""Applications and nodes that an answer lists as not queried."""
 ITEMS_AT_ONCE = 10_000
 """Items in memory together where all are listed."""
 
@@ -235,6 +238,7 @@ class Answer(NotebookDisplay):
     ``not_queried``: what takes part but could not be queried.
     ``by``: the level of the answer. At other levels than ``row`` the groups only count their rows; ``containers`` are the
     first of ``containers_total``, those of most rows first, and ``outside`` are the rows that lie in none.
+    ``reasons``, ``warnings`` and ``not_queried`` are the first of many, the last entry says how many are left out.
     """
 
     app: str
@@ -253,6 +257,11 @@ class Answer(NotebookDisplay):
     containers: tuple[Container, ...] = ()
     containers_total: int = 0
     outside: tuple[RowsOutside, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reasons", listed_reasons(self.reasons))
+        object.__setattr__(self, "warnings", listed_warnings(self.warnings, self.complete))
+        object.__setattr__(self, "not_queried", _listed_not_queried(self.not_queried))
 
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""
@@ -382,6 +391,25 @@ class Answer(NotebookDisplay):
         )
 
 
+def listed_warnings(warnings: Sequence[str], complete: bool) -> tuple[str, ...]:
+    """Warnings as an answer lists them; where some are left out, the first one says that items may be missing."""
+    distinct = dict.fromkeys(warnings)
+    if len(distinct) > LISTED_MAX and not complete:
+        distinct = {INCOMPLETE: None, **distinct}
+    return listed_reasons(distinct)
+
+
+def _listed_not_queried(not_queried: Sequence[NotQueried]) -> tuple[NotQueried, ...]:
+    listed = [
+        replace(entry, reason=cut_text(entry.reason)) for entry in not_queried[:NOT_QUERIED_MAX]
+    ]
+    left_out = len(not_queried) - len(listed)
+    if left_out:
+        reason = f"its reason, and {left_out:,} others that are not queried, are left out here"
+        listed[-1] = replace(listed[-1], reason=reason)
+    return tuple(listed)
+
+
 def _rows_text(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
@@ -464,17 +492,20 @@ class Composer:
         positions = region.positions().tolist()
         if space == OPAQUE_SPACE:
             strings = opaque_texts(self._graph, region.positions())
+            _count_texts(strings)
             return [Item(f"{shown}#{p}", None, strings.get(p)) for p in positions], "same"
         file_rows = self._locations.rows_of(space, region, texts=texts)
         recorded_texts: dict[int, str] = {}
         if texts and (not file_rows or file_rows[0].unit != "line"):
             recorded_texts = item_values(self._graph, space, region.positions())
+            _count_texts(recorded_texts)
         if not file_rows:
             return [Item(f"{shown}#{p}", None, recorded_texts.get(p)) for p in positions], "same"
         items: list[Item] = []
         for rows in file_rows:
             path = shown_path(rows.path, None if record is None else record.path)
             self._warn(path, rows)
+            current_budget().count_name(path, len(rows.positions))
             placed_positions = zip(rows.positions.tolist(), rows.places(path), strict=True)
             items += [
                 Item(f"{shown}#{position}", place, recorded_texts[position])
@@ -494,6 +525,11 @@ class Composer:
             self.warnings[f"{path} has changed since{_changed_text_note(rows)}"] = None
         if rows.note:
             self.warnings[rows.note] = None
+
+
+def _count_texts(texts: Mapping[int, str]) -> None:
+    """Count texts that are stored with the lineage: those of files are counted where they are read."""
+    current_budget().count_text(sum(map(len, texts.values())))
 
 
 def _changed_text_note(rows: LocatedRows) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lineage_core.contract.reasons import listed_reasons
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceError
-from lineage_query.answers import Group, Item
+from lineage_query.answers import Group, Item, listed_warnings
 from lineage_query.recipe_rows import RecipeRowError
 from lineage_query.record_trace import RecordTrace
 from lineage_query.trace_query import TraceQuery
@@ -97,6 +98,10 @@ class Difference:
     groups: tuple[NodeDifference, ...]
     warnings: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reasons", listed_reasons(self.reasons))
+        object.__setattr__(self, "warnings", listed_warnings(self.warnings, self.complete))
+
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""
         return {
@@ -176,6 +181,10 @@ class Suspects:
     complete: bool
     changed: bool
     warnings: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reasons", listed_reasons(self.reasons))
+        object.__setattr__(self, "warnings", listed_warnings(self.warnings, self.complete))
 
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""

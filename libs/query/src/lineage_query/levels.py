@@ -387,10 +387,13 @@ class LevelCounter:
         rows: Region,
     ) -> None:
         current_budget().check()
-        if container not in counts.containers and len(counts.containers) >= CONTAINERS_MAX:
-            raise TooMuchError(
-                f"the rows lie in more than {CONTAINERS_MAX:,} {self.level}s", "ask for fewer rows"
-            )
+        if container not in counts.containers:
+            current_budget().count_name(name)
+            if len(counts.containers) >= CONTAINERS_MAX:
+                raise TooMuchError(
+                    f"the rows lie in more than {CONTAINERS_MAX:,} {self.level}s",
+                    "ask for fewer rows",
+                )
         counted = counts.containers.setdefault(container, _Counted(name, app and self._base(app)))
         counted.add(key, rows)
 

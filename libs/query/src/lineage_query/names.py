@@ -13,6 +13,9 @@ from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
 
+LABEL_MAX = 512
+"""Characters of an alias that names a node in addresses; every item has one. Ids of nodes have no more."""
+NAMES_LISTED = 20
 _ADDRESS = re.compile(r"[^/\s]+(?:#(?:\*|\d+(?:\.\d+)?)|@\d+)#\d+")
 
 
@@ -48,7 +51,8 @@ class Names:
     """The names that an application's nodes go by.
 
     A node's label is its alias; where several nodes share the way in or out (``read``, ``write``),
-    the name of the file is inserted. Nodes without an alias are named by their id.
+    the name of the file is inserted. Nodes without an alias, or with one of more than `LABEL_MAX` characters, are named by
+    their id.
     """
 
     def __init__(self, nodes: Sequence[NodeRecord]) -> None:
@@ -73,8 +77,11 @@ class Names:
             return name
         if name in self._by_name:
             return self._by_name[name]
-        node_names = ", ".join(sorted(self._by_name) or sorted(self._ids)[:8])
-        raise AddressError(f"no node is called {name!r}; known: {node_names}")
+        node_names = sorted(self._labels.values()) or sorted(self._ids)
+        more = ", ..." if node_names[NAMES_LISTED:] else ""
+        raise AddressError(
+            f"no node is called {name!r}; known: {', '.join(node_names[:NAMES_LISTED])}{more}"
+        )
 
     def space(self, text: str) -> str:
         """A space with the node's label for its id, for people: ``read#0``."""
@@ -102,7 +109,7 @@ class Names:
 
 
 def _labels(nodes: Sequence[NodeRecord]) -> dict[str, str]:
-    nodes_with_alias = [node for node in nodes if node.alias]
+    nodes_with_alias = [node for node in nodes if 0 < len(node.alias or "") <= LABEL_MAX]
     alias_counts = Counter(str(node.alias).partition(":")[0] for node in nodes_with_alias)
     labels: dict[str, str] = {}
     assigned_labels = set[str]()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from lineage_core.contract.graph import LinkRecord, NodeRecord
+from lineage_core.contract.reasons import ReasonList, cut_text, listed_reasons
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.folding import Fold, fold_by_call, fold_each, links_between
 from lineage_query.answers import Answer, Group, Item
@@ -35,6 +36,9 @@ from lineage_query_api.models import (
 from lineage_store.port import ApplicationRecord
 
 ITEMS_SHOWN = 20
+REASONS_SHOWN = 10
+SHOWN_CHARS_MAX = 1_000
+"""Characters of names and reasons in lists of applications."""
 Others: TypeAlias = Callable[[CachedTrace, Answer], list[str]]
 
 
@@ -42,10 +46,12 @@ NOT_JUDGED = "whether its lineage is complete takes longer to find out than a li
 
 
 def application(record: ApplicationRecord, verdict: Verdict | None) -> ApplicationModel:
-    """One application of a list. ``verdict``: None if there was no time for it; then it is not reported as complete."""
+    """One application of a list, with its first reasons. ``verdict``: None if there was no time for it; then it is not reported as complete."""
+    reasons = () if verdict is None else verdict.reasons
+    first = ReasonList(reasons, listed_max=REASONS_SHOWN, chars_max=SHOWN_CHARS_MAX)
     return ApplicationModel(
         app=record.app,
-        name=record.name,
+        name=cut_text(record.name, SHOWN_CHARS_MAX),
         status=record.status,
         started_at=record.started_at,
         ended_at=record.ended_at,
@@ -54,7 +60,7 @@ def application(record: ApplicationRecord, verdict: Verdict | None) -> Applicati
         complete=verdict is not None and verdict.complete,
         final=verdict is not None and verdict.final,
         exact=verdict is not None and not verdict.superset,
-        reasons=[NOT_JUDGED] if verdict is None else list(verdict.reasons),
+        reasons=[NOT_JUDGED] if verdict is None else list(first.items()),
     )
 
 
@@ -119,7 +125,7 @@ def trace(cached: CachedTrace, *, texts: bool, others: Others) -> TraceModel:
         complete=answer.complete,
         changed=answer.changed,
         reasons=list(answer.reasons),
-        warnings=[*answer.warnings, *others(cached, answer)],
+        warnings=[*answer.warnings, *listed_reasons(others(cached, answer))],
         start=[group(part) for part in answer.start],
         groups=[group(part) for part in answer.groups],
         passed=passed,

@@ -23,6 +23,7 @@ from lineage_core.contract.message import (
     Register,
     Unknown,
 )
+from lineage_core.contract.reasons import listed_reasons
 
 ABANDONED_AFTER_S = 60.0
 """Seconds without a message after which an application without an end counts as abandoned."""
@@ -246,7 +247,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         *facts.total_problems(),
         *facts.recipe_problems(counts),
     ]
-    unknown = tuple(dict.fromkeys(map(_unknown_text, facts.unknown)))
+    unknown = listed_reasons(map(_unknown_text, facts.unknown))
     reasons += [f"unknown part: {text}" for text in unknown]
     return Verdict(
         complete=not reasons,
@@ -263,7 +264,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         unknown=unknown,
         superset=facts.superset(counts),
         limited=facts.limited(),
-        reasons=tuple(reasons),
+        reasons=listed_reasons(reasons),
         final=facts.is_final(silent_s, counts, promised),
         blocks_written=counts.received if counts.written is None else counts.written,
         stubs=counts.stubs,
@@ -462,7 +463,9 @@ class _Facts:
         # What an unknown node does may be more or less: that is no superset, see ``unknown``.
         unknown = {node.node for node in self.nodes.values() if node.kind == "unknown"}
         return {
-            node: tuple(reasons_by_node[node]) for node in reasons_by_node if node not in unknown
+            node: listed_reasons(reasons_by_node[node])
+            for node in reasons_by_node
+            if node not in unknown
         }
 
     def limited(self) -> dict[str, tuple[int, int]]:

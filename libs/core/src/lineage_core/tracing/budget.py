@@ -13,6 +13,7 @@ BudgetError
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import weakref
@@ -28,6 +29,8 @@ NARROWER_HINT = "narrow it: fewer rows, one step (steps), or a node nearer by (u
 MIB = 1 << 20
 MEMORY_OF_MESSAGES = 20
 """Bytes of memory that a byte of messages takes, about."""
+SHORT_NAME_BYTES = 1_024
+"""Memory of a path or another name that answers may repeat without counting it."""
 SMALL_MESSAGES = 1 << 20
 """Bytes of messages that may always be loaded, however many other queries hold."""
 
@@ -239,10 +242,21 @@ class Budget:
             self._text_bytes,
             text_bytes,
             lambda most: TooMuchError(
-                f"the rows of the answer have more than {most / MIB:,.0f} MiB of text",
+                f"the rows of the answer, and long names in it, have more than {most / MIB:,.0f} MiB of text",
                 "ask for fewer items (limit), page by page, or for a file without texts",
             ),
         )
+
+    def count_name(self, name: str, times: int = 1) -> None:
+        """Count a name that an answer repeats, as text: what it takes beyond `SHORT_NAME_BYTES`, each time.
+
+        Raises:
+            BudgetError: as :meth:`count_text`.
+        """
+        # In memory, where one rare character makes each of a text take four bytes.
+        beyond = sys.getsizeof(name) - SHORT_NAME_BYTES
+        if beyond > 0 and times > 0:
+            self.count_text(beyond * times)
 
     def _count(
         self, counter: _Counter, amount: int, too_much: Callable[[int], TooMuchError]

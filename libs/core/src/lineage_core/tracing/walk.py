@@ -11,6 +11,7 @@ import numpy as np
 from lineage_core.contract.address import POSITION_MAX, SpaceKind
 from lineage_core.contract.block import I64, BlockId, FlowBlock
 from lineage_core.contract.graph import BlockRef, FlowGraph, NodeRecord
+from lineage_core.contract.reasons import ReasonList
 from lineage_core.contract.region import Region
 from lineage_core.contract.runs import (
     EMPTY,
@@ -111,7 +112,7 @@ class Walk:
         self.passed: dict[tuple[str, str], list[Runs]] = {}
         self.found: dict[tuple[str, str], list[Runs]] = {}
         self.crossed_runs: dict[str, Runs] = {}
-        self.reasons: dict[str, None] = {}
+        self.reasons = ReasonList()
         self.dead_ends: list[DeadEnd] = []
         self.crossed: set[BlockId] = set()
         self.reached: dict[str, _Requested] = {}
@@ -407,7 +408,7 @@ class Walk:
         node_text = (
             f"node {node}" if record is None else f"node {node} ({record.name or record.op})"
         )
-        self.reasons[f"{node_text}: {reason}"] = None
+        self.reasons.add(f"{node_text}: {reason}")
 
     def _result(self) -> TraceResult:
         passed = _by_node(self.passed)
@@ -422,7 +423,7 @@ class Walk:
             _by_node(self.found),
             passed,
             not self.reasons,
-            tuple(self.reasons),
+            self.reasons.items(),
             tuple(self.dead_ends),
             len(self.crossed),
             self._tasks(),

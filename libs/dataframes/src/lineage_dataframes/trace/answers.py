@@ -21,6 +21,7 @@ from lineage_core.contract.graph import NodeRecord
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.recipe.document import File, Recipe, Source
+from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import FramesError, NoMatchError, NotComputedError, RowError
 from lineage_dataframes.rewrite.functions import NO_CODE
@@ -443,6 +444,8 @@ class DataFrameAnswers(ABC):
         local = local_path(path)
         shown = path if local is None else shown_path(str(local), record.path)
         numbers: list[int] = ordinals.tolist()
+        # As an address, and as a location.
+        current_budget().count_name(shown, 2 * len(numbers))
         addresses = [f"{shown}#{ordinal}" for ordinal in numbers]
         if source is None:
             node = recipe.plan[int(path.removeprefix("plan:"))]

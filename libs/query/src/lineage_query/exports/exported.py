@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import IO, Any
 
-from lineage_query.answers import Answer, NotQueried
+from lineage_core.contract.reasons import listed_reasons
+from lineage_query.answers import Answer, NotQueried, listed_warnings
 from lineage_query.exports.errors import ExportError
 from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.registry import FORMATS, export, format_of
@@ -32,6 +33,10 @@ class Exported:
     warnings: tuple[str, ...]
     apps: tuple[str, ...] = ()
     not_queried: tuple[NotQueried, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reasons", listed_reasons(self.reasons))
+        object.__setattr__(self, "warnings", listed_warnings(self.warnings, self.complete))
 
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from lineage_core.contract.region import Region
+from lineage_core.tracing.budget import current_budget
 from lineage_query.answers import Answer, Composer, Item
 from lineage_query.exports.options import ExportOptions
 from lineage_query.record_trace import FOUND, IN_BETWEEN, START, RecordTrace
@@ -49,6 +50,7 @@ def batches(
         label = traced.names.label(node_items.node)
         operation = "" if record is None else record.name or record.op
         for space, positions, items in composer.batches(node_items, texts=options.texts):
+            current_budget().count_name(operation, len(items))
             exact = exact_items.get(space, Region()).contains(positions).tolist()
             yield TableBatch(role, label, operation, exact, items, traced.app)
 
@@ -60,6 +62,7 @@ def batches_of(answer: Answer, options: ExportOptions) -> Iterator[TableBatch]:
     for role, groups in roles:
         for group in groups:
             items = list(group.items)
+            current_budget().count_name(group.what, len(items))
             exact = [answer.exact] * len(items)
             app = group.app or answer.app
             yield TableBatch(role, group.label, group.what, exact, items, app)

@@ -10,6 +10,7 @@ from itertools import chain
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
+from lineage_core.contract.reasons import cut_text
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.comparing import records_to_compare
 from lineage_query.conditions import parse_condition
@@ -17,7 +18,7 @@ from lineage_query.exports import ExportOptions, format_of
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.record_trace import RecordTrace
 from lineage_query.trace_query import TraceQuery
-from lineage_query_api import models
+from lineage_query_api import models, serializers
 from lineage_query_api.answer_models import (
     ApplicationRecords,
     DifferenceModel,
@@ -133,7 +134,11 @@ def _records(store: Lineages, query: TraceQuery) -> RecordTrace:
 @router.get("/records", responses=NOT_MODIFIED)
 def list_records(store: Store, _: Caller) -> ApplicationRecords:
     """All applications, as `lineage apps --json`."""
-    return ApplicationRecords(applications=store.applications())
+    records = [
+        replace(record, name=cut_text(record.name, serializers.SHOWN_CHARS_MAX))
+        for record in store.applications()
+    ]
+    return ApplicationRecords(applications=records)
 
 
 @router.get("/applications/{app}/nodes", responses=NOT_MODIFIED)

@@ -109,7 +109,7 @@ def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails
     summary = serializers.application(store.application(opened.app), opened.verdict)
     answered = store.answerable(opened.app)
     return ApplicationDetails(
-        **summary.model_dump(),
+        **summary.model_dump() | {"reasons": list(opened.verdict.reasons)},
         answerable=answered.answerable,
         refusals=[RefusalModel.model_validate(asdict(refusal)) for refusal in answered.refusals],
         nodes=len(opened.nodes),

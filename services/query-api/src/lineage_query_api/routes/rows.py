@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 
 from lineage_core.contract.address import parse_space, split_address
 from lineage_core.contract.region import Region
+from lineage_core.tracing.budget import current_budget
 from lineage_query.listing import POSITION_MAX
 from lineage_query.snapshot import ApplicationSnapshot
 from lineage_query_api.dependencies import AppName, RowCaller, Store
@@ -47,6 +48,7 @@ def get_rows(
     rows = rows_by_file[0]
     record = opened.record(parse_space(space).name)
     path = shown_path(rows.path, None if record is None else record.path)
+    current_budget().count_name(path, len(rows.positions))
     numbers = [0] * len(rows.positions) if rows.numbers is None else rows.numbers.tolist()
     places = zip(rows.positions.tolist(), numbers, rows.places(path), strict=True)
     listed = zip(places, rows.texts, rows.bindings, strict=True)
