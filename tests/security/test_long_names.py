@@ -101,7 +101,10 @@ def test_names_as_they_usually_are_count_nothing(tmp_path: Path, by: str) -> Non
 def test_a_file_repeats_no_long_name_beyond_what_it_may_hold(
     tmp_path: Path, name: str, form: str
 ) -> None:
-    store_names(tmp_path, **{name: f"/d/{LONG}"})
+    if name == "path":
+        store_names(tmp_path, path=f"/d/{LONG}")
+    else:
+        store_names(tmp_path, op=LONG)
     query = TraceQuery(Direction.BACKWARD, (START,))
     with SqliteStore(tmp_path / "lineage.db") as store, use_budget(Budget(text_bytes=5 * MIB)):
         trace = QueryEngine(store, RowReader()).trace(query)
@@ -120,16 +123,16 @@ def test_a_long_alias_is_in_no_address_and_names_its_node_all_the_same(tmp_path:
     with serving(url) as address:
         body = {"direction": "backward", "places": [START], "limit": ROWS}
         for by in ("row", "node"):
-            answer = httpx.post(f"{address}/v1/answers", json=body | {"by": by}, timeout=60)
+            answer = httpx.post(f"{address}/v1/answers", json=body | {"by": by}, timeout=120)
             assert answer.status_code == 200, answer.text
             assert len(answer.content) < MIB
             (group,) = answer.json()["sources"]
             assert group["name"] == "0"
         for path in ("graph", "nodes/0/items?limit=120"):
-            shown = httpx.get(f"{address}/v1/applications/{APP}/{path}", timeout=60)
+            shown = httpx.get(f"{address}/v1/applications/{APP}/{path}", timeout=120)
             assert shown.status_code == 200, shown.text
             assert len(shown.content) < MIB
-        wrong = httpx.post(f"{address}/v1/answers", json=body | {"until": "nobody"}, timeout=60)
+        wrong = httpx.post(f"{address}/v1/answers", json=body | {"until": "nobody"}, timeout=120)
         assert wrong.status_code in {404, 422}
         assert len(wrong.content) < MIB
     nodes = [_node(str(at), alias) for at, alias in enumerate([LONG, "read", "a" * LABEL_MAX])]

@@ -198,6 +198,27 @@ def test_a_run_that_changed_after_its_visibility_was_decided_says_nothing(tmp_pa
         assert len(found.nodes) == 3
 
 
+def test_a_run_whose_id_was_given_to_another_one_names_neither_its_job_nor_its_datasets(
+    tmp_path: Path,
+) -> None:
+    with SqliteStore(tmp_path / "store.db") as store:
+        store.write("a", run("a", "secret job", 1.0, {"/secret": ["/secret/1"]}))
+        index = DatasetIndex(store)
+        index.update(60.0)
+        store.delete("a")
+        store.write("a", run("a", "job", 1.0, {"/in": ["/in/1"]}))
+        # Another query updates the index, so this one does not.
+        revisions = store.revisions(["a"])
+        for start in (GraphName(None, "secret job"), GraphName("file", "/secret")):
+            found = find_neighbours(index, start, ["a"], revisions, revisions=revisions)
+            assert (found.nodes, found.runs, found.runs_total) == ((), 0, 1)
+        index.update(60.0, fresh_s=0.0)
+        found = find_neighbours(
+            index, GraphName(None, "job"), ["a"], revisions, revisions=revisions
+        )
+        assert {node.name for node in found.nodes} == {"job", "/in"}
+
+
 def test_what_is_not_read_in_time_is_read_by_the_next_call(tmp_path: Path) -> None:
     now = [0.0]
 
@@ -274,3 +295,23 @@ def test_a_query_whose_time_is_over_leaves_the_index_whole(tmp_path: Path) -> No
         assert _is_empty(index.uses)
         index.update(60.0)
         assert len(find_neighbours(index, GraphName(None, "job"), ["a"]).nodes) == 2
+
+
+def test_names_are_found_whether_folders_come_and_go_one_by_one_or_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for moved in (0, 1_000):
+        monkeypatch.setattr("lineage_query.dataset_uses.MOVED_MAX", moved)
+        random_ = random.Random(moved)
+        with SqliteStore(tmp_path / f"{moved}.db") as store:
+            index = DatasetIndex(store)
+            for _ in range(4):
+                app = f"app-{random_.randint(0, 4)}"
+                store.delete(app)
+                files = [f"/a/{random_.randint(0, 9)}/{at}/1" for at in range(40)]
+                store.write(app, run(app, app, 1.0, {"/a": files}))
+                store.write(
+                    "b", run("b", "b", 1.0, {"/a/b": [f"/a/{at}/{at}/1" for at in range(9)]})
+                )
+                index.update(60.0, fresh_s=0.0)
+                _check(index, store, store.application_ids(), None, random_)

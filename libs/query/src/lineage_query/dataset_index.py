@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from lineage_core.tracing.budget import TooMuchError
 from lineage_query.dataset_uses import READ, WROTE, DatasetUses, RunUses
-from lineage_query.jobs import DATASET_MESSAGE_TYPES, dataset_runs, job_of_run
+from lineage_query.jobs import DATASET_MESSAGE_TYPES, dataset_runs, job_of_run, latest_first
 from lineage_store.materialised import whose_rows
 from lineage_store.port import ApplicationRecord, GraphStore
 
@@ -23,6 +23,8 @@ INDEX_BYTES = 128 << 20
 
 RUN_BYTES = INDEX_BYTES // 8
 """Memory of one run; one that takes more is left out."""
+NAME_MAX = 4_096
+"""Characters of the name of a dataset; a run with a longer one is left out. Queries can't name it, and files have no longer paths."""
 
 Bounded: TypeAlias = Callable[[Callable[[], None]], bool]
 """Runs a function within limits; False: it takes more."""
@@ -60,8 +62,8 @@ class DatasetIndex:
         self._updating = threading.Lock()
         self._lock = threading.Lock()
         self._looked_at = float("-inf")
-        self._revisions: dict[str, Hashable] = {}
-        """Of all runs, as they were looked at last."""
+        self.revisions: dict[str, Hashable] = {}
+        """Of all runs, as they were looked at last; read it within :meth:`reading`."""
         self._waiting: dict[str, ApplicationRecord] = {}
         """Runs that are still to be read, the latest first."""
         self.records: dict[str, ApplicationRecord] = {}
@@ -118,11 +120,11 @@ class DatasetIndex:
         retried = {app for app, at in self.unread.items() if at <= now}
         changed = {
             app
-            for app in revisions.keys() | self._revisions.keys()
-            if revisions.get(app) != self._revisions.get(app)
+            for app in revisions.keys() | self.revisions.keys()
+            if revisions.get(app) != self.revisions.get(app)
         }
         if changed:
-            records = self._store.applications()
+            records = latest_first(self._store.applications())
             ids = {record.app for record in records}
             with self._lock:
                 self.records = {
@@ -140,7 +142,7 @@ class DatasetIndex:
                 self.unread.pop(app, None)
             waiting = self._waiting.keys() | changed | retried
             self._waiting = {app: record for app, record in self.records.items() if app in waiting}
-            self._revisions = revisions
+            self.revisions = revisions
             self._looked_at = now
 
     def _read(self, record: ApplicationRecord) -> None:
@@ -150,9 +152,13 @@ class DatasetIndex:
             run = RunUses.of(used)
             if run.own_memory > self._run_bytes_max:
                 raise TooMuchError("the run names more files than an index holds of one run")
+            if any(len(namespace) + len(name) > NAME_MAX for namespace, name in run.named):
+                raise TooMuchError("the run names datasets by names that are too long")
             files = [(WROTE if run.wrote else READ, names) for run, names in used]
+            # Whoever reads the index need not wait for this: it changes only while `_updating` is held.
+            prepared = self.uses.prepare(run, files, self._run_bytes_max)
             with self._lock:
-                self.uses.add(record.app, run, files)
+                self.uses.add(record.app, prepared)
                 self.read_revisions[record.app] = revision
                 self._leave_out_oldest()
 

@@ -6,20 +6,25 @@ and that its files lie in.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_query.jobs import NAME_BYTES, DatasetName, DatasetRun, datasets_containing
 
 READ: Final = 1
 WROTE: Final = 2
 """Bits of how a run used a dataset."""
 _HASH_BYTES = 8
+MOVED_MAX = 100
+"""Folders that are put into a list in order, or taken from it, one by one: each moves all behind it."""
 _Hashes: TypeAlias = npt.NDArray[np.int64]
 """Hashes of names, in order."""
 
@@ -54,7 +59,8 @@ class RunUses:
                 folders[folder] = folders.get(folder, 0) | how
         ordered = {how: np.array(sorted(some), np.int64) for how, some in hashes.items()}
         texts = sum(
-            len(namespace) + len(name) + NAME_BYTES for namespace, name in (*named, *folders)
+            sys.getsizeof(namespace) + sys.getsizeof(name) + NAME_BYTES
+            for namespace, name in (*named, *folders)
         )
         return cls(named, folders, ordered, texts + _HASH_BYTES * sum(map(len, hashes.values())))
 
@@ -73,6 +79,19 @@ class RunUses:
         return bits
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """A run that is to be added. ``new``: the datasets that it names first, each with the other runs that used it."""
+
+    run: RunUses
+    new: Mapping[DatasetName, Mapping[str, int]]
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it adds, about."""
+        return self.run.memory + NAME_BYTES * sum(map(len, self.new.values()))
+
+
 class DatasetUses:
     """The datasets of runs, and the runs of datasets."""
 
@@ -89,42 +108,66 @@ class DatasetUses:
         self._lengths: dict[str, dict[int, int]] = {}
         """How many datasets have names of a length, by namespace."""
 
-    def add(self, app: str, run: RunUses, files: Sequence[tuple[int, list[DatasetName]]]) -> None:
-        """Add a run that is not there yet. ``files``: all of its files, by how it used them.
+    def prepare(
+        self,
+        run: RunUses,
+        files: Sequence[tuple[int, list[DatasetName]]],
+        memory_max: int | None = None,
+    ) -> PreparedRun:
+        """What adding a run will change; nothing has changed yet, so others may read meanwhile.
+
+        Args:
+            run: not there yet; its ``uses`` are set.
+            files: all of its files, by how it used them.
+            memory_max: bytes that it may add; None: any.
 
         Raises:
-            BudgetError: it takes more time than the query has; nothing has changed then.
+            BudgetError: it takes more time than the query has, or more memory than it may.
         """
-        new = [dataset for dataset in run.named if dataset not in self.by_dataset]
+        unused: Mapping[str, int] = {}
+        new = dict.fromkeys(
+            (dataset for dataset in run.named if dataset not in self.by_dataset), unused
+        )
+        datasets: Collection[DatasetName] = ChainMap[DatasetName, object](new, self.by_dataset)  # type: ignore[arg-type]
+        lengths: dict[str, Collection[int]] = dict(self._lengths)
+        for namespace, name in new:
+            current_budget().check()
+            if len(name) not in lengths.get(namespace, ()):
+                lengths[namespace] = {*lengths.get(namespace, ()), len(name)}
+        run.uses = dict(run.named)
+        for how, names in files:
+            for dataset in datasets_containing(names, datasets, lengths):
+                run.uses[dataset] = run.uses.get(dataset, 0) | how
+        memory = run.memory
         for dataset in new:
-            self.by_dataset[dataset] = {}
+            new[dataset] = self._runs_with_files_in(dataset)
+            memory += NAME_BYTES * len(new[dataset])
+            if memory_max is not None and memory > memory_max:
+                raise TooMuchError("the run uses more than an index holds of one run")
+        return PreparedRun(run, new)
+
+    def add(self, app: str, prepared: PreparedRun) -> None:
+        """Add a run as it was prepared; since then nothing has been added or removed."""
+        run = prepared.run
+        for dataset, users in prepared.new.items():
+            self.by_dataset[dataset] = dict(users)
             self._count_length(*dataset, 1)
-        try:
-            run.uses = dict(run.named)
-            for how, names in files:
-                for dataset in datasets_containing(names, self.by_dataset, self._lengths):
-                    run.uses[dataset] = run.uses.get(dataset, 0) | how
-        except BaseException:
-            for dataset in new:
-                del self.by_dataset[dataset]
-                self._count_length(*dataset, -1)
-            raise
-        for dataset in new:
-            for other, how in self._runs_with_files_in(dataset).items():
-                self.by_dataset[dataset][other] = how
+            for other, how in users.items():
                 self.by_run[other].uses[dataset] = how
-                self.memory += NAME_BYTES
         for dataset in run.named:
             self.named_by.setdefault(dataset, set()).add(app)
         for dataset, how in run.uses.items():
             self.by_dataset[dataset][app] = how
+        new_folders: dict[str, list[str]] = {}
         for folder, how in run.folders.items():
             if folder not in self._runs_in:
                 self._runs_in[folder] = {}
-                insort(self._folders.setdefault(folder[0], []), folder[1])
+                new_folders.setdefault(folder[0], []).append(folder[1])
             self._runs_in[folder][app] = how
+        for namespace, names in new_folders.items():
+            self._add_folders(self._folders.setdefault(namespace, []), names)
         self.by_run[app] = run
-        self.memory += run.memory
+        self.memory += prepared.memory
 
     def remove(self, app: str) -> None:
         """Remove a run, if it is there, with the datasets that it alone named."""
@@ -134,18 +177,37 @@ class DatasetUses:
         self.memory -= run.memory
         for dataset in run.uses:
             del self.by_dataset[dataset][app]
+        emptied: dict[str, list[str]] = {}
         for folder in run.folders:
             runs = self._runs_in[folder]
             del runs[app]
             if not runs:
                 del self._runs_in[folder]
-                folders = self._folders[folder[0]]
-                del folders[bisect_left(folders, folder[1])]
+                emptied.setdefault(folder[0], []).append(folder[1])
+        for namespace, names in emptied.items():
+            self._remove_folders(namespace, names)
         for dataset in run.named:
             namers = self.named_by[dataset]
             namers.remove(app)
             if not namers:
                 self._remove_dataset(dataset)
+
+    @staticmethod
+    def _add_folders(folders: list[str], names: Sequence[str]) -> None:
+        if len(names) > MOVED_MAX:
+            folders.extend(names)
+            folders.sort()
+        else:
+            for name in names:
+                insort(folders, name)
+
+    def _remove_folders(self, namespace: str, names: Sequence[str]) -> None:
+        folders = self._folders[namespace]
+        if len(names) > MOVED_MAX:
+            folders[:] = [name for name in folders if (namespace, name) in self._runs_in]
+        else:
+            for name in names:
+                del folders[bisect_left(folders, name)]
 
     def _remove_dataset(self, dataset: DatasetName) -> None:
         del self.named_by[dataset]
@@ -161,12 +223,18 @@ class DatasetUses:
             del lengths[len(name)]
 
     def _runs_with_files_in(self, dataset: DatasetName) -> Mapping[str, int]:
-        """The runs that have files that are a dataset, or lie in it, and how they used them."""
+        """The runs that have files that are a dataset, or lie in it, and how they used them.
+
+        Raises:
+            BudgetError: it takes more time than the query has.
+        """
         runs: dict[str, int] = {}
         for folder in self._folders_within(dataset):
             for app, how in self._runs_in[folder].items():
+                current_budget().check()
                 runs[app] = runs.get(app, 0) | how
         for app in self._runs_in.get(folder_of(dataset), ()):
+            current_budget().check()
             how = self.by_run[app].uses_of_file(dataset)
             if how:
                 runs[app] = runs.get(app, 0) | how

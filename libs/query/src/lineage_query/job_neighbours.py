@@ -81,6 +81,7 @@ def find_neighbours(
     listed: Collection[str],
     visible: Mapping[str, Hashable] | None = None,
     *,
+    revisions: Mapping[str, Hashable] | None = None,
     side: GraphSide = GraphSide.BOTH,
     depth: int = 1,
     limit: int = 100,
@@ -92,6 +93,8 @@ def find_neighbours(
         start: the job or dataset.
         listed: the runs that are looked at, by id.
         visible: of those whose reads and writes may be shown, the revision of which that is known; None: all.
+        revisions: of the listed runs now; one of which the index knows another counts as not looked at. None: all are as the index
+            knows them.
         side: what is followed.
         depth: the distance, in links.
         limit: nodes in the answer, the nearest first.
@@ -101,7 +104,8 @@ def find_neighbours(
         BudgetError: it takes more time than the query has.
     """
     with index.reading():
-        return _Finder(index, frozenset(listed), visible).find(start, side, depth, limit)
+        finder = _Finder(index, frozenset(listed), visible, revisions)
+        return finder.find(start, side, depth, limit)
 
 
 class _Finder:
@@ -112,6 +116,7 @@ class _Finder:
         index: DatasetIndex,
         listed: frozenset[str],
         visible: Mapping[str, Hashable] | None,
+        revisions: Mapping[str, Hashable] | None,
     ) -> None:
         self._index = index
         self._uses = index.uses
@@ -119,9 +124,15 @@ class _Finder:
             app: rank for rank, app in enumerate(app for app in index.records if app in listed)
         }
         """The runs that are looked at, the latest first."""
-        self._shown = {
+        self._known = {
             app
             for app in self._ranks
+            if revisions is None or revisions.get(app) == index.revisions[app]
+        }
+        """Of these, those that are no others by now: an id may have been given to another run."""
+        self._shown = {
+            app
+            for app in self._known
             if app in self._uses.by_run
             and (visible is None or visible.get(app) == index.read_revisions[app])
         }
@@ -130,7 +141,7 @@ class _Finder:
 
     def find(self, start: GraphName, side: GraphSide, depth: int, limit: int) -> Neighbourhood:
         """The neighbourhood of a node."""
-        read = [app for app in self._ranks if app in self._uses.by_run or app in self._index.unread]
+        read = [app for app in self._known if app in self._uses.by_run or app in self._index.unread]
         is_known = self._exists(start)
         if not is_known and len(read) == len(self._ranks):
             raise NotFoundError(
@@ -186,7 +197,7 @@ class _Finder:
         """The runs of a job, or of a dataset, the latest first."""
         if node.namespace is None:
             runs = self._index.runs_by_job.get(node.name, ())
-            return [app for app in runs if app in self._ranks]
+            return [app for app in runs if app in self._known]
         users = self._uses.by_dataset.get((node.namespace, node.name), {})
         return sorted(self._shown.intersection(users), key=self._ranks.__getitem__)
 
@@ -200,6 +211,7 @@ class _Finder:
             for app in self._index.runs_by_job.get(node.name, ()):
                 if app not in self._shown:
                     continue
+                current_budget().check()
                 for dataset, how in self._uses.by_run[app].uses.items():
                     if self._is_dataset(dataset):
                         _add(how, GraphName(*dataset), read=upstream, wrote=downstream)

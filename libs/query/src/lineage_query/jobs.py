@@ -6,6 +6,8 @@ OpenLineage events name them (:mod:`lineage_openlineage`).
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -40,6 +42,9 @@ SMALL_CONTENT = SMALL_MESSAGES // 1_000
 """Size, as that of messages, of what one run read and wrote that is always listed: a page has at most 1,000 runs."""
 JOB_NAME_MAX = 512
 """Characters of a job's name; a longer one is cut, with a hash of all of it. Lists repeat it for each dataset."""
+
+AHEAD_S = 86_400.0
+"""Seconds that clocks of programs may be ahead of ours."""
 
 DatasetName: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -218,13 +223,23 @@ def jobs_of(source: RunSource) -> dict[str, list[ApplicationRecord]]:
 
     An application that holds the materialised lineage of another one is no run.
     """
-    records = source.applications()
+    records = latest_first(source.applications())
     ids = {record.app for record in records}
     runs: dict[str, list[ApplicationRecord]] = {}
     for record in records:
         if whose_rows(record.app, ids) is None:
             runs.setdefault(job_of_run(record), []).append(record)
     return runs
+
+
+def latest_first(records: Iterable[ApplicationRecord]) -> list[ApplicationRecord]:
+    """Runs, the latest first; those that say that they begin in the future come last, and push out no others."""
+    latest = time.time() + AHEAD_S
+    return sorted(
+        records,
+        key=lambda record: (record.started_at <= latest, record.started_at, record.app),
+        reverse=True,
+    )
 
 
 def job_of_run(record: ApplicationRecord) -> str:
@@ -364,11 +379,7 @@ class _DatasetUses:
 
 def _find_dataset_uses(source: RunSource, runs: int | None) -> _DatasetUses:
     jobs = jobs_of(source)
-    in_order = sorted(
-        (record for records in jobs.values() for record in records),
-        key=lambda record: record.started_at,
-        reverse=True,
-    )
+    in_order = latest_first(record for records in jobs.values() for record in records)
     uses = _RunUses()
     runs_read = runs_not_read = 0
     budget = current_budget()
@@ -409,7 +420,7 @@ class _RunUses:
         """Add what a run used; False: it exceeds the memory of the query, and is not added."""
 
         def count_bytes() -> int:
-            memory = sum(len(name) + NAME_BYTES for _, files in used for _, name in files)
+            memory = sum(sys.getsizeof(name) + NAME_BYTES for _, files in used for _, name in files)
             return memory // MEMORY_OF_MESSAGES
 
         try:
@@ -523,7 +534,9 @@ def _held_content(content: RunContent) -> RunContent | None:
         uses = (*content.reads, *content.writes)
         texts = (*content.reads_without_files, *content.writes_without_files)
         names = (*(use.namespace + use.name for use in uses), *texts)
-        return COPIES * sum(len(name) + NAME_BYTES for name in names) // MEMORY_OF_MESSAGES
+        return (
+            COPIES * sum(sys.getsizeof(name) + NAME_BYTES for name in names) // MEMORY_OF_MESSAGES
+        )
 
     try:
         current_budget().hold_messages(content, count_bytes, SMALL_CONTENT)

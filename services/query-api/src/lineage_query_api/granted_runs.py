@@ -48,9 +48,9 @@ class GrantedRuns:
 
     def visible_revisions(self) -> Mapping[str, Hashable] | None:
         """Of applications whose datasets may be shown, the revision of which that is known; None: of all of them."""
-        if self._scope.part_of is None:
-            return None
         store = self._scope.listed.unrestricted_store
+        if self._scope.listed.store is store:
+            return None
         apps = self._scope.listed.store.application_ids()
         before = store.revisions(apps)
         visible = [app for app in apps if self._is_visible(app)]

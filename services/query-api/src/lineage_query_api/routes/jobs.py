@@ -45,6 +45,8 @@ from lineage_store.materialised import whose_rows
 
 router = APIRouter(prefix="/v1", tags=["jobs"], route_class=TaggedRoute)
 RUNS_READ = 1_000
+DATASET_NAMES = 3
+"""How many times a dataset in a list has its name, in full and not."""
 DEPTH_MAX = 20
 READ_S = 10.0
 READ_MAX_S = 60.0
@@ -120,11 +122,13 @@ def show_neighbours(
             fresh_s=fresh_s,
         )
         visible = GrantedRuns(scope).visible_revisions()
+        listed = scope.listed.store.application_ids()
         found = find_neighbours(
             index,
             start,
-            scope.listed.store.application_ids(),
+            listed,
             visible,
+            revisions=None if sees_all else scope.listed.unrestricted_store.revisions(listed),
             side=side,
             depth=depth,
             limit=limit,
@@ -166,6 +170,10 @@ def list_datasets(
     with scope.listed.turn():
         listed = find_datasets(GrantedRuns(scope), search, runs)
     page = page_of(listed.items, _key, limit, cursor, "these datasets")
+    for dataset in page[0]:
+        # Each may have all jobs.
+        current_budget().count_text(sum(map(len, (*dataset.writers, *dataset.readers))))
+        current_budget().count_name(dataset.name, DATASET_NAMES)
     return DatasetPage(**_fields(listed, *page))
 
 
@@ -182,6 +190,8 @@ def list_dataset_runs(
     with scope.listed.turn():
         listed = find_dataset_runs(GrantedRuns(scope), namespace, name, runs)
     page = page_of(listed.items, _run_key, limit, cursor, "the runs of this dataset")
+    for run in page[0]:
+        current_budget().count_name(run.use.name, DATASET_NAMES)
     return DatasetRunPage(**_fields(listed, *page))
 
 
