@@ -15,6 +15,8 @@ from lineage_store.recorded_files import FileQuery
 
 FILES_MAX = 1_000
 """Maximum number of files of a folder that a query names."""
+LOOKED_UP_MAX = 5_000
+"""Files of a folder that are looked up for a caller who sees a part of the store."""
 FILES_NAMED = 3
 
 
@@ -56,17 +58,22 @@ def files_of_folder(
         return None
     path = spellings.of(folder)
     present = reader.files_below(path)
-    _check_most(folder, present)
     used: dict[str, None] = {}
     apps: dict[str, None] = {}
     ids = store.application_ids()
-    for file in present:
+    may_tell = reader.names_unknown_files
+    for file in present if may_tell else present[:LOOKED_UP_MAX]:
+        # Who has no right to any of its files is not told that it has many.
+        if used or may_tell:
+            _check_most(folder, present, may_tell=may_tell)
         current_budget().check()
         recorded = store.recorded_files(FileQuery(file, spellings, app=app))
         for record in recorded.items:
             if record.wrote == wrote and whose_rows(record.app, ids) is None:
                 used[file] = None
                 apps[record.app] = None
+    if used:
+        _check_most(folder, present, may_tell=may_tell)
     if app is not None:
         apps = {app: None}
     if not wrote:
@@ -79,16 +86,10 @@ def files_of_folder(
         used |= dict.fromkeys(_written_below(graph, path.rstrip("/"), spellings))
     if not used:
         return None
-    _check_most(folder, list(used))
+    _check_most(folder, list(used), may_tell=may_tell)
     unknown = [file for file in present if file not in used]
     if unknown:
-        named = ", ".join(unknown[:FILES_NAMED]) + (", ..." if unknown[FILES_NAMED:] else "")
-        if not reader.names_unknown_files:
-            # They may be another application's, which the caller does not see.
-            named = "some of its files"
-        who = "no known application" if app is None else app
-        files = "1 file" if len(unknown) == 1 else f"{len(unknown):,} files"
-        gaps.append(f"{folder}: {who} wrote {named}: rows of {files} are left out")
+        gaps.append(f"{folder}: {_unknown_text(unknown, app, may_tell=may_tell)}")
     return FolderFiles(tuple(used), tuple(gaps))
 
 
@@ -103,9 +104,21 @@ def _written_below(graph: FlowGraph, folder: str, spellings: Spellings) -> Itera
                     yield path
 
 
-def _check_most(folder: str, files: Sequence[str]) -> None:
+def _unknown_text(unknown: Sequence[str], app: str | None, *, may_tell: bool) -> str:
+    """What is left out of a folder. ``app``: the only one that is queried."""
+    if not may_tell:
+        # They may be another application's, which the caller does not see.
+        return "some of its files were not written by what is queried: their rows are left out"
+    named = ", ".join(unknown[:FILES_NAMED]) + (", ..." if unknown[FILES_NAMED:] else "")
+    wrote = "no known application wrote" if app is None else f"{app} did not write"
+    files = "1 file" if len(unknown) == 1 else f"{len(unknown):,} files"
+    return f"{wrote} {named}: rows of {files} are left out"
+
+
+def _check_most(folder: str, files: Sequence[str], *, may_tell: bool) -> None:
     if len(files) > FILES_MAX:
+        number = f"{len(files):,}" if may_tell else f"more than {FILES_MAX:,}"
         raise TooMuchError(
-            f"{folder} has {len(files):,} files; a query takes at most {FILES_MAX:,} of a folder",
+            f"{folder} has {number} files; a query takes at most {FILES_MAX:,} of a folder",
             "name some of its files",
         )
