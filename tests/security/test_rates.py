@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
 import pytest
+from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry
 from redis import Redis
 from redis.exceptions import NoPermissionError
@@ -15,9 +16,10 @@ from redis.exceptions import NoPermissionError
 from lineage.stack import supervisor
 from lineage.stack.ports import free_ports
 from lineage_query_api import rates
+from lineage_query_api.app import READY_S, create_app
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.rates import ANSWER_S, KEY_PREFIX, RETRY_S, Rates, caller_of
-from lineage_query_api.settings import read_redis_settings
+from lineage_query_api.settings import read_redis_settings, read_settings
 from lineage_store.sqlite.store import SqliteStore
 from tests.support import secured
 from tests.support.api_server import serving
@@ -174,3 +176,21 @@ def test_a_login_in_the_address_of_redis_is_refused_and_not_shown(
     with pytest.raises(SettingsError, match="LINEAGE_REDIS") as refused:
         read_redis_settings()
     assert "hush" not in str(refused.value)
+
+
+def test_probes_ask_the_store_no_more_often_than_they_need_to(tmp_path: Path) -> None:
+    class Counting(SqliteStore):
+        asked = 0
+
+        def application_ids(self) -> Sequence[str]:
+            self.asked += 1
+            return super().application_ids()
+
+    with Counting(tmp_path / "lineage.db") as store:
+        server = create_app(store, read_settings(api_open=True))
+        with TestClient(server, base_url="http://127.0.0.1:8484") as client:
+            before, begun = store.asked, time.monotonic()
+            for _ in range(50):
+                assert client.get("/readyz").status_code == 200
+            seconds = time.monotonic() - begun
+        assert store.asked - before <= 1 + seconds / READY_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -61,6 +62,8 @@ DESCRIPTION = """Record-level lineage of PySpark jobs: which input rows made an 
 
 Errors are problems (RFC 9457) with a request id and, where there is one, a hint how to go on."""
 PROBED_AT_ONCE = 4
+READY_S = 1.0
+"""Seconds for which a store that answered counts as there: probes are answered to anybody, at any rate."""
 COMPRESSED_FROM = 1024
 """Minimum size of a compressed response: a smaller one fits in one packet anyway."""
 COMPRESSION = 5
@@ -211,6 +214,7 @@ def sign_in_of(settings: QueryApiSettings) -> SignIn:
 def _probes(app: FastAPI, rates: Rates, registry: CollectorRegistry) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     threads = CapacityLimiter(PROBED_AT_ONCE)
+    store_answered_at = float("-inf")
 
     # Not in the threads of requests: these may all wait for a store or a log.
     @router.get("/healthz")
@@ -219,12 +223,15 @@ def _probes(app: FastAPI, rates: Rates, registry: CollectorRegistry) -> APIRoute
 
     @router.get("/readyz")
     async def readyz() -> JSONResponse:
+        nonlocal store_answered_at
         lineages: Lineages = app.state.lineages
-        try:
-            await run_sync(lineages.store.application_ids, limiter=threads)
-        except StoreError as error:
-            body = {"ready": False, "problems": {"store": str(error)}}
-            return JSONResponse(body, status_code=503)
+        if time.monotonic() - store_answered_at >= READY_S:
+            try:
+                await run_sync(lineages.store.application_ids, limiter=threads)
+            except StoreError as error:
+                body = {"ready": False, "problems": {"store": str(error)}}
+                return JSONResponse(body, status_code=503)
+            store_answered_at = time.monotonic()
         tracing = await run_sync(lineages.recipe_traces.unmet_restrictions, limiter=threads)
         # Requests are answered without Redis, too, and by a Spark that is confined in part.
         problems = {"rates": rates.problem, "tracing": tracing}

@@ -11,7 +11,7 @@ from lineage_query.finding import NotFoundError
 from lineage_query.jobs import DATASET_MESSAGE_TYPES
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.judging import Judge
-from lineage_query_api.scopes import Scope
+from lineage_query_api.scopes import Scope, SlowApplicationError
 from lineage_store.port import ApplicationRecord, GraphStore
 
 READ_EACH_S = 1.0
@@ -69,8 +69,8 @@ class GrantedRuns:
         if self._scope.part_of is None:
             return self._scope.listed.store
         try:
-            part = self._scope.part_of(app)
-        except (ProblemError, TooManyMessagesError):
+            part = self._scope.part_of(app, False)
+        except (ProblemError, TooManyMessagesError, SlowApplicationError):
             return None
         if part is None:
             return self._scope.listed.store

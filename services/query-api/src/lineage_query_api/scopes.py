@@ -13,7 +13,14 @@ from typing import TypeAlias
 import structlog
 
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.budget import TooManyMessagesError
+from lineage_core.tracing.budget import (
+    Budget,
+    TimeUpError,
+    TooManyMessagesError,
+    TooMuchError,
+    current_budget,
+    use_budget,
+)
 from lineage_query.finding import NotFoundError
 from lineage_query_api.auth import Principal
 from lineage_query_api.errors import ProblemError, SettingsError, hidden_parts_error
@@ -49,6 +56,10 @@ CACHED_NAMES_MAX = 200_000
 """Maximum number of nodes and files of fully visible applications that are kept: some 100 MB. Others are looked up again."""
 FULLY_VISIBLE_S = 60.0
 """Seconds between two checks of a final application without hidden parts."""
+VISIBLE_EACH_S = 10.0
+"""How long what is visible of one application may take in a query that does not name it: some hundred thousand files."""
+SLOW_S = 600.0
+"""Seconds for which an application that took longer is not tried again by such queries; fewer where it was given less time."""
 ALLOWED_WHERE_HIDDEN: frozenset[str] = frozenset(
     {
         "GET /v1/applications/{app}",
@@ -90,7 +101,8 @@ class Scope:
     """A caller, the applications that they may trace, and those of which they may read rows.
 
     ``traced`` and ``read`` hold the fully visible applications. ``listed``: all that the caller may see in lists, with
-    verdicts. ``part_of``: returns the visible part of an application with hidden parts; None: there are none.
+    verdicts. ``part_of``: returns the visible part of an application with hidden parts, and is given whether the request names the
+    application; None: there are none.
     ``operation``: the requested operation, such as ``GET /v1/me``.
     """
 
@@ -98,7 +110,7 @@ class Scope:
     listed: Lineages
     traced: Lineages
     read: Lineages | None
-    part_of: Callable[[str], VisiblePart | None] | None = None
+    part_of: Callable[[str, bool], VisiblePart | None] | None = None
     operation: str = ""
 
     def within(self, app: str | None) -> tuple[Lineages, Principal]:
@@ -112,7 +124,7 @@ class Scope:
         """
         if self.part_of is not None and app is not None:
             try:
-                part = self.part_of(self.listed.find(app))
+                part = self.part_of(self.listed.find(app), True)
             except NotFoundError:
                 # The query itself reports that the application is missing.
                 return self.listed, replace(self.caller, rows=False)
@@ -137,6 +149,10 @@ _Visible: TypeAlias = tuple[str, Hashable, Visibility]
 """An application, its revision, and what a caller may see."""
 
 
+class SlowApplicationError(TooMuchError):
+    """What is visible of an application takes longer than a query may spend on one that it does not name."""
+
+
 class VisibleApplications:
     """What callers see of applications, kept for some seconds. May be shared by threads."""
 
@@ -156,6 +172,8 @@ class VisibleApplications:
         self._fully_visible_until: OrderedDict[_Visible, float] = OrderedDict()
         self._fully_visible: OrderedDict[_Visible, VisibleApplication] = OrderedDict()
         self._fully_visible_names = 0
+        self._slow: OrderedDict[tuple[str, Hashable, DatasetRules], float] = OrderedDict()
+        """Until when applications are not tried again by queries that do not name them."""
 
     def of(self, app: str, rules: DatasetRules) -> VisibleApplication | None:
         """The visible part of an application; None: all of it.
@@ -163,8 +181,36 @@ class VisibleApplications:
         Raises:
             KeyError: there is none.
         """
+        key = app, self._store.revision(app), rules
         visible_app = self._find(app, rules, with_files=False)
+        with self._lock:
+            self._slow.pop(key, None)
         return None if visible_app is None or visible_app.is_fully_visible else visible_app
+
+    def of_any(self, app: str, rules: DatasetRules) -> VisibleApplication | None:
+        """As :meth:`of`, for a query that does not name the application: it must not end for its sake.
+
+        Raises:
+            KeyError: there is none.
+            SlowApplicationError: it takes too long, or took too long before.
+        """
+        key, now = (app, self._store.revision(app), rules), self._clock()
+        with self._lock:
+            is_slow = now < self._slow.get(key, 0.0)
+        if is_slow:
+            raise SlowApplicationError("what is visible of an application takes too long")
+        budget = current_budget()
+        seconds = min(VISIBLE_EACH_S, budget.left_s / 2)
+        try:
+            with use_budget(Budget(seconds=seconds, messages=budget.messages)):
+                return self.of(app, rules)
+        except TimeUpError as error:
+            budget.check()
+            with self._lock:
+                self._slow[key] = self._clock() + SLOW_S * seconds / VISIBLE_EACH_S
+                if len(self._slow) > CACHED_VISIBLE_MAX:
+                    self._slow.popitem(last=False)
+            raise SlowApplicationError(error.detail) from error
 
     def with_files(self, app: str, rules: DatasetRules) -> VisibleApplication:
         """What of an application is visible, also if all of it is; raises as :meth:`of`."""
@@ -241,10 +287,11 @@ class _CallerVisibility(VisibilityCheck):
         """Whether an application has no hidden parts, nor the one whose rows it holds."""
         try:
             return all(
-                self.visible_applications.of(name, self.rules) is None for name in _with_base(app)
+                self.visible_applications.of_any(name, self.rules) is None
+                for name in _with_base(app)
             )
-        except (KeyError, TooManyMessagesError):
-            # What an application used is not known if it sent more than may be held: this ends no query about others.
+        except (KeyError, TooManyMessagesError, SlowApplicationError):
+            # What an application used is not known if it sent more than may be held or read: this ends no query about others.
             return False
 
     def visible_application(self, app: str) -> VisibleApplication:
@@ -259,10 +306,10 @@ class _CallerVisibility(VisibilityCheck):
         """A verdict without the parts that reveal hidden datasets."""
         try:
             visible_apps = [
-                self.visible_applications.of(visible_app, self.rules)
+                self.visible_applications.of_any(visible_app, self.rules)
                 for visible_app in _with_base(app)
             ]
-        except (KeyError, TooManyMessagesError):
+        except (KeyError, TooManyMessagesError, SlowApplicationError):
             return verdict_without_details(verdict)
         if any(visible_app is not None and visible_app.hides for visible_app in visible_apps):
             return verdict_without_details(verdict)
@@ -310,14 +357,17 @@ class Scopes:
         listed = GrantedStore(self._all.store, self._names, granted.traced, visibility)
         reads = GrantedStore(self._all.store, self._names, granted.read, visibility)
 
-        def part_of(app: str) -> VisiblePart | None:
+        def part_of(app: str, is_named: bool) -> VisiblePart | None:
             if visibility.is_fully_visible(app):
                 return None
             # The base application of materialised rows may have more hidden parts than the rows reveal.
-            visible_app = (
-                None if stands_for(app) else self._visible_applications.of(app, visibility.rules)
-            )
+            visible = self._visible_applications
+            find = visible.of if is_named else visible.of_any
+            visible_app = None if stands_for(app) else find(app, visibility.rules)
             if visible_app is None:
+                # It may have taken longer than queries that do not name it may spend: now it is known.
+                if visibility.is_fully_visible(app):
+                    return None
                 raise hidden_parts_error()
             inner = GrantedStore(self._all.store, self._names, granted.traced)
             return VisiblePart(

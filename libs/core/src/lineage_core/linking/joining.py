@@ -72,7 +72,9 @@ class Side:
     def nbytes(self) -> int:
         """Bytes that the side keeps in memory."""
         shared = self.last is self.first
-        return int(self.first.nbytes + self.row.nbytes + (0 if shared else self.last.nbytes))
+        runs = self.first.nbytes + self.row.nbytes + (0 if shared else self.last.nbytes)
+        attempts = self.attempts
+        return int(runs) + (0 if attempts is None else attempts.first.nbytes + attempts.last.nbytes)
 
     def positions(self) -> Runs:
         """All runs, sorted by first position; overlaps possible."""
