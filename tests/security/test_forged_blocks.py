@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.graph import EdgeBatch
-from lineage_core.linking.joining import join_entry_of
+from lineage_core.contract.region import Region
+from lineage_core.contract.runs import EMPTY
+from lineage_core.linking.joining import Side, join_entry_of
 from lineage_core.linking.linker import Linker, MemoryState, TaskId
 from tests.support.wide_blocks import row_of_runs
 
@@ -57,3 +60,12 @@ def test_blocks_that_meet_each_other_everywhere_hold_no_linker_up() -> None:
     assert [edge.pairs for edge in edges] == [RUNS] * PRODUCERS
     assert time.process_time() - began < SECONDS_MAX
     assert peak < BYTES_MAX
+
+
+def test_attempts_that_a_block_has_read_count_as_memory_of_its_side() -> None:
+    entry = join_entry_of(producer(0))
+    side = Side(EMPTY[0], EMPTY[0], np.zeros(0, np.uint32), 0, 9, 0, True)
+    attempts = Region.from_positions(range(0, 200_000, 2))
+    reading = replace(side, attempts=attempts)
+    assert reading.nbytes == side.nbytes + attempts.first.nbytes + attempts.last.nbytes
+    assert replace(entry, inputs=reading).nbytes > 1_600_000
