@@ -159,3 +159,33 @@ def test_a_page_of_datasets_with_very_many_jobs_each_is_refused_and_a_smaller_on
     assert page[10].json()["total"] == 100
     assert page[100].status_code == 422
     assert "limit" in page[100].json()["hint"]
+
+
+def test_a_run_whose_paths_take_long_to_name_keeps_no_list_from_others(tmp_path: Path) -> None:
+    tails = ",".join("/".join("b" * parts) for parts in range(1, 254))
+    deep = "/".join("a" * 4_000)
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        store.write(
+            "forged", run("forged", "forged", 9.0, {tails: [f"/{deep}/f{at}" for at in range(200)]})
+        )
+        store.write("honest", run("honest", "honest", 1.0, {"/in": ["/in/1"]}))
+    with serving(f"sqlite:///{tmp_path}/lineage.db", api_query_s=20) as address:
+        jobs, runs, datasets, users = (
+            httpx.get(f"{address}/v1/{path}", timeout=120)
+            for path in (
+                "jobs",
+                "runs?job=forged",
+                "datasets",
+                "datasets/runs?namespace=file&name=/in",
+            )
+        )
+    for listed in (jobs, runs, datasets, users):
+        assert listed.status_code == 200, listed.text
+    content = {job["name"]: job["last_run"]["content"] for job in jobs.json()["items"]}
+    assert content["forged"] is None
+    assert [read["name"] for read in content["honest"]["reads"]] == ["/in"]
+    assert runs.json()["items"][0]["content"] is None
+    assert [dataset["name"] for dataset in datasets.json()["items"]] == ["/in"]
+    # It is said that one of them is not among these.
+    assert (datasets.json()["runs"], datasets.json()["runs_withheld"]) == (2, 1)
+    assert [user["job"] for user in users.json()["items"]] == ["honest"]

@@ -6,12 +6,13 @@ OpenLineage events name them (:mod:`lineage_openlineage`).
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Protocol, TypeAlias
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
 from lineage_core.contract.message import Begin, Message, Register
 from lineage_core.contract.times import JsonTime, parse_time, time_text
@@ -19,9 +20,12 @@ from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.budget import (
     MEMORY_OF_MESSAGES,
     SMALL_MESSAGES,
+    Budget,
     BusyError,
+    TimeUpError,
     TooMuchError,
     current_budget,
+    use_budget,
 )
 from lineage_openlineage.datasets import dataset_name, paths_by_dataset
 from lineage_query.finding import NotFoundError
@@ -43,9 +47,15 @@ SMALL_CONTENT = SMALL_MESSAGES // 1_000
 JOB_NAME_MAX = 512
 """Characters of a job's name; a longer one is cut, with a hash of all of it. Lists repeat it for each dataset."""
 
+RUN_S = 1.0
+"""Seconds that it may take to find out what one run of a list read and wrote, where the time of the query is bounded."""
+RUN_SHARE = 10
+"""The part of the time that is left which it may take, at most."""
 AHEAD_S = 86_400.0
 """Seconds that clocks of programs may be ahead of ours."""
 
+T = TypeVar("T")
+P = ParamSpec("P")
 DatasetName: TypeAlias = tuple[str, str]
 """Namespace and name."""
 _Versions: TypeAlias = dict[str, set[FileVersion]]
@@ -319,7 +329,7 @@ def run_of(source: RunSource, record: ApplicationRecord) -> Run:
         run,
         complete=None if verdict is None else verdict.complete,
         exact=None if verdict is None else _exactness(verdict),
-        content=None if messages is None else _held_content(content_of_run(messages)),
+        content=None if messages is None else _content_in_list(messages),
     )
 
 
@@ -395,7 +405,8 @@ def _find_dataset_uses(source: RunSource, runs: int | None) -> _DatasetUses:
         except KeyError:
             # The application was deleted meanwhile, or one of its datasets is hidden.
             messages = None
-        if messages is None or not uses.add(dataset_runs(record, messages)):
+        used = None if messages is None else _within_run_time(dataset_runs, record, messages)
+        if used is None or not uses.add(used):
             runs_not_read += 1
     by_name: dict[DatasetName, list[DatasetRun]] = {
         (run.use.namespace, run.use.name): [] for run, _ in uses.items
@@ -525,6 +536,30 @@ def _dataset_use(name: DatasetName, versions: _Versions) -> DatasetUse:
         len(versions),
         sum(len(file_versions_seen) for file_versions_seen in versions.values()),
     )
+
+
+def _within_run_time(read: Callable[P, T], *given: P.args, **named: P.kwargs) -> T | None:
+    """What is found out of one run of a list; None: it takes longer than it may, and the list is there without it.
+
+    Raises:
+        BudgetError: the query has no time left.
+    """
+    budget = current_budget()
+    if math.isinf(budget.left_s):
+        return read(*given, **named)
+    seconds = min(RUN_S, budget.left_s / RUN_SHARE)
+    try:
+        with use_budget(Budget(seconds=seconds, messages=budget.messages)):
+            return read(*given, **named)
+    except TimeUpError:
+        budget.check()
+        return None
+
+
+def _content_in_list(messages: Sequence[Message]) -> RunContent | None:
+    """What a run read and wrote; None: it takes more time or memory than a list has for it."""
+    content = _within_run_time(content_of_run, messages)
+    return None if content is None else _held_content(content)
 
 
 def _held_content(content: RunContent) -> RunContent | None:
