@@ -38,7 +38,7 @@ from lineage_dataframes.trace.relations import Relations
 from lineage_query.finding import find_application
 from lineage_query.names import Names
 from lineage_query.rows.reader import RowReader
-from lineage_store.materialised import SUFFIX
+from lineage_store.materialised import NAME_ENDING, SUFFIX
 from lineage_store.paths import plain_path
 from lineage_store.recipes import read_recipe
 from lineage_store.url import open_store
@@ -164,7 +164,7 @@ def _send(
 
     name = next(record.name for record in store.applications() if record.app == app)
     settings = read_settings(store=url)
-    title = f"{name} (rows of DataFrames)"
+    title = f"{name}{NAME_ENDING}"
     with LineageApi(title, app=outcome.app, settings=settings, raising=True) as api:
         for node, recipe, relations in ready:
             sender = _Sender(api, store, app, spark, node, recipe, relations)

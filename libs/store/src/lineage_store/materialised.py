@@ -6,6 +6,8 @@ from collections.abc import Collection
 
 SUFFIX = ".rows"
 """Of an application with materialised flows, behind the id of the application that wrote the outputs."""
+NAME_ENDING = " (rows of DataFrames)"
+"""Behind the name of that application."""
 
 
 def stands_for(app: str) -> str | None:

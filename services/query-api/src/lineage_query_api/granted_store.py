@@ -23,7 +23,7 @@ from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query_api.grants import matches_any
 from lineage_query_api.visibility import VisibleApplication
 from lineage_store.errors import UnfitStoreError
-from lineage_store.materialised import stands_for
+from lineage_store.materialised import NAME_ENDING, stands_for
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.recipes import derived_messages
 from lineage_store.recorded_files import FileQuery, RecordedFiles
@@ -272,6 +272,11 @@ class GrantedApplicationCache(ApplicationCache):
 
 
 def names_of(names: ApplicationNames, app: str) -> frozenset[str]:
-    """The names of an application for grants: those of the one whose rows it holds."""
-    base = stands_for(app)
-    return (base and names.of(base)) or names.of(app)
+    """The names of an application for grants, and of the one whose rows it holds: all of them must be granted.
+
+    Who may write lineage may give the id of an application that was deleted to another one, beside rows of the former.
+    """
+    base, own = stands_for(app), names.of(app)
+    if base is None:
+        return own
+    return frozenset(name.removesuffix(NAME_ENDING) for name in own) | names.of(base)
