@@ -234,6 +234,10 @@ def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
     bodies = {path.partition("?")[0]: body for method, path, body in ASKED.values() if body}
     bodies[f"{APPLICATION}/record-view"] = {"places": ["write#0#0"]}
     bodies["/v1/answers/diff"] = {"left": ["write#0#0"], "right": ["write#0#1"]}
+    bodies["/v1/answers/runs-diff"] = {
+        side: {"app": app, "places": ["write#0#0"]}
+        for side, app in (("left", "app-1"), ("right", "app-2"))
+    }
     bodies["/v1/answers/suspects"] = {"places": ["write#0#0", "write#0#1"]}
     values = {"{app}": "app-1", "{node}": "read", "{trace}": trace}
     parameters = {

@@ -65,6 +65,10 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/v1/answers/diff"): {
         "direction": "backward", "left": ["write#0#0"], "right": ["write#0#0"], "app": "{app}"
     },
+    ("post", "/v1/answers/runs-diff"): {
+        "left": {"app": "{app}", "places": ["write#0#0"]},
+        "right": {"app": OWN, "places": ["write#0#0"]},
+    },
     ("post", "/v1/answers/suspects"): {"places": ["write#0#0"], "app": "{app}"},
 }  # fmt: skip
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lineage_query.exports import Exported, ExportOptions
     from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
+    from lineage_query.run_difference import RunDifference
 
 Output: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 """Opens what a file is written to."""
@@ -101,6 +102,11 @@ class Access(Protocol):
 
     def compare(self, left: TraceQuery, right: TraceQuery) -> Difference:
         """The differences between two traces of records; the limit is that of ``left``."""
+
+    def compare_runs(
+        self, query: TraceQuery, places: tuple[str, str], runs: tuple[str, str]
+    ) -> RunDifference:
+        """The differences between the traces of a place in one run and of a place in another one; the limit is the query's."""
 
     def suspects(self, places: Sequence[str], app: str | None, limit: int) -> Suspects:
         """The inputs of several outputs, those of most outputs first."""
@@ -226,6 +232,13 @@ class StoredAccess:
         from lineage_query.comparing import compare
 
         return compare(self._records(left), self._records(right), left.limit, texts=left.texts)
+
+    def compare_runs(
+        self, query: TraceQuery, places: tuple[str, str], runs: tuple[str, str]
+    ) -> RunDifference:
+        with self._engine() as engine:
+            apps = self.find(runs[0]), self.find(runs[1])
+            return engine.compare_runs(query, ((places[0],), (places[1],)), apps)
 
     def suspects(self, places: Sequence[str], app: str | None, limit: int) -> Suspects:
         from lineage_query.comparing import rank_inputs

@@ -12,6 +12,7 @@ from lineage.tracing import START_ITEMS, TABLE_ITEMS, item_line
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Group
 from lineage_query.comparing import Difference, Suspects
+from lineage_query.run_difference import RunDifference, SourceDifference
 from lineage_query.trace_query import TraceQuery
 
 
@@ -37,6 +38,25 @@ def diff(
         _show_difference(difference, places)
 
 
+def diff_runs(
+    url: str,
+    direction: Direction,
+    places: tuple[str, str],
+    runs: tuple[str, str],
+    limit: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Compare the traces of a place in two runs, and print what each has that the other has not."""
+    query = TraceQuery(direction, (), limit=limit if limit is not None or as_json else TABLE_ITEMS)
+    with opened(url) as access:
+        difference = access.compare_runs(query, places, runs)
+    if as_json:
+        print_json(difference.to_json())
+    else:
+        _show_run_difference(difference)
+
+
 def suspects(url: str, places: Sequence[str], app: str, limit: int, *, as_json: bool) -> None:
     """Rank the inputs of several outputs, and print those of most outputs first."""
     with opened(url) as access:
@@ -60,14 +80,7 @@ def _show_difference(difference: Difference, places: tuple[str, str]) -> None:
         for place, group in zip(
             places, (node_difference.only_left, node_difference.only_right), strict=True
         ):
-            if group.count:
-                echo("")
-                echo(f"only {place}: {_rows(group)}", fg=typer.colors.CYAN)
-                for item in group.items:
-                    echo(item_line(item))
-                unlisted = group.count - len(group.items)
-                if unlisted:
-                    echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
+            _show_rows(f"only {place}", group)
         echo("")
         subject = node_difference.only_left.path or node_difference.only_left.what or "node"
         echo(
@@ -75,6 +88,56 @@ def _show_difference(difference: Difference, places: tuple[str, str]) -> None:
             fg=typer.colors.CYAN,
         )
     _reasons(difference.exact, difference.reasons)
+
+
+def _show_run_difference(difference: RunDifference) -> None:
+    _warn(difference.warnings)
+    for app, side in zip(difference.apps, (difference.left, difference.right), strict=True):
+        places = ", ".join(side.requested_places)
+        rows = "1 row" if side.count == 1 else f"{side.count:,} rows"
+        echo(f"{app}: {places}, {rows}", bold=True)
+    if not difference.groups:
+        echo("both come to nothing")
+    for source in difference.groups:
+        for app, only, undecided in zip(
+            difference.apps,
+            (source.only_left, source.only_right),
+            (source.undecided_left, source.undecided_right),
+            strict=True,
+        ):
+            _show_rows(f"only {app}", only)
+            _show_rows(f"{app}, whether the other run has them is not known", undecided)
+        echo("")
+        echo(f"both: {_both_text(source)}", fg=typer.colors.CYAN)
+    _reasons(difference.exact, difference.reasons)
+
+
+def _both_text(source: SourceDifference) -> str:
+    subject = source.only_left.path or source.only_left.what or "node"
+    other = source.only_right.path or source.only_right.what or "node"
+    subject = subject if other == subject else f"{subject} and {other}"
+    ways = [
+        f"{count:,} by {way}"
+        for count, way in (
+            (source.same_places, "their places in the same version"),
+            (source.same_texts, "their texts"),
+        )
+        if count
+    ]
+    of = f" of {subject} ({source.only_left.label})"
+    return (" and ".join(ways) or "0") + of
+
+
+def _show_rows(heading: str, group: Group) -> None:
+    if not group.count:
+        return
+    echo("")
+    echo(f"{heading}: {_rows(group)}", fg=typer.colors.CYAN)
+    for item in group.items:
+        echo(item_line(item))
+    unlisted = group.count - len(group.items)
+    if unlisted:
+        echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
 
 
 def _show_suspects(ranked: Suspects) -> None:

@@ -529,10 +529,26 @@ def diff(  # noqa: PLR0913, PLR0917 - an argument is an option
     place: Annotated[
         str, typer.Argument(metavar="PLACE", help="A row, as `lineage back` takes it.")
     ],
-    other: Annotated[str, typer.Argument(metavar="OTHER", help="Another one.")],
+    other: Annotated[
+        str,
+        typer.Argument(
+            metavar="[OTHER]",
+            help="Another one. With --runs: the row of the second run, where that is not PLACE.",
+            show_default=False,
+        ),
+    ] = "",
     direction: Annotated[
         str, typer.Option("--direction", metavar="back|forward", help="Which way to trace.")
     ] = "back",
+    runs: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--runs",
+            metavar="APP APP",
+            help="Compare two runs of a job: the row in the first with the row in the second.",
+            show_default=False,
+        ),
+    ] = None,
     application: AppOption = "",
     limit: LimitOption = None,
     timeout: TimeoutOption = None,
@@ -541,13 +557,24 @@ def diff(  # noqa: PLR0913, PLR0917 - an argument is an option
 ) -> None:
     """Show what the trace of one row has that of another has not, and the reverse: lineage diff out/part-00003:2 out/part-00003:5.
 
-    Rows of RDDs of one application are compared; rows of DataFrames are not.
+    Rows of RDDs of one application are compared. With --runs, rows of RDDs and of DataFrames in two runs of a job:
+    lineage diff 'out#city=Oslo' --runs APP1 APP2. Rows of sources of which both runs read the same version are compared by
+    their places, others by their texts; rows whose texts are not known any more are listed as "not known".
     """
     from lineage.comparing import diff as compare_traces
+    from lineage.comparing import diff_runs
     from lineage.exporting import direction_of
 
     url = chosen_store(context, store)
+    if runs is None and not other:
+        raise typer.BadParameter("give another row (OTHER), or two runs (--runs)")
+    if runs is not None and application:
+        raise typer.BadParameter("--runs names the applications: leave out --app")
     with in_time(timeout):
+        if runs is not None:
+            places = place, other or place
+            diff_runs(url, direction_of(direction), places, runs, limit, as_json=as_json)
+            return
         compare_traces(
             url, direction_of(direction), (place, other), application, limit, as_json=as_json
         )

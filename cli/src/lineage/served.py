@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lineage_query.exports import Exported, ExportOptions
     from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
+    from lineage_query.run_difference import RunDifference
 
 PAGE_MAX = 1_000
 """Items that a server lists at once."""
@@ -188,6 +189,29 @@ class ServedAccess:
             difference,
             left=replace(difference.left, requested_places=left.places),
             right=replace(difference.right, requested_places=right.places),
+            warnings=tuple(respelled(warning, spelled) for warning in difference.warnings),
+        )
+
+    def compare_runs(
+        self, query: TraceQuery, places: tuple[str, str], runs: tuple[str, str]
+    ) -> RunDifference:
+        from lineage_query.run_difference import RunDifference
+
+        sent = [_seen_from_anywhere(place) for place in places]
+        body = {
+            "direction": query.direction.value,
+            "left": {"app": runs[0], "places": sent[:1]},
+            "right": {"app": runs[1], "places": sent[1:]},
+            "limit": query.limit,
+        }
+        with _spelled(sent, places):
+            document = self._send("POST", "/v1/answers/runs-diff", json=body)
+        difference = RunDifference.from_json(document)
+        spelled = dict(zip(sent, places, strict=True))
+        return replace(
+            difference,
+            left=replace(difference.left, requested_places=places[:1]),
+            right=replace(difference.right, requested_places=places[1:]),
             warnings=tuple(respelled(warning, spelled) for warning in difference.warnings),
         )
 

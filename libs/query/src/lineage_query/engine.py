@@ -28,6 +28,9 @@ from lineage_query.record_tracing import RecordTracer, continues_in
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader
+from lineage_query.run_comparing import check_countable, compare_runs, queries_of_runs
+from lineage_query.run_difference import RunDifference
+from lineage_query.run_rows import TracedRun
 from lineage_query.snapshot import ApplicationCache
 from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
@@ -245,6 +248,29 @@ class QueryEngine:
             if recipe_place is not None:
                 raise self._refusal(recipe_place)
             return self._tracer.trace(query)
+
+    def compare_runs(
+        self, query: TraceQuery, places: tuple[Sequence[str], Sequence[str]], apps: tuple[str, str]
+    ) -> RunDifference:
+        """What the traces of places in two runs of a job do not share.
+
+        Args:
+            query: without places and application; ``limit`` bounds the rows listed of each source and side.
+            places: of each run.
+            apps: the ids of the runs.
+
+        Raises:
+            LineageError: as :meth:`trace`, or both are the same run, or a trace has more rows than are compared.
+        """
+        left, right = (
+            TracedRun(
+                app,
+                check_countable(self.trace(of_run)).answer(None, texts=query.texts),
+                self._store,
+            )
+            for app, of_run in zip(apps, queries_of_runs(query, places, apps), strict=True)
+        )
+        return compare_runs(left, right, query.limit, texts=query.texts)
 
     def again(self, query: TraceQuery, records: RecordTrace) -> Trace:
         """The trace of a query whose records were traced before, with the current status of its files.

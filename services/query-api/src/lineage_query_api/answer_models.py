@@ -11,6 +11,7 @@ from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
 from lineage_query.comparing import Difference, Suspects
+from lineage_query.run_difference import RunDifference
 from lineage_query_api.models import (
     STANDING,
     DirectionText,
@@ -132,6 +133,36 @@ class DifferenceModel(FrozenModel):
     warnings: list[str]
 
 
+class SourceDifferenceModel(FrozenModel):
+    """Rows of one source (forward: one output) in the traces of two runs."""
+
+    only_left: AnswerGroup
+    only_right: AnswerGroup
+    both: int = Field(description="rows of both: same_places and same_texts together")
+    same_places: int = Field(description="rows of one version of a file that both runs read")
+    same_texts: int = Field(description="rows of other versions or files, of equal texts")
+    undecided_left: AnswerGroup = Field(
+        description="rows of which it is not known whether the other run has them"
+    )
+    undecided_right: AnswerGroup
+    reason: str = Field(description="why it is not known; empty: there are no such rows")
+
+
+class RunDifferenceModel(FrozenModel):
+    """As `lineage diff --runs --json`."""
+
+    apps: list[str] = Field(description="the two applications", min_length=2, max_length=2)
+    direction: DirectionText
+    left: ComparedTraceModel
+    right: ComparedTraceModel
+    exact: bool
+    reasons: list[str] = Field(description="why it is not exact")
+    complete: bool
+    changed: bool
+    groups: list[SourceDifferenceModel]
+    warnings: list[str]
+
+
 class RankedInput(ItemModel):
     node: str
     name: str = Field(description="as commands call the node")
@@ -231,6 +262,11 @@ def trace_answer(answer: Answer) -> TraceAnswer:
 def difference(compared: Difference) -> DifferenceModel:
     """What two traces do not share."""
     return DifferenceModel.model_validate(compared.to_json())
+
+
+def run_difference(compared: RunDifference) -> RunDifferenceModel:
+    """What the traces of two runs do not share."""
+    return RunDifferenceModel.model_validate(compared.to_json())
 
 
 def ranked_inputs(ranked: Suspects) -> RankedInputs:

@@ -540,6 +540,22 @@ class CompareRequest(_Request):
     limit: int | None = Field(20, ge=0, description="items listed of each node and side")
 
 
+class RunPlaces(_Request):
+    """Places as people type them, in one run of a job."""
+
+    app: NodeText = Field(description="the application, or the beginning of its id")
+    places: list[PlaceText] = Field(min_length=1, max_length=PLACES_MAX)
+
+
+class CompareRunsRequest(_Request):
+    """The traces of places in two runs of a job."""
+
+    direction: DirectionText = "backward"
+    left: RunPlaces
+    right: RunPlaces
+    limit: int | None = Field(20, ge=0, description="rows listed of each source and side")
+
+
 class RankRequest(SuspectsRequest):
     """Outputs whose inputs are counted, as people type their places."""
 

@@ -12,6 +12,13 @@ from lineage_dataframes.sources.unknown_value import as_json
 JSON_TYPES = {"boolean", "tinyint", "smallint", "int", "bigint"}
 """Types whose constants read as JSON's."""
 
+TEXT_OPTIONS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Options of ``to_json`` for the text of a row. Spark's own formats leave out what is shorter than a millisecond, so that
+different rows would look the same."""
+
 
 def text_of_row(columns: Sequence[str], row: Sequence[Any]) -> str:
     """A row of columns."""

@@ -30,6 +30,7 @@ from lineage_dataframes.sources.file_changes import check_unchanged, local_path
 from lineage_dataframes.sources.hive_text import check_fields, split_partition_columns
 from lineage_dataframes.sources.locations import ordinal_at_line
 from lineage_dataframes.sources.lossy_formats import loses_values, text_as_written
+from lineage_dataframes.sources.row_texts import TEXT_OPTIONS
 from lineage_dataframes.sources.text_records import MarkedError, has_lines, header_count, text_file
 from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
@@ -181,7 +182,7 @@ def texts_at(
             if name not in {FILE_COLUMN, ROW_COLUMN}
         ]
         rows_as_json = rows.select(
-            ROW_COLUMN, F.to_json(F.struct(*columns)).alias("text")
+            ROW_COLUMN, F.to_json(F.struct(*columns), TEXT_OPTIONS).alias("text")
         ).collect()
     texts = {row[ROW_COLUMN]: row.text for row in rows_as_json}
     return [texts[ordinal] for ordinal in part_ordinals.tolist()]

@@ -17,6 +17,8 @@ from lineage_query.conditions import parse_condition
 from lineage_query.exports import ExportOptions, format_of
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.record_trace import RecordTrace
+from lineage_query.run_comparing import check_countable, compare_runs, queries_of_runs
+from lineage_query.run_rows import TracedRun
 from lineage_query.trace_query import TraceQuery
 from lineage_query_api import models, serializers
 from lineage_query_api.answer_models import (
@@ -24,9 +26,11 @@ from lineage_query_api.answer_models import (
     DifferenceModel,
     NodeRecords,
     RankedInputs,
+    RunDifferenceModel,
     TraceAnswer,
     difference,
     ranked_inputs,
+    run_difference,
     trace_answer,
 )
 from lineage_query_api.dependencies import AppName, Caller, CallerScope, RowCaller, Store
@@ -114,6 +118,29 @@ def compare_answers(body: models.CompareRequest, scope: CallerScope) -> Differen
     limit = most if body.limit is None else body.limit
     store.check_listed(min(most, limit), "give a limit")
     return difference(compare_traces(store, left, right, body.limit, texts=caller.rows))
+
+
+@router.post("/answers/runs-diff")
+def compare_answers_of_runs(
+    body: models.CompareRunsRequest, scope: CallerScope
+) -> RunDifferenceModel:
+    """What the lineage of places in one run of a job has that it has not in another run: as `lineage diff --runs --json`."""
+    sides = [scope.within(side.app) for side in (body.left, body.right)]
+    rows = all(caller.rows for _, caller in sides)
+    (left_store, _), (right_store, _) = sides
+    apps = left_store.find(body.left.app), right_store.find(body.right.app)
+    places = body.left.places, body.right.places
+    queries = queries_of_runs(TraceQuery(Direction(body.direction), (), texts=rows), places, apps)
+    left, right = (
+        TracedRun(
+            app,
+            store.answer(check_countable(store.trace_query(query, rows=rows)), None, texts=rows),
+            store.store,
+        )
+        for (store, _), app, query in zip(sides, apps, queries, strict=True)
+    )
+    with left_store.turn():
+        return run_difference(compare_runs(left, right, body.limit, texts=rows))
 
 
 @router.post("/answers/suspects")
