@@ -314,6 +314,10 @@ def test_levels_count_the_rows_of_rdds_and_of_dataframes(
             sum(of_apps.values()) - of_records
         )
         assert bool(answers["task"].containers) == bool(of_records)
+        assert answers["stage"].outside == answers["task"].outside
+        assert bool(answers["stage"].containers) == bool(of_records)
+        assert all(one.name.startswith("stage ") for one in answers["stage"].containers)
+        assert answers["stage"].containers_total <= answers["task"].containers_total
         for answer in answers.values():
             assert (answer.exact, answer.reasons) == (by_rows.exact, by_rows.reasons)
             assert (answer.complete, answer.changed) == (by_rows.complete, by_rows.changed)

@@ -55,7 +55,7 @@ class Ran:
 
 
 def of_rdds(lc: LineageContext, spark: SparkSession, source: str, out: Path) -> None:
-    pairs = lc.textFile(source, 3).map(lambda line: tuple(line.split(",")[:2]))
+    pairs = lc.textFile(source, 3).map(lambda line: (line.split(",")[0], line.split(",")[1]))
     merged = pairs.reduceByKey(lambda left, right: f"{left} {right}", 2)
     merged.map(lambda pair: f"{pair[0]},{pair[1]}").saveAsTextFile(str(out))
 
@@ -271,13 +271,13 @@ def test_the_same_over_http_and_on_the_command_line(
     expected = access.compare_runs(BACK, places, runs)
     assert RunDifference.from_json(json.loads(json.dumps(expected.to_json()))) == expected
     url = f"sqlite:///{folder / STORE}"
-    with serving(url, api_roots=f"{folder}:{tmp_path}") as address:
+    with serving(url, api_roots=f"{folder},{tmp_path}") as address:
         for store in (url, address):
             done = lineage(folder, "--store", store, "diff", *places, "--runs", *runs, "--json")
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout) == expected.to_json()
     secrets, tokens = readers(tmp_path)
-    settings = {"api_open": False, "api_tokens": tokens, "api_roots": f"{folder}:{tmp_path}"}
+    settings = {"api_open": False, "api_tokens": tokens, "api_roots": f"{folder},{tmp_path}"}
     # Of other files, only texts say which rows are the same.
     other = tmp_path / "other"
     other.mkdir()

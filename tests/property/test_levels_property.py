@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
 from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
@@ -33,10 +33,10 @@ pytestmark = pytest.mark.property
 
 
 @contextmanager
-def engine_over(shape: Shape) -> Iterator[tuple[LevelsJob, QueryEngine]]:
+def engine_over(shape: Shape, *, stages: bool = True) -> Iterator[tuple[LevelsJob, QueryEngine]]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder).resolve()
-        job = write_job(home / "spool", home, shape)
+        job = write_job(home / "spool", home, shape, stages=stages)
         with SqliteStore(home / "lineage.db") as store:
             ingest_all(store, home / "spool")
             yield job, QueryEngine(store, RowReader())
@@ -112,6 +112,19 @@ def assert_level(
     assert (answer.by, answer.outside) == (level, ())
     assert answer.containers_total == len(answer.containers)
     assert_claims_of(answer, by_rows)
+
+
+@settings(max_examples=examples(5))
+@given(shapes(), choices())
+def test_stages_that_were_not_recorded_are_refused(shape: Shape, numbers: list[int]) -> None:
+    with engine_over(shape, stages=False) as (job, engine):
+        outputs = chosen(job.outputs, numbers)
+        query = TraceQuery(Direction.BACKWARD, places(outputs), by="stage")
+        if containers_back(job, "task", outputs):
+            with pytest.raises(TraceError, match="recorded no stage of its task"):
+                engine.ask(query)
+        else:
+            assert engine.ask(query).containers == ()
 
 
 def found_in(answer: Answer) -> set[str | None]:

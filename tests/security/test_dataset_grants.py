@@ -234,7 +234,7 @@ def requests_of(method: str, path: str, app: str) -> Iterator[tuple[str, dict[st
                 body = body.replace("{app}", app).replace("write#0#0", address)
                 more["json"] = json.loads(body.replace('"backward"', f'"{way}"'))
             yield filled, more
-            for level in (*LEVELS[1:], "stage") if path == "/v1/answers" else ():
+            for level in (*LEVELS[1:], "phase") if path == "/v1/answers" else ():
                 yield filled, more | {"json": more["json"] | {"by": level}}
 
 

@@ -79,6 +79,8 @@ class LevelsJob:
     """By task that read rows those that went into a key."""
     sources: dict[Row, dict[Row, set[str]]] = field(default_factory=lambda: defaultdict(dict))
     """By output row and input row, the sources by which it is made of it."""
+    stages: dict[str, str] = field(default_factory=dict)
+    """By task its stage."""
     sinks: dict[Row, tuple[str, str]] = field(default_factory=dict)
     """By output row the sink and the task that wrote it."""
 
@@ -96,8 +98,10 @@ class LevelsJob:
         return [output for output, made_of in self.made_of.items() if some & made_of]
 
 
-def write_job(spool_folder: Path, folder: Path, shape: Shape, app: str = "app-1") -> LevelsJob:
-    """Write the files and the spool of a job."""
+def write_job(
+    spool_folder: Path, folder: Path, shape: Shape, app: str = "app-1", *, stages: bool = True
+) -> LevelsJob:
+    """Write the files and the spool of a job. ``stages``: its commits name them; older versions' did not."""
     job = LevelsJob(app, folder)
     (folder / "in").mkdir(exist_ok=True)
     paths = [folder / "in" / f"f{number}" for number in range(len(shape.files))]
@@ -112,10 +116,10 @@ def write_job(spool_folder: Path, folder: Path, shape: Shape, app: str = "app-1"
         spool.node(sink, "sink", "saveAsTextFile", alias="write", path=str(folder / f"out{sink}"))
     spool.send(*(Link(app=app, src=a, dest=b) for a, b in ("02", "12", "23", "24")))
     from_key: dict[int, list[tuple[Row, str, str]]] = defaultdict(list)
-    tasks = _write_sources(spool, job, shape, paths, from_key)
+    tasks = _write_sources(spool, job, shape, paths, from_key, stages=stages)
     blocks = tasks
     for sink, parts in zip(SINKS, shape.outputs, strict=True):
-        blocks += _write_sink(spool, job, sink, parts, from_key)
+        blocks += _write_sink(spool, job, sink, parts, from_key, stages=stages)
     spool.job("3", n2=tasks, n3=len(shape.outputs[0]))
     spool.job("4", n4=len(shape.outputs[1]))
     spool.end(blocks=blocks, tasks=blocks)
@@ -128,6 +132,8 @@ def _write_sources(
     shape: Shape,
     paths: list[Path],
     from_key: dict[int, list[tuple[Row, str, str]]],
+    *,
+    stages: bool,
 ) -> int:
     """Splits of both sources, and a task for each; how many there are."""
     task = 0
@@ -170,7 +176,11 @@ def _write_sources(
                 reads = (
                     Read(space=f"{source}#{partition}", rows=end - begin, exhausted=shape.counted),
                 )
-                spool.task("2", task, task + 10, [block], flows=block.rows, reads=reads)
+                stage = source if stages else None
+                job.stages[f"2#{task}.{task + 10}"] = f"stage {source}"
+                spool.task(
+                    "2", task, task + 10, [block], flows=block.rows, reads=reads, stage=stage
+                )
                 task += 1
         spool.send(Splits(app=spool.app, node=str(source), splits=tuple(splits)))
     return task
@@ -182,6 +192,8 @@ def _write_sink(
     sink: str,
     parts: Iterable[tuple[tuple[int, ...], ...]],
     from_key: dict[int, list[tuple[Row, str, str]]],
+    *,
+    stages: bool,
 ) -> int:
     out = job.folder / f"out{sink}"
     out.mkdir(exist_ok=True)
@@ -204,7 +216,9 @@ def _write_sink(
         block = flows(
             BlockId(sink, partition, attempt, 0), "2@0", f"{sink}#{partition}", made, spool.app
         )
-        spool.task(sink, partition, attempt, [block], flows=block.rows, rows=len(rows))
+        stage = int(sink) if stages else None
+        job.stages[f"{LABELS[sink]}#{partition}.{attempt}"] = f"stage {sink}"
+        spool.task(sink, partition, attempt, [block], flows=block.rows, rows=len(rows), stage=stage)
         state = path.stat()
         files.append(
             SinkFile(
@@ -241,6 +255,8 @@ def _containers_of_input(job: LevelsJob, level: str, output: Row, row: Row) -> I
             return [by_source[source] for source in sources]
         case "task":
             return job.readers[output][row]
+        case "stage":
+            return {job.stages[task] for task in job.readers[output][row]}
         case "node":
             return [LABELS[source] for source in sources]
         case "application":
@@ -259,6 +275,7 @@ def containers_forward(job: LevelsJob, level: str, inputs: Iterable[Row]) -> dic
             "file": output[0],
             "dataset": f"file:{job.folder}/out{sink}",
             "task": task,
+            "stage": job.stages[task],
             "node": LABELS[sink],
             "application": job.app,
         }.get(level, "totals.py")

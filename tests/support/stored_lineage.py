@@ -128,11 +128,11 @@ def spool_run(
         block = flows(BlockId("2", part, part, 0), f"0#{part}", "2@0", words, app)
         sums = sums_of(_rows_of(source)[2 * part :][:rows]) if summed else ""
         reads = (Read(space=f"0#{part}", rows=rows, exhausted=counted, sums=sums),)
-        spool.task("2", part, part, [block], flows=block.rows, reads=reads)
+        spool.task("2", part, part, [block], flows=block.rows, reads=reads, stage=0)
     ranked = [([key(word)], row) for row, word in enumerate(WORDS)]
     last = flows(BlockId("3", 0, 2, 0), "2@0", "3#0", ranked, app)
     if committed:
-        spool.task("3", 0, 2, [last], flows=last.rows, rows=4, newlines=((2, 1),))
+        spool.task("3", 0, 2, [last], flows=last.rows, rows=4, newlines=((2, 1),), stage=1)
     spool.job("3", n2=2, n3=1)
     out = sink.stat()
     file = SinkFile(partition=0, path=f"file:{sink}", size=out.st_size, mtime=out.st_mtime, rows=4)

@@ -110,6 +110,24 @@ def test_a_level_that_does_not_exist_is_refused(url: str, tmp_path: Path) -> Non
         ask(url, TraceQuery(Direction.BACKWARD, ("out/part-00000:1",), by="folder"))
 
 
+def test_a_level_that_does_not_exist_is_refused_before_the_trace(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_run(url, tmp_path)
+
+    def trace(*_: object) -> None:
+        raise AssertionError("it was traced")
+
+    monkeypatch.setattr(QueryEngine, "_trace_part", trace)
+    for query in (
+        TraceQuery(Direction.BACKWARD, ("out/part-00000:1",), by="folder"),
+        TraceQuery(Direction.BACKWARD, ("write#0#0",), app="app-1", by="folder"),
+        TraceQuery(Direction.FORWARD, ("in.txt:1",), by="folder"),
+    ):
+        with pytest.raises(TraceError, match="there is no level 'folder'"):
+            ask(url, query)
+
+
 def test_containers_are_bounded(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store_run(url, tmp_path)
     query = TraceQuery(Direction.BACKWARD, ("out/part-00000:1",), by="split")

@@ -33,7 +33,7 @@ from lineage_query.run_difference import RunDifference
 from lineage_query.run_rows import TracedRun
 from lineage_query.snapshot import ApplicationCache
 from lineage_query.trace import Trace
-from lineage_query.trace_query import TraceQuery
+from lineage_query.trace_query import LEVELS, TraceQuery
 from lineage_store.port import GraphStore
 
 
@@ -181,6 +181,11 @@ class QueryEngine:
 
         plan, by_query = self._plan(replace(query, limit=None, texts=False))
 
+        if plan.only is not None and query.by not in LEVELS:
+            # Where several applications take part, one of them may have the level.
+            with self._limits.working():
+                counter.check_level((self._application_of(plan.only),))
+
         def answer_part(application_query: ApplicationQuery) -> Answer:
             current_budget().check()
             return count(self._trace_part(application_query, by_query=by_query))
@@ -189,6 +194,12 @@ class QueryEngine:
         with self._limits.working():
             counter.check_level(answer.apps or (answer.app,))
         return merged(counts).shown(replace(answer, requested_places=query.places), query.by)
+
+    def _application_of(self, part: ApplicationQuery) -> str:
+        """The application that a part of a plan is about."""
+        if part.recipe_place is not None:
+            return part.recipe_place.app
+        return self._tracer.application_of(part.query)
 
     def _trace_all_jobs(
         self, query: TraceQuery, on_trace: Callable[[Trace], None] | None = None

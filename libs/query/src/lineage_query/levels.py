@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.graph import RECIPE_NODE_KINDS, ContainerRecord
-from lineage_core.contract.message import Begin
+from lineage_core.contract.message import Begin, Commit
 from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
 from lineage_core.linking.linker import TaskId
@@ -155,6 +155,7 @@ class LevelCounter:
         self._applications: dict[str, _Application] = {}
         self._datasets: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
         self._tasks: dict[str, dict[str, dict[TaskId, list[Region]]]] = {}
+        self._stages: dict[str, dict[TaskId, int]] = {}
 
     def check_level(self, apps: Iterable[str]) -> None:
         """Refuse a level that does not exist in the applications of an answer.
@@ -284,7 +285,7 @@ class LevelCounter:
             for part in application.locations.parts_of(space, region):
                 statuses.add(application.locations.file_status(node, part.canonical_path))
                 rest -= part.items
-                if self.level == "task":
+                if self._is_by_task(application):
                     continue
                 key, rows = self._rows_of(counts, application, node, part)
                 split = part.split
@@ -292,7 +293,7 @@ class LevelCounter:
                 self._add_located(
                     counts, application, node, key, rows, part.canonical_path, shown, split
                 )
-            if self.level == "task":
+            if self._is_by_task(application):
                 self._add_tasks(counts, application, node, space, region)
             elif rest:
                 key = ("space", application.app, node, space)
@@ -313,6 +314,17 @@ class LevelCounter:
         counts.uncounted.setdefault(version, set()).add((application.app, node))
         return key, part.items
 
+    def _is_by_task(self, application: _Application) -> bool:
+        """Whether rows are counted by the tasks that they went through: stages may also be containers of another engine."""
+        return self.level == "task" or (
+            self.level == "stage"
+            and not any(
+                container.type == self.level
+                for containers in application.containers.values()
+                for container in containers
+            )
+        )
+
     def _add_tasks(
         self, counts: RowCounts, application: _Application, node: str, space: str, region: Region
     ) -> None:
@@ -322,11 +334,36 @@ class LevelCounter:
         for task, regions in self._tasks.get(application.app, {}).get(space, {}).items():
             rows = Region.union(regions) & region
             if rows:
-                name = TaskName(label(task.node), task.partition, task.attempt)
-                self._add(counts, (application.app, task), str(name), application.app, key, rows)
+                task_name = TaskName(label(task.node), task.partition, task.attempt)
+                container: tuple[object, str] = task, str(task_name)
+                if self.level == "stage":
+                    stage = self._stage_of(application.app, task, task_name)
+                    container = stage, f"stage {stage}"
+                group, name = container
+                self._add(counts, (application.app, group), name, application.app, key, rows)
                 rest -= rows
         if rest:
             self._add_outside(counts, application, node, (*key, node), rest)
+
+    def _stage_of(self, app: str, task: TaskId, name: TaskName) -> int:
+        """Spark's stage that a task was of.
+
+        Raises:
+            TraceError: it is not recorded.
+        """
+        if app not in self._stages:
+            self._stages[app] = {
+                TaskId(message.node, message.partition, message.attempt): message.stage
+                for message in self._store.messages(app, "commit")
+                if isinstance(message, Commit) and message.stage is not None
+            }
+        stage = self._stages[app].get(task)
+        if stage is None:
+            raise TraceError(
+                f"{app} recorded no stage of its task {name}: older versions did not record stages, and other engines than Spark "
+                "have none; count by task instead"
+            )
+        return stage
 
     def _add_located(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.message import RecordSplits, Splits
-from lineage_core.tracing.budget import TooManyMessagesError
+from lineage_core.tracing.budget import TooManyMessagesError, current_budget
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import NotQueried
 from lineage_query.finding import (
@@ -17,6 +17,7 @@ from lineage_query.finding import (
     find_application,
     find_readers,
 )
+from lineage_query.folders import FILES_MAX as FOLDER_FILES_MAX
 from lineage_query.folders import files_of_folder
 from lineage_query.names import Names, looks_like_address, parse_task
 from lineage_query.outputs import Write, is_called, output_state, writes_to
@@ -29,6 +30,7 @@ from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import Spellings, canonical
 from lineage_store.port import GraphStore
+from lineage_store.recorded_files import FileQuery
 from lineage_store.records import SPLITS
 
 APPLICATIONS_QUERIED_MAX = 50
@@ -88,7 +90,12 @@ def plan_of(store: GraphStore, reader: RowReader, query: TraceQuery) -> Plan:
     planner = _Planner(store, reader, _with_app(store, query))
     if query.where:
         return planner.of_output()
-    return planner.by_values() or planner.by_places() or Plan((ApplicationQuery(planner.query),))
+    return (
+        planner.by_values()
+        or planner.of_whole_output()
+        or planner.by_places()
+        or Plan((ApplicationQuery(planner.query),))
+    )
 
 
 def recipe_place_by_values(
@@ -153,6 +160,32 @@ class _Planner:
         places = self.query.places
         valued = parse_valued(places[0]) if places else None
         return None if valued is None else self.by_name(valued.of, valued)
+
+    def of_whole_output(self) -> Plan | None:
+        """All rows of an output of DataFrames, named by its folder; None where the query has another form."""
+        query = self.query
+        if query.direction is not Direction.BACKWARD or len(query.places) != 1 or query.regions:
+            return None
+        folder = query.places[0]
+        if looks_like_address(folder) or not self.reader.is_folder(folder):
+            return None
+        return self.by_name(folder, None) if self._is_of_frames(folder) else None
+
+    def _is_of_frames(self, folder: str) -> bool:
+        """Whether a DataFrame wrote one of the first files of a folder; the names of the nodes of all applications cost more."""
+        spellings = Spellings()
+        kinds: dict[str, dict[str, str]] = {}
+        for file in self.reader.files_below(spellings.of(folder))[:FOLDER_FILES_MAX]:
+            recorded = self.store.recorded_files(FileQuery(file, spellings, app=self.query.app))
+            for use in recorded.items:
+                current_budget().check()
+                if use.wrote and use.app not in kinds:
+                    kinds[use.app] = {
+                        node.node: node.kind for node in self.store.graph(use.app).nodes()
+                    }
+                if use.wrote and kinds[use.app].get(use.node) == "frame":
+                    return True
+        return False
 
     def by_name(self, name: str, valued: ValuedPlace | None) -> Plan | None:
         """Rows of the output (forward: the source) of that path, table or name."""

@@ -38,8 +38,8 @@ class RecipeRowError(TraceError):
 class RecipePlace:
     """Rows of DataFrames as a query names them: the nodes, and the values of the rows or else their positions.
 
-    ``nodes``: of one application: those that read a source, or that wrote an output. ``uncertainties``: by node, why
-    its rows may no longer be in the output.
+    ``place``: of one row, or of all rows of a file or (backward) of an output. ``nodes``: of one application: those that read a
+    source, or that wrote an output. ``uncertainties``: by node, why its rows may no longer be in the output.
     """
 
     app: str

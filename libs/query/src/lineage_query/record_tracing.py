@@ -39,7 +39,7 @@ from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import FolderError, Location, LocationError, parse_place
 from lineage_query.rows.reader import RowReader
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
-from lineage_query.trace_query import TraceQuery
+from lineage_query.trace_query import TASK_LEVELS, TraceQuery
 from lineage_store.paths import RowsError, Spellings
 from lineage_store.port import GraphStore
 
@@ -109,6 +109,11 @@ class RecordTracer:
         expanded, gaps = self._expand_folders(query)
         start = self._start(expanded)
         place = start.recipe_place
+        if place is not None and expanded.places != query.places:
+            raise LocationError(
+                f"{place.place} has rows of a DataFrame, which are traced one file at a time: name a file, or backward the "
+                "whole output by its path"
+            )
         if place is not None:
             return place
         return _with_gaps(self._trace_from(expanded, start), query.places, gaps)
@@ -125,6 +130,11 @@ class RecordTracer:
         if start.recipe_row is not None:
             raise start.refusal()
         return _with_gaps(self._trace_from(expanded, start), query.places, gaps)
+
+    def application_of(self, query: TraceQuery) -> str:
+        """The application that a query is about, without its trace; raises as :meth:`look_up`."""
+        expanded, _ = self._expand_folders(query)
+        return self._application(expanded, self._all_uses(expanded, Spellings()))
 
     def _expand_folders(self, query: TraceQuery) -> tuple[TraceQuery, tuple[str, ...]]:
         """The query with the files of folders in their place, and why rows of these may be left out."""
@@ -158,9 +168,9 @@ class RecordTracer:
             _check_region(opened, space, region)
         for place in query.places:
             nodes = _recipe_nodes(opened, place, uses.get(place))
-            if nodes and place in uses and parse_place(place).number is None:
+            if nodes and place in uses and parse_place(place).split is not None:
                 raise LocationError(
-                    f"{place} has rows of a DataFrame: name one of them, or rows of the output by --where"
+                    f"{place}: which rows of a split are those of a DataFrame is not known: name the file"
                 )
             if nodes:
                 return _Start(opened, uses, recipe_row=place, recipe_nodes=nodes)
@@ -184,7 +194,7 @@ class RecordTracer:
             start_regions,
             until=until,
             steps=query.steps,
-            by_task=query.by == "task",
+            by_task=query.by in TASK_LEVELS,
         )
         result = trace()
         if opened.verdict.complete:

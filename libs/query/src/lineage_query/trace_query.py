@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import Direction
 
-LEVELS = ("row", "split", "file", "dataset", "task", "node", "application", "job")
+LEVELS = ("row", "split", "file", "dataset", "task", "stage", "node", "application", "job")
 """What an answer may list: rows, or containers of rows. On the side of the data splits, files and datasets, on the side of the
-work tasks, nodes, applications and jobs."""
+work tasks, stages, nodes, applications and jobs."""
+TASK_LEVELS = ("task", "stage")
+"""Levels for which a trace finds the tasks of rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,7 @@ class Commit(_Message):
     ``collisions``: keys that share their position with another key.
     ``spooled``: how many of the blocks could not be sent and wait in ``file`` (HOST:PATH) until they
     are, and ``spooled_reason`` why. ``limited``: where rules limit capture to some records.
+    ``stage``: Spark's stage that the task was of; None: not known, as of older senders and other engines.
     """
 
     type: Literal["commit"] = "commit"
@@ -235,6 +236,7 @@ class Commit(_Message):
     spooled: Natural = 0
     spooled_reason: Text = ""
     limited: tuple[Limited, ...] = ()
+    stage: Natural | None = None
 
 
 class Fail(_Message):

@@ -21,7 +21,7 @@ from lineage_core.contract.graph import NodeRecord
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.recipe.document import File, Recipe, Source
-from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import FramesError, NoMatchError, NotComputedError, RowError
 from lineage_dataframes.rewrite.functions import NO_CODE
@@ -37,6 +37,7 @@ from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import ForwardRows, trace_forward
 from lineage_dataframes.trace.overwritten import CurrentRecipe, current_recipe, mark_current
 from lineage_dataframes.trace.rows import (
+    all_ordinals,
     find_file,
     find_in_output,
     find_source,
@@ -45,6 +46,7 @@ from lineage_dataframes.trace.rows import (
     rows_with_values,
     texts_at,
     values_at,
+    values_in_file,
 )
 from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.names import Names
@@ -55,7 +57,7 @@ from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
 from lineage_store.errors import NoSuchRowError
-from lineage_store.paths import plain_path, shown_path
+from lineage_store.paths import canonical, plain_path, shown_path
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
@@ -63,6 +65,8 @@ EQUAL_OUTPUT_ROWS = "the output has equal rows, some of which were made from oth
 EQUAL_IN_COMPUTED_VALUES = "the output has rows that are equal in all that can be computed anew, some of which were made from others"
 DIFFERENT_IN_FILES = "the files hold them otherwise than Spark gave them"
 
+LISTED_MAX = 200_000
+"""Maximum number of rows of a node that are listed."""
 SourceRows = list[tuple[Source | None, str, NDArray[np.uint64]]]
 """Rows by source and file: their ordinals, ascending."""
 RowSelector = Callable[[Recipe, str], SourceRows]
@@ -139,6 +143,8 @@ class DataFrameAnswers(ABC):
             )
         if self._nodes[node].kind == "frame-source":
             return self._trace_source_row(node, location)
+        if location.number is None:
+            return self._answer_whole(recipe_place)
         recipe = self._recipe(node)
         output = output_of(self.spark, recipe)
         file = find_file(output.files, location)
@@ -158,6 +164,30 @@ class DataFrameAnswers(ABC):
             )
         self._add_witnesses(node, recipe, witnesses)
         return self._trace_further([start.result()])
+
+    def _answer_whole(self, recipe_place: RecipePlace) -> Answer:
+        """The trace of all rows of an output, or of one of its files."""
+        location = recipe_place.location
+
+        def trace(recipe: Recipe) -> Witnesses:
+            path = canonical(location.path)
+            others = [file for file in recipe.output.files if canonical(file.path) != path]
+            if not others or len(others) == len(recipe.output.files):
+                return trace_backward(self.spark, recipe, key=self.key)
+            output = output_of(self.spark, recipe)
+            rows = values_in_file(self.spark, recipe, output, find_file(output.files, location))
+            if not rows:
+                return Witnesses({}, 0)
+            return trace_backward(
+                self.spark,
+                recipe,
+                rows,
+                is_in_output=output.format in LOSSLESS_FORMATS,
+                written=output.format,
+                key=self.key,
+            )
+
+        return self._trace_back(recipe_place, trace, f"{recipe_place.place} has no rows")
 
     def answer_values(self, recipe_place: RecipePlace, valued_place: ValuedPlace) -> Answer:
         """The trace of the rows that have some values."""
@@ -316,6 +346,8 @@ class DataFrameAnswers(ABC):
 
     def _row_at(self, recipe: Recipe, location: Location) -> SourceRows:
         source, file = find_source(recipe, location)
+        if location.number is None:
+            return [(source, file.path, all_ordinals(self.spark, recipe, source, file))]
         ordinal = self._ordinal(source, file, location)
         return [(source, file.path, np.array([ordinal], np.uint64))]
 
@@ -413,13 +445,17 @@ class DataFrameAnswers(ABC):
     ) -> Group:
         """Rows of some files, by ordinal, as items; the first of them where there are many."""
         record, items = self._nodes[node], list[Item]()
+        count = sum(len(ordinals) for _, _, ordinals in rows)
+        if self.query.limit is None and count > LISTED_MAX:
+            raise TooMuchError(
+                f"{count:,} rows of {record.path or node} are more than are listed", "give a limit"
+            )
         for source, path, ordinals in rows:
             shown = ordinals
             if self.query.limit is not None:
                 shown = ordinals[: self.query.limit - len(items)]
             if len(shown):
                 items += self._row_items(record, recipe, source, path, shown)
-        count = sum(len(ordinals) for _, _, ordinals in rows)
         return self._grouped(record, count, items)
 
     def _grouped(self, record: NodeRecord, count: int, items: Iterable[Item]) -> Group:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe.document import HIVE_TEXT, JDBC, File, Recipe, Source
+from lineage_core.tracing.budget import TooMuchError
 from lineage_dataframes.errors import NoMatchError, RefusedError, RowError
 from lineage_dataframes.rewrite.orders import texts_of_sums
 from lineage_dataframes.rewrite.values import (
@@ -35,7 +36,7 @@ from lineage_dataframes.sources.text_records import MarkedError, has_lines, head
 from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, parse_schema
+from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, parse_schema, to_arrow
 from lineage_dataframes.trace.given_rows import RowConditions
 from lineage_dataframes.trace.session import session_with_settings
 from lineage_query.rows.places import Location
@@ -142,6 +143,50 @@ def values_at(
     if not rows:
         raise RowError(f"{file.path} has no row {ordinal}")
     return tuple(rows[0])
+
+
+def values_in_file(
+    spark: SparkSession, recipe: Recipe, source: Source, file: File
+) -> list[tuple[Any, ...]]:
+    """The values of all rows of a file of an output.
+
+    Raises:
+        ChangedSourceError: the file is not what the job wrote.
+        TooMuchError: it has more rows than are looked up by their values.
+    """
+    source_of_file = replace(source, files=(file,))
+    check_unchanged(spark, source_of_file)
+    session = session_with_settings(spark, recipe, [source])
+    check_fields(source, [column.name for column in recipe.columns])
+    columns = [literals.quoted_name(column.name) for column in recipe.columns]
+    rows = view_of(session, source_of_file).select(*columns).limit(LOOKUP_MAX + 1).collect()
+    if len(rows) > LOOKUP_MAX:
+        raise TooMuchError(
+            f"{file.path} has more than {LOOKUP_MAX:,} rows, and the output has other files",
+            "trace the whole output by its path, or rows of it by --where, or run `lineage materialise` first",
+        )
+    return [tuple(row) for row in rows]
+
+
+def all_ordinals(
+    spark: SparkSession, recipe: Recipe, source: Source, file: File
+) -> NDArray[np.uint64]:
+    """The ordinals of all rows of a file of a source, ascending.
+
+    Raises:
+        ChangedSourceError: the file is not what the job read.
+        TooMuchError: it has more rows than are traced forward together.
+    """
+    source_of_file = replace(source, files=(file,))
+    check_unchanged(spark, source_of_file)
+    view = view_of(session_with_settings(spark, recipe, [source]), source_of_file)
+    rows = to_arrow(view.select(ROW_COLUMN).limit(FORWARD_ROWS_MAX + 1))[ROW_COLUMN]
+    if len(rows) > FORWARD_ROWS_MAX:
+        raise TooMuchError(
+            f"{file.path} has more than {FORWARD_ROWS_MAX:,} rows, which are traced forward together at most",
+            "trace rows of it by their values, or run `lineage materialise` first",
+        )
+    return np.sort(rows.to_numpy().astype(np.uint64))
 
 
 def _parquet_values(
@@ -381,6 +426,9 @@ ROWS_MAX = 1_000
 
 PLACES_MAX = 10_000
 """Rows of an output that may be those that are looked up in it."""
+
+FORWARD_ROWS_MAX = 10_000
+"""Rows of a file of a source that are traced forward together: each is a part of a statement."""
 
 LOOKUP_MAX = 200
 """Different rows that are looked up in an output by one query."""

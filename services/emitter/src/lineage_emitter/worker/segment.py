@@ -222,6 +222,8 @@ class Segment:
         """Names the task."""
         self.partition = partition
         self.attempt = attempt
+        self.stage: int | None = None
+        """Spark's stage of the task, if a task runs it."""
         self.numbering = Numbering()
         self.failed = ""
         self.undelivered = 0
@@ -395,6 +397,7 @@ class Segment:
             "superset_reasons": sorted(set(self.reasons)),
             "newlines": self.newlines,
             "collisions": self.collisions,
+            "stage": self.stage,
             "limited": [
                 {"node": node, "seen": seen, "captured": captured}
                 for node, (seen, captured) in self.limits.items()
@@ -421,6 +424,7 @@ def begin_segment(config: TaskConfig, node: str, partition: int) -> Segment:
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context is not None else 0
     _current = Segment(config, node, partition, attempt)
+    _current.stage = None if context is None else context.stageId()
     if _end_node:
         _current.end_node, _end_node = _end_node, ""
     report_culprits(_at_work)

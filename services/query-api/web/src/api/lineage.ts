@@ -11,6 +11,7 @@ import type {
   Graph,
   JobGraph,
   Me,
+  LevelAnswer,
   NodeColumns,
   NodeItems,
   Progress,
@@ -118,6 +119,27 @@ export const traceExportUrl = (id: string, format: ExportFormat | 'ndjson') =>
   format === 'ndjson'
     ? address(`${ofTrace(id)}/items.ndjson`)
     : address(`${ofTrace(id)}/export`, { format });
+
+export const countByLevel = (
+  { app, direction, request }: Trace,
+  places: string[],
+  by: string,
+  limit: number,
+  signal?: AbortSignal,
+) =>
+  post<LevelAnswer>(
+    '/answers',
+    {
+      direction,
+      places,
+      app,
+      until: request.until === 'ends' ? null : request.until,
+      steps: request.steps,
+      by,
+      limit,
+    },
+    signal,
+  );
 
 export const rowsAround = (app: string, item: string, around: number, signal?: AbortSignal) =>
   get<RowsAround>(`${of(app)}/rows`, { address: item, around }, signal);

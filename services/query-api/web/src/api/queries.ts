@@ -4,7 +4,7 @@ import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 
 import * as lineage from './lineage';
 import type { AppFilter, ItemFilter, JobGraphStart } from './lineage';
-import type { TraceRequest } from './types';
+import type { Trace, TraceRequest } from './types';
 
 export const APPS_PER_PAGE = 50;
 export const ITEMS_PER_PAGE = 100;
@@ -121,6 +121,14 @@ export const traceQuery = (id: string) =>
     queryKey: ['trace', id],
     queryFn: ({ signal }) => lineage.trace(id, signal),
     staleTime: Infinity,
+  });
+
+/** How many rows of a trace from some places lie in each container of a level. */
+export const levelQuery = (trace: Trace, places: string[], level: string, limit: number) =>
+  queryOptions({
+    queryKey: ['trace', trace.trace, 'level', level, limit],
+    queryFn: ({ signal }) => lineage.countByLevel(trace, places, level, limit, signal),
+    staleTime: 60_000,
   });
 
 export const traceItemsQuery = (id: string, node: string) =>

@@ -3,6 +3,7 @@ import type {
   ApplicationDetails,
   ApplicationModel,
   ApplicationPage,
+  BackwardAnswer,
   DeadLetterList,
   DeadLetterModel,
   DiffModel,
@@ -56,6 +57,12 @@ export type GroupCount = GroupModel;
 export type PassedNode = Passed;
 export type RawRow = RowModel;
 export type RowsAround = RowsModel;
+
+/** An answer at a level above rows, whichever way it was traced. */
+export type LevelAnswer = Pick<
+  BackwardAnswer,
+  'containers' | 'containers_total' | 'outside' | 'exact' | 'complete' | 'reasons'
+>;
 
 export type Diff = DiffModel;
 export type Suspects = SuspectsModel;

@@ -19,6 +19,7 @@ import { useColumns } from '../node/useColumns';
 import { WholeRow } from '../node/WholeRow';
 import { useItemPages } from '../node/useItemPages';
 import { ExportMenu } from './ExportMenu';
+import { LevelCounts } from './LevelCounts';
 import { startWords } from './requests';
 import { StepBar } from './StepBar';
 import { TraceNotes } from './TraceNotes';
@@ -76,6 +77,7 @@ export function TracePanel(props: Props) {
           {counted(trace.groups.length, 'node')}
           {trace.request.steps !== null && ` after ${counted(trace.request.steps, 'step')}`}
         </p>
+        <LevelCounts key={trace.trace} trace={trace} />
         <div className="chips" role="group" aria-label="Found in">
           {trace.groups.map((group) => (
             <button
