@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import shutil
 from collections import Counter
@@ -125,6 +127,40 @@ def test_the_same_over_http_and_on_the_command_line(
             assert done.returncode == 0, done.stderr
             assert f"in.txt:{text.split(',')[1].split()[0]}: " in done.stdout
     assert wanted["complete"]
+
+
+def test_exports_through_all_jobs_have_the_rows_of_the_answer(
+    folder: Path, apps: dict[str, str], access: StoredAccess
+) -> None:
+    place, _ = list(rows(folder / "three"))[-1]
+    answer = access.ask(back(place))
+    expected = sorted(
+        (group.app, item.location or "", item.text or "")
+        for group in answer.groups
+        for item in group.items
+    )
+    with serving(f"sqlite:///{folder / STORE}", api_roots=str(folder)) as address:
+        # The server has no Spark, which the second job needs: it says that it could not go on.
+        for number, store in enumerate((f"sqlite:///{folder / STORE}", address)):
+            out = folder / f"rows{number}.csv"
+            done = lineage(
+                folder, "--store", store, "export", place, "--all-jobs", "-o", str(out), "--json"
+            )
+            assert done.returncode == 0, done.stderr
+            report = json.loads(done.stdout)
+            assert report["complete"] or number
+            if not number:
+                with out.open(newline="") as stream:
+                    found = [row for row in csv.DictReader(stream) if row["role"] == "found"]
+                assert expected == sorted(
+                    (row["app"], row["location"], row["text"]) for row in found
+                )
+                assert (report["found"], report["exact"]) == (len(expected), answer.exact)
+            refused = lineage(
+                folder, "--store", store, "export", place, "--all-jobs", "-o", "x.mmd"
+            )
+            assert refused.returncode == 2
+            assert "give one of csv" in refused.stderr
 
 
 def test_a_version_that_nobody_wrote_ends_the_trace(

@@ -127,6 +127,27 @@ def test_forward_from_a_whole_file(folder: Path, apps: list[str], access: Stored
         assert answer.exact
 
 
+def test_a_folder_is_no_name_of_a_node(
+    folder: Path,
+    apps: list[str],
+    begin: Begin,
+    spark: SparkSession,
+    access: StoredAccess,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A later run wrote elsewhere, by a node that goes by the folder's name."""
+    monkeypatch.chdir(folder)
+    with begin() as lc:
+        frame = spark.read.schema("key string, number long").csv(f"{folder}/in/a.csv")
+        frame.where("number < 3").coalesce(1).write.parquet(f"{folder}/elsewhere")
+        app = app_of(lc)
+    name = next(node.alias for node in access.graph(app)[1] if node.kind == "frame" and node.alias)
+    Path(name).symlink_to("out", target_is_directory=True)
+    answer = access.ask(back(name))
+    assert app not in answer.apps
+    assert numbers_of(answer) == set(range(3 * ROWS // 2))
+
+
 def test_what_is_too_much_or_changed_is_refused(
     folder: Path, apps: list[str], access: StoredAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -264,8 +264,9 @@ class StoredAccess:
     def export(
         self, question: TraceQuery, name: str, output: Output, options: ExportOptions
     ) -> Exported:
-        from lineage_query.exports import exported, format_of
+        from lineage_query.exports import check_format, exported, format_of
 
+        check_format(name, question)
         derivations = format_of(name).table is None
         with self._engine() as engine:
             trace = engine.trace(replace(question, texts=options.texts), derivations=derivations)

@@ -40,6 +40,7 @@ class ExportRequest:
     step: bool = False
     to: str = ""
     where: str = ""
+    all_jobs: bool = False
 
     def question(self) -> TraceQuery:
         """The query to trace.
@@ -54,6 +55,7 @@ class ExportRequest:
             until=self.to or None,
             steps=1 if self.step else None,
             where=self.where,
+            all_jobs=self.all_jobs,
         )
 
 

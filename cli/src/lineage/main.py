@@ -737,6 +737,7 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     step: StepOption = False,
     to: ToOption = "",
     where: WhereOption = "",
+    all_jobs: AllJobsOption = False,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
@@ -748,7 +749,9 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     from lineage.exporting import ExportRequest, export_trace
     from lineage_query.exports import ExportOptions
 
-    request = ExportRequest(places, direction, file_format, output, application, step, to, where)
+    request = ExportRequest(
+        places, direction, file_format, output, application, step, to, where, all_jobs
+    )
     options = ExportOptions(in_between=way, texts=texts)
     if limit is not None:
         options = ExportOptions(in_between=way, texts=texts, items_max=limit)

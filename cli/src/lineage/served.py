@@ -251,6 +251,8 @@ class ServedAccess:
             "texts": options.texts,
             "items_max": options.items_max,
         }
+        if question.all_jobs:
+            body["all_jobs"] = True
         with (
             _spelled(places, question.places),
             self._streamed("POST", "/v1/answers/file", json=body) as answer,

@@ -17,7 +17,6 @@ from lineage_query.finding import (
     find_application,
     find_readers,
 )
-from lineage_query.folders import FILES_MAX as FOLDER_FILES_MAX
 from lineage_query.folders import files_of_folder
 from lineage_query.names import Names, looks_like_address, parse_task
 from lineage_query.outputs import Write, is_called, output_state, writes_to
@@ -35,6 +34,10 @@ from lineage_store.records import SPLITS
 
 APPLICATIONS_QUERIED_MAX = 50
 """Maximum number of applications that one query runs on, the latest first; the answer names the others."""
+
+FILES_CHECKED = 50
+"""Number of files of a folder that are looked at to see whether a DataFrame wrote there; the names of the nodes of all
+applications cost more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +172,13 @@ class _Planner:
         folder = query.places[0]
         if looks_like_address(folder) or not self.reader.is_folder(folder):
             return None
-        return self.by_name(folder, None) if self._is_of_frames(folder) else None
+        return self.by_name(folder, None, by_path=True) if self._is_of_frames(folder) else None
 
     def _is_of_frames(self, folder: str) -> bool:
-        """Whether a DataFrame wrote one of the first files of a folder; the names of the nodes of all applications cost more."""
+        """Whether a DataFrame wrote one of the first files of a folder."""
         spellings = Spellings()
         kinds: dict[str, dict[str, str]] = {}
-        for file in self.reader.files_below(spellings.of(folder))[:FOLDER_FILES_MAX]:
+        for file in self.reader.files_below(spellings.of(folder))[:FILES_CHECKED]:
             recorded = self.store.recorded_files(FileQuery(file, spellings, app=self.query.app))
             for use in recorded.items:
                 current_budget().check()
@@ -187,8 +190,10 @@ class _Planner:
                     return True
         return False
 
-    def by_name(self, name: str, valued: ValuedPlace | None) -> Plan | None:
-        """Rows of the output (forward: the source) of that path, table or name."""
+    def by_name(
+        self, name: str, valued: ValuedPlace | None, *, by_path: bool = False
+    ) -> Plan | None:
+        """Rows of the output (forward: the source) of that path, table or name. ``by_path``: no name of a node is meant."""
         app = self.query.app
         if app is None:
             apps = [app_id for app_id in self._ids if whose_rows(app_id, self._ids) is None]
@@ -211,6 +216,8 @@ class _Planner:
                 if not plan.parts:
                     self._refuse_unread(name)
                 return plan
+            if by_path:
+                continue
             names = Names(nodes)
             for node in candidates:
                 if name in {node.node, names.label(node.node)}:

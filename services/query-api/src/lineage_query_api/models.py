@@ -488,6 +488,10 @@ class _PlacesRequest(_Request):
         f"this; {ACCEPTED_SYNTAX}",
         examples=["city = 'Oslo' AND total > 4"],
     )
+    all_jobs: bool = Field(
+        False,
+        description="go on through the applications that wrote what was read, or read what was written",
+    )
 
 
 class AnswerRequest(_PlacesRequest):
@@ -495,14 +499,10 @@ class AnswerRequest(_PlacesRequest):
 
     limit: int | None = Field(20, ge=0, description="items listed of each node")
     as_now: bool = Field(False, description=AS_NOW)
-    all_jobs: bool = Field(
-        False,
-        description="go on through the applications that wrote what was read, or read what was written",
-    )
     by: LevelText = Field(
         "row",
         description="the level of the answer; above rows it counts the rows of each container: split, file, dataset, task, "
-        "node, application, job, or a type of containers that the program registered",
+        "stage, node, application, job, or a type of containers that the program registered",
     )
 
 

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from lineage_query.exports.errors import ExportError, ExportTooLargeError
-from lineage_query.exports.exported import Exported, exported
+from lineage_query.exports.exported import Exported, check_format, exported
 from lineage_query.exports.options import ExportOptions
 from lineage_query.exports.registry import FORMATS, Format, export, format_for, format_of
 
@@ -21,6 +21,7 @@ __all__ = [
     "ExportTooLargeError",
     "Exported",
     "Format",
+    "check_format",
     "export",
     "exported",
     "format_for",

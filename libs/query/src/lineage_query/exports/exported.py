@@ -13,6 +13,7 @@ from lineage_query.exports.registry import FORMATS, export, format_of
 from lineage_query.exports.tables import answer_facts, batches_of, batches_through
 from lineage_query.record_trace import RecordTrace
 from lineage_query.trace import Trace
+from lineage_query.trace_query import TraceQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,20 @@ class Exported:
         )
 
 
+def check_format(name: str, query: TraceQuery) -> None:
+    """Refuse a format in which the trace of a query can't be written, before it is traced.
+
+    Raises:
+        ExportError: unknown format, or one with derivations for a trace through all jobs.
+    """
+    if query.all_jobs and format_of(name).table is None:
+        raise ExportError(f"a trace through all jobs has no derivations: give one of {_tables()}")
+
+
+def _tables() -> str:
+    return ", ".join(entry.name for entry in FORMATS.values() if entry.table is not None)
+
+
 def exported(trace: Trace, name: str, stream: IO[bytes], options: ExportOptions) -> Exported:
     """Write a trace and return a report.
 
@@ -120,12 +135,11 @@ def _exported_records(
 
 
 def _without_derivations(answer: Answer) -> ExportError:
-    tables = ", ".join(entry.name for entry in FORMATS.values() if entry.table is not None)
     several = "several applications: --app chooses one, or " if len(answer.apps) > 1 else ""
     subject = (
         "an answer of " + several if several else "a trace of DataFrames' rows has no derivations: "
     )
-    return ExportError(f"{subject}give one of {tables}")
+    return ExportError(f"{subject}give one of {_tables()}")
 
 
 def _summary_of(answer: Answer, name: str) -> Exported:

@@ -14,7 +14,7 @@ from lineage_core.contract.reasons import cut_text
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.comparing import records_to_compare
 from lineage_query.conditions import parse_condition
-from lineage_query.exports import ExportOptions, format_of
+from lineage_query.exports import ExportOptions, check_format, format_of
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.record_trace import RecordTrace
 from lineage_query.run_comparing import check_countable, compare_runs, queries_of_runs
@@ -54,7 +54,6 @@ def answer(body: models.AnswerRequest, scope: CallerScope) -> TraceAnswer:
         _query_of(body),
         limit=body.limit,
         as_now=body.as_now,
-        all_jobs=body.all_jobs,
         by=body.by,
     )
     traced = store.trace_query(query, rows=caller.rows)
@@ -82,8 +81,10 @@ def answer_as_file(body: models.ExportRequest, scope: CallerScope) -> StreamingR
     options = ExportOptions(
         in_between=body.way, texts=body.texts and caller.rows, items_max=body.items_max
     )
+    query = replace(_query_of(body), texts=options.texts)
+    check_format(body.format, query)
     derivations = format_of(body.format).table is None
-    traced = store.trace_query(_query_of(body), rows=caller.rows, derivations=derivations)
+    traced = store.trace_query(query, rows=caller.rows, derivations=derivations)
     typed = body.places if body.asked is None else body.asked
     file, exported_trace = write_export(
         store, traced.with_typed_places(typed), body.format, options
@@ -103,6 +104,7 @@ def _query_of(request: models.AnswerRequest | models.ExportRequest) -> TraceQuer
         until=request.until,
         steps=request.steps,
         where=request.where or "",
+        all_jobs=request.all_jobs,
     )
 
 
