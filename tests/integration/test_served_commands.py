@@ -345,3 +345,35 @@ def test_the_service_says_why_it_does_not_start(
     )
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_runs_are_compared_the_same(url: str, server: str, tmp_path: Path) -> None:
+    store_run(url, tmp_path, "app-3", started_at=3000.0)
+    (tmp_path / "other").mkdir()
+    store_run(url, tmp_path / "other", "app-4", started_at=4000.0, name="other")
+    place, told = "write#0#0", 0
+    for command in (
+        (place, "--runs", "app-1", "app-3"),
+        (place, "write#0#1", "--runs", "app-1", "app-3", "--limit", "1"),
+        (place, "--runs", "app-1", "app-4"),
+        ("read#0#0", "--runs", "app-1", "app-3", "--direction", "forward"),
+        (place, "--runs", "app-1", "app-1"),
+        (place, "--runs", "app-1", "nowhere"),
+    ):
+        for form in ((), ("--json",)):
+            expected = lineage(url, "diff", *command, *form)
+            found = lineage(server, "diff", *command, *form)
+            assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr), command
+            assert found.exit_code == expected.exit_code, command
+            told += found.exit_code == 0
+    assert told == 8
+    assert lineage(url, "diff", place).exit_code == 2
+    refused = lineage(url, "diff", place, "--runs", "app-1", "app-3", "--app", "app-1")
+    assert "leave out --app" in refused.stderr
+    (group,) = json.loads(lineage(url, "diff", place, "--runs", "app-1", "app-3", "--json").stdout)[
+        "groups"
+    ]
+    assert (group["same_places"], group["same_texts"]) == (3, 0)
+    by_text = json.loads(lineage(url, "diff", place, "--runs", "app-1", "app-4", "--json").stdout)
+    assert [one["same_texts"] for one in by_text["groups"]] == [3]
+    assert any("different jobs" in warning for warning in by_text["warnings"])

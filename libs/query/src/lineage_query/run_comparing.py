@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from lineage_core.contract.reasons import listed_reasons
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer, Group
@@ -96,11 +97,11 @@ def compare_runs(
         _compared(left.answer, limit),
         _compared(right.answer, limit),
         exact=all(answer.exact for answer in answers) and not comparison.reasons,
-        reasons=tuple(dict.fromkeys(reasons)),
+        reasons=listed_reasons(reasons),
         complete=all(answer.complete for answer in answers),
         changed=any(answer.changed for answer in answers),
         groups=groups,
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=listed_reasons(warnings),
     )
 
 
