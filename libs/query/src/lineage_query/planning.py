@@ -183,9 +183,11 @@ class _Planner:
             for use in recorded.items:
                 current_budget().check()
                 if use.wrote and use.app not in kinds:
-                    kinds[use.app] = {
-                        node.node: node.kind for node in self.store.graph(use.app).nodes()
-                    }
+                    kinds[use.app] = {}
+                    with self._telling_unread(use.app):
+                        kinds[use.app] = {
+                            node.node: node.kind for node in self.store.graph(use.app).nodes()
+                        }
                 if use.wrote and kinds[use.app].get(use.node) == "frame":
                     return True
         return False
