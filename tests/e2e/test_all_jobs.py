@@ -21,7 +21,6 @@ from lineage_core.tracing.budget import TooMuchError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query import all_jobs
 from lineage_query.answers import Answer
-from lineage_query.rows.places import LocationError
 from lineage_query.trace_query import LEVELS, TraceQuery
 from tests.support.api_server import readers, serving
 from tests.support.job_runs import STORE, Begin, app_of, lineage, part_files
@@ -388,8 +387,13 @@ def test_folders_files_and_tasks_are_all_of_their_rows(
     assert containers(access.ask(forward)) == {
         apps["third"]: sum(1 for _ in rows(folder / "three"))
     }
-    with pytest.raises(LocationError, match="--where"):
-        access.ask(TraceQuery(Direction.BACKWARD, (f"{folder}/two",)))
+    for place in (f"{folder}/two", str(part_files(folder / "two")[0])):
+        one_by_one = [
+            found_in(access.ask(TraceQuery(Direction.BACKWARD, (row,))))
+            for row, _ in rows(folder / "two")
+        ]
+        whole_frame = access.ask(TraceQuery(Direction.BACKWARD, (place,)))
+        assert found_in(whole_frame) == set().union(*one_by_one) != set()
 
 
 def test_rows_that_records_and_dataframes_share_count_once(

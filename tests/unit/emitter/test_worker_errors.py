@@ -25,7 +25,7 @@ def runs_task(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Have the worker run an attempt at a task, as Spark tells."""
 
     def run(attempt: int) -> None:
-        context = SimpleNamespace(taskAttemptId=lambda: attempt)
+        context = SimpleNamespace(taskAttemptId=lambda: attempt, stageId=lambda: 0)
         monkeypatch.setattr(TaskContext, "get", lambda: context)
 
     return run
