@@ -612,7 +612,7 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
         list[str],
         typer.Argument(
             metavar="ROW",
-            help="Rows of one output of DataFrames, as `lineage back` takes them.",
+            help="Rows of one output, as `lineage back` takes them.",
             show_default=False,
         ),
     ],
@@ -630,20 +630,38 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
             "--to", metavar="FOLDER", help="Write the rows of the replay to this new folder, too."
         ),
     ] = "",
+    program: Annotated[
+        str,
+        typer.Option(
+            "--program",
+            metavar="COMMAND",
+            help="Rows of RDDs: the job's program and its arguments, which is run again: 'job.py in.txt out'.",
+            show_default=False,
+        ),
+    ] = "",
     application: AppOption = "",
     where: WhereOption = "",
     timeout: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Run a job of DataFrames again on the rows that made a row, or without some: lineage replay out/part-0.parquet#1 --exclude in.csv:4.
+    """Run a job again on the rows that made a row, or without some: lineage replay out/part-0.parquet#1 --exclude in.csv:4.
+
+    Rows of DataFrames are computed by their recipe. For rows of RDDs the program is run again, by --program; what it does besides
+    reading and writing files through Spark, it does again.
 
     The job's own output is not touched. Exit code 1: on the rows that made it, a row does not come out as it was.
     """
     from lineage.replaying import replay as replay_rows
+    from lineage.rerunning import replay_program
 
     url = chosen_store(context, store)
     with in_time(timeout):
+        if program:
+            if where:
+                raise typer.BadParameter("--where chooses rows of DataFrames, --program runs RDDs")
+            replay_program(url, places, excluded or [], program, to, application, as_json=as_json)
+            return
         replay_rows(url, places, excluded or [], to, application, where, as_json=as_json)
 
 

@@ -126,7 +126,9 @@ def _recipe_place(
     part = plan.parts[0]
     place = part.recipe_place or RecordTracer(store, reader).look_up(part.query)
     if not isinstance(place, RecipePlace):
-        raise TraceError(f"{query.places[0]} is a record of an RDD, not a row of a DataFrame")
+        raise TraceError(
+            f"{query.places[0]} is a record of an RDD, not a row of a DataFrame; replay it by its program: --program 'job.py ...'"
+        )
     if len(place.nodes) != 1:
         names = ", ".join(f"'{node}#...' --app {place.app}" for node in place.nodes)
         raise TraceError(f"{len(place.nodes)} writes made {place.place}: name one by {names}")

@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 from lineage.access import StoredAccess
 from lineage.background.client import StartOutcome, begin
@@ -95,17 +95,37 @@ def run_mapreduce(
     return _run(url, [*words, *command], quiet=quiet, as_json=as_json)[0]
 
 
-def _run(url: str, words: Sequence[str], *, quiet: bool, as_json: bool) -> tuple[int, RunNotes]:
-    """Run a module of the emitter; its exit code, and notes of the applications that it captured."""
-    environment = dict(os.environ, LINEAGE_STORE=_absolute(url))
+def run_module(
+    url: str,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    output: IO[str] | None = None,
+) -> tuple[int, RunNotes]:
+    """Run a module of the emitter; its exit code, negative for a signal, and notes of the applications that it captured.
+
+    ``output``: gets what it prints; None: the output of this process.
+    """
     # -P: do not import modules from the working directory, where others may write; a program run by its path does not, either.
     command = [sys.executable, "-P", "-m", *words]
     with tempfile.TemporaryDirectory(prefix="lineage-run-") as folder:
         notes_file = Path(folder) / "notes.jsonl"
-        environment[NOTES_VARIABLE] = str(notes_file)
-        with subprocess.Popen(command, env=environment) as child, _signals_to(child):
-            code = child.wait()
-        notes = read_notes(notes_file)
+        own = {"LINEAGE_STORE": _absolute(url), NOTES_VARIABLE: str(notes_file)}
+        with (
+            subprocess.Popen(command, env={**environment, **own}, stdout=output) as child,
+            _signals_to(child),
+        ):
+            try:
+                code = child.wait()
+            except BaseException:
+                # A command that is out of time waits no longer for its program.
+                child.terminate()
+                raise
+        return code, read_notes(notes_file)
+
+
+def _run(url: str, words: Sequence[str], *, quiet: bool, as_json: bool) -> tuple[int, RunNotes]:
+    """Run a module of the emitter and sum up what it captured; its exit code, and notes of its applications."""
+    code, notes = run_module(url, words, os.environ)
     try:
         # Link the blocks that a killed job left in the spool.
         link_folders(url, [f for app, f in notes.apps.items() if app not in notes.kafka])

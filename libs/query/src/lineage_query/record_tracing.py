@@ -234,13 +234,21 @@ class RecordTracer:
         warnings = tuple(dict.fromkeys(self._warnings(opened, query, uses)))
         return replace(traced, changed=_any_changed(uses), warnings=warnings)
 
+    def opened(self, app: str) -> ApplicationSnapshot:
+        """An application by its full id, opened for queries.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+        return self._application_cache.open(app)
+
     def locations(self, app: str) -> Locations:
         """Rows of the files of an application, as they are now.
 
         Raises:
             KeyError: there is no such application.
         """
-        return self._application_cache.open(app).locations.as_now()
+        return self.opened(app).locations.as_now()
 
     def _warnings(
         self, opened: ApplicationSnapshot, query: TraceQuery, uses: Mapping[str, list[FileUse]]

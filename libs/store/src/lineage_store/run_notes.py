@@ -13,6 +13,8 @@ from pathlib import Path
 
 NOTES_VARIABLE = "LINEAGE_RUN_NOTES"
 """Names the file; set by ``lineage run`` for its program alone."""
+PLAN_VARIABLE = "LINEAGE_RERUN_PLAN"
+"""Names the file of a :class:`lineage_store.rerun_plan.RerunPlan`; set by ``lineage replay`` for its program alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import sys
 import threading
 import types
 from importlib.machinery import SourceFileLoader
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from lineage_emitter import connect, context_methods
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.session import program_end
 from lineage_emitter.session.executors import are_local, is_our_python
-from lineage_store.run_notes import note_uncaptured
+from lineage_store.run_notes import PLAN_VARIABLE, note_uncaptured
 
 if TYPE_CHECKING:
     from lineage_emitter.session.session import Session
@@ -44,6 +45,12 @@ def install() -> None:
     _wrap_init()
     connect.watch_connect(_active_session)
     context_methods.install(_session)
+    plan = os.environ.get(PLAN_VARIABLE)
+    if plan:
+        from lineage_emitter.program import rerunning
+        from lineage_store.rerun_plan import RerunPlan
+
+        rerunning.install(RerunPlan.read(Path(plan)))
 
 
 def _load_libraries(path: str) -> None:

@@ -28,6 +28,7 @@ OF_RDDS = ("union", "runJob")
 
 
 _notices_frames = False
+_given_sources: Callable[[Any], Any] | None = None
 
 
 def install(session_of: SessionOf) -> None:
@@ -38,6 +39,12 @@ def install(session_of: SessionOf) -> None:
         _wrap(name, _source(name, session_of))
     for name in OF_RDDS:
         _wrap(name, _of_rdds(name, session_of))
+
+
+def give_sources_to(receive: Callable[[Any], Any]) -> None:
+    """Let the program have what ``receive`` makes of each captured source, from now on."""
+    global _given_sources  # noqa: PLW0603 - PySpark's classes are the process's, too
+    _given_sources = receive
 
 
 def is_installed() -> bool:
@@ -88,7 +95,8 @@ def _source(name: str, session_of: SessionOf) -> Callable[..., Any]:
                     f"{caller} ({stock.__name__})", "PySpark makes an RDD by itself", ()
                 )
             return stock(sc, *arguments, **named)
-        return _captured(name, session, *arguments, **named)
+        source = _captured(name, session, *arguments, **named)
+        return source if _given_sources is None else _given_sources(source)
 
     return method
 

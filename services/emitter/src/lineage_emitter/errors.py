@@ -8,6 +8,7 @@ LineageError (lineage_core)
 ├── TracingError               a question from inside the program that has no answer
 │   ├── ChoiceError            several nodes are meant: say which
 │   └── NotLinkedError         the store does not have the lineage yet; ask again
+├── RerunError                 a program that is run again does what a replay can't follow
 ├── ConnectSessionError       a session of Spark Connect, which can't be captured
 └── SettingsError              a setting that can't be used
 RowsNotStoredError (ValueError) rows that can't be stored; never leaves the emitter
@@ -41,6 +42,10 @@ class UnsupportedOperatorError(LineageError):
 
 class UnfitExecutorsError(LineageError):
     """Executors can't run captured functions: the job runs as it is, without lineage."""
+
+
+class RerunError(LineageError):
+    """A program that ``lineage replay`` runs again does what a replay can't follow."""
 
 
 class SettingsError(LineageError):

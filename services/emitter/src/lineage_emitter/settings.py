@@ -6,6 +6,7 @@ the environment, defaults. ``docs/reference/settings.md`` has the table.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from lineage_emitter.errors import SettingsError
 from lineage_kafka.settings import KafkaSettings
 from lineage_openlineage.settings import OpenLineageSettings
+from lineage_store.run_notes import PLAN_VARIABLE
 
 SPARK_PREFIX = "spark.lineage."
 PUBLISHED_DETAILED = "spark.rdd.lineage.detailed"
@@ -155,6 +157,9 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
         SettingsError: a value can't be used, or an argument or ``spark.lineage.*`` key is not known.
     """
     fields: dict[str, Any] = {}
+    if PLAN_VARIABLE in os.environ:
+        # A rerun is stored apart, whatever the program sets.
+        spark_conf, arguments = None, {}
     for key, value in (spark_conf or {}).items():
         if key.startswith(SPARK_PREFIX):
             fields[setting_of(key)] = value

@@ -63,13 +63,18 @@ def replay_captured(goal: RDD[Any], rows: OrdinalsBySource) -> RDD[Any]:
         return (
             full_rdd
             if ordinals is None
-            else _cut_source(full_rdd, replace(source, ordinals=ordinals, full_rdd=full_rdd))
+            else cut_source(full_rdd, replace(source, ordinals=ordinals, full_rdd=full_rdd))
         )
 
     return rebuild(goal, cut)
 
 
-def _cut_source(full_rdd: Any, cut: SourceRecipe) -> RDD[Any]:
+def cut_source(full_rdd: Any, cut: SourceRecipe) -> RDD[Any]:
+    """A captured source with the rows at ``cut.ordinals`` alone; they trace to those of ``full_rdd``.
+
+    Raises:
+        TracingError: the source gives its rows in another order each time.
+    """
     assert cut.ordinals is not None
     _refuse_unrepeatable(cut)
     with scope.operator("replay"):

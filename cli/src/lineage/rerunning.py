@@ -1,0 +1,203 @@
+"""``lineage replay --program``: a program of RDDs again, on the rows that made some of its output's, or without some of them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from lineage.linking import link_folders
+from lineage.options import EXIT_INCOMPLETE, print_json
+from lineage.requested_outputs import refuse_server
+from lineage.running import run_module
+from lineage.terminal import echo
+from lineage_core.contract.region import Region
+from lineage_core.environment.extras import require
+from lineage_core.environment.private_files import ensure_private_folder
+from lineage_core.tracing.trace_result import TraceError
+from lineage_query.record_tracing import RecordTracer
+from lineage_query.reruns import ReplayedRow, Rerun, RerunResult, plan_rerun
+from lineage_query.rows.reader import RowReader
+from lineage_store.rerun_plan import RerunPlan, read_report
+from lineage_store.run_notes import PLAN_VARIABLE
+from lineage_store.url import index_folder, open_store
+
+OWN_SETTINGS = ("LINEAGE_", "OPENLINEAGE_")
+"""Settings of the caller's capture: a rerun is no run of the job, and is stored apart."""
+
+
+def replay_program(
+    url: str,
+    places: Sequence[str],
+    excluded: Sequence[str],
+    program: str,
+    to: str,
+    app: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Run a program again for some rows of its output, and print each as the job gave it and as the rerun gives it.
+
+    ``program``: the command that ran, as words for a shell: the program and its arguments. ``to``: a new or empty folder for all
+    that it writes. Ends with `EXIT_INCOMPLETE` where a row does not come out as it was although nothing was left out.
+
+    Raises:
+        LineageError: there are no such rows, or the program can't be run again on them.
+        OSError: the folder can't be written.
+    """
+    refuse_server(url, "programs are run again")
+    require("pyspark", "lineage replay --program")
+    words = shlex.split(program)
+    if not words:
+        raise TraceError("--program takes the program and its arguments: --program 'job.py in out'")
+    with (
+        open_store(url) as store,
+        tempfile.TemporaryDirectory(prefix="lineage-replay-") as name,
+    ):
+        scratch, reader = Path(name), RowReader(index_folder(url))
+        tracer = RecordTracer(store, reader)
+        rerun = plan_rerun(tracer, places, excluded, app or None)
+        folder = Path(to).absolute() if to else scratch / "outputs"
+        _check_folder(folder, rerun)
+        ensure_private_folder(folder)
+        plan = RerunPlan(rerun.sources(), folder, rerun.paths(), scratch / "report.jsonl")
+        again = _run(scratch, plan, words)
+        report = read_report(plan.report)
+        if report.problems:
+            raise TraceError("; ".join(report.problems))
+        if again.code != 0:
+            raise TraceError(
+                f"the program ended with exit code {again.code} on these rows; what it said stands above"
+            )
+        with open_store(again.url) as store_again:
+            after = RecordTracer(store_again, RowReader(scratch / "indexes"))
+            rows = RerunResult(rerun, report, again.app, tracer, after).rows()
+    if as_json:
+        print_json(_to_json(rerun, rows, report.outputs, to))
+    else:
+        _show(rerun, rows, report.outputs, to)
+    if not excluded and any(row.state != "same" for row in rows):
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+class _Run:
+    """A program that ran: its exit code, and the store and application with its lineage."""
+
+    def __init__(self, code: int, url: str, apps: Sequence[str]) -> None:
+        self.code, self.url, self._apps = code, url, apps
+
+    @property
+    def app(self) -> str:
+        """The application of the rerun.
+
+        Raises:
+            TraceError: there is none, or more than one.
+        """
+        if len(self._apps) != 1:
+            raise TraceError(
+                f"the program ran {len(self._apps)} captured applications: one is replayed at a time"
+            )
+        return self._apps[0]
+
+
+def _run(scratch: Path, plan: RerunPlan, words: Sequence[str]) -> _Run:
+    plan_file = scratch / "plan.json"
+    plan.write(plan_file)
+    url = f"sqlite:///{scratch / 'lineage.db'}"
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(OWN_SETTINGS)
+    }
+    environment |= {PLAN_VARIABLE: str(plan_file), "LINEAGE_SPOOL": str(scratch / "spool")}
+    # What the program prints is no part of the answer.
+    code, notes = run_module(
+        url, ("lineage_emitter.autorun", *words), environment, output=sys.stderr
+    )
+    link_folders(url, list(notes.apps.values()))
+    return _Run(code, url, list(notes.apps))
+
+
+def _check_folder(folder: Path, rerun: Rerun) -> None:
+    """See that a folder may be written to: it is new or empty, and no part of what the job read or wrote."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise TraceError(f"{folder} is there: name a new folder, or an empty one")
+    real = folder.resolve()
+    for path in map(Path, rerun.paths()):
+        if path == real or path in real.parents:
+            raise TraceError(f"{folder} lies in {path}, which the job read or wrote: name another")
+
+
+# -- what is printed -------------------------------------------------------------------------------
+
+
+def _count(rows: Mapping[int, Mapping[int, Region]]) -> int:
+    return sum(region.count for splits in rows.values() for region in splits.values())
+
+
+def _to_json(
+    rerun: Rerun, rows: Sequence[ReplayedRow], outputs: Sequence[str], to: str
+) -> dict[str, Any]:
+    return {
+        "app": rerun.app,
+        "node": rerun.output.node,
+        "rows": [
+            {
+                "place": row.place,
+                "before": row.before,
+                "after": row.after[0] if len(row.after) == 1 else None,
+                "candidates": list(row.after),
+                "state": row.state,
+            }
+            for row in rows
+        ],
+        "witnesses": _count(rerun.witnesses),
+        "left_out": _count(rerun.left_out),
+        "read": "all other rows" if rerun.reads_all_rows else "witnesses",
+        "reproduced": None if rerun.left_out else all(row.state == "same" for row in rows),
+        "reasons": [*rerun.reasons, *rerun.superset],
+        "outputs": list(outputs) if to else [],
+    }
+
+
+def _show(rerun: Rerun, rows: Sequence[ReplayedRow], outputs: Sequence[str], to: str) -> None:
+    witnesses, left_out = _count(rerun.witnesses), _count(rerun.left_out)
+    made = "1 row" if witnesses == 1 else f"{witnesses:,} rows"
+    if rerun.reads_all_rows:
+        heading = f"run again without {left_out:,} of the rows of its sources"
+    elif left_out:
+        heading = f"run again on the {made} that the output is made from, without {left_out:,}"
+    else:
+        heading = f"run again on the {made} that the output is made from"
+    echo(heading, fg=typer.colors.CYAN)
+    for row in rows:
+        echo(f"before  {row.place}: {row.before}", bold=True)
+        echo(f"after   {_after(row)}")
+    if to:
+        for output in outputs:
+            echo(f"written to {output}")
+    reasons = [*rerun.reasons, *rerun.superset]
+    if not reasons or (not left_out and all(row.state == "same" for row in rows)):
+        return
+    echo("")
+    words = "read all other rows of the sources:" if rerun.reads_all_rows else "not certain:"
+    echo(words, fg=typer.colors.YELLOW)
+    for reason in reasons:
+        echo(f"  {reason}")
+
+
+def _after(row: ReplayedRow) -> str:
+    match row.state:
+        case "same":
+            return "the same"
+        case "gone":
+            return "no row"
+        case "unclear":
+            texts = [str(text) for text in row.after]
+            return f"one of: {' | '.join(texts)}" if len(texts) > 1 else "not to be read as text"
+        case _:
+            return str(row.after[0])

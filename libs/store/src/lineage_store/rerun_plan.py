@@ -1,0 +1,122 @@
+"""How a program is run again: which rows its sources give, and where its outputs go.
+
+``lineage replay`` writes the plan for the process that runs the program, which reports what it met, one line of JSON each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lineage_core.contract.region import Region
+
+
+@dataclass(frozen=True, slots=True)
+class RerunSource:
+    """The rows of a source in the rerun, by split and ordinal.
+
+    ``kept``: just these; None: all but those ``left_out``.
+    """
+
+    kept: Mapping[int, Region] | None = None
+    left_out: Mapping[int, Region] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows are read."""
+        return self.kept is None and not self.left_out
+
+
+@dataclass(frozen=True, slots=True)
+class RerunPlan:
+    """``sources``: in the order in which the program makes them.
+
+    ``folder``: takes all that is written. ``kept_paths``: local paths of what the job read or wrote, which is not changed. ``report``: the file
+    for what the rerun meets.
+    """
+
+    sources: Sequence[RerunSource]
+    folder: Path
+    kept_paths: Sequence[str]
+    report: Path
+
+    def write(self, path: Path) -> None:
+        """Write the plan to a file.
+
+        Raises:
+            OSError: it can't be written.
+        """
+        document = {
+            "sources": [_source_to_json(source) for source in self.sources],
+            "folder": str(self.folder),
+            "kept_paths": list(self.kept_paths),
+            "report": str(self.report),
+        }
+        path.write_text(json.dumps(document), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> RerunPlan:
+        """Read a plan that :meth:`write` wrote."""
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return cls(
+            sources=[_source_from_json(source) for source in document["sources"]],
+            folder=Path(document["folder"]),
+            kept_paths=document["kept_paths"],
+            report=Path(document["report"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RerunReport:
+    """What a rerun met.
+
+    ``sources``: their nodes, in the order of the plan. ``outputs``: the folders of its outputs, in the order in which they were
+    written. ``problems``: what it did otherwise than the job.
+    """
+
+    sources: Sequence[str]
+    outputs: Sequence[str]
+    problems: Sequence[str]
+
+
+def report_fact(path: Path, kind: str, text: str) -> None:
+    """Report a ``source``, an ``output`` or a ``problem``."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps({kind: text}) + "\n")
+
+
+def read_report(path: Path) -> RerunReport:
+    """All that was reported; nothing where there is no report."""
+    facts: dict[str, list[str]] = {"source": [], "output": [], "problem": []}
+    if os.path.exists(path):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            for kind, text in json.loads(line).items():
+                facts[kind].append(text)
+    return RerunReport(facts["source"], facts["output"], list(dict.fromkeys(facts["problem"])))
+
+
+def _source_to_json(source: RerunSource) -> dict[str, Any]:
+    return {
+        "kept": None if source.kept is None else _to_texts(source.kept),
+        "left_out": _to_texts(source.left_out),
+    }
+
+
+def _source_from_json(document: Mapping[str, Any]) -> RerunSource:
+    kept = document["kept"]
+    return RerunSource(
+        kept=None if kept is None else _from_texts(kept),
+        left_out=_from_texts(document["left_out"]),
+    )
+
+
+def _to_texts(rows: Mapping[int, Region]) -> dict[str, str]:
+    return {str(split): region.to_text() for split, region in rows.items()}
+
+
+def _from_texts(texts: Mapping[str, str]) -> dict[int, Region]:
+    return {int(split): Region.from_text(text) for split, text in texts.items()}

@@ -1,0 +1,210 @@
+"""``lineage replay --program``: programs of RDDs again, against plain runs on the rows that are left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.job_runs import answered, lineage, part_files, run_captured, run_plain, write_job
+
+pytestmark = [pytest.mark.e2e, pytest.mark.integration]
+
+LINES = [
+    "a,1.5,red blue",
+    "b,2.25,blue",
+    "a,4.0,green red green",
+    "c,8.0,blue red",
+    "b,16.5,green",
+    "a,32.0,red",
+    "d,64.0,black white",
+    "c,0.5,red",
+]
+JOB = """
+import os, shutil, sys
+from pyspark import SparkContext
+
+source, out = sys.argv[1:3]
+if os.path.exists(out):
+    shutil.rmtree(out)
+sc = SparkContext("local[2]", "totals")
+lines = sc.textFile(source, 3).map(lambda line: line.split(","))
+names = sc.parallelize([("a", "Anna"), ("b", "Bob"), ("c", "Cy"), ("e", "Eve")], 2)
+totals = lines.map(lambda f: (f[0], float(f[1]))).reduceByKey(lambda x, y: x + y, 2)
+totals.join(names, 2).map(lambda kv: f"{kv[1][1]} {kv[1][0]}").saveAsTextFile(out + "/totals")
+lines.flatMap(lambda f: f[2].split()).map(lambda w: (w, 1)).reduceByKey(lambda x, y: x + y, 2).saveAsTextFile(out + "/words")
+lines.flatMap(lambda f: [f"{f[0]}:{w}" for w in f[2].split()]).saveAsTextFile(out + "/each")
+best = totals.max(lambda kv: kv[1])[1]
+totals.mapValues(lambda t: t / best).map(lambda kv: f"{kv[0]} {kv[1]:.4f}").saveAsTextFile(out + "/shares")
+lines.zipWithIndex().map(lambda fi: f"{fi[1]} {fi[0][0]}").saveAsTextFile(out + "/numbered")
+print("printed by the program")
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("program")
+    write_job(folder, JOB)
+    (folder / "in.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    done = run_captured(folder, "job.py", "in.txt", "out")
+    assert done.returncode == 0, done.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder
+
+
+def places_of(folder: Path) -> dict[str, str]:
+    """The rows of an output with their places."""
+    return {
+        line: f"{part}:{number}"
+        for part in part_files(folder)
+        for number, line in enumerate(part.read_text(encoding="utf-8").splitlines(), 1)
+    }
+
+
+def rows_of(folder: Path) -> list[str]:
+    return sorted(places_of(folder))
+
+
+def replayed(folder: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
+    done = lineage(
+        folder, "replay", "--json", "--program", "job.py in.txt out", *map(str, arguments)
+    )
+    assert done.returncode == code, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def plain_without(folder: Path, left_out: int) -> Path:
+    """The outputs of the program, without capture, over the input less a line."""
+    rest = [line for number, line in enumerate(LINES, 1) if number != left_out]
+    (folder / "less.txt").write_text("\n".join(rest) + "\n", encoding="utf-8")
+    out = folder / f"plain-{left_out}"
+    done = run_plain(folder, "job.py", "less.txt", str(out))
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_rows_come_out_as_they_were_and_the_output_is_not_touched(ran: Path) -> None:
+    before = {part: part.read_bytes() for part in sorted((ran / "out").rglob("part-*"))}
+    totals = places_of(ran / "out/totals")
+    answer = replayed(ran, totals["Anna 37.5"], totals["Cy 8.5"], "--to", "again")
+    assert [(row["state"], row["before"], row["after"]) for row in answer["rows"]] == [
+        ("same", "Anna 37.5", "Anna 37.5"),
+        ("same", "Cy 8.5", "Cy 8.5"),
+    ]
+    # Five lines of the file, and the two names.
+    assert (answer["witnesses"], answer["read"], answer["reproduced"]) == (7, "witnesses", True)
+    assert rows_of(ran / "again/totals") == ["Anna 37.5", "Cy 8.5"]
+    assert {Path(output).name for output in answer["outputs"]} == {
+        "totals", "words", "each", "shares", "numbered",
+    }  # fmt: skip
+    assert {part: part.read_bytes() for part in sorted((ran / "out").rglob("part-*"))} == before
+
+
+def test_without_a_row_it_is_what_plain_spark_gives_without_that_line(ran: Path) -> None:
+    plain = plain_without(ran, 3)
+    words = places_of(ran / "out/words")
+    answer = replayed(
+        ran, words["('red', 4)"], words["('green', 3)"], "--exclude", "in.txt:3", "--to", "less"
+    )
+    assert answer["read"] == "witnesses"
+    assert [row["after"] for row in answer["rows"]] == ["('red', 3)", "('green', 1)"]
+    assert {"('red', 3)", "('green', 1)"} <= set(rows_of(plain / "words"))
+    totals = places_of(ran / "out/totals")
+    answer = replayed(ran, totals["Anna 37.5"], "--exclude", "in.txt:3")
+    assert answer["rows"][0]["after"] == "Anna 33.5"
+    assert "Anna 33.5" in rows_of(plain / "totals")
+    # All that the row is made from is left out.
+    lone = places_of(ran / "out/words")["('black', 1)"]
+    assert replayed(ran, lone, "--exclude", "in.txt:7")["rows"][0]["state"] == "gone"
+
+
+def test_rows_that_are_made_from_the_same_row_are_told_apart(ran: Path) -> None:
+    part = part_files(ran / "out/each")
+    lines = [(p, n, text) for p in part for n, text in enumerate(p.read_text().splitlines(), 1)]
+    (first, second, third) = [f"{p}:{n}" for p, n, text in lines if text.startswith("a:")][2:5]
+    assert [(row["before"], row["state"]) for row in replayed(ran, first, second, third)["rows"]] == [
+        ("a:green", "same"),
+        ("a:red", "same"),
+        ("a:green", "same"),
+    ]  # fmt: skip
+
+
+def test_what_depends_on_other_rows_is_run_on_all_of_them(ran: Path) -> None:
+    plain = plain_without(ran, 7)
+    shares = places_of(ran / "out/shares")
+    answer = replayed(ran, shares["a 0.5859"], "--exclude", "in.txt:7")
+    assert answer["read"] == "all other rows"
+    assert any("max" in reason for reason in answer["reasons"])
+    # The largest total is another one without that line.
+    assert answer["rows"][0]["after"] == "a 1.0000"
+    assert "a 1.0000" in rows_of(plain / "shares")
+    # On the witnesses alone the largest total is another one, too: said, with the exit code of what is not as it was.
+    answer = replayed(ran, shares["a 0.5859"], code=1)
+    assert (answer["rows"][0]["after"], answer["reproduced"]) == ("a 1.0000", False)
+    numbered = places_of(ran / "out/numbered")
+    answer = replayed(ran, numbered["5 a"], "--exclude", "in.txt:1")
+    assert (answer["read"], answer["rows"][0]["after"]) == ("all other rows", "4 a")
+
+
+def test_what_people_see(ran: Path) -> None:
+    place = places_of(ran / "out/totals")["Bob 18.75"]
+    done = lineage(ran, "replay", place, "--program", "job.py in.txt out", "--exclude", "in.txt:5")
+    assert done.stdout == (
+        "run again on the 3 rows that the output is made from, without 1\n"
+        f"before  {place}: Bob 18.75\n"
+        "after   Bob 2.25\n"
+    )
+    assert "printed by the program" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "place", "reason"),
+    [
+        ("job.py other.txt out", "", "the program reads textFile of other.txt"),
+        ("fewer.py in.txt out", "", "the program made 1 sources where the job made 2"),
+        ("table.py in.txt out", "", "DataFrameWriter.saveAsTable writes where a replay can't"),
+        ("threads.py in.txt out", "", "in several threads"),
+        ("fails.py in.txt out", "", "ended with exit code 1"),
+        ("job.py in.txt out", "in.txt:1", "wrote"),
+    ],
+)
+def test_what_cant_be_run_again_is_refused(
+    ran: Path, program: str, place: str, reason: str
+) -> None:
+    shutil.copy(ran / "in.txt", ran / "other.txt")
+    begin = "import sys\nfrom pyspark import SparkContext\nsc = SparkContext('local[1]')\n"
+    write_job(ran, begin + "sc.textFile(sys.argv[1], 3).saveAsTextFile(sys.argv[2])\n", "fewer.py")
+    table = (
+        "from pyspark.sql import SparkSession\nSparkSession(sc).range(3).write.saveAsTable('t')\n"
+    )
+    write_job(ran, begin + table, "table.py")
+    threads = (
+        "import threading\nt = threading.Thread(target=sc.range, args=(3,))\nt.start(); t.join()\n"
+    )
+    write_job(ran, begin + threads, "threads.py")
+    write_job(ran, "raise SystemExit(1)\n", "fails.py")
+    requested = place or places_of(ran / "out/totals")["Bob 18.75"]
+    done = lineage(ran, "replay", requested, "--program", program)
+    assert done.returncode not in {0, 1}
+    assert reason in done.stderr
+
+
+def test_rows_of_what_changed_are_refused(ran: Path) -> None:
+    place = places_of(ran / "out/totals")["Bob 18.75"]
+    arguments = ("replay", place, "--program", "job.py in.txt out")
+    content = (ran / "in.txt").read_bytes()
+    (ran / "in.txt").write_bytes(content.replace(b"2.25", b"3.25"))
+    try:
+        result = answered(ran, *arguments)
+    finally:
+        (ran / "in.txt").write_bytes(content)
+    assert result.exit_code not in {0, 1}
+    assert "has changed since the job read it" in result.stderr
+    result = answered(ran, "replay", place)
+    assert "replay it by its program: --program" in result.stderr
