@@ -198,6 +198,6 @@ def _after(row: ReplayedRow) -> str:
             return "no row"
         case "unclear":
             texts = [str(text) for text in row.after]
-            return f"one of: {' | '.join(texts)}" if len(texts) > 1 else "not to be read as text"
+            return f"one of: {' | '.join(texts)}" if texts else "no row that is surely it"
         case _:
             return str(row.after[0])

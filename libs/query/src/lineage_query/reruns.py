@@ -1,14 +1,17 @@
 """Runs of a program of RDDs again: which rows its sources give, and which of its new rows are the requested ones.
 
-A row of the rerun is a requested one again if it is made from the same rows of the sources, less those that were left out. Where several
-rows are made from the same rows (of a line of text, each of its words), they are told apart by their order.
+A row of the rerun is a requested one again if it is made from the same rows of the sources, less those that were left out, and if no other
+row of the job or of the rerun is. Several rows that are made from the same rows (the words of a line of text) can't be told apart: they come out as they
+were if all of them do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from lineage_core.contract.address import SpaceKind, parse_space
@@ -18,7 +21,7 @@ from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceError
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_trace import RecordTrace
-from lineage_query.record_tracing import RecordTracer
+from lineage_query.record_tracing import RecordTracer, incomplete_warning
 from lineage_query.rows.locations import Locations
 from lineage_query.trace_query import TraceQuery
 from lineage_store.paths import canonical, plain_path
@@ -53,7 +56,7 @@ Rows: TypeAlias = Mapping[int, Mapping[int, Region]]
 class ReplayedRow:
     """A requested row as the job gave it, and as the rerun gives it.
 
-    ``after``: the row; several where it can't be told which of them it is; none where it is gone. A text is None where the
+    ``after``: the row, or all rows that may be it; none where it is gone. A text is None where the
     format of the output has none.
     """
 
@@ -182,6 +185,7 @@ class Rerun:
         paths = [canonical(node.path or "") for node in nodes]
         for node in nodes:
             paths += [canonical(split.path) for split in self.program.graph.splits(node.node)]
+            paths += [canonical(file.path) for file in self.program.graph.sink_files(node.node)]
         return [path for path in dict.fromkeys(paths) if path.startswith("/")]
 
 
@@ -305,6 +309,10 @@ class RerunResult:
         self._app = app
         self._before, self._after = before, after
         opened = after.opened(app)
+        if not opened.verdict.complete:
+            raise TraceError(
+                f"the rerun can't be compared: {incomplete_warning(app, opened.verdict)}"
+            )
         self._program = ProgramOfRdds(opened.graph, opened.nodes)
         self._check(report)
 
@@ -317,60 +325,59 @@ class RerunResult:
         return [self._row(requested) for requested in self._rerun.requested]
 
     def _row(self, requested: _Requested) -> ReplayedRow:
-        expected = _without(requested.witnesses, self._rerun.left_out)
-        at = self._rerun.program.outputs.index(self._rerun.output)
-        output = self._program.outputs[at].node
-        after = list(self._made_from(self._after, self._app, self._program, expected, output))
-        texts = [self._text(space, position) for space, position in after]
+        job, left_out = self._rerun.program, self._rerun.left_out
+        expected = _without(requested.witnesses, left_out)
+        output = self._program.outputs[job.outputs.index(self._rerun.output)].node
+        after = self._made_from(self._after, self._app, self._program, expected, output)
+        texts = tuple(_texts(self._after, self._app, after))
+        row = partial(ReplayedRow, requested.place, requested.before, texts)
         if not after:
-            return ReplayedRow(requested.place, requested.before, (), "gone")
-        chosen = 0
-        if len(after) > 1:
-            job, node = self._rerun.program, self._rerun.output.node
-            before = list(
-                self._made_from(self._before, self._rerun.app, job, requested.witnesses, node)
-            )
-            if _partitions(before) != _partitions(after):
-                return ReplayedRow(requested.place, requested.before, tuple(texts), "unclear")
-            chosen = before.index((requested.space, requested.position))
-        text = texts[chosen]
-        if text is None or requested.before is None:
-            return ReplayedRow(requested.place, requested.before, (text,), "unclear")
-        state: State = "same" if text == requested.before else "changed"
-        return ReplayedRow(requested.place, requested.before, (text,), state)
+            # Where witnesses may be too many, a row may have come out that is made from fewer.
+            return row("unclear" if self._rerun.superset else "gone")
+        before = self._made_from(
+            self._before, self._rerun.app, job, expected, self._rerun.output.node, left_out
+        )
+        if None in texts or requested.before is None:
+            return row("unclear")
+        if len(before) == len(after) == 1:
+            return row("same" if texts[0] == requested.before else "changed")
+        if not left_out and sorted(texts, key=str) == sorted(
+            _texts(self._before, self._rerun.app, before), key=str
+        ):
+            return ReplayedRow(requested.place, requested.before, (requested.before,), "same")
+        return row("unclear")
 
     def _made_from(
-        self, tracer: RecordTracer, app: str, program: ProgramOfRdds, rows: Rows, output: str
-    ) -> Iterator[tuple[str, int]]:
-        """The items of an output that are made from just these rows, in order."""
+        self,
+        tracer: RecordTracer,
+        app: str,
+        program: ProgramOfRdds,
+        rows: Rows,
+        output: str,
+        left_out: Rows = MappingProxyType({}),
+    ) -> list[tuple[str, int]]:
+        """The items of an output that are made from just these rows, and maybe from some of those left out."""
         regions = {
             f"{program.sources[at].node}#{split}": region
             for at, splits in rows.items()
             for split, region in splits.items()
-            if region
         }
         if not regions:
-            return
+            return []
         forward = tracer.trace(TraceQuery(Direction.FORWARD, (), app=app, regions=regions))
         items = forward.result.found.get(output)
         if items is None:
-            return
+            return []
         if items.count > CANDIDATES_MAX:
             raise TraceError(
                 f"{items.count:,} rows are made from the same rows as the requested ones: too many to compare"
             )
-        for space in sorted(items.spaces, key=lambda text: parse_space(text).partition):
-            for position in items.spaces[space].positions().tolist():
-                item = {space: Region.from_positions([position])}
-                back = tracer.trace(TraceQuery(Direction.BACKWARD, (), app=app, regions=item))
-                if program.rows_of(back.result.found) == rows:
-                    yield space, position
-
-    def _text(self, space: str, position: int) -> str | None:
-        composer = self._after.opened(self._app).composer()
-        region = Region.from_positions([position])
-        items = NodeItems(parse_space(space).name, {space: region})
-        return composer.group(items, 1, texts=True).items[0].text
+        return [
+            (space, position)
+            for space, region in items.spaces.items()
+            for position in region.positions().tolist()
+            if rows == _without(_witnesses(tracer, app, program, space, position), left_out)
+        ]
 
     def _check(self, report: RerunReport) -> None:
         """See that the program made the sources and outputs of the job, in its order.
@@ -408,6 +415,25 @@ class RerunResult:
             )
 
 
+def _witnesses(
+    tracer: RecordTracer, app: str, program: ProgramOfRdds, space: str, position: int
+) -> Rows:
+    item = {space: Region.from_positions([position])}
+    traced = tracer.trace(TraceQuery(Direction.BACKWARD, (), app=app, regions=item))
+    return program.rows_of(traced.result.found)
+
+
+def _texts(
+    tracer: RecordTracer, app: str, items: Sequence[tuple[str, int]]
+) -> Iterator[str | None]:
+    composer = tracer.opened(app).composer()
+    for space, position in items:
+        region = {space: Region.from_positions([position])}
+        yield (
+            composer.group(NodeItems(parse_space(space).name, region), 1, texts=True).items[0].text
+        )
+
+
 def _splits(graph: FlowGraph, node: str) -> set[tuple[int, str, int, int, int]]:
     return {
         (split.partition, canonical(split.path), split.start, split.length, split.row)
@@ -418,10 +444,6 @@ def _splits(graph: FlowGraph, node: str) -> set[tuple[int, str, int, int, int]]:
 def _named(node: NodeRecord) -> str:
     path = "" if node.path is None else f" of {plain_path(node.path)}"
     return f"{node.op}{path}" + f" at {node.call_site}" * bool(node.call_site)
-
-
-def _partitions(items: Sequence[tuple[str, int]]) -> list[int]:
-    return [parse_space(space).partition for space, _ in items]
 
 
 def _united(parts: Sequence[Rows]) -> dict[int, dict[int, Region]]:

@@ -114,7 +114,7 @@ class _Rerun:
         folder = self._plan.folder / name
         self._saving.is_on = True
         try:
-            written = write(folder.as_uri())
+            written = write(f"file:{folder}")
         finally:
             self._saving.is_on = False
         report_fact(self._plan.report, "output", str(folder))
@@ -164,7 +164,10 @@ def _redirected_save(rerun: _Rerun, name: str, stock: Method) -> Method:
     def save(self: RDD[Any], /, *arguments: Any, **named: Any) -> Any:
         if rerun.is_saving():
             return stock(self, *arguments, **named)
-        first, *rest = arguments or (named.pop("path", named.pop("conf", None)),)
+        if arguments:
+            first, *rest = arguments
+        else:
+            rest, first = [], named.pop("path" if "path" in named else "conf", None)
         if isinstance(first, str):
             return rerun.saved(first, lambda to: stock(self, to, *rest, **named))
         if isinstance(first, Mapping):
