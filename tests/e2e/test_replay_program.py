@@ -162,7 +162,7 @@ def test_what_people_see(ran: Path) -> None:
         ("table.py in.txt out", "", "DataFrameWriter.saveAsTable writes where a replay can't"),
         ("threads.py in.txt out", "", "in several threads"),
         ("fails.py in.txt out", "", "ended with exit code 1"),
-        ("job.py in.txt out", "in.txt:1", "wrote"),
+        ("job.py in.txt out", "in.txt:1", "is no row that the program saved"),
     ],
 )
 def test_what_cant_be_run_again_is_refused(
