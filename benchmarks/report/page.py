@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.report import against, dataframes, pictures, tables
+from benchmarks.report import against, dataframes, faults, pictures, tables
 from benchmarks.report.pictures import BY_SIZE, TRACE, Picture
 from benchmarks.report.rows import Row, jobs, latest
 
@@ -45,7 +45,8 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
     of_jobs = jobs(rows)
     frames = [row for row in rows if row.benchmark == "frames"]
     compared = [row for row in rows if row.benchmark == "against"]
-    other_rows = [row for row in rows if not row.mode and row not in (*frames, *compared)]
+    faulty = [row for row in rows if row.benchmark == "faulty-actors"]
+    other_rows = [row for row in rows if not row.mode and row not in (*frames, *compared, *faulty)]
     return {
         "targets": lambda: tables.of_targets(of_jobs),
         "jobs": lambda: tables.of_jobs(of_jobs, tables.JOBS),
@@ -61,6 +62,7 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "frames": lambda: dataframes.summaries(frames),
         "frames-queries": lambda: dataframes.queries(frames),
         "against": lambda: against.tables_of(compared),
+        "faulty-actors": lambda: faults.ranks(faulty),
         "others": lambda: tables.of_others(other_rows),
         "origins": lambda: tables.of_origins(rows),
         **{f"picture-{picture.name}": _table_if_shown(picture, of_jobs) for picture in BY_SIZE},

@@ -259,6 +259,12 @@ def test_two_traces_are_compared_and_shared_inputs_ranked(client: httpx.Client) 
     assert (ranked["exact"], ranked["complete"], ranked["reasons"]) == (True, True, [])
     assert [(item["text"], item["outputs"]) for item in ranked["items"]][:1] == [("a b", 2)]
     assert all(item["outputs"] == 1 for item in ranked["items"][1:])
+    labels = {"places": ["write#0#0"], "good": ["write#0#1"], "formula": "dstar"}
+    ranked = got(client.post("/v1/applications/app-1/suspects", json=labels))
+    # "a b" went into both, and is no suspect.
+    assert (ranked["outputs"], ranked["good"], ranked["suspected"]) == (1, 1, ranked["total"] - 1)
+    assert "a b" not in {item["text"] for item in ranked["items"]}
+    assert {(i["good_outputs"], i["rank"], i["score"]) for i in ranked["items"]} == {(0, 1, None)}
 
 
 def test_rows_outside_of_the_roots_are_not_read(folder: Path, tmp_path: Path) -> None:

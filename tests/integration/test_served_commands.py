@@ -119,18 +119,23 @@ def test_traces_are_compared_the_same(url: str, server: str) -> None:
         ("diff", "in.txt:1", "in.txt:2", "--direction", "forward", "--app", "app-1"),
         ("diff", first, first),
         ("diff", first, "nowhere.txt:1"),
-        ("suspects", first, second, first),
-        ("suspects", first, second, "--app", "app-1", "--limit", "1"),
-        ("suspects", first, f"./{first}", second),
-        ("suspects", "write#0#9999"),
+        ("suspects", "--bad", first, "--bad", second, "--bad", first),
+        ("suspects", "app-1", "--bad", first, "--good", second, "--limit", "1"),
+        ("suspects", "--bad", first, "--bad", f"./{first}", "--bad", second, "--no-tasks"),
+        ("suspects", "app-1"),
+        ("suspects", "--bad", first, "--good", first),
+        ("suspects", "--good", first),
+        ("suspects", "--bad", "write#0#9999"),
     ):
         for form in ((), ("--json",)):
             expected, found = lineage(url, *command, *form), lineage(server, *command, *form)
             assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr), command
             assert found.exit_code == expected.exit_code, command
             told += found.exit_code == 0
-    assert told == 14
-    twice = lineage(url, "suspects", first, f"./{first}", second, "--app", "app-1").stdout
+    assert told == 16
+    twice = lineage(
+        url, "suspects", "app-1", "--bad", first, "--bad", f"./{first}", "--bad", second
+    ).stdout
     assert "/2  " in twice
     assert "/3  " not in twice
 

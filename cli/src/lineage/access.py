@@ -13,7 +13,6 @@ from lineage.servers import SERVER_SCHEMES
 from lineage.spools import remove_spool
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
 from lineage_query.engine import QueryEngine
 from lineage_query.finding import find_application
@@ -28,11 +27,13 @@ if TYPE_CHECKING:
     from lineage_openlineage.naming import Naming
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.application_search import ApplicationSearch, FoundApplications
-    from lineage_query.comparing import Difference, Suspects
+    from lineage_query.comparing import Difference
     from lineage_query.exports import Exported, ExportOptions
     from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
     from lineage_query.run_difference import RunDifference
+    from lineage_query.suspects.answer import Suspects
+    from lineage_query.suspects.query import SuspectsQuery
 
 Output: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 """Opens what a file is written to."""
@@ -108,8 +109,8 @@ class Access(Protocol):
     ) -> RunDifference:
         """The differences between the traces of a place in one run and of a place in another one; the limit is the query's."""
 
-    def suspects(self, places: Sequence[str], app: str | None, limit: int) -> Suspects:
-        """The inputs of several outputs, those of most outputs first."""
+    def suspects(self, query: SuspectsQuery) -> Suspects:
+        """What to suspect of bad rows of outputs, or of an application."""
 
     def dump(self, name: str) -> Iterator[str]:
         """All lineage of an application, line by line."""
@@ -240,11 +241,14 @@ class StoredAccess:
             apps = self.find(runs[0]), self.find(runs[1])
             return engine.compare_runs(query, ((places[0],), (places[1],)), apps)
 
-    def suspects(self, places: Sequence[str], app: str | None, limit: int) -> Suspects:
-        from lineage_query.comparing import rank_inputs
+    def suspects(self, query: SuspectsQuery) -> Suspects:
+        from lineage_query.snapshot import ApplicationCache
+        from lineage_query.suspects.query import find_suspects, labels_of
 
-        queries = (TraceQuery(Direction.BACKWARD, (place,), app=app) for place in places)
-        return rank_inputs([self._records(query) for query in queries], limit, texts=True)
+        cache = ApplicationCache(self.store, self._reader())
+        with self._engine() as engine:
+            labels = labels_of(query, engine.trace)
+        return find_suspects(query, labels, lambda app: cache.open(self.find(app or "latest")))
 
     def _records(self, query: TraceQuery) -> RecordTrace:
         """A trace of records that is to be compared."""

@@ -1,4 +1,4 @@
-"""``lineage diff`` and ``lineage suspects``."""
+"""``lineage diff``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lineage.terminal import echo
 from lineage.tracing import START_ITEMS, TABLE_ITEMS, item_line
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Group
-from lineage_query.comparing import Difference, Suspects
+from lineage_query.comparing import Difference
 from lineage_query.run_difference import RunDifference, SourceDifference
 from lineage_query.trace_query import TraceQuery
 
@@ -57,18 +57,8 @@ def diff_runs(
         _show_run_difference(difference)
 
 
-def suspects(url: str, places: Sequence[str], app: str, limit: int, *, as_json: bool) -> None:
-    """Rank the inputs of several outputs, and print those of most outputs first."""
-    with opened(url) as access:
-        ranked = access.suspects(tuple(dict.fromkeys(places)), app or None, limit)
-    if as_json:
-        print_json(ranked.to_json())
-    else:
-        _show_suspects(ranked)
-
-
 def _show_difference(difference: Difference, places: tuple[str, str]) -> None:
-    _warn(difference.warnings)
+    print_warnings(difference.warnings)
     for side in (difference.left, difference.right):
         for line in dict.fromkeys(
             item_line(item) for group in side.start for item in group.items[:START_ITEMS]
@@ -87,11 +77,11 @@ def _show_difference(difference: Difference, places: tuple[str, str]) -> None:
             f"both: {node_difference.both:,} of {subject} ({node_difference.only_left.label})",
             fg=typer.colors.CYAN,
         )
-    _reasons(difference.exact, difference.reasons)
+    print_reasons(difference.exact, difference.reasons)
 
 
 def _show_run_difference(difference: RunDifference) -> None:
-    _warn(difference.warnings)
+    print_warnings(difference.warnings)
     for app, side in zip(difference.apps, (difference.left, difference.right), strict=True):
         places = ", ".join(side.requested_places)
         rows = "1 row" if side.count == 1 else f"{side.count:,} rows"
@@ -109,7 +99,7 @@ def _show_run_difference(difference: RunDifference) -> None:
             _show_rows(f"{app}, whether the other run has them is not known", undecided)
         echo("")
         echo(f"both: {_both_text(source)}", fg=typer.colors.CYAN)
-    _reasons(difference.exact, difference.reasons)
+    print_reasons(difference.exact, difference.reasons)
 
 
 def _both_text(source: SourceDifference) -> str:
@@ -140,30 +130,19 @@ def _show_rows(heading: str, group: Group) -> None:
         echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
 
 
-def _show_suspects(ranked: Suspects) -> None:
-    _warn(ranked.warnings)
-    outputs = len(ranked.requested_places)
-    for suspect in ranked.items:
-        echo(f"{suspect.outputs}/{outputs}  {item_line(suspect.item)} ({suspect.label})")
-    unlisted = ranked.total - len(ranked.items)
-    if unlisted:
-        echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
-    if not ranked.items:
-        echo("the outputs have no inputs")
-    _reasons(ranked.exact, ranked.reasons)
-
-
 def _rows(group: Group) -> str:
     of = f" of {group.path}" if group.path else f" of {group.what or 'node'}"
     return f"{'1 row' if group.count == 1 else f'{group.count:,} rows'}{of} ({group.label})"
 
 
-def _warn(warnings: Sequence[str]) -> None:
+def print_warnings(warnings: Sequence[str]) -> None:
+    """Print the warnings of an answer."""
     for warning in warnings:
         echo(f"lineage: {warning}", err=True)
 
 
-def _reasons(exact: bool, reasons: Sequence[str]) -> None:
+def print_reasons(exact: bool, reasons: Sequence[str]) -> None:
+    """Print why an answer is not exact."""
     if not exact:
         echo("")
         echo("not exact:", fg=typer.colors.YELLOW)

@@ -582,26 +582,69 @@ def diff(  # noqa: PLR0913, PLR0917 - an argument is an option
 
 @app.command("suspects")
 @reported
-def suspects(
+def suspects(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
-    places: Places,
-    application: AppOption = "",
+    application: Annotated[
+        str,
+        typer.Argument(
+            metavar="APP",
+            help="An application (default: of the rows, or the latest).",
+            show_default=False,
+        ),
+    ] = "",
+    bad: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bad",
+            metavar="ROW",
+            help="A wrong row of an output, as `lineage back` takes it; may be repeated.",
+        ),
+    ] = None,
+    good: Annotated[
+        list[str] | None,
+        typer.Option("--good", metavar="ROW", help="A row that is right; may be repeated."),
+    ] = None,
+    formula: Annotated[
+        str,
+        typer.Option(
+            "--formula", metavar="ochiai|tarantula|dstar", help="What suspects are ranked by."
+        ),
+    ] = "ochiai",
+    tasks: Annotated[
+        bool,
+        typer.Option(
+            "--tasks/--no-tasks",
+            help="Rank tasks, too, which reads all lineage of the application.",
+        ),
+    ] = True,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=1_000, help="Inputs that are listed.")
+        int,
+        typer.Option("--limit", min=1, max=1_000, help="Suspects of each kind that are listed."),
     ] = 50,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Rank the input rows of several wrong rows, those of most of them first: lineage suspects out/part-00003:2 out/part-00003:5.
+    """Rank what may be to blame for wrong rows: lineage suspects --bad out/part-00003:2 --bad out/part-00003:5 --good out/part-00003:1.
 
-    Rows of RDDs of one application are ranked; rows of DataFrames are not.
+    Rows of sources and tasks come first that went into most of the bad rows, and into few of the good ones. Without rows: tasks whose work differs from
+    that of the others, and keys of unusually many or few records. Tasks and keys are of RDDs alone.
     """
-    from lineage.comparing import suspects as rank
+    from lineage.suspecting import formula_of
+    from lineage.suspecting import suspects as rank
+    from lineage_query.suspects.query import SuspectsQuery
 
     url = chosen_store(context, store)
+    query = SuspectsQuery(
+        tuple(dict.fromkeys(bad or ())),
+        tuple(dict.fromkeys(good or ())),
+        application or None,
+        limit,
+        formula_of(formula),
+        tasks,
+    )
     with in_time(timeout):
-        rank(url, places, application, limit, as_json=as_json)
+        rank(url, query, as_json=as_json)
 
 
 @app.command("replay")

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from lineage_openlineage.naming import Naming
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.application_search import ApplicationSearch, FoundApplications
-    from lineage_query.comparing import Difference, Suspects
+    from lineage_query.comparing import Difference
     from lineage_query.exports import Exported, ExportOptions
     from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
     from lineage_query.run_difference import RunDifference
+    from lineage_query.suspects.answer import Suspects
+    from lineage_query.suspects.query import SuspectsQuery
 
 PAGE_MAX = 1_000
 """Items that a server lists at once."""
@@ -215,20 +217,28 @@ class ServedAccess:
             warnings=tuple(respelled(warning, spelled) for warning in difference.warnings),
         )
 
-    def suspects(self, places: Sequence[str], app: str | None, limit: int) -> Suspects:
-        from lineage_query.comparing import Suspects
+    def suspects(self, query: SuspectsQuery) -> Suspects:
+        from lineage_query.suspects.answer import Suspects
 
-        sent = [_seen_from_anywhere(place) for place in places]
-        body = {"places": sent, "app": app, "limit": limit}
-        with _spelled(sent, places):
+        typed = (*query.bad, *query.good)
+        sent = [_seen_from_anywhere(place) for place in typed]
+        body: dict[str, Any] = {
+            "places": sent[: len(query.bad)],
+            "app": query.app,
+            "limit": query.limit,
+            "good": sent[len(query.bad) :],
+            "formula": query.formula,
+            "tasks": query.with_tasks,
+        }
+        with _spelled(sent, typed):
             ranked = Suspects.from_json(self._send("POST", "/v1/answers/suspects", json=body))
         # As it was typed first.
-        spelled = dict(zip(reversed(sent), reversed(places), strict=True))
-        warnings = tuple(respelled(warning, spelled) for warning in ranked.warnings)
+        spelled = dict(zip(reversed(sent), reversed(typed), strict=True))
         return replace(
             ranked,
             requested_places=tuple(spelled[place] for place in ranked.requested_places),
-            warnings=warnings,
+            good_places=tuple(spelled[place] for place in ranked.good_places),
+            warnings=tuple(respelled(warning, spelled) for warning in ranked.warnings),
         )
 
     def dump(self, name: str) -> Iterator[str]:

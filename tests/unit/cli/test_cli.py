@@ -579,7 +579,9 @@ def test_traces_are_compared_and_inputs_ranked() -> None:
     assert group["both"] == len(back[0] & back[1])
     assert (found["exact"], found["complete"], found["left"]["count"]) == (True, True, len(back[0]))
     ranked = json.loads(
-        lineage("suspects", "out/part-00000:1", "out/part-00000:2", "--json").stdout
+        lineage(
+            "suspects", "--bad", "out/part-00000:1", "--bad", "out/part-00000:2", "--json"
+        ).stdout
     )
     assert {one["location"]: one["outputs"] for one in ranked["items"]} == {
         place: (place in back[0]) + (place in back[1]) for place in back[0] | back[1]
@@ -590,7 +592,7 @@ def test_traces_are_compared_and_inputs_ranked() -> None:
     shown = lineage("diff", "out/part-00000:1", "out/part-00000:2")
     assert "only out/part-00000:2" in shown.stdout
     assert "both: " in shown.stdout
-    assert "in.txt:" in lineage("suspects", "out/part-00000:1", "--limit", "1").stdout
+    assert "in.txt:" in lineage("suspects", "--bad", "out/part-00000:1", "--limit", "1").stdout
 
 
 def test_traces_of_different_applications_are_not_compared(here: Path) -> None:

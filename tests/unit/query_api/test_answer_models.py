@@ -15,9 +15,9 @@ from lineage_query.comparing import (
     ComparedTrace,
     Difference,
     NodeDifference,
-    SharedInput,
-    Suspects,
 )
+from lineage_query.suspects.answer import Rank, SuspectKey, SuspectRow, Suspects, SuspectTask
+from lineage_query.suspects.health import Deviation
 from lineage_query_api.answer_models import (
     difference,
     ranked_inputs,
@@ -58,16 +58,24 @@ DIFFERENCE = Difference(
     groups=(NodeDifference(GROUP, EMPTY, 3),),
     warnings=("a warning",),
 )
+DEVIATION = Deviation("outputs a record", 2.5, "tasks", 6, 1.0, 4.5, ("Grubbs",), ("read", "5"))
 RANKED = Suspects(
     "app-1",
     ("out/part-0:1", "out/part-0:2"),
-    (SharedInput("0", "read", ITEM, 2),),
+    (SuspectRow("0", "read", ITEM, 2, 1, Rank(1, 3, 0.5)),),
     total=9,
     exact=True,
     reasons=("none",),
     complete=True,
     changed=False,
     warnings=("a warning",),
+    good_places=("out/part-0:3",),
+    formula="dstar",
+    suspected=4,
+    tasks=(SuspectTask("5", "5", 2, "read to 5", 2, 1, (DEVIATION,), Rank(1, 1, None)),),
+    tasks_total=1,
+    keys=(SuspectKey("5", "5", "5@0#7", DEVIATION, (BARE,), 3),),
+    keys_total=2,
 )
 
 
@@ -84,6 +92,7 @@ def test_an_answer_is_sent_as_it_is_printed(direction: Direction) -> None:
 def test_comparisons_are_sent_as_they_are_printed() -> None:
     assert sent(difference(DIFFERENCE)) == DIFFERENCE.to_json()
     assert sent(ranked_inputs(RANKED)) == RANKED.to_json()
+    assert Suspects.from_json(RANKED.to_json()) == RANKED
 
 
 def test_a_verdict_is_sent_as_it_is_printed() -> None:

@@ -1,28 +1,18 @@
-"""Two traces of records against each other, and the inputs that several outputs share."""
+"""Two traces of records against each other."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lineage_core.contract.reasons import listed_reasons
 from lineage_core.contract.region import Region
-from lineage_core.errors import LineageError
-from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceError
-from lineage_query.answers import Group, Item, listed_warnings
+from lineage_query.answers import Group, listed_warnings
 from lineage_query.recipe_rows import RecipeRowError
 from lineage_query.record_trace import RecordTrace
 from lineage_query.trace_query import TraceQuery
-
-RANKED_MAX = 200_000
-"""Inputs of all outputs together that are counted one by one."""
-
-
-class TooManyInputsError(LineageError):
-    """Outputs that have more inputs than are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,89 +128,6 @@ class Difference:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SharedInput:
-    """An input of ``outputs`` of several outputs."""
-
-    node: str
-    label: str
-    item: Item
-    outputs: int
-
-    def to_json(self) -> dict[str, Any]:
-        """As tools read it."""
-        return {
-            "node": self.node,
-            "name": self.label,
-            **self.item.to_json(),
-            "outputs": self.outputs,
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> SharedInput:
-        """Read what :meth:`to_json` gave.
-
-        Raises:
-            KeyError: something is missing.
-        """
-        return cls(
-            document["node"], document["name"], Item.from_json(dict(document)), document["outputs"]
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Suspects:
-    """Inputs of several outputs, those of most outputs first. ``total``: inputs of any of them; the rest as in `Difference`."""
-
-    app: str
-    requested_places: tuple[str, ...]
-    items: tuple[SharedInput, ...]
-    total: int
-    exact: bool
-    reasons: tuple[str, ...]
-    complete: bool
-    changed: bool
-    warnings: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reasons", listed_reasons(self.reasons))
-        object.__setattr__(self, "warnings", listed_warnings(self.warnings, self.complete))
-
-    def to_json(self) -> dict[str, Any]:
-        """The shape that tools rely on; keys are only ever added."""
-        return {
-            "app": self.app,
-            "from": list(self.requested_places),
-            "outputs": len(self.requested_places),
-            "items": [item.to_json() for item in self.items],
-            "total": self.total,
-            "exact": self.exact,
-            "reasons": list(self.reasons),
-            "complete": self.complete,
-            "changed": self.changed,
-            "warnings": list(self.warnings),
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Suspects:
-        """Read what :meth:`to_json` gave.
-
-        Raises:
-            KeyError: something is missing.
-        """
-        return cls(
-            document["app"],
-            tuple(document["from"]),
-            tuple(map(SharedInput.from_json, document["items"])),
-            document["total"],
-            document["exact"],
-            tuple(document["reasons"]),
-            document["complete"],
-            document["changed"],
-            tuple(document["warnings"]),
-        )
-
-
 def records_to_compare(
     trace: Callable[[TraceQuery], RecordTrace], query: TraceQuery
 ) -> RecordTrace:
@@ -249,7 +156,7 @@ def compare(left: RecordTrace, right: RecordTrace, limit: int | None, *, texts: 
         TraceError: they are of different applications.
         BudgetError: to read the items costs more than the query may.
     """
-    _check_same_application((left, right))
+    check_same_application((trace.app, trace.requested_places) for trace in (left, right))
     composer = left.composer()
     left_items, right_items = left.result.found, right.result.found
     no_items = NodeItems("", {})
@@ -301,65 +208,13 @@ def compare(left: RecordTrace, right: RecordTrace, limit: int | None, *, texts: 
     )
 
 
-def rank_inputs(traces: Sequence[RecordTrace], limit: int, *, texts: bool) -> Suspects:
-    """Inputs of several outputs, those of most outputs first: where one bad row would be.
-
-    Args:
-        traces: of one output each, all of one application; an output that is named twice counts once.
-        limit: inputs that are listed.
-        texts: include the texts of rows.
+def check_same_application(traces: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Refuse traces, each by its application and its places, of different applications.
 
     Raises:
-        TraceError: they are of different applications.
-        TooManyInputsError: the outputs have more inputs than are counted.
-        BudgetError: it costs more than the query may.
+        TraceError: they are.
     """
-    _check_same_application(traces)
-    traces = list({_start_key(trace): trace for trace in reversed(traces)}.values())[::-1]
-    counts: Counter[tuple[str, str, int]] = Counter()
-    for trace in traces:
-        current_budget().check()
-        for node, node_items in trace.result.found.items():
-            for space, region in node_items.spaces.items():
-                if len(counts) + region.count > RANKED_MAX:
-                    raise TooManyInputsError(f"the outputs have more than {RANKED_MAX:,} inputs")
-                counts.update((node, space, at) for at in region.positions().tolist())
-    ranked = sorted(
-        counts.items(), key=lambda counted_input: (-counted_input[1], counted_input[0])
-    )[:limit]
-    composer, names = traces[0].composer(), traces[0].names
-    items: list[SharedInput] = []
-    changed = any(trace.changed for trace in traces)
-    for (node, space, position), outputs in ranked:
-        single_item = NodeItems(node, {space: Region.from_positions([position])})
-        group = composer.group(single_item, None, texts=texts)
-        changed |= group.changed
-        items.append(SharedInput(node, names.label(node), group.items[0], outputs))
-    trace_warnings = (text for trace in traces for text in trace.warnings)
-    end_warnings = (text for trace in traces for text in trace.end_warnings())
-    return Suspects(
-        app=traces[0].app,
-        requested_places=tuple(place for trace in traces for place in trace.requested_places),
-        items=tuple(items),
-        total=len(counts),
-        exact=all(trace.result.exact for trace in traces),
-        reasons=tuple(dict.fromkeys(text for trace in traces for text in trace.result.reasons)),
-        complete=all(trace.complete and not trace.crosses for trace in traces),
-        changed=changed,
-        warnings=tuple(dict.fromkeys((*trace_warnings, *composer.warnings, *end_warnings))),
-    )
-
-
-def _start_key(trace: RecordTrace) -> frozenset[tuple[str, bytes, bytes]]:
-    """The same for traces of the same items, however their places are spelled."""
-    return frozenset(
-        (space, region.first.tobytes(), region.last.tobytes())
-        for space, region in trace.start_regions.items()
-    )
-
-
-def _check_same_application(traces: Sequence[RecordTrace]) -> None:
-    apps = {trace.app: ", ".join(trace.requested_places) for trace in traces}
+    apps = {app: ", ".join(places) for app, places in traces}
     if len(apps) > 1:
         named = "; ".join(f"{places} belongs to {app}" for app, places in apps.items())
         raise TraceError(f"rows of one application are compared: {named} (--app chooses one)")

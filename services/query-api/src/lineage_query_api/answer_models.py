@@ -10,8 +10,10 @@ from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
-from lineage_query.comparing import Difference, Suspects
+from lineage_query.comparing import Difference
 from lineage_query.run_difference import RunDifference
+from lineage_query.suspects.answer import Suspects
+from lineage_query.suspects.spectrum import Formula
 from lineage_query_api.models import (
     STANDING,
     DirectionText,
@@ -163,10 +165,52 @@ class RunDifferenceModel(FrozenModel):
     warnings: list[str]
 
 
-class RankedInput(ItemModel):
+class RankModel(FrozenModel):
+    rank: int
+    tied: int = Field(description="how many share the rank")
+    score: float | None = Field(description="null: it has no bound")
+
+
+class RankedInput(RankModel, ItemModel):
     node: str
     name: str = Field(description="as commands call the node")
-    outputs: int = Field(description="how many of the outputs it went into")
+    outputs: int = Field(description="how many of the bad outputs it went into")
+    good_outputs: int = Field(description="how many of the good outputs it went into")
+
+
+class DeviationModel(FrozenModel):
+    """How a figure of a task or key stands out among others."""
+
+    measure: str
+    value: float
+    of: str = Field(description="what it is compared with")
+    count: int = Field(description="how many these are")
+    median: float
+    distance: float = Field(description="from the median, in robust standard deviations")
+    tests: list[str] = Field(description="those by which it is an outlier")
+    step: tuple[str, str] = Field(description="the operators between which it was measured")
+    reason: str
+
+
+class RankedTask(RankModel):
+    node: str
+    name: str
+    partition: int
+    operators: str
+    outputs: int
+    good_outputs: int
+    deviations: list[DeviationModel]
+
+
+class DeviatingKeyModel(FrozenModel):
+    """A key of a shuffle, with the first rows of outputs that it went into."""
+
+    node: str
+    name: str
+    address: str
+    deviation: DeviationModel
+    rows: list[ItemModel]
+    rows_total: int
 
 
 class RankedInputs(FrozenModel):
@@ -176,12 +220,21 @@ class RankedInputs(FrozenModel):
     places: RequestedPlaces
     outputs: int
     items: list[RankedInput]
-    total: int = Field(description="inputs of any of the outputs")
+    total: int = Field(description="inputs of any of the bad outputs")
     exact: bool
     reasons: list[str] = Field(description="why it is not exact")
     complete: bool
     changed: bool
     warnings: list[str]
+    good: list[str] = Field(description="places of the good outputs")
+    formula: Formula
+    suspected: int = Field(
+        description="those of a greater share of the bad outputs than of the good ones"
+    )
+    tasks: list[RankedTask]
+    tasks_total: int
+    keys: list[DeviatingKeyModel]
+    keys_total: int
 
 
 class ApplicationRecords(FrozenModel):

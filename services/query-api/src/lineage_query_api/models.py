@@ -12,6 +12,7 @@ from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.job_neighbours import JobGraphLink, JobGraphNode
 from lineage_query.jobs import Dataset, DatasetRun, Job, Run
 from lineage_query.record_flows import FLOWS_MAX
+from lineage_query.suspects.spectrum import Formula
 
 PLACES_MAX = 1_000
 PLACE_MAX = 4_096
@@ -422,20 +423,30 @@ class DiffModel(FrozenModel):
 
 
 class SuspectsRequest(_Request):
-    places: list[PlaceText] = Field(min_length=1, max_length=200)
+    places: list[PlaceText] = Field(min_length=1, max_length=200, description="bad outputs")
     limit: int = Field(50, ge=1, le=1_000)
+    good: list[PlaceText] = Field(default=[], max_length=200, description="good outputs")
+    formula: Formula = Field("ochiai", description="what suspects are ranked by")
 
 
 class Suspect(ItemModel):
     node: str
     label: str
-    outputs: int = Field(description="how many of the outputs it went into")
+    outputs: int = Field(description="how many of the bad outputs it went into")
+    good_outputs: int = Field(description="how many of the good outputs it went into")
+    rank: int
+    tied: int = Field(description="how many share the rank")
+    score: float | None = Field(description="the value of the formula; null: it has no bound")
 
 
 class SuspectsModel(FrozenModel):
-    outputs: int
+    outputs: int = Field(description="bad outputs, each once")
+    good: int = Field(description="good outputs, each once")
     items: list[Suspect]
-    total: int = Field(description="inputs of any of the outputs")
+    total: int = Field(description="inputs of any of the bad outputs")
+    suspected: int = Field(
+        description="those of a greater share of the bad outputs than of the good ones"
+    )
     exact: bool
     complete: bool
     reasons: list[str] = Field(description="why it is not exact")
@@ -557,8 +568,10 @@ class CompareRunsRequest(_Request):
 
 
 class RankRequest(SuspectsRequest):
-    """Outputs whose inputs are counted, as people type their places."""
+    """Bad and good outputs, as people type their places; without any, an application."""
 
+    places: list[PlaceText] = Field(default=[], max_length=200, description="bad outputs")
+    tasks: bool = Field(False, description="rank tasks, too, and keys where there are no outputs")
     app: NodeText | None = Field(
         None, description="the application; without it the latest that fits"
     )

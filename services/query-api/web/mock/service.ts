@@ -439,13 +439,26 @@ function suspects(program: Program, answers: Answer[], limit: number): Suspects 
     const item = program.items.get(node)?.at(Number(index));
     return item === undefined
       ? []
-      : [{ ...shown(item), node, label: refOf(program, node).label, outputs: count }];
+      : [
+          {
+            ...shown(item),
+            node,
+            label: refOf(program, node).label,
+            outputs: count,
+            good_outputs: 0,
+            rank: 1 + ranked.filter(([, other]) => other > count).length,
+            tied: ranked.filter(([, other]) => other === count).length,
+            score: Math.sqrt(count / answers.length),
+          },
+        ];
   });
   const exact = answers.every(({ trace }) => trace.exact);
   return {
     outputs: answers.length,
+    good: 0,
     items,
     total: ranked.length,
+    suspected: ranked.length,
     exact,
     complete: true,
     reasons: [...new Set(answers.flatMap(({ trace }) => trace.reasons))],

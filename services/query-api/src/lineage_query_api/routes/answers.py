@@ -19,6 +19,7 @@ from lineage_query.exports.options import DERIVED_ITEMS_MAX
 from lineage_query.record_trace import RecordTrace
 from lineage_query.run_comparing import check_countable, compare_runs, queries_of_runs
 from lineage_query.run_rows import TracedRun
+from lineage_query.suspects.query import SuspectsQuery
 from lineage_query.trace_query import TraceQuery
 from lineage_query_api import models, serializers
 from lineage_query_api.answer_models import (
@@ -37,7 +38,7 @@ from lineage_query_api.dependencies import AppName, Caller, CallerScope, RowCall
 from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
 from lineage_query_api.errors import too_costly_error
 from lineage_query_api.lineages import Lineages
-from lineage_query_api.routes.comparing import compare_traces, rank_traces
+from lineage_query_api.routes.comparing import compare_traces, rank
 from lineage_query_api.routes.exports import parts_of, write_export
 from lineage_store.dump import dump_application
 
@@ -147,13 +148,12 @@ def compare_answers_of_runs(
 
 @router.post("/answers/suspects")
 def rank_answers(body: models.RankRequest, scope: CallerScope) -> RankedInputs:
-    """Inputs of several outputs, those of most outputs first: as `lineage suspects --json`."""
+    """What may be to blame for bad outputs, or stands out in an application: as `lineage suspects --json`."""
     store, caller = scope.within(body.app)
-    places = dict.fromkeys(body.places)
-    traces = [
-        _records(store, TraceQuery(Direction.BACKWARD, (place,), app=body.app)) for place in places
-    ]
-    return ranked_inputs(rank_traces(store, traces, body.limit, texts=caller.rows))
+    query = SuspectsQuery(
+        tuple(body.places), tuple(body.good), body.app, body.limit, body.formula, body.tasks
+    )
+    return ranked_inputs(rank(store, query, rows=caller.rows))
 
 
 def _records(store: Lineages, query: TraceQuery) -> RecordTrace:

@@ -1,19 +1,20 @@
-"""Two traces against each other, and the inputs that several outputs share."""
+"""Two traces against each other, and what may be to blame for several outputs."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from fastapi import APIRouter
 
 from lineage_query.answers import Group
-from lineage_query.comparing import (
-    ComparedTrace,
-    Difference,
-    Suspects,
-    TooManyInputsError,
-    compare,
-    rank_inputs,
-)
+from lineage_query.comparing import ComparedTrace, Difference, compare
 from lineage_query.record_trace import RecordTrace
+from lineage_query.suspects.answer import Suspects
+from lineage_query.suspects.query import SuspectsQuery, find_suspects, labels_of
+from lineage_query.suspects.ranking import TooManyInputsError
+from lineage_query.trace import Trace
+from lineage_query.trace_query import TraceQuery
 from lineage_query_api import serializers
 from lineage_query_api.dependencies import AppName, Caller, Store
 from lineage_query_api.errors import too_costly_error
@@ -65,25 +66,38 @@ def diff(app: AppName, request: DiffRequest, store: Store, caller: Caller) -> Di
 
 @router.post("/suspects")
 def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Caller) -> SuspectsModel:
-    """Inputs of several outputs, those of most outputs first: where one bad row would be."""
-    places = list(dict.fromkeys(request.places))
-    requests = (
-        TraceRequest(direction="backward", start=StartModel(places=[place])) for place in places
+    """Inputs of bad outputs, those first that went into most of them and into few of the good ones."""
+    query = SuspectsQuery(
+        tuple(request.places),
+        tuple(request.good),
+        app,
+        request.limit,
+        request.formula,
+        with_tasks=False,
     )
-    traces = [store.trace(app, suspect, rows=caller.rows).records for suspect in requests]
-    ranking = rank_traces(store, traces, request.limit, texts=caller.rows)
+
+    def trace(of_place: TraceQuery) -> Trace:
+        start = StartModel(places=list(of_place.places))
+        traced = store.trace(app, TraceRequest(direction="backward", start=start), rows=caller.rows)
+        return Trace(of_place, traced.records)
+
+    ranking = rank(store, query, rows=caller.rows, trace=trace)
     return SuspectsModel(
         outputs=len(ranking.requested_places),
+        good=len(ranking.good_places),
         items=[
             Suspect(
                 **serializers.item(suspect.item).model_dump(),
                 node=suspect.node,
                 label=suspect.label,
                 outputs=suspect.outputs,
+                good_outputs=suspect.good_outputs,
+                **suspect.place.to_json(),
             )
             for suspect in ranking.items
         ],
         total=ranking.total,
+        suspected=ranking.suspected,
         exact=ranking.exact,
         complete=ranking.complete,
         reasons=list(ranking.reasons),
@@ -105,16 +119,25 @@ def compare_traces(
         return compare(left, right, limit, texts=texts)
 
 
-def rank_traces(store: Lineages, traces: list[RecordTrace], limit: int, *, texts: bool) -> Suspects:
-    """Inputs of several outputs, within a turn.
+def rank(
+    store: Lineages,
+    query: SuspectsQuery,
+    *,
+    rows: bool,
+    trace: Callable[[TraceQuery], Trace] | None = None,
+) -> Suspects:
+    """Suspects, within a turn. ``rows``: the caller may read texts; ``trace``: traces an output.
 
     Raises:
         ProblemError: the outputs have more inputs than are counted.
-        LineageError: as `rank_inputs`.
+        LineageError: as `find_suspects`.
     """
+    if trace is None:
+        trace = partial(store.trace_query, rows=rows)
     try:
+        labels = labels_of(query, trace, texts=rows)
         with store.turn():
-            return rank_inputs(traces, limit, texts=texts)
+            return find_suspects(query, labels, lambda app: store.open(app or "latest"), texts=rows)
     except TooManyInputsError as error:
         raise too_costly_error(str(error), "give fewer outputs") from error
 
