@@ -215,9 +215,9 @@ def _lengths(texts: pa.StringArray) -> npt.NDArray[np.int32]:
     return np.diff(offsets)
 
 
-def utf8_of(texts: pa.StringArray) -> bytes:
-    """All texts joined, in UTF-8."""
+def utf8_of(texts: pa.StringArray, before: bytes = b"", cut: int = 0) -> bytes:
+    """All texts joined, in UTF-8, behind other bytes and without the last ``cut`` ones."""
     buffers: Any = texts.buffers()
     offsets = np.frombuffer(buffers[1], np.int32)[texts.offset :]
-    content: bytes = buffers[2][int(offsets[0]) : int(offsets[len(texts)])].to_pybytes()
-    return content
+    content = memoryview(buffers[2])[int(offsets[0]) : int(offsets[len(texts)]) - cut]
+    return b"".join((before, content))
