@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -122,3 +124,33 @@ def test_declarations_must_fit() -> None:
         rewritten(*START, *JOB[:6], "cat", *JOB[-2:], each_line=True)
     with pytest.raises(UnsupportedOperatorError, match="--named-keys"):
         rewritten(*START, "-D", "stream.num.map.output.key.fields=2", *JOB, named_keys=True)
+
+
+SITE = "<property><name>stream.num.map.output.key.fields</name><value>2</value></property>"
+
+
+@pytest.mark.parametrize("is_jar", [False, True])
+def test_settings_of_the_site_that_capture_takes_are_refused(tmp_path: Path, is_jar: bool) -> None:
+    classpath = str(tmp_path)
+    if is_jar:
+        with zipfile.ZipFile(tmp_path / "site.jar", "w") as jar:
+            jar.writestr("mapred-site.xml", SITE)
+        classpath = f"{tmp_path}/*"
+    else:
+        (tmp_path / "mapred-site.xml").write_text(SITE)
+    start = ("java", "-cp", classpath, "org.apache.hadoop.streaming.HadoopStreaming")
+    with pytest.raises(UnsupportedOperatorError, match=r"key\.fields in .*mapred-site\.xml"):
+        rewritten(*start, *JOB)
+    # What the command says counts, in Hadoop as well; and nothing is taken where nothing is shuffled.
+    rewritten(*start, "-D", "stream.num.map.output.key.fields=2", *JOB)
+    rewritten(*start, "-numReduceTasks", "0", *JOB)
+
+
+def test_hadoop_is_asked_where_its_site_is(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "core-site.xml").write_text(SITE)
+    hadoop = tmp_path / "hadoop"
+    hadoop.write_text('#!/bin/sh\n[ "$3" = classpath ] && echo "$2:/nowhere"\n')
+    hadoop.chmod(0o755)
+    with pytest.raises(UnsupportedOperatorError, match=r"core-site\.xml"):
+        rewritten(str(hadoop), "--config", f"{tmp_path}/conf", *START[1:], *JOB)

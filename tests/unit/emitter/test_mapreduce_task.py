@@ -185,6 +185,21 @@ def test_who_goes_past_the_standard_streams_fails(tmp_path: Path, program: str) 
     assert "Error" in ran.error
 
 
+@pytest.mark.parametrize("observed", [True, False])
+def test_a_record_that_holds_the_mark_stops_the_task(tmp_path: Path, observed: bool) -> None:
+    program = f"import sys\nfor line in sys.stdin: print('{MARK.decode()}')"
+    ran = run_task(tmp_path, program, b"a\n", observed=observed)
+    assert (ran.code, ran.made_from) == (1, [])
+    assert "a record holds the mark of capture" in ran.error
+
+
+def test_what_was_written_before_a_fork_is_written_once(tmp_path: Path) -> None:
+    program = "import os, sys\nfor line in sys.stdin:\n    print(line, end='')\n    os.fork() or os._exit(0)"
+    ran = run_task(tmp_path, program, b"a\nb\n")
+    assert (ran.code, ran.error) == (0, "")
+    assert ran.made_from == [(b"7.1#0", b"a|"), (b"7.1#1", b"b|")]
+
+
 def test_a_program_that_is_observed_has_its_own_name_and_folder(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("word = 'here'\n")
     program = "import sys, beside\nfor _ in sys.stdin: print(__name__, beside.word, *sys.argv)\nsys.exit(3)"
@@ -223,6 +238,18 @@ def test_settings_of_the_job_divide_records(tmp_path: Path) -> None:
         stream_reduce_input_field_separator=MARK.decode(),
     )
     assert [text for _, text in ran.made_from] == [b"a.b|c.d", b"a.b|", b"a.b|", b".|", b"None|"]
+
+
+def test_settings_of_the_site_that_change_records_stop_the_task() -> None:
+    ran = subprocess.run(
+        [sys.executable, mapreduce_task.__file__, "--as-is", "cat"],
+        env={"textinputformat_record_delimiter": ";"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "textinputformat.record.delimiter=; can't be followed" in ran.stderr
 
 
 def test_a_file_that_changes_while_it_is_read_is_reported(tmp_path: Path) -> None:

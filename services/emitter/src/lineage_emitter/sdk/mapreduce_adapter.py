@@ -16,16 +16,29 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from lineage_core.codec import arrow_text as arrow
 from lineage_core.contract.message import SinkFile, SinkFiles, Split, Splits
 from lineage_emitter.errors import CaptureFailedError, UnsupportedOperatorError
 from lineage_emitter.sdk.api import LineageApi
 from lineage_emitter.sdk.files import is_compressed
 from lineage_emitter.sdk.mapreduce_command import StreamingJob, captured
 from lineage_emitter.sdk.mapreduce_task import version
-from lineage_emitter.sdk.task_capture import TaskCapture
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lineage_core.contract.block import U64
+    from lineage_emitter.sdk.task_capture import TaskCapture
+
+Event = tuple[bool, bytes, bytes]
+"""Whether a record came out, the lines that it was made from, and its key. Of records that went in one behind the other with one
+key the lines stand in one event, divided by commas."""
+RECORDS_PAIRED = 1 << 17
+"""Records whose lineage is in memory at a time."""
 MAP_REASON = "a mapper may use any line that its task read so far"
 REDUCE_REASON = "a reducer may use any record that its task read so far"
 NAMES_REASON = f"a line of a reducer begins with no key of its task: {REDUCE_REASON}"
@@ -74,8 +87,8 @@ class _Log:
         self.is_changed: bool = end["is_changed"]
         self.is_of_output: bool = end["is_of_output"]
 
-    def events(self) -> Iterator[tuple[bool, bytes, bytes]]:
-        """Of each record whether it came out, the lines that it was made from, and its key."""
+    def events(self) -> Iterator[Event]:
+        """What went in and came out, in order."""
         with self.path.open("rb") as log:
             for line in log:
                 if not line.startswith(b"{"):
@@ -127,38 +140,140 @@ class _Outputs:
         return SinkFile(partition=number, path=f"file:{part}", size=size, mtime=mtime, rows=rows)
 
     def _pair(self, task: TaskCapture, log: _Log) -> None:
-        is_map, space = log.split is not None, f"{self.write}#{log.partition}"
-        waiting, rows, reasons = Counter[bytes](), defaultdict[bytes, list[int]](list), set[str]()
-        numbers = count()
+        keys, reasons = _Keys(), set[str]()
         for is_output, made_from, key in log.events():
-            if made_from.startswith(b"~"):
+            if b"~" in made_from:
                 reasons.add(MAP_REASON)
-            if is_output:
-                rows[key].append(next(numbers))
-            else:
-                waiting[key] += 1
-        is_named = self.named_keys and not is_map and rows.keys() <= waiting.keys()
+            keys.add(key, is_output=is_output)
+        is_map = log.split is not None
+        is_named = self.named_keys and not is_map and keys.name_all_rows()
         if not is_map and not is_named:
             reasons.add(NAMES_REASON if self.named_keys else REDUCE_REASON)
         task.superset_reason = "; ".join(sorted(reasons))
-        numbers = count()
-        for is_output, made_from, key in log.events():
-            if made_from and (key in rows or not is_named):
-                task.add_input(self._address(made_from), key if is_named else b"")
-            if not is_named and is_output:
-                task.add_output(f"{space}#{next(numbers)}", b"", reset=is_map)
-            elif not is_output:
-                waiting[key] -= 1
-                if is_named and not waiting[key]:
-                    for row in rows.get(key, ()):
-                        task.add_output(f"{space}#{row}", key, reset=row == rows[key][-1])
+        if is_map:
+            self._pair_rows(task, log)
+        elif is_named:
+            self._pair_keys(task, log, keys)
+        else:
+            self._pair_in_order(task, log)
 
-    def _address(self, made_from: bytes) -> str:
-        """Of lines of a split, as the attempt read it whose log Hadoop committed: another may have read another version."""
-        attempt, _, positions = made_from.decode().removeprefix("~").partition("#")
-        if attempt not in self.splits:
-            raise CaptureFailedError(f"attempt {attempt} at a map task left no log")
-        return f"{self.read}#{attempt.partition('.')[0]}#{positions}"
+    def _pair_rows(self, task: TaskCapture, log: _Log) -> None:
+        """Each row is made from the lines that its event names."""
+        first = 0
+        for events in _batches(log.events()):
+            rows = range(first, first + len(events))
+            self._add_inputs(task, [made_from for _, made_from, _ in events], rows)
+            self._add_rows(task, log, rows, rows)
+            first = rows.stop
+
+    def _pair_keys(self, task: TaskCapture, log: _Log, keys: _Keys) -> None:
+        """Each row is made from all records of its key, and is added behind the last of them."""
+        inputs = (event for event in log.events() if not event[0] and event[2] in keys.rows)
+        for events in _batches(inputs):
+            names = [key for _, _, key in events]
+            codes = [keys.codes[key] for key in names]
+            self._add_inputs(task, [made_from for _, made_from, _ in events], codes)
+            keys.inputs.subtract(names)
+            rows = [
+                (row, key) for key in set(names) if not keys.inputs[key] for row in keys.rows[key]
+            ]
+            self._add_rows(
+                task, log, [row for row, _ in rows], [keys.codes[key] for _, key in rows]
+            )
+
+    def _pair_in_order(self, task: TaskCapture, log: _Log) -> None:
+        """Each row is made from all records before it."""
+        rows = count()
+        for is_output, made_from, _ in log.events():
+            if is_output:
+                task.add_output(f"{self.write}#{log.partition}#{next(rows)}")
+            else:
+                self._add_inputs(task, [made_from])
+
+    def _add_rows(
+        self, task: TaskCapture, log: _Log, rows: Sequence[int], tags: Sequence[int]
+    ) -> None:
+        space = f"{self.write}#{log.partition}"
+        task.add_outputs(
+            space, np.array(rows, np.uint64), tags=np.array(tags, np.int64), reset=True
+        )
+
+    def _add_inputs(
+        self, task: TaskCapture, made_from: Sequence[bytes], tags: Sequence[int] | None = None
+    ) -> None:
+        """Add lines of splits, as the attempts read them whose logs Hadoop committed: others may have read other versions.
+
+        Raises:
+            CaptureFailedError: a line is of another attempt.
+        """
+        counts = [lines.count(b",") + 1 if lines else 0 for lines in made_from]
+        joined = b",".join(filter(None, made_from)).decode().replace("~", "")
+        if not joined:
+            return
+        column = arrow.text_column(joined.split(","))
+        assert column is not None
+        attempts, places = arrow.split_last(column, "#")
+        of_record, names = arrow.encode_dictionary(attempts)
+        first, last = _first_and_last(places)
+        tag = None if tags is None else np.repeat(np.array(tags, np.int64), counts)
+        for code, attempt in enumerate(map(str, names)):
+            if attempt not in self.splits:
+                raise CaptureFailedError(f"attempt {attempt} at a map task left no log")
+            chosen = of_record == code
+            task.add_inputs(
+                f"{self.read}#{attempt.partition('.')[0]}",
+                first[chosen],
+                last=last[chosen],
+                tags=None if tag is None else tag[chosen],
+            )
+
+
+class _Keys:
+    """The keys of a task, with a number each, and what came in and out under them."""
+
+    def __init__(self) -> None:
+        self.codes: dict[bytes, int] = {}
+        self.inputs = Counter[bytes]()
+        self.rows: defaultdict[bytes, list[int]] = defaultdict(list)
+        self._count = 0
+
+    def add(self, key: bytes, *, is_output: bool) -> None:
+        """Count an event."""
+        self.codes.setdefault(key, len(self.codes))
+        if is_output:
+            self.rows[key].append(self._count)
+            self._count += 1
+        else:
+            self.inputs[key] += 1
+
+    def name_all_rows(self) -> bool:
+        """Whether each row begins with the key of records of the task."""
+        return self.rows.keys() <= self.inputs.keys()
+
+
+def _batches(events: Iterator[Event]) -> Iterator[list[Event]]:
+    """Events in lists of so many records that memory is bounded."""
+    batch, records = list[Event](), 0
+    for event in events:
+        batch.append(event)
+        records += 1 + event[1].count(b",")
+        if records >= RECORDS_PAIRED:
+            yield batch
+            batch, records = [], 0
+    if batch:
+        yield batch
+
+
+def _first_and_last(places: pa.StringArray) -> tuple[U64, U64]:
+    """Numbers of the first and last line of places such as ``5`` and ``0-9``."""
+    if b"-" not in arrow.utf8_of(places):
+        first = arrow.to_integers(places)
+        return first, first
+    runs = [str(place).partition("-") for place in places.to_pylist()]
+    return (
+        np.array([int(first) for first, _, _ in runs], np.uint64),
+        np.array([int(last or first) for first, _, last in runs], np.uint64),
+    )
 
 
 def _number(path: Path) -> int:

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from lineage_emitter.errors import UnsupportedOperatorError
 from lineage_emitter.sdk import mapreduce_task
+from lineage_emitter.sdk.mapreduce_site import site_settings
 
 PROGRAM = re.compile(r".*HadoopStreaming|.*hadoop-streaming[^:]*\.jar|streaming")
 """The last word before the options of a job."""
@@ -34,6 +35,8 @@ SETTINGS = re.compile(
     re.DOTALL,
 )
 """Other settings that leave records and files of text what they are."""
+MARK_BYTES = 5
+"""Random bytes that records are marked by: few, because each record carries them. Tasks stop where a record has them by chance."""
 REDUCES = ("mapreduce.job.reduces=", "mapred.reduce.tasks=")
 LIBRARY = "org.apache.hadoop.mapred"
 KEY_PARTITIONERS = tuple(
@@ -90,13 +93,16 @@ def captured(command: Sequence[str], *, each_line: bool, named_keys: bool) -> St
         _refuse(f"-inputformat {options.inputformat}", "use TextInputFormat")
     _replace(words, "-mapper", options.mapper, each_line=each_line)
     if not is_map_only:
+        own_names = {setting.partition("=")[0] for setting in settings}
+        for name, place in site_settings(words[:begin], OWN_SETTINGS.keys() - own_names):
+            _refuse(f"{name} in {place}", "give it with -D")
         _replace(words, "-reducer", options.reducer, each_line=False)
         for at in range(begin, len(words)):
             prefix = "-D" if words[at].startswith("-D") else ""
             name, is_setting, value = words[at].removeprefix("-D").partition("=")
             if is_setting and name in OWN_SETTINGS:
                 words[at] = f"{prefix}{OWN_SETTINGS[name]}={value}"
-        mark = f"lineage{secrets.token_hex(8)}"
+        mark = secrets.token_hex(MARK_BYTES)
         separator, fields, given = OWN_SETTINGS
         own = (f"{separator}={mark}", f"{fields}=1", f"{given}={mark}", f"lineage.mark={mark}")
         words[begin:begin] = [f"-D{setting}" for setting in own]

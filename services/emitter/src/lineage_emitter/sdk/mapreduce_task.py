@@ -16,7 +16,7 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -33,6 +33,15 @@ RESTORED = {
     "stream_reduce_input_field_separator": "lineage_reduce_separator",
 }
 """Settings that capture takes for itself, and where the job's own are, as variables of a task."""
+
+REFUSED = {
+    "textinputformat_record_delimiter": "",
+    "mapreduce_job_combine_class": "",
+    "stream_combine_streamprocessor": "",
+    "mapreduce_output_fileoutputformat_compress": "false",
+}
+"""Settings that change what a record or a file is, as variables of a task, with what they may be. Commands with them are refused;
+files of the site are seen here alone."""
 
 
 def local(uri: str) -> str:
@@ -58,6 +67,9 @@ class Task:
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         env = os.environ
         self.source, self.sink = source, sink
+        for name, allowed in REFUSED.items():
+            if env.get(name, allowed) != allowed:
+                raise SystemExit(f"lineage: {name.replace('_', '.')}={env[name]} can't be followed")
         self.is_map = env["mapreduce_task_ismap"] == "true"
         self.mark = env.get("lineage_mark", "").encode()
         if (not self.mark) != (env["mapreduce_job_reduces"] == "0"):
@@ -71,6 +83,8 @@ class Task:
         self.process = os.getpid()
         self.read = self.rows = self.first_line = self.last_line = 0
         self.rest = b""
+        self.write_pending: Callable[[], None] = lambda: None
+        """Has what the program wrote so far arrive here: it may be kept between two lines, but not beyond the next one."""
         if self.mark:
             for name, kept in RESTORED.items():
                 env[name] = env.get(kept, "")
@@ -92,44 +106,90 @@ class Task:
             self.split = place | self.version
 
     def lines(self) -> Iterator[bytes]:
-        """Lines for the program; each counts before the program can have it."""
+        """Lines for a mapper; each counts before the program can have it."""
         for record in self.source:
             self.read += 1
-            if self.is_map:
-                yield record
-            else:
-                key, _, value = record.partition(self.mark)
-                made_from, _, value = value.partition(b"\t")
-                self.log.write(b"i\t%s\t%s\n" % (made_from, key))
-                yield key + self.given + value
+            yield record
         self.is_exhausted = True
 
+    def chunks(self) -> Iterator[bytes]:
+        """What a program is given that is not observed: whole records, which count before the program can have them."""
+        rest = b""
+        while data := self.source.read1(CHUNK_BYTES):  # type: ignore[attr-defined]
+            *records, rest = (rest + data).split(b"\n")
+            if records:
+                yield self.given_records(records)
+        if rest:
+            yield self.given_records([rest])
+        self.is_exhausted = True
+
+    def given_records(self, records: list[bytes]) -> bytes:
+        """Records as the program gets them."""
+        self.read += len(records)
+        if self.is_map:
+            return b"\n".join(records) + b"\n"
+        given, last = list[bytes](), None
+        log, group = list[tuple[list[bytes], bytes]](), list[bytes]()
+        for record in records:
+            key, _, rest = record.partition(self.mark)
+            lines, _, value = rest.partition(b"\t")
+            if key != last:
+                group = []
+                log.append((group, key))
+                last = key
+            group.append(lines)
+            given.append(key + self.given + value)
+        self.log.write(b"".join([b"i\t%s\t%s\n" % (b",".join(group), key) for group, key in log]))
+        return b"\n".join(given) + b"\n"
+
     def write(self, data: bytes) -> None:
-        """Take what the program writes."""
+        """Take what the program writes.
+
+        Raises:
+            SystemExit: it holds the mark of capture, which nothing but chance can bring about.
+        """
         now = AT_END if self.is_exhausted else self.read
         if not self.rest:
             self.first_line = now
         if not self.rest.endswith(b"\r"):
             self.last_line = now
-        *records, self.rest = RECORD_END.split(self.rest + data)
-        for record in records:
-            self.write_record(record)
-            self.first_line = self.last_line = now
+        data = self.rest + data
+        if self.mark and self.is_map and self.mark in data:
+            raise SystemExit("lineage: a record holds the mark of capture: run the job again")
+        *records, self.rest = RECORD_END.split(data) if b"\r" in data else data.split(b"\n")
+        if records:
+            if self.first_line != now or self.last_line != now:
+                self.write_records([records.pop(0)])
+                self.first_line = self.last_line = now
+            self.write_records(records)
 
-    def write_record(self, record: bytes) -> None:
-        """One record for Hadoop."""
-        self.rows += 1
-        key, value = self.key_and_value(record)
+    def write_records(self, records: list[bytes]) -> None:
+        """Records for Hadoop that were made from the same lines."""
+        if not records:
+            return
+        self.rows += len(records)
         if not self.is_map:
-            self.log.write(b"o\t\t%s\n" % key)
+            keys = [self.key_and_value(record)[0] for record in records]
+            self.log.write(b"".join([b"o\t\t%s\n" % key for key in keys]))
         elif not self.mark:
-            self.log.write(b"o\t%s\t\n" % self.made_from())
+            self.log.write(b"o\t%s\t\n" % self.made_from() * len(records))
         else:
-            record = b"%s%s%s\t%s" % (key, self.mark, self.made_from(), value)
-        self.sink.write(record + b"\n")
+            lines = b"%s%s\t" % (self.mark, self.made_from())
+            if self.fields == 1:
+                separator = self.separator
+                records = [
+                    record.replace(separator, lines, 1) if separator in record else record + lines
+                    for record in records
+                ]
+            else:
+                pairs = map(self.key_and_value, records)
+                records = [b"%s%s%s" % (key, lines, value) for key, value in pairs]
+        self.sink.write(b"\n".join(records) + b"\n")
 
     def key_and_value(self, record: bytes) -> tuple[bytes, bytes]:
         """The key and the value of a record, as Hadoop would divide it."""
+        if self.fields == 1:
+            return record.partition(self.separator)[::2]
         parts = record.split(self.separator, self.fields)
         if len(parts) <= self.fields:
             return record, b""
@@ -148,7 +208,7 @@ class Task:
     def close(self) -> None:
         """The program has ended: nothing of the task is missing now. Where it failed, Hadoop drops what is here."""
         if self.rest:
-            self.write_record(self.rest.removesuffix(b"\r"))
+            self.write_records([self.rest.removesuffix(b"\r")])
         # What a reducer writes that is given nothing, Hadoop drops.
         end: dict[str, Any] = {"rows": self.rows if self.is_map or self.read else 0}
         end |= {"attempt": self.attempt, "split": self.split}
@@ -182,8 +242,8 @@ def run(task: Task, command: list[str]) -> int:
 
 def _feed(task: Task, stdin: Any) -> None:
     try:
-        for line in task.lines():
-            stdin.write(line)
+        for chunk in task.chunks():
+            stdin.write(chunk)
         stdin.close()
     except BrokenPipeError:
         # The program has read enough.
@@ -229,7 +289,9 @@ class _Read(_Stream):
 
     def read1(self, size: int = -1) -> bytes:
         self.check_process()
-        self.line = self.line or next(self.lines, b"")
+        if not self.line:
+            self.task.write_pending()
+            self.line = next(self.lines, b"")
         size = len(self.line) if size < 0 else size
         part, self.line = self.line[:size], self.line[size:]
         return part
@@ -247,7 +309,7 @@ class _Read(_Stream):
 
 
 class _Written(_Stream):
-    """Standard output: what a program writes arrives at once."""
+    """Standard output: what a program writes arrives before it reads the next line."""
 
     def writable(self) -> bool:
         return self.wrapped()
@@ -260,14 +322,23 @@ class _Written(_Stream):
 
 
 class _Text(io.TextIOWrapper):
-    """A standard stream as text; what is written goes out at once, whatever else of it is changed."""
+    """A standard stream as text; what is written goes out before the next line is read, whatever of it is changed."""
 
     buffer: _Stream
 
     def reconfigure(self, **options: Any) -> None:
         self.buffer.is_ready = False
-        super().reconfigure(**options | {"write_through": True})
+        super().reconfigure(**options)
         self.buffer.is_ready = True
+
+    def write_pending(self) -> None:
+        """Have what was written arrive, where the stream is still the program's."""
+        try:
+            is_usable = not self.closed
+        except ValueError:  # it was taken apart
+            is_usable = False
+        if is_usable:
+            self.flush()
 
     def read(self, size: int | None = -1) -> str:
         self.buffer.wrapped()
@@ -296,7 +367,9 @@ def observe(task: Task, command: list[str]) -> None:
     encoding, errors = sys.stdin.encoding, sys.stdin.errors
     sys.stdin = _Text(read, encoding, errors, newline="\n")
     encoding, errors = sys.stdout.encoding, sys.stdout.errors
-    sys.stdout = _Text(written, encoding, errors, newline="\n", write_through=True)
+    sys.stdout = text = _Text(written, encoding, errors, newline="\n")
+    task.write_pending = text.write_pending
+    os.register_at_fork(before=task.write_pending)
     read.is_ready = written.is_ready = True
     sys.argv = command
     sys.path[0] = os.path.dirname(os.path.realpath(command[0]))
@@ -305,6 +378,7 @@ def observe(task: Task, command: list[str]) -> None:
 
 def _close(task: Task) -> None:
     try:
+        task.write_pending()
         task.close()
     except BaseException:
         sys.excepthook(*sys.exc_info())
