@@ -1,0 +1,329 @@
+"""Rows of Dask's DataFrames, with the rows of sources that they were made from.
+
+A collection is computed in another form: each expression of it also has a series that says of each row which rows of the sources
+it was made from. Both go through the same tasks, and arrive together, so that a task that is tried again counts once.
+What an expression does with rows is known of Dask's own operators alone; all others are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from dask import dataframe as dd
+from dask.dataframe import methods
+from dask.dataframe.dask_expr import _accessor, _expr, _groupby, _merge, _reductions
+from dask.dataframe.dask_expr._collection import FrameBase, Scalar, new_collection
+from dask.dataframe.dask_expr.io import FromMap, FromPandas, ReadParquet
+
+ROWS = "_lineage"
+"""The column of rows' origins while rows are chosen by a filter, a group or a join."""
+LEFT, RIGHT = f"{ROWS}_left", f"{ROWS}_right"
+UNKNOWN = "?"
+"""Stands for origins where they do not fit the rows, which must not be."""
+PARTITION_REASON = "a function over whole partitions may use any row of the partition"
+CHOICE_REASON = "an aggregate may use fewer rows than it is given"
+SOURCES = (FromPandas, FromMap, ReadParquet)
+ELEMENTWISE = (
+    _accessor.FunctionMap,
+    _accessor.PropertyMap,
+    _expr.Abs,
+    _expr.ArrowStringConversion,
+    _expr.AsType,
+    _expr.Assign,
+    _expr.Between,
+    _expr.Binop,
+    _expr.Clip,
+    _expr.ColumnsSetter,
+    _expr.Drop,
+    _expr.Fillna,
+    _expr.IsNa,
+    _expr.Isin,
+    _expr.Map,
+    _expr.NotNull,
+    _expr.Projection,
+    _expr.RenameFrame,
+    _expr.RenameSeries,
+    _expr.Replace,
+    _expr.Round,
+    _expr.ToDatetime,
+    _expr.ToFrame,
+    _expr.ToNumeric,
+    _expr.Unaryop,
+)
+"""Operators that make each row of the row at its place, and leave the index as it is."""
+JOINS = ("inner", "left", "right", "outer")
+GROUPED_OF_ALL = (_groupby.Sum, _groupby.Prod, _groupby.Count, _groupby.Size, _groupby.Mean)
+GROUPED = (*GROUPED_OF_ALL, _groupby.Min, _groupby.Max, _groupby.First, _groupby.Last)
+NAMES_OF_ALL = frozenset(("sum", "prod", "count", "size", "mean", "var", "std"))
+REDUCED_OF_ALL = (
+    _reductions.Sum,
+    _reductions.Prod,
+    _reductions.Count,
+    _reductions.Len,
+    _reductions.Mean,
+)
+REDUCED = (*REDUCED_OF_ALL, _reductions.Max, _reductions.Min)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedFrame:
+    """An expression and, row by row and partition by partition, the origins of its rows."""
+
+    value: Any
+    origins: Any
+
+
+class FrameTracing:
+    """Makes expressions that carry origins.
+
+    Args:
+        source: names the source that an expression reads.
+        refuse: raises that an operator is not captured.
+    """
+
+    def __init__(self, source: Callable[[Any], str], refuse: Callable[[str], Any]) -> None:
+        self._source, self._refuse = source, refuse
+        self._traced: dict[str, TracedFrame] = {}
+        self.reasons: set[str] = set()
+        """Why origins may be too many."""
+
+    def packed(self, collection: Any) -> Any:
+        """A series with a pair for each partition: the rows and their origins."""
+        traced = self.traced(collection.expr)
+        value, origins = new_collection(traced.value), new_collection(traced.origins)
+        if isinstance(value, Scalar):
+            value = value.to_series()
+        meta = pd.Series([], dtype=object)
+        return _by_partition(_pair, value, origins, meta=meta)
+
+    def traced(self, expr: Any) -> TracedFrame:
+        """An expression that gives what another gives, with the origins of its rows."""
+        if expr._name not in self._traced:
+            self._traced[expr._name] = self._rewritten(expr)
+        return self._traced[expr._name]
+
+    def _rewritten(self, expr: Any) -> TracedFrame:
+        kind = type(expr)
+        if isinstance(expr, SOURCES):
+            return self._numbered(expr)
+        if kind is _expr.ResetIndex:
+            return self._reindexed(expr)
+        if isinstance(expr, ELEMENTWISE) or _is_row_function(expr):
+            traced = self._of_same_rows(expr)
+            return TracedFrame(_with(expr, traced), next(iter(traced.values())).origins)
+        if kind in (_expr.Filter, _expr.DropnaFrame):
+            return self._chosen(expr)
+        if kind is _expr.MapPartitions:
+            return self._by_function(expr)
+        if kind in GROUPED or isinstance(expr, _groupby.GroupbyAggregation):
+            return self._grouped(expr)
+        if kind in REDUCED:
+            return self._reduced(expr)
+        if kind is _merge.Merge:
+            return self._merged(expr)
+        self._refuse(f"DataFrame expression {kind.__name__}")
+        raise AssertionError(kind)
+
+    def _frames(self, expr: Any) -> dict[str, TracedFrame]:
+        return {part._name: self.traced(part) for part in expr.dependencies()}
+
+    def _of_same_rows(self, expr: Any) -> dict[str, TracedFrame]:
+        """The parts of an expression, which must have the very same rows."""
+        traced = self._frames(expr)
+        if len({part.origins._name for part in traced.values()}) != 1 or any(
+            part.value.ndim == 0 for part in traced.values()
+        ):
+            self._refuse(f"DataFrame expression {type(expr).__name__} over several collections")
+        return traced
+
+    def _numbered(self, expr: Any) -> TracedFrame:
+        if expr.ndim != 2:
+            self._refuse(f"a series of {type(expr).__name__}")
+        node = self._source(expr)
+        meta = _with_column(expr._meta, ROWS, [])
+        numbered = _by_partition(_number, new_collection(expr), node, meta=meta)
+        return _unpacked(numbered, list(expr.columns))
+
+    def _reindexed(self, expr: Any) -> TracedFrame:
+        """Rows keep their places, but an index that is another fits no other series."""
+        (traced,) = self._frames(expr).values()
+        value = new_collection(_with(expr, self._frames(expr)))
+        origins = _by_partition(_copied, new_collection(traced.origins), expr._name, meta=_META)
+        return TracedFrame(value.expr, origins.expr)
+
+    def _chosen(self, expr: Any) -> TracedFrame:
+        traced = self._of_same_rows(expr)
+        frame = traced[expr.frame._name]
+        is_series = expr.frame.ndim == 1
+        value = new_collection(frame.value)
+        columns = [value.name] if is_series else list(expr.frame.columns)
+        packed = _packed(value.to_frame() if is_series else value, frame, ROWS)
+        if type(expr) is _expr.Filter:
+            kept = _expr.Filter(packed.expr, traced[expr.predicate._name].value)
+        else:
+            operands = dict(zip(expr._parameters, expr.operands, strict=True))
+            operands |= {"frame": packed.expr, "subset": operands["subset"] or columns}
+            kept = _expr.DropnaFrame(*operands.values())
+        chosen = _unpacked(new_collection(kept), columns)
+        if not is_series:
+            return chosen
+        return TracedFrame(new_collection(chosen.value)[columns[0]].expr, chosen.origins)
+
+    def _by_function(self, expr: Any) -> TracedFrame:
+        traced = self._frames(expr)
+        value = new_collection(_with(expr, traced))
+        if len(traced) != 1 or expr.ndim == 0:
+            self._refuse("map_partitions of DataFrames over several collections")
+        (frame,) = traced.values()
+        self.reasons.add(PARTITION_REASON)
+        origins = _by_partition(_all_for_each, value, new_collection(frame.origins), meta=_META)
+        return TracedFrame(value.expr, origins.expr)
+
+    def _grouped(self, expr: Any) -> TracedFrame:
+        keys = list(expr.by)
+        traced = self._frames(expr)
+        columns = list(expr.frame.columns)
+        if len(traced) != 1 or expr.frame.ndim != 2 or not all(key in columns for key in keys):
+            self._refuse("groupby of DataFrames by other than names of columns")
+        (frame,) = traced.values()
+        of_all = isinstance(expr, GROUPED_OF_ALL)
+        if isinstance(expr, _groupby.GroupbyAggregation):
+            of_all = _names(expr.arg) <= NAMES_OF_ALL
+        if not of_all:
+            self.reasons.add(CHOICE_REASON)
+        options = {name: getattr(expr, name) for name in ("sort", "observed", "dropna")}
+        options = {name: value for name, value in options.items() if value is not None}
+        groups = _packed(new_collection(frame.value), frame, ROWS).groupby(keys, **options)
+        origins = groups[ROWS].agg(
+            _UNION, split_every=expr.split_every, split_out=expr.operand("split_out") or 1
+        )
+        value = new_collection(_with(expr, traced))
+        return TracedFrame(value.expr, _by_partition(_in_order, value, origins, meta=_META).expr)
+
+    def _reduced(self, expr: Any) -> TracedFrame:
+        traced = self._frames(expr)
+        (frame,) = traced.values()
+        if not isinstance(expr, REDUCED_OF_ALL):
+            self.reasons.add(CHOICE_REASON)
+        value = new_collection(_with(expr, traced))
+        rows = value.to_series() if isinstance(value, Scalar) else value
+        gathered = new_collection(frame.origins).repartition(npartitions=1)
+        origins = _by_partition(_all_for_each, rows, gathered, meta=_META)
+        return TracedFrame(value.expr, origins.expr)
+
+    def _merged(self, expr: Any) -> TracedFrame:
+        names = (expr.left._name, expr.right._name)
+        if expr.how not in JOINS or any(part._name not in names for part in expr.dependencies()):
+            self._refuse(f"merge of DataFrames (how={expr.how!r})")
+        left, right = (
+            _packed(new_collection(self.traced(side).value), self.traced(side), column)
+            for side, column in ((expr.left, LEFT), (expr.right, RIGHT))
+        )
+        if expr.left.ndim != 2 or expr.right.ndim != 2:
+            self._refuse("merge of series")
+        merged = new_collection(_merge.Merge(left.expr, right.expr, *expr.operands[2:]))
+        meta = _with_column(merged._meta.drop(columns=[LEFT, RIGHT]), ROWS, [])
+        return _unpacked(_by_partition(_of_both, merged, meta=meta), list(expr.columns))
+
+
+def rows_of(packed: Iterable[tuple[Any, list[str]]]) -> tuple[Any, list[str]]:
+    """The rows of all partitions, and of each its origins: addresses between commas."""
+    values, origins = zip(*packed, strict=True)
+    rows = values[0] if len(values) == 1 else methods.concat(list(values))
+    return rows, [text for part in origins for text in part]
+
+
+_META = pd.Series([], dtype=object, name=ROWS)
+_UNION = dd.Aggregation("union", lambda rows: rows.agg(",".join), lambda rows: rows.agg(",".join))
+
+
+def _names(spec: Any) -> set[Any]:
+    """What a specification of aggregates calls."""
+    if isinstance(spec, dict):
+        return set().union(*map(_names, spec.values()))
+    return set().union(*map(_names, spec)) if isinstance(spec, list) else {spec}
+
+
+def _is_row_function(expr: Any) -> bool:
+    """Whether a function of the program gets one row, or one value."""
+    return type(expr) is _expr.Apply and callable(expr.function) and "by_row" not in expr.kwargs
+
+
+def _with(expr: Any, traced: dict[str, TracedFrame]) -> Any:
+    """The expression over other parts."""
+    return type(expr)(
+        *(
+            traced[part._name].value if isinstance(part, _expr.Expr) else part
+            for part in expr.operands
+        )
+    )
+
+
+def _by_partition(function: Callable[..., Any], frame: Any, *args: Any, meta: Any) -> Any:
+    return frame.map_partitions(
+        function, *args, meta=meta, align_dataframes=False, enforce_metadata=False
+    )
+
+
+def _packed(value: Any, traced: TracedFrame, column: str) -> Any:
+    """A frame with its origins as the last column."""
+    meta = _with_column(value._meta, column, [])
+    return _by_partition(_beside, value, new_collection(traced.origins), column, meta=meta)
+
+
+def _unpacked(packed: Any, columns: list[Any]) -> TracedFrame:
+    return TracedFrame(packed[columns].expr, packed[ROWS].expr)
+
+
+# -- in tasks ------------------------------------------------------------------------------------
+
+
+def _with_column(frame: Any, name: str, texts: Sequence[str]) -> Any:
+    wider = frame.copy(deep=False)
+    wider.insert(len(wider.columns), name, pd.Series(texts, wider.index, dtype=object))
+    return wider
+
+
+def _number(frame: Any, node: str, partition_info: Any = None) -> Any:
+    space = f"{node}#{partition_info['number'] if partition_info else 0}"
+    return _with_column(frame, ROWS, [f"{space}#{row}" for row in range(len(frame))])
+
+
+def _beside(frame: Any, origins: Any, column: str) -> Any:
+    fits = len(frame) == len(origins)
+    return _with_column(frame, column, list(origins) if fits else [UNKNOWN] * len(frame))
+
+
+def _copied(origins: Any, _token: str) -> Any:
+    return origins.copy()
+
+
+def _all_for_each(rows: Any, origins: Any) -> Any:
+    return pd.Series([",".join(origins)] * len(rows), rows.index, dtype=object, name=ROWS)
+
+
+def _of_both(merged: Any) -> Any:
+    sides = [merged[side].astype(object).fillna("") for side in (LEFT, RIGHT)]
+    texts = [",".join(pair) for pair in zip(*sides, strict=True)]
+    return _with_column(merged.drop(columns=[LEFT, RIGHT]), ROWS, texts)
+
+
+def _in_order(groups: Any, origins: Any) -> Any:
+    """Origins of groups in the order of the groups, which both have by their keys."""
+    if not groups.index.equals(origins.index):
+        is_same = len(groups) == len(origins) and groups.index.is_unique and origins.index.is_unique
+        is_same = is_same and bool(origins.index.isin(groups.index).all())
+        texts = origins.reindex(groups.index) if is_same else [UNKNOWN] * len(groups)
+        origins = pd.Series(list(texts), groups.index, dtype=object, name=ROWS)
+    return origins
+
+
+def _pair(rows: Any, origins: Any) -> Any:
+    """The rows of a partition and their origins."""
+    return pd.Series([(rows, list(origins))], dtype=object)
+
+
+__all__ = ["UNKNOWN", "FrameBase", "FrameTracing", "Scalar", "rows_of"]
