@@ -156,6 +156,19 @@ def test_reductions_are_made_from_all_records(
     assert sources_of(tmp_path, api.app, "compute-1", 1) == [(frozenset(range(24)), exact)]
 
 
+def test_frequencies_are_made_from_all_records_of_a_value(
+    client: Client, api: LineageApi, tmp_path: Path
+) -> None:
+    plain = source().map(remainder).frequencies(split_every=2).compute()
+    with capture_dask(api):
+        counts = source().map(remainder).frequencies(split_every=2).compute()
+    api.close()
+    assert counts == plain == [(value, 6) for value in range(4)]
+    assert sources_of(tmp_path, api.app, "compute-1", 4) == [
+        (frozenset(range(value, 24, 4)), True) for value in range(4)
+    ]
+
+
 def test_a_function_over_partitions_gives_a_superset(
     client: Client, api: LineageApi, tmp_path: Path
 ) -> None:
@@ -232,6 +245,7 @@ def test_what_is_not_captured_is_refused_by_name(client: Client, api: LineageApi
         traced = source()
         refused: list[tuple[str, Callable[[], Any]]] = [
             ("Bag.distinct", lambda: traced.distinct(None)),
+            ("Bag.frequencies that", lambda: traced.frequencies(sort=True)),
             ("Bag.topk", lambda: traced.topk(3)),
             ("Bag.take", lambda: traced.take(1)),
             ("Bag.join", lambda: traced.join([1], is_even)),

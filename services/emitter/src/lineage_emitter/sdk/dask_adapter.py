@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial, partialmethod
 from importlib import import_module
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import dask
 from dask import bag, base
@@ -50,6 +50,7 @@ CAPTURED = frozenset(
         "remove",
         "flatten",
         "groupby",
+        "frequencies",
         "map_partitions",
         "reduction",
         "fold",
@@ -71,8 +72,7 @@ CAPTURED = frozenset(
 _all_combined = "fold", "sum", "count", "mean", "var", "std"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A record, the source records that it was made from, and why these may be too many."""
 
     value: Any
@@ -123,6 +123,43 @@ def _group(group: tuple[Any, list[Row]]) -> Row:
     return _combined((group[0], [row.value for row in group[1]]), group[1])
 
 
+class _Count:
+    """How often a value is there, and where it was."""
+
+    __slots__ = ("count", "ids", "reasons")
+
+    def __init__(self) -> None:
+        self.count, self.ids, self.reasons = 0, set[str](), set[str]()
+
+
+def _counted(rows: Iterable[Row]) -> dict[Any, _Count]:
+    counts: defaultdict[Any, _Count] = defaultdict(_Count)
+    for value, ids, reasons in rows:
+        counted = counts[value]
+        counted.count += 1
+        counted.ids |= ids
+        counted.reasons |= reasons
+    return dict(counts)
+
+
+def _counted_together(parts: Iterable[dict[Any, _Count]]) -> dict[Any, _Count]:
+    whole: defaultdict[Any, _Count] = defaultdict(_Count)
+    for part in parts:
+        for value, counted in part.items():
+            total = whole[value]
+            total.count += counted.count
+            total.ids |= counted.ids
+            total.reasons |= counted.reasons
+    return dict(whole)
+
+
+def _count_rows(counts: dict[Any, _Count]) -> list[Row]:
+    return [
+        Row((value, each.count), frozenset(each.ids), frozenset(each.reasons))
+        for value, each in counts.items()
+    ]
+
+
 def _refuse(operator: str, *_: Any, **__: Any) -> NoReturn:
     raise UnsupportedOperatorError(operator, "compute the bag first, and go on from its result")
 
@@ -170,6 +207,12 @@ class TracedBag(Bag):  # type: ignore[misc]
 
     def groupby(self, grouper: Callable[[Any], Any], **options: Any) -> TracedBag:
         return _traced(_rows(self).groupby(partial(_on_value, grouper), **options).map(_group))
+
+    def frequencies(self, split_every: Any = None, sort: bool = False) -> TracedBag:
+        if sort:
+            _refuse("Bag.frequencies that are sorted")
+        counts = _rows(self).reduction(_counted, _counted_together, split_every, out_type=Bag)
+        return _traced(counts.map_partitions(_count_rows))
 
     def map_partitions(self, func: Callable[..., Any], *args: Any, **options: Any) -> TracedBag:
         if args or base.unpack_collections(options)[0]:
