@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial, partialmethod
 from importlib import import_module
 from itertools import count
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import dask
 from dask import bag, base
-from dask.bag.core import Bag, Item
+from dask.bag.core import Bag
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import system_encoding
@@ -26,8 +25,9 @@ from distributed import Client
 from fsspec.core import open_files
 
 from lineage_core.contract.message import SinkFiles, Split, Splits
-from lineage_emitter.errors import CaptureFailedError, UnsupportedOperatorError
+from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.sdk.api import LineageApi
+from lineage_emitter.sdk.dask_bags import Row, TracedBag, TracedItem, bag_of_rows, numbered, refuse
 from lineage_emitter.sdk.dask_files import (
     changed,
     is_plain,
@@ -38,208 +38,12 @@ from lineage_emitter.sdk.dask_files import (
 from lineage_emitter.sdk.dask_frames import UNKNOWN, FrameBase, FrameTracing, Scalar, rows_of
 
 calls = import_module("dask.delayed")  # the package has a function of this name
-PARTITION_REASON = "a function over whole partitions may use any record of the partition"
-REDUCTION_REASON = "a reduction may use fewer records than it is given"
 SOURCES = ("from_sequence", "read_text", "range", "from_url")
 MANY_BAGS = ("concat", "zip", "map", "map_partitions", "from_delayed")
-CAPTURED = frozenset(
-    [
-        "map",
-        "starmap",
-        "filter",
-        "remove",
-        "flatten",
-        "groupby",
-        "frequencies",
-        "map_partitions",
-        "reduction",
-        "fold",
-        "sum",
-        "count",
-        "mean",
-        "var",
-        "std",
-        "max",
-        "min",
-        "any",
-        "all",
-        "compute",
-        "persist",
-        "to_textfiles",
-        "visualize",
-    ]
-)
-_all_combined = "fold", "sum", "count", "mean", "var", "std"
-
-
-class Row(NamedTuple):
-    """A record, the source records that it was made from, and why these may be too many."""
-
-    value: Any
-    ids: frozenset[str] = frozenset()
-    reasons: frozenset[str] = frozenset()
-
-
-def _combined(value: Any, rows: list[Row], reasons: Iterable[str] = ()) -> Row:
-    value = list(value) if isinstance(value, Iterator) else value
-    ids = frozenset[str]().union(*(row.ids for row in rows))
-    return Row(value, ids, frozenset(reasons).union(*(row.reasons for row in rows)))
 
 
 def _ids(text: str) -> frozenset[str]:
     return frozenset(filter(None, text.split(",")))
-
-
-def _numbered(space: str, records: Iterable[Any]) -> list[Row]:
-    return [Row(record, frozenset((f"{space}#{n}",))) for n, record in enumerate(records)]
-
-
-def _mapped(func: Callable[..., Any], args: Any, options: Any, row: Row) -> Row:
-    return _combined(func(row.value, *args, **options), [row])
-
-
-def _on_value(func: Callable[[Any], Any], row: Row) -> Any:
-    return func(row.value)
-
-
-def _spread(row: Row) -> list[Row]:
-    return [Row(value, row.ids, row.reasons) for value in row.value]
-
-
-def _starred(func: Callable[..., Any], value: Any, **options: Any) -> Any:
-    return func(*value, **options)
-
-
-def _gathered(func: Callable[[Any], Any], reasons: Iterable[str], rows: Iterable[Row]) -> Row:
-    rows = list(rows)
-    return _combined(func([row.value for row in rows]), rows, reasons)
-
-
-def _partition(func: Callable[[Any], Any], rows: Iterable[Row]) -> list[Row]:
-    return _spread(_gathered(func, [PARTITION_REASON], rows))
-
-
-def _group(group: tuple[Any, list[Row]]) -> Row:
-    return _combined((group[0], [row.value for row in group[1]]), group[1])
-
-
-class _Count:
-    """How often a value is there, and where it was."""
-
-    __slots__ = ("count", "ids", "reasons")
-
-    def __init__(self) -> None:
-        self.count, self.ids, self.reasons = 0, set[str](), set[str]()
-
-
-def _counted(rows: Iterable[Row]) -> dict[Any, _Count]:
-    counts: defaultdict[Any, _Count] = defaultdict(_Count)
-    for value, ids, reasons in rows:
-        counted = counts[value]
-        counted.count += 1
-        counted.ids |= ids
-        counted.reasons |= reasons
-    return dict(counts)
-
-
-def _counted_together(parts: Iterable[dict[Any, _Count]]) -> dict[Any, _Count]:
-    whole: defaultdict[Any, _Count] = defaultdict(_Count)
-    for part in parts:
-        for value, counted in part.items():
-            total = whole[value]
-            total.count += counted.count
-            total.ids |= counted.ids
-            total.reasons |= counted.reasons
-    return dict(whole)
-
-
-def _count_rows(counts: dict[Any, _Count]) -> list[Row]:
-    return [
-        Row((value, each.count), frozenset(each.ids), frozenset(each.reasons))
-        for value, each in counts.items()
-    ]
-
-
-def _refuse(operator: str, *_: Any, **__: Any) -> NoReturn:
-    raise UnsupportedOperatorError(operator, "compute the bag first, and go on from its result")
-
-
-class TracedItem(Item):  # type: ignore[misc]
-    """One value computed from a bag; its task gives a :class:`Row`."""
-
-    to_delayed = partial(_refuse, "Item.to_delayed")
-
-    def apply(self, func: Callable[[Any], Any]) -> TracedItem:
-        item = Item(self.dask, self.key).apply(partial(_mapped, func, (), {}))
-        return TracedItem(item.dask, item.key)
-
-
-class TracedBag(Bag):  # type: ignore[misc]
-    """A bag whose tasks give rows. An operator that is not captured is refused by name."""
-
-    reasons: tuple[str, ...] = (REDUCTION_REASON,)
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in _all_combined:
-            whole = _traced(self)
-            whole.reasons = ()
-            return partial(getattr(Bag, name), whole)
-        if not name.startswith("_") and callable(getattr(Bag, name, None)) and name not in CAPTURED:
-            _refuse(f"Bag.{name}")
-        return super().__getattribute__(name)
-
-    def map(self, func: Callable[..., Any], *args: Any, **options: Any) -> TracedBag:
-        if base.unpack_collections(args, options)[0]:
-            _refuse("Bag.map over several collections")
-        return _traced(_rows(self).map(partial(_mapped, func, args, options)))
-
-    def starmap(self, func: Callable[..., Any], **options: Any) -> TracedBag:
-        return self.map(partial(_starred, func), **options)
-
-    def filter(self, predicate: Callable[[Any], Any]) -> TracedBag:
-        return _traced(_rows(self).filter(partial(_on_value, predicate)))
-
-    def remove(self, predicate: Callable[[Any], Any]) -> TracedBag:
-        return _traced(_rows(self).remove(partial(_on_value, predicate)))
-
-    def flatten(self) -> TracedBag:
-        return _traced(_rows(self).map(_spread).flatten())
-
-    def groupby(self, grouper: Callable[[Any], Any], **options: Any) -> TracedBag:
-        return _traced(_rows(self).groupby(partial(_on_value, grouper), **options).map(_group))
-
-    def frequencies(self, split_every: Any = None, sort: bool = False) -> TracedBag:
-        if sort:
-            _refuse("Bag.frequencies that are sorted")
-        counts = _rows(self).reduction(_counted, _counted_together, split_every, out_type=Bag)
-        return _traced(counts.map_partitions(_count_rows))
-
-    def map_partitions(self, func: Callable[..., Any], *args: Any, **options: Any) -> TracedBag:
-        if args or base.unpack_collections(options)[0]:
-            _refuse("Bag.map_partitions over several collections")
-        return _traced(_rows(self).map_partitions(partial(_partition, partial(func, **options))))
-
-    def reduction(
-        self,
-        perpartition: Any,
-        aggregate: Any,
-        split_every: Any = None,
-        out_type: Any = Item,
-        name: Any = None,
-    ) -> TracedItem:
-        if out_type is not Item:
-            _refuse("Bag.reduction into a bag")
-        first, then = (partial(_gathered, func, self.reasons) for func in (perpartition, aggregate))
-        item = _rows(self).reduction(first, then, split_every)
-        return TracedItem(item.dask, item.key)
-
-
-def _rows(traced: TracedBag) -> Bag:
-    return Bag(traced.dask, traced.name, traced.npartitions)
-
-
-def _traced(rows: Bag) -> TracedBag:
-    return TracedBag(rows.dask, rows.name, rows.npartitions)
 
 
 class _Capture:
@@ -265,7 +69,7 @@ class _Capture:
             self.splits += splits
         name = f"numbered-{node}-{made.name}"
         graph = {
-            (name, n): (_numbered, f"{node}#{n}", (made.name, n)) for n in range(made.npartitions)
+            (name, n): (numbered, f"{node}#{n}", (made.name, n)) for n in range(made.npartitions)
         }
         layers = HighLevelGraph.from_collections(name, graph, dependencies=[made])
         return TracedBag(layers, name, made.npartitions)
@@ -275,7 +79,7 @@ class _Capture:
         captured = TracedBag | TracedItem | Delayed | FrameBase
         for arg in args:
             if not isinstance(arg, captured) and (found := base.unpack_collections(arg)[0]):
-                _refuse(f"dask.compute of {type(found[0]).__name__} here")
+                refuse(f"dask.compute of {type(found[0]).__name__} here")
         if any(isinstance(arg, FrameBase) for arg in args):
             return tuple(
                 self.computed_frame(arg, **options)
@@ -309,13 +113,13 @@ class _Capture:
             **(storage_options or {}),
         )
         if not compute or not is_plain(files):
-            _refuse("Bag.to_textfiles later, compressed, or to other file systems")
+            refuse("Bag.to_textfiles later, compressed, or to other file systems")
         name = f"to-textfiles-{uuid.uuid4().hex}"
         graph = {
             (name, n): (_written, (traced.name, n), file, last_endline)
             for n, file in enumerate(files)
         }
-        layers = HighLevelGraph.from_collections(name, graph, dependencies=[_rows(traced)])
+        layers = HighLevelGraph.from_collections(name, graph, dependencies=[bag_of_rows(traced)])
         (parts,) = self.compute(Bag(layers, name, traced.npartitions), **options)
         self.keep_files(os.path.dirname(files[0].path), files, parts)
         return [file.path for file in files]
@@ -332,7 +136,7 @@ class _Capture:
 
     def computed_frame(self, frame: FrameBase, **options: Any) -> Any:
         """What ``compute`` gives of a DataFrame, a series or a value, with its lineage."""
-        tracing = FrameTracing(self.frame_source, _refuse)
+        tracing = FrameTracing(self.frame_source, refuse)
         packed = tracing.packed(frame)
         for name in ("fuse", "concatenate"):
             options.pop(name, None)
@@ -406,7 +210,7 @@ def _computed_by(frame: FrameBase, capture: _Capture, **options: Any) -> Any:
 
 
 def _refuse_graph(frame: FrameBase) -> NoReturn:
-    _refuse(f"{type(frame).__name__} in other ways than by compute")
+    refuse(f"{type(frame).__name__} in other ways than by compute")
 
 
 def _written(rows: Iterable[Row], file: Any, last_endline: bool) -> list[Any]:
@@ -422,7 +226,7 @@ def _written_by(traced: TracedBag, capture: _Capture, *args: Any, **options: Any
 
 def _check_bags(collections: Iterable[Any]) -> None:
     if not all(isinstance(one, TracedBag | TracedItem) for one in collections):
-        _refuse("dask.persist of other collections than bags")
+        refuse("dask.persist of other collections than bags")
 
 
 def _persisted(persist: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -437,16 +241,16 @@ def _persisted_by(client: Client, persist: Callable[..., Any], kept: Any, **opti
 
 def _argument(unpack: Callable[..., Any], argument: Any, **options: Any) -> Any:
     if isinstance(argument, TracedBag | TracedItem):
-        _refuse("dask.delayed of a bag")
+        refuse("dask.delayed of a bag")
     if isinstance(argument, FrameBase):
-        _refuse("dask.delayed of a DataFrame")
+        refuse("dask.delayed of a DataFrame")
     return unpack(argument, **options)
 
 
 def _checked(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """A function of Dask that is not captured: collections here are refused by name."""
     if base.unpack_collections(args, options)[0]:
-        _refuse(f"{original.__module__}.{original.__name__}")
+        refuse(f"{original.__module__}.{original.__name__}")
     return original(*args, **options)
 
 
@@ -455,7 +259,7 @@ def replace_operators(api: LineageApi) -> Iterator[None]:
     """As :func:`lineage_emitter.sdk.dask_capture.capture_dask`."""
     capture = _Capture(api)
     replaced: list[tuple[Any, str, Any]] = [
-        (Client, "compute", partial(_refuse, "Client.compute")),
+        (Client, "compute", partial(refuse, "Client.compute")),
         (FrameBase, "compute", partialmethod(_computed_by, capture)),
         (FrameBase, "__dask_graph__", partialmethod(_refuse_graph)),
         (Client, "persist", partialmethod(_persisted_by, Client.persist)),
