@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from lineage import LineageApi, UnsupportedOperatorError, capture_dask
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import Direction
-from tests.support.job_runs import STORE, ask, judged
+from lineage_query.answers import Answer
+from lineage_query.trace_query import TraceQuery
+from tests.support.job_runs import STORE, ask, judged, stored
 
 pytestmark = pytest.mark.integration
 
@@ -37,8 +39,11 @@ def run(folder: Path, program: Callable[[], Any]) -> Verdict:
 
 def found(folder: Path, place: str) -> tuple[set[str], bool, bool]:
     answer = ask(folder, Direction.BACKWARD, place)
-    items = {Path(item.location or "").name for group in answer.groups for item in group.items}
-    return items, answer.exact, answer.complete
+    return items_of(answer), answer.exact, answer.complete
+
+
+def items_of(answer: Answer) -> set[str]:
+    return {Path(item.location or "").name for group in answer.groups for item in group.items}
 
 
 @settings(
@@ -97,6 +102,49 @@ def test_lines_are_traced_to_the_lines_that_they_were_made_from(
             assert is_complete
             if line:
                 assert items == {f"in.txt:{number}"}
+
+
+def test_a_trace_goes_on_from_one_job_to_the_next(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a 1\nb 2\na 3\nc 4\n")
+
+    def clean() -> None:
+        lines = bag.read_text(str(tmp_path / "in.txt"), blocksize=5).map(str.strip)
+        lines.filter(lambda line: line[0] != "b").to_textfiles(f"{tmp_path}/clean/*.txt")
+
+    def count() -> None:
+        letters = bag.read_text(f"{tmp_path}/clean/*.txt").map(lambda line: line[0])
+        counts = letters.frequencies().map(lambda pair: f"{pair[0]} {pair[1]}")
+        counts.to_textfiles(f"{tmp_path}/counts")
+
+    assert run(tmp_path, clean).complete
+    assert run(tmp_path, count).complete
+    expected = {"a 2": {"in.txt:1", "in.txt:3"}, "c 1": {"in.txt:4"}}
+    seen = set()
+    with stored(tmp_path) as access:
+        for path in (tmp_path / "counts").iterdir():
+            for number, text in enumerate(path.read_text().splitlines(), 1):
+                query = TraceQuery(Direction.BACKWARD, (f"{path}:{number}",), all_jobs=True)
+                answer = access.ask(query)
+                assert (answer.exact, answer.complete, answer.reasons) == (True, True, ())
+                assert items_of(answer) == expected[text]
+                seen.add(text)
+        query = TraceQuery(Direction.FORWARD, (f"{tmp_path / 'in.txt'}:3",), all_jobs=True)
+        answer = access.ask(query)
+    assert seen == expected.keys()
+    (location,) = {item.location or "" for group in answer.groups for item in group.items}
+    path_name, _, number_text = location.rpartition(":")
+    assert Path(path_name).read_text().splitlines()[int(number_text) - 1] == "a 2"
+    (tmp_path / "clean" / "0.txt").write_text("other\n")
+    assert run(tmp_path, count).complete
+    with stored(tmp_path) as access:
+        place = next(
+            f"{path}:{number}"
+            for path in (tmp_path / "counts").iterdir()
+            for number, text in enumerate(path.read_text().splitlines(), 1)
+            if text == "o 1"
+        )
+        answer = access.ask(TraceQuery(Direction.BACKWARD, (place,), all_jobs=True))
+    assert not answer.complete
 
 
 @pytest.mark.parametrize(
