@@ -132,6 +132,13 @@ old.union(sc.textFile("in.txt")).saveAsTextFile("other")
 old_writer.save("written")
 cached.coalesce(1).write.parquet("cached")
 lineage.detach(spark)
+
+fourth = lineage.attach(spark, store="sqlite:///given.db")
+facts["apps"].append(fourth.app)
+made = sc.textFile("in.txt").map(str.upper)
+facts["replayed"] = made.getLineage().replay(capture=True).collect()
+facts["plain"] = made.getLineage().replay().first()
+lineage.detach(spark)
 spark.stop()
 print(json.dumps(facts))
 """
@@ -150,7 +157,7 @@ def test_a_second_attach_changes_nothing_and_one_after_detach_begins_anew(
     attached: tuple[Path, dict[str, Any]],
 ) -> None:
     _, facts = attached
-    first, second, third = facts["apps"]
+    first, second, third, _ = facts["apps"]
     assert first == second != third
     assert facts["one"]
     assert facts["ended"]
@@ -213,6 +220,17 @@ def test_what_older_rdds_and_writers_give_is_unknown(
     ):
         assert part in said, said
     assert "not recorded" not in said, said
+
+
+def test_what_a_plain_replay_gives_is_unknown_for_the_right_reason(
+    attached: tuple[Path, dict[str, Any]],
+) -> None:
+    folder, facts = attached
+    assert (facts["replayed"], facts["plain"]) == (["A", "B", "C"], "A")
+    done = lineage(folder, "--store", "sqlite:///given.db", "verify", facts["apps"][3], "--json")
+    (said,) = json.loads(done.stdout)["reasons"]
+    assert "RDD.first" in said
+    assert "or by rows() or by replay() without capture=True" in said
 
 
 def test_a_cache_that_is_older_than_its_file_is_not_taken_for_the_file(

@@ -129,7 +129,7 @@ def test_cells_show_what_they_added_and_end_as_they_would_without_capture(tmp_pa
     assert early[-1].traceback == [f"lineage: {early[-1].evalue}"]
     assert "df.lineage().back(row)" in shown(frames)
     assert "incomplete: " in shown(frames)
-    assert "the RDD was made before this capture began" in shown(frames)
+    assert "it was made before this capture began" in shown(frames)
     assert "%lineage back" in shown(first)
     assert "/apps/local-" in shown(first)
     assert "in.txt:1: <img src=x" in shown(back)

@@ -1,7 +1,7 @@
 """RDDs that a context's capture knows nothing of: what they give is named in the verdict.
 
-A program made them before its context was captured, or under a capture that has ended. The first are PySpark's own, as all are
-that are made of them. Their records reach a result by one of these methods, by a
+A program made them before its context was captured, under a capture that has ended, or by ``rows()`` and ``replay()``, which give
+plain RDDs. All but the second are PySpark's own, as all are that are made of them. Their records reach a result by one of these methods, by a
 DataFrame that is made of it, or by an operator of a captured RDD; the last two say so by themselves.
 """
 
@@ -28,7 +28,10 @@ ACTIONS = (
     "treeReduce", "variance", "saveAsTextFile", *SAVES,
 )  # fmt: skip
 """Methods of RDDs that give records, or what was computed of them, to a program or to files."""
-REASON = "the RDD was made before this capture began: its lineage is unknown"
+REASON = (
+    "the RDD is not captured: it was made before this capture began, or by rows() or by replay() without capture=True; "
+    "its lineage is unknown"
+)
 
 _installed = False
 
