@@ -12,9 +12,17 @@ import pytest
 
 from lineage_core.tracing.budget import Budget, TimeUpError, TooMuchError, use_budget
 from lineage_query.dataset_index import NAME_MAX, DatasetIndex
-from lineage_query.dataset_uses import READ, WROTE, DatasetUses, RunUses
+from lineage_query.dataset_uses import MOVED_MAX, READ, WROTE, DatasetUses, RunUses
 from lineage_query.job_neighbours import GraphName, find_neighbours
-from lineage_query.jobs import DatasetName, StoredRuns, dataset_runs, find_datasets, list_jobs
+from lineage_query.jobs import (
+    DatasetName,
+    DatasetRun,
+    DatasetUse,
+    StoredRuns,
+    dataset_runs,
+    find_datasets,
+    list_jobs,
+)
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.api_server import serving
 from tests.unit.query.test_jobs import run
@@ -85,6 +93,31 @@ def test_what_a_dataset_adds_to_other_runs_is_looked_for_within_the_time_and_bou
     assert (uses.memory, ("file", "/d") in uses.by_dataset) == (before, False)
     uses.add("forged", uses.prepare(*forged))
     assert len(uses.by_dataset["file", "/d"]) == 301
+
+
+def test_folders_of_many_runs_are_removed_together() -> None:
+    """Not with a look at all other folders for each run: readers wait meanwhile."""
+    looks = 0
+
+    class Counting(dict[DatasetName, dict[str, int]]):
+        def __contains__(self, folder: object) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().__contains__(folder)
+
+    uses, remaining = DatasetUses(), DatasetUses()
+    for at in range(40):
+        files = [("file", f"/{at}/{number}/f") for number in range(2 * MOVED_MAX)]
+        use = DatasetRun(f"a{at}", "job", 1.0, "ok", True, DatasetUse("file", f"/{at}", 1, 1))
+        for into in (uses, remaining) if at == 7 else (uses,):
+            run = RunUses.of([(use, files)])
+            into.add(f"a{at}", into.prepare(run, [(WROTE, files)]))
+    uses._runs_in = Counting(uses._runs_in)
+    uses.remove(f"a{at}" for at in range(40) if at != 7)
+    assert looks <= 2 * 40 * 2 * MOVED_MAX
+    assert uses._folders == remaining._folders
+    assert (uses._runs_in, uses.by_run.keys()) == (remaining._runs_in, remaining.by_run.keys())
+    assert (uses.memory, uses.by_dataset) == (remaining.memory, remaining.by_dataset)
 
 
 def test_readers_of_the_index_do_not_wait_until_what_a_run_adds_is_found(

@@ -123,10 +123,10 @@ class DatasetIndex:
             for app in revisions.keys() | self.revisions.keys()
             if revisions.get(app) != self.revisions.get(app)
         }
-        if changed:
-            records = latest_first(self._store.applications())
-            ids = {record.app for record in records}
-            with self._lock:
+        records = latest_first(self._store.applications()) if changed else []
+        ids = {record.app for record in records}
+        with self._lock:
+            if changed:
                 self.records = {
                     record.app: record
                     for record in records
@@ -135,9 +135,8 @@ class DatasetIndex:
                 self.runs_by_job = {}
                 for app, record in self.records.items():
                     self.runs_by_job.setdefault(job_of_run(record), []).append(app)
-        with self._lock:
+            self.uses.remove(changed | retried)
             for app in changed | retried:
-                self.uses.remove(app)
                 self.read_revisions.pop(app, None)
                 self.unread.pop(app, None)
             waiting = self._waiting.keys() | changed | retried
@@ -173,12 +172,15 @@ class DatasetIndex:
             del self._waiting[record.app]
 
     def _leave_out_oldest(self) -> None:
-        if self.uses.memory <= self._bytes_max:
-            return
+        memory = self.uses.memory
+        left_out: list[str] = []
         for app in reversed(self.records):
+            if memory <= self._bytes_max:
+                break
             if app in self.uses.by_run:
-                self.uses.remove(app)
-                del self.read_revisions[app]
-                self.unread[app] = float("inf")
-                if self.uses.memory <= self._bytes_max:
-                    return
+                memory -= self.uses.by_run[app].memory
+                left_out.append(app)
+        self.uses.remove(left_out)
+        for app in left_out:
+            del self.read_revisions[app]
+            self.unread[app] = float("inf")

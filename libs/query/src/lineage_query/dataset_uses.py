@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, insort
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -169,23 +169,28 @@ class DatasetUses:
         self.by_run[app] = run
         self.memory += prepared.memory
 
-    def remove(self, app: str) -> None:
-        """Remove a run, if it is there, with the datasets that it alone named."""
-        run = self.by_run.pop(app, None)
-        if run is None:
-            return
+    def remove(self, apps: Iterable[str]) -> None:
+        """Remove runs, those that are there, with the datasets that they alone named."""
+        emptied: dict[str, list[str]] = {}
+        for app in apps:
+            run = self.by_run.pop(app, None)
+            if run is not None:
+                self._remove_run(app, run, emptied)
+        # Once for all of them: each time goes through all folders.
+        for namespace, names in emptied.items():
+            self._remove_folders(namespace, names)
+
+    def _remove_run(self, app: str, run: RunUses, emptied: dict[str, list[str]]) -> None:
+        """Remove a run. ``emptied``: gets the folders that have no files of runs any more, by namespace."""
         self.memory -= run.memory
         for dataset in run.uses:
             del self.by_dataset[dataset][app]
-        emptied: dict[str, list[str]] = {}
         for folder in run.folders:
             runs = self._runs_in[folder]
             del runs[app]
             if not runs:
                 del self._runs_in[folder]
                 emptied.setdefault(folder[0], []).append(folder[1])
-        for namespace, names in emptied.items():
-            self._remove_folders(namespace, names)
         for dataset in run.named:
             namers = self.named_by[dataset]
             namers.remove(app)
