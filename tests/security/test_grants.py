@@ -23,6 +23,7 @@ from lineage_query_api.grants import Grants, read_grants
 from lineage_query_api.models import TraceRequest
 from lineage_query_api.settings import read_settings
 from lineage_query_api.trace_ids import pack
+from lineage_store.materialised import NAME_ENDING, delete_application
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store
 from tests.support.stored_lineage import store_run
@@ -329,6 +330,56 @@ def test_materialised_rows_are_of_their_application(served: Served) -> None:
     (served.folder / "rows").mkdir()
     store_run(served.url, served.folder / "rows", f"{HIDDEN}.rows", name="audit rows")
     assert served.ask("rex", "get", f"/v1/applications/{HIDDEN}.rows").status_code == 404
+
+
+def test_materialised_rows_of_a_deleted_application_are_not_those_of_the_next_one_of_its_id(
+    served: Served,
+) -> None:
+    for app, name in ((f"{HIDDEN}.rows", f"hush{NAME_ENDING}"), ("gone.rows", "hush")):
+        (served.folder / app).mkdir()
+        store_run(served.url, served.folder / app, app, name=name)
+    assert served.ask("all", "get", f"/v1/applications/{HIDDEN}.rows").status_code == 200
+    assert served.ask("all", "delete", f"/v1/applications/{HIDDEN}").status_code == 204
+    with SqliteStore(served.folder / "lineage.db") as store:
+        assert not {HIDDEN, f"{HIDDEN}.rows"} & set(store.application_ids())
+        # What came late, or is of before, is not shown by the name of the new application either.
+        for app in (HIDDEN, "gone"):
+            store.write(app, [Begin(app=app, name="shop new", started_at=9.0)])
+        store.write(f"{HIDDEN}.rows", [Begin(app=f"{HIDDEN}.rows", name="hush", started_at=1.0)])
+    for path, status in (("", 404), ("/graph", 404), ("/rows?address=read%230%230", 403)):
+        for app in (HIDDEN, "gone", ABSENT):
+            answer = served.ask("ann", "get", f"/v1/applications/{app}.rows{path}")
+            assert answer.status_code == status, (path, app)
+
+
+def test_materialised_rows_are_granted_by_the_exact_name_of_their_application(
+    tmp_path: Path,
+) -> None:
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        for app, name in (("a", "shop"), ("a.rows", f"shop{NAME_ENDING}")):
+            store.write(app, [Begin(app=app, name=name, started_at=1.0)])
+        granted = GrantedStore(store, ApplicationNames(store), frozenset({"shop"}))
+        assert set(granted.application_ids()) == {"a", "a.rows"}
+        assert delete_application(granted, "a") == ["a.rows", "a"]
+        assert not store.application_ids()
+
+
+def test_the_graph_of_jobs_names_no_deleted_application_while_another_request_updates_it(
+    served: Served,
+) -> None:
+    graph = "/v1/jobs/graph"
+    shown = served.ask("all", "get", graph, params={"app": HIDDEN})
+    assert f"{served.folder}/{HIDDEN}" in shown.text
+    caller = Principal("all", "admin", True, True, "token", frozenset({"token:all"}))
+    index = served.app.state.scopes.of(caller).listed.dataset_index
+    with index._updating:
+        with SqliteStore(served.folder / "lineage.db") as store:
+            store.delete(HIDDEN)
+            store.write(HIDDEN, [Begin(app=HIDDEN, name="shop new", started_at=9.0)])
+        for start in ({"app": HIDDEN}, {"job": "hush"}, {"job": "shop sales"}):
+            shown = served.ask("ann", "get", graph, params=start | {"read_s": 0})
+            assert "hush" not in shown.text.replace("'hush'", ""), start
+            assert f"{served.folder}/{HIDDEN}" not in shown.text
 
 
 def test_earlier_applications_of_a_run_are_not_named(served: Served) -> None:

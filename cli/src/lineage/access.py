@@ -20,6 +20,7 @@ from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of, with_reasons
+from lineage_store.materialised import delete_application
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.url import index_folder, open_store
 
@@ -262,8 +263,8 @@ class StoredAccess:
         return iter(dump_application(self.store, self.find(name)))
 
     def delete(self, app: str) -> None:
-        self.store.delete(app)
-        remove_spool(self._url, app)
+        for removed in delete_application(self.store, app):
+            remove_spool(self._url, removed)
 
     def export(
         self, question: TraceQuery, name: str, output: Output, options: ExportOptions

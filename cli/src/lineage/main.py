@@ -1031,10 +1031,11 @@ def rm(
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Delete all lineage of an application (its files stay as they are)."""
+    """Delete all lineage of an application, materialised lineage too (its files stay as they are)."""
     with opened(chosen_store(context, store)) as access:
         app_ids = list(dict.fromkeys(access.find(name) for name in names))
-        for app_id in app_ids:
+        # An application takes its materialised lineage along, which may be named, too.
+        for app_id in sorted(app_ids, key=len, reverse=True):
             access.delete(app_id)
     if as_json:
         print_json({"removed": app_ids})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from lineage_store.port import GraphStore
+
 SUFFIX = ".rows"
 """Of an application with materialised flows, behind the id of the application that wrote the outputs."""
 NAME_ENDING = " (rows of DataFrames)"
@@ -37,3 +39,21 @@ def whose_rows(app: str, ids: Collection[str]) -> str | None:
     """
     base = stands_for(app)
     return base if base in ids else None
+
+
+def delete_application(store: GraphStore, app: str) -> list[str]:
+    """Remove an application and its materialised lineage: another application may get its id, and would be taken for theirs.
+
+    Args:
+        store: which has it.
+        app: its id.
+
+    Returns:
+        The ids of what was removed.
+    """
+    # The application itself last: until it is gone, whoever was interrupted can try again.
+    rows = f"{app}{SUFFIX}"
+    removed = [rows, app] if rows in store.application_ids() else [app]
+    for name in removed:
+        store.delete(name)
+    return removed

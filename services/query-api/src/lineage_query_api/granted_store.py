@@ -277,6 +277,6 @@ def names_of(names: ApplicationNames, app: str) -> frozenset[str]:
     Who may write lineage may give the id of an application that was deleted to another one, beside rows of the former.
     """
     base, own = stands_for(app), names.of(app)
-    if base is None:
+    if base is None or not own:
         return own
     return frozenset(name.removesuffix(NAME_ENDING) for name in own) | names.of(base)

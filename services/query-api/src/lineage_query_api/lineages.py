@@ -71,6 +71,7 @@ from lineage_query_api.visible_store import (
     VisibleReaders,
     VisibleStore,
 )
+from lineage_store.materialised import delete_application
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.record_flow import RecordFlows
 
@@ -443,7 +444,7 @@ class Lineages:
                     self._cache.verdicts.popitem(last=False)
 
     def delete(self, app: str) -> None:
-        """Remove an application, named by its full id, and its cached data.
+        """Remove an application, named by its full id, its materialised lineage, and its cached data.
 
         Raises:
             NotFoundError: there is none of this id: the beginning of one, or ``latest``, may mean another by then.
@@ -452,9 +453,11 @@ class Lineages:
             raise NotFoundError(f"there is no application {app!r}: give the whole id to delete one")
         # To its end, whoever still waits for it.
         with use_budget(Budget()):
-            self.store.delete(app)
-        self._application_cache.forget(app)
-        self._cache.forget_application(app)
+            whole = self.store if self._visible_store is None else self._visible_store.judged
+            removed = delete_application(whole, app)
+        for name in removed:
+            self._application_cache.forget(name)
+            self._cache.forget_application(name)
 
     def listing(self, opened: ApplicationSnapshot) -> Listing:
         """The items of an application's nodes."""
