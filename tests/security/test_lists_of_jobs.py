@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 import tracemalloc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,7 +24,12 @@ from lineage_core.tracing.budget import (
 )
 from lineage_openlineage.datasets import paths_by_dataset
 from lineage_openlineage.settings import OpenLineageSettings
-from lineage_query.jobs import JOB_NAME_MAX, StoredRuns, find_datasets, list_jobs
+from lineage_query.jobs import (
+    JOB_NAME_MAX,
+    StoredRuns,
+    find_datasets,
+    list_jobs,
+)
 from lineage_query_api.auth import new_token
 from lineage_store.recipes import BEGIN_CHARS
 from lineage_store.sqlite.store import SqliteStore
@@ -57,6 +63,16 @@ def test_files_of_a_node_of_very_many_paths_are_looked_for_within_the_time() -> 
     with use_budget(budget), pytest.raises(TimeUpError):
         paths_by_dataset(node, [f"/x/{number}" for number in range(300)])
     assert next(ticks) < 2 * TICKS
+
+
+def test_parts_of_deep_files_are_looked_at_once_however_many_names_may_begin_within_them() -> None:
+    """Not for each of them: relative names of each length, and a file of four thousand folders."""
+    names = ",".join("/".join(["b"] * parts) for parts in range(1, 254))
+    deep = "/".join(["a"] * 4_000)
+    began = time.process_time()
+    found = paths_by_dataset(names, [f"file:/{deep}/{at}" for at in range(3)])
+    assert time.process_time() - began < 1
+    assert found.keys() == {("file", f"/{deep}/{at}") for at in range(3)}
 
 
 def test_files_in_very_many_datasets_take_no_memory_for_each_pair(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from pathlib import Path
 
 import pytest
@@ -43,3 +45,52 @@ def test_a_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for part in range(100):
         assert spellings.of(f"{tmp_path}/part-{part}") == str(tmp_path.resolve() / f"part-{part}")
     assert followed == [str(tmp_path)]
+
+
+def test_links_are_followed_as_the_system_follows_them(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    (tmp_path / "a" / "file").touch()
+    for link, target in {
+        "to": f"{tmp_path}/a/b", "one": "two", "two": "one", "a/gone": "no/x", "a/b/up": "../out",
+        "a/out": "..", "self": "self",
+    }.items():  # fmt: skip
+        (tmp_path / link).symlink_to(target)
+    names = [
+        "a",
+        "b",
+        "c",
+        "file",
+        "to",
+        "one",
+        "two",
+        "gone",
+        "up",
+        "out",
+        "self",
+        "x",
+        "..",
+        ".",
+        "",
+    ]
+    chosen = random.Random(7)
+    for _ in range(5_000):
+        below = "/".join(chosen.choices(names, k=chosen.randrange(8)))
+        path = f"{chosen.choice(['', '/'])}{tmp_path}/{below}"
+        assert canonical(path) == os.path.realpath(path), path
+
+
+def test_nothing_is_looked_for_below_a_folder_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path that somebody recorded may have thousands of folders."""
+    looked_at = list[str]()
+    lstat = os.lstat
+
+    def counted(path: str, *, dir_fd: int | None = None) -> os.stat_result:
+        looked_at.append(path)
+        return lstat(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "lstat", counted)
+    deep = f"{tmp_path}/gone{'/a' * 1_000}"
+    assert canonical(f"{deep}/./f") == f"{deep}/f"
+    assert len(looked_at) <= len(tmp_path.parts) + 1

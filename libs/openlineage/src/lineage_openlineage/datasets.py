@@ -146,11 +146,12 @@ class _Owners:
     def __init__(self, node_paths: Iterable[str], cwd: str) -> None:
         self._paths: dict[tuple[str | None, str], tuple[int, str]] = {}
         """By namespace (None: any) and path without slashes at its ends: the number of the first one, and the path."""
-        self._tails: dict[tuple[str, ...], int] = {}
+        self._tails = _Tails()
         for number, node_path in enumerate(node_paths):
             current_budget().check()
             self._add(number, node_path, cwd)
-        self._tail_sizes = sorted({len(tail) for tail in self._tails})
+        self._tails.link()
+        self._lengths = sorted({len(path) for _, path in self._paths})
 
     def _add(self, number: int, node_path: str, cwd: str) -> None:
         scheme, path_in_scheme = split_scheme(node_path)
@@ -168,40 +169,98 @@ class _Owners:
         # The program may have had another working directory, as Hadoop has.
         if scheme == "file" and not node_path.startswith("/"):
             parts = posixpath.normpath(path_in_scheme).split("/")
-            tail = tuple(part for part in parts if part not in ("", ".", ".."))
+            tail = [part for part in parts if part not in ("", ".", "..")]
             if tail:
-                self._tails.setdefault(tail, number)
+                self._tails.add(tail, number)
 
     def of(self, file_path: str) -> tuple[str, str] | None:
         """The dataset of the first path that a file is, or lies under."""
+        current_budget().check()
         namespace, name = dataset_name(file_path)
-        first = len(self._paths) + len(self._tails), ""
+        first: int | None = None
         found = None
-        for folder in _prefixes(name.lstrip("/")):
+        for folder in self._folders_of(name.lstrip("/")):
             for of_namespace in (namespace, None):
                 number, path = self._paths.get((of_namespace, folder), (None, ""))
-                if number is not None and (found is None or number < first[0]):
-                    first = number, path
+                if number is not None and (first is None or number < first):
+                    first = number
                     found = namespace, path if name.startswith("/") else path.lstrip("/") or "/"
-        parts = tuple(name.split("/"))
-        for stop in range(len(parts), 0, -1) if self._tail_sizes else ():
-            current_budget().check()
-            for size in self._tail_sizes:
-                tail_number = self._tails.get(parts[stop - size : stop]) if size <= stop else None
-                if tail_number is not None and (found is None or tail_number < first[0]):
-                    first = tail_number, ""
-                    found = namespace, "/".join(parts[:stop])
+        tail = self._tails.find(name)
+        if tail is not None and (first is None or tail[0] < first):
+            found = namespace, tail[1]
         return found
 
+    def _folders_of(self, name: str) -> Iterator[str]:
+        """Of a path without a slash before it, the folders above, and the root, those that are as long as a named path.
 
-def _prefixes(name: str) -> Iterator[str]:
-    """A path without a slash before it, the folders above, and the root."""
-    yield name
-    at = len(name)
-    while (at := name.rfind("/", 0, at)) >= 0:
-        current_budget().check()
-        yield name[:at]
-    yield ""
+        A path may have very many folders, and all their names together are as long as the square of that.
+        """
+        for length in self._lengths:
+            if length > len(name):
+                return
+            if length in (0, len(name)) or name[length] == "/":
+                yield name[:length]
+
+
+class _Tails:
+    """Paths of which the first folders are not known, found in others in one pass over their folders.
+
+    Aho and Corasick, "Efficient string matching: an aid to bibliographic search" (1975), over the parts of paths.
+    """
+
+    def __init__(self) -> None:
+        self._next: list[dict[str, int]] = [{}]
+        """By state (0: nothing matches) and part of a path the next state."""
+        self._shorter = [0]
+        """By state the state of the longest end of it that begins a tail."""
+        self._first: list[int | None] = [None]
+        """By state the first number of the tails that end there."""
+
+    def add(self, tail: Iterable[str], number: int) -> None:
+        """Add a tail; of two that are the same the first one counts."""
+        state = 0
+        for part in tail:
+            if part not in self._next[state]:
+                self._next[state][part] = len(self._next)
+                self._next.append({})
+                self._shorter.append(0)
+                self._first.append(None)
+            state = self._next[state][part]
+        self._first[state] = _least(self._first[state], number)
+
+    def link(self) -> None:
+        """See that tails are found that begin within others: after the last one was added, and once."""
+        states = list(self._next[0].values())
+        for state in states:
+            current_budget().check()
+            for part, longer in self._next[state].items():
+                self._shorter[longer] = self._step(self._shorter[state], part)
+                self._first[longer] = _least(
+                    self._first[longer], self._first[self._shorter[longer]]
+                )
+                states.append(longer)
+
+    def find(self, name: str) -> tuple[int, str] | None:
+        """The first tail that a path has in it: its number, and the path up to where it lies last."""
+        if len(self._next) == 1:
+            return None
+        state, found, stop = 0, None, 0
+        parts = name.split("/")
+        for at, part in enumerate(parts, 1):
+            state = self._step(state, part)
+            number = self._first[state]
+            if number is not None and (found is None or number <= found):
+                found, stop = number, at
+        return None if found is None else (found, "/".join(parts[:stop]))
+
+    def _step(self, state: int, part: str) -> int:
+        while state and part not in self._next[state]:
+            state = self._shorter[state]
+        return self._next[state].get(part, 0)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((number for number in (one, other) if number is not None), default=None)
 
 
 def _by_itself(path: str, *, folder: bool) -> tuple[str, str]:

@@ -107,9 +107,38 @@ def canonical(path: str, base: str | None = None) -> str:
         if "%" in absolute and not os.path.exists(absolute):
             decoded = unquote(absolute)
             absolute = decoded if os.path.exists(decoded) else absolute
-        return os.path.realpath(absolute)
+        return _real_path(absolute)
     except (OSError, ValueError) as error:
         raise RowsError(f"{path!r}: {error}") from error
+
+
+def _real_path(path: str) -> str:
+    """As :func:`os.path.realpath` of an absolute path, but nothing is looked for below a folder that is not there.
+
+    A path that somebody recorded may have thousands of folders, and none of them may exist.
+
+    Raises:
+        OSError, ValueError: it can't be the name of a file.
+    """
+    os.fsencode(path)
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    real = "/"
+    for at, part in enumerate(parts):
+        if part == "..":
+            real = os.path.dirname(real)
+            continue
+        below = os.path.join(real, part)
+        try:
+            is_link = stat.S_ISLNK(os.lstat(below).st_mode)
+        except OSError:
+            rest = parts[at:]
+            # A part that leads up may lead back to what is there.
+            return os.path.realpath(path) if ".." in rest else "/".join((real.rstrip("/"), *rest))
+        real = os.path.realpath(below) if is_link else below
+        if is_link and os.path.islink(real):
+            # Links that lead to each other.
+            return os.path.realpath(path)
+    return real
 
 
 class Spellings:
