@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -71,8 +72,32 @@ def by_network(number: int) -> str:
         return OUTSIDE
 
 
+def by_listening(number: int) -> str:
+    try:
+        with socket.create_server(("127.0.0.1", 0)):
+            return OUTSIDE
+    except OSError:
+        return OUTSIDE
+
+
+def by_program(number: int) -> str:
+    try:
+        subprocess.run(["/bin/true"], check=True)
+    except OSError:
+        return OUTSIDE
+    return OUTSIDE
+
+
+def by_all_variables(number: int) -> str:
+    return dict(os.environ.items()).get("LM_RATE", "else")
+
+
+def by_bytes(number: int) -> str:
+    return os.environb.get(b"LM_RATE", b"else").decode()
+
+
 FUNCTIONS: tuple[Callable[[int], str], ...] = (
-    plain, by_variable, by_any_error, by_file, by_folder, by_network,
+    plain, by_variable, by_any_error, by_file, by_folder, by_network, by_listening, by_program, by_all_variables, by_bytes,
 )  # fmt: skip
 
 

@@ -214,6 +214,10 @@ def test_a_function_whose_value_may_be_another_ends_the_trace_and_says_why(
         "by_file": ".hidden/rates",
         "by_folder": ".hidden",
         "by_network": "the network",
+        "by_listening": "the network",
+        "by_program": "another process",
+        "by_all_variables": "all variables",
+        "by_bytes": "the variable LM_RATE",
     }
     assert set(told) == set(wanted)
     for name, what in wanted.items():
@@ -430,3 +434,74 @@ def test_calls_are_refused_that_the_kernel_would_look_at() -> None:
     before, after = json.loads(done.stdout)
     assert before == [code for _, code in REFUSED.values()]
     assert after == [errno.EPERM] * len(REFUSED)
+
+
+WORKER_THAT_LISTENS = """
+import json, os, socket, subprocess, threading
+from lineage_dataframes.sandbox import daemon, withheld
+os.environ[withheld.NAMES] = "LM_RATE"
+before = socket.create_server(("127.0.0.1", 0))
+daemon.confine_workers()
+withheld.watch_process()
+after = socket.create_server(("127.0.0.1", 0))
+reading, writing = os.pipe()
+if not os.fork():
+    told = {}
+    def attack(name, call):
+        try:
+            call()
+            told[name] = "it may"
+        except BaseException as problem:
+            told[name] = type(problem).__name__
+    before.setblocking(False)
+    import _socket
+    raw = _socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    attack("bind", lambda: raw.bind(("0.0.0.0", 0)))
+    attack("listen", lambda: raw.listen(1))
+    attack("accept", before.accept)
+    attack("listen again", before.listen)
+    from ctypes import CDLL, get_errno
+    libc = CDLL(None, use_errno=True)
+    for call in (43, 49, 50, 288):
+        told[call] = [libc.syscall(call, before.fileno(), None, None, 0), get_errno()]
+    attack("process", lambda: subprocess.run(["/bin/true"]))
+    attack("system", lambda: os.system("true"))
+    attack("fork", os.fork)
+    attack("bytes", lambda: os.environb[b"LM_RATE"])
+    attack("all", lambda: dict(os.environ.items()))
+    attack("none", lambda: os.environ.get("LM_NONE"))
+    for call in (57, 58):
+        told[call] = [libc.syscall(call), get_errno()]
+    told["libc"] = [libc.fork(), get_errno()]
+    thread = threading.Thread(target=told.update, args=({"thread": "ran"},))
+    thread.start()
+    thread.join()
+    os.write(writing, json.dumps(told).encode())
+    os._exit(0)
+os.wait()
+after.settimeout(30)
+# Another process, as Spark is one.
+host, port = after.getsockname()
+connecting = subprocess.Popen(["/bin/bash", "-c", f"exec 3<>/dev/tcp/{host}/{port}"])
+after.accept()
+connecting.wait()
+print(os.read(reading, 10_000).decode())
+"""
+
+
+@pytest.mark.skipif(not kernel.has_seccomp(), reason="needs seccomp on a machine that is known")
+def test_a_worker_waits_for_no_connection_and_starts_no_process_and_its_daemon_does() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WORKER_THAT_LISTENS],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told.pop("bind") == "WithheldError"
+    assert {told.pop(name) for name in ("listen", "accept", "listen again")} == {"PermissionError"}
+    assert (told.pop("thread"), told.pop("none")) == ("ran", "it may")
+    withheld_ = {told.pop(name) for name in ("process", "system", "fork", "bytes", "all")}
+    assert withheld_ == {"WithheldError"}
+    assert [told.pop(call) for call in ("57", "58", "libc")] == [[-1, errno.EPERM]] * 3
+    assert set(told) == {"43", "49", "50", "288"}
+    assert all(said == [-1, errno.EACCES] for said in told.values()), told

@@ -1,5 +1,7 @@
 """PySpark's worker daemon where Spark is confined: it listens on a port that Spark may connect to, and connects to nothing.
 
+Its workers do not listen either, for Spark's connections are accepted before they are forked, and start no processes.
+
 Set as ``spark.python.daemon.module``. What its workers run may be the code of a job: they write nothing that Java loads or reads.
 """
 
@@ -15,6 +17,8 @@ from lineage_dataframes.sandbox.kernel import (
     has_seccomp,
     landlock_abi,
     refuse_connections,
+    refuse_listening,
+    refuse_processes,
     restrict_files,
 )
 from lineage_dataframes.sandbox.names import PORTS, WORKERS
@@ -59,6 +63,20 @@ def confine_writes() -> None:
         restrict_files(abi, ["/"], ["/"], [folder, os.devnull], None)
 
 
+def confine_workers() -> None:
+    """Let no process that is forked from here on wait for others that connect to it, or start others: they would outlive it."""
+    os.register_at_fork(after_in_child=_confine_worker)
+
+
+def _confine_worker() -> None:
+    try:
+        refuse_listening()
+        refuse_processes()
+    except OSError:
+        # What is raised here would only be printed.
+        os._exit(1)
+
+
 def run_daemon() -> None:
     """Be the daemon."""
     # Not above: who starts Spark needs this module's name alone, and the daemon's imports take a while.
@@ -67,6 +85,7 @@ def run_daemon() -> None:
     confine_writes()
     if has_seccomp():
         refuse_connections()
+        confine_workers()
     daemon: Any = pyspark.daemon
     daemon.socket = types.SimpleNamespace(
         **{**vars(socket), "socket": PortSocket},

@@ -237,7 +237,10 @@ _CHMOD: dict[str, int] = {
 }
 """Calls that do nothing and say that they did: Hadoop gives up where it can't set the mode of what it writes."""
 
+_STARTING: dict[str, int] = {"fork": 57, "vfork": 58, "execve": 59, "execveat": 322}
+_THREAD = 0x10000
 _SOCKET, _SOCKETPAIR, _CONNECT = 41, 53, 42
+_LISTENING: dict[str, int] = {"bind": 49, "listen": 50, "accept": 43, "accept4": 288}
 _SENDTO, _SENDMSG, _SENDMMSG = 44, 46, 307
 _CLONE, _CLONE3, _IOCTL, _PRLIMIT, _UTIMENSAT = 56, 435, 16, 302, 280
 
@@ -307,6 +310,27 @@ def refuse_connections() -> None:
         OSError: the kernel refuses.
     """
     _install_filter(_if_call(_CONNECT, [(_RETURN, 0, 0, _ERROR | errno.EACCES)]))
+
+
+def refuse_listening() -> None:
+    """Refuse this process, which may be confined already, to wait for others that connect to it.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _install_filter(_refuse_calls(_LISTENING, errno.EACCES))
+
+
+def refuse_processes() -> None:
+    """Refuse this process to start others, or to become another program; it may have threads.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    body = _refuse_calls(_STARTING, errno.EPERM)
+    is_thread = (_ANY_BIT, 1, 0, _THREAD)
+    body += _if_call(_CLONE, [*_argument(0), is_thread, (_RETURN, 0, 0, _ERROR | errno.EPERM)])
+    _install_filter(body)
 
 
 def _refuse_calls(calls: dict[str, int], code: int) -> list[Instruction]:

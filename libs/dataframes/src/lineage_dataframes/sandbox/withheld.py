@@ -1,7 +1,7 @@
 """Ends Python functions that request what a confined Spark does not have: their values might be others than the job's were.
 
 A function that reads a table of prices, or a variable of the environment, and takes a default where there is none, would
-give another value in a trace, and nobody would see that. Looked at is what Python itself opens, connects to and reads of
+give another value in a trace, and nobody would see that. Looked at is what Python itself opens, connects to, listens on and reads of
 the environment; what libraries written in C open by themselves fails with their own errors.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -40,6 +40,7 @@ _CONNECTING = {
     "socket.sendmsg",
 }
 _LISTING = {"os.listdir", "os.scandir"}
+_STARTING = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen"}  # fmt: skip
 CALLERS_CHECKED = 3
 """Callers that are examined for Python's own: `linecache` opens files through `tokenize`."""
 
@@ -66,22 +67,32 @@ def watch_process() -> None:
     withheld = {name for name in os.environ.pop(NAMES, "").split(",") if name}
     environment: Any = os.environ
     environment.__class__ = _watched_environment(withheld)
+    in_bytes: Any = os.environb
+    in_bytes.__class__ = _watched_environment({os.fsencode(name) for name in withheld})
     sys.addaudithook(_Hook())
 
 
-def _watched_environment(withheld: Collection[str]) -> type[Any]:
-    class Watched(os._Environ[str]):
+def _watched_environment(withheld: Collection[Any]) -> type[Any]:
+    class Watched(os._Environ[Any]):
         """The environment, which raises for variables that the sandbox withholds."""
 
-        def __getitem__(self, name: str) -> str:
+        def __getitem__(self, name: Any) -> Any:
             try:
                 return super().__getitem__(name)
             except KeyError:
                 if name in withheld:
                     raise WithheldError(
-                        f"a Python function asks for the variable {name} of the environment, {_LIFTED}"
+                        f"a Python function asks for the variable {os.fsdecode(name)} of the environment, {_LIFTED}"
                     ) from None
                 raise
+
+        def __iter__(self) -> Iterator[Any]:
+            # Which ones are looked for is not known. Libraries look for their own settings when they are imported.
+            if withheld and not _is_importing():
+                raise WithheldError(
+                    f"a Python function asks for all variables of the environment, {_LIFTED}"
+                )
+            return super().__iter__()
 
     return Watched
 
@@ -96,14 +107,17 @@ class _Hook:
 
     def __init__(self) -> None:
         self._own = threading.local()
+        self._daemon = os.getpid()
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, _, flags = arguments
             if isinstance(path, (str, bytes)) and flags & os.O_ACCMODE != os.O_WRONLY:
                 self._check_path(path)
-        elif event in _CONNECTING:
+        elif event in _CONNECTING or (event == "socket.bind" and os.getpid() != self._daemon):
             raise WithheldError(f"a Python function asks for the network, {_LIFTED}")
+        elif event in _STARTING and os.getpid() != self._daemon and not _is_importing():
+            raise WithheldError(f"a Python function asks for another process, {_LIFTED}")
         elif event in _LISTING and isinstance(arguments[0], (str, bytes)):
             self._check_path(arguments[0])
 
@@ -124,6 +138,16 @@ class _Hook:
             pass
         finally:
             self._own.looks = False
+
+
+def _is_importing() -> bool:
+    """Whether a module is being imported."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_of_python() -> bool:
