@@ -220,7 +220,8 @@ def in_worker(given: str) -> str:
         try:
             attack()
             done.append(name)
-        except Exception:
+        except BaseException:
+            # Also what ends the trace of a function that asks for what is withheld.
             continue
     # This one says that it did, and does nothing.
     os.chmod(to["outside"], 0o777)
