@@ -125,13 +125,16 @@ def in_worker(given: str) -> str:
     import tempfile
     from contextlib import suppress
 
-    from lineage_dataframes.sandbox import withheld
+    # What watches in Python is for honest functions: code that attacks switches it off. Nothing watches where nothing is confined.
+    with suppress(ImportError):
+        from lineage_dataframes.sandbox import withheld
 
-    # What watches in Python is for honest functions: code that attacks switches it off.
-    withheld._CONNECTING.clear()
-    withheld._LISTING.clear()
-    withheld._is_of_python = lambda: True
+        withheld._CONNECTING.clear()
+        withheld._LISTING.clear()
+        withheld._STARTING.clear()
+        withheld._is_of_python = lambda: True
     os.environ.__class__ = os._Environ
+    os.environb.__class__ = os._Environ
     to = json.loads(given)
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -220,8 +223,7 @@ def in_worker(given: str) -> str:
         try:
             attack()
             done.append(name)
-        except BaseException:
-            # Also what ends the trace of a function that asks for what is withheld.
+        except Exception:
             continue
     # This one says that it did, and does nothing.
     os.chmod(to["outside"], 0o777)

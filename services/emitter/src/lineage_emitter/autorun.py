@@ -47,7 +47,7 @@ def install() -> None:
     context_methods.install(_session)
     plan = os.environ.get(PLAN_VARIABLE)
     if plan:
-        from lineage_emitter.program import rerunning
+        from lineage_emitter import rerunning
         from lineage_store.rerun_plan import RerunPlan
 
         rerunning.install(RerunPlan.read(Path(plan)))
