@@ -111,7 +111,7 @@ def latest(rows: Iterable[Row]) -> list[Row]:
     for row in sorted(rows, key=lambda row: str(row.provenance["at"])):
         # Other programs say by their arguments what a row is about.
         about = (row.size,) if row.mode else (row.command, str(row.fields.get("workers", "")))
-        latest_rows[row.benchmark, row.mode, *about] = row
+        latest_rows[(row.benchmark, row.mode, *about)] = row
     return sorted(latest_rows.values(), key=lambda row: (row.benchmark, row.mode, row.input_bytes))
 
 

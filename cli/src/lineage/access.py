@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
 
 from lineage.recomputing import LocalRecomputation, Sessions, SparkSessionLease
 from lineage.servers import SERVER_SCHEMES
@@ -25,6 +25,8 @@ from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.url import index_folder, open_store
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from lineage_openlineage.naming import Naming
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.application_search import ApplicationSearch, FoundApplications

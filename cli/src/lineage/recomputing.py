@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lineage.background.client import answered
 from lineage_core.tracing.trace_result import TraceError
@@ -18,6 +18,7 @@ from lineage_store.port import GraphStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from typing_extensions import Self
 
 Sessions: TypeAlias = "Callable[[], AbstractContextManager[SparkSession]]"
 """Returns a context manager that provides a Spark session."""

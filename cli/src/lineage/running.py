@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from lineage.terminal import echo
 from lineage.verdicts import answers_words
 from lineage_core.contract.verdict import Verdict
 from lineage_core.environment.extras import require
+from lineage_core.environment.module_programs import module_command
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.trace_query import TraceQuery
@@ -105,8 +105,8 @@ def run_module(
 
     ``output``: gets what it prints; None: the output of this process.
     """
-    # -P: do not import modules from the working directory, where others may write; a program run by its path does not, either.
-    command = [sys.executable, "-P", "-m", *words]
+    # A program run by its path imports nothing from the working directory, either.
+    command = module_command(*words)
     with tempfile.TemporaryDirectory(prefix="lineage-run-") as folder:
         notes_file = Path(folder) / "notes.jsonl"
         own = {"LINEAGE_STORE": _absolute(url), NOTES_VARIABLE: str(notes_file)}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from lineage.json_values import json_value
 from lineage.options import opened, print_json
 from lineage.tables import show_apps
 from lineage.terminal import echo
+from lineage_core.contract.iso_times import iso_time
 from lineage_core.errors import LineageError
 from lineage_query.application_search import ApplicationSearch, FoundApplications
 from lineage_store.port import ApplicationRecord
@@ -59,7 +58,7 @@ def list_applications(url: str, search: ApplicationSearch, *, as_json: bool) -> 
 
 def _seconds(option: str, text: str) -> float:
     try:
-        return datetime.fromisoformat(text).timestamp()
+        return iso_time(text).timestamp()
     except (ValueError, OverflowError, OSError) as error:
         raise TimeError(
             f"{option} takes a time such as 2026-11-26 or 2026-11-26T04:00Z, not {text!r:.100}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 import httpx
@@ -28,6 +28,8 @@ from lineage_store.paths import canonical, plain_path
 from lineage_store.port import ApplicationRecord
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from lineage.access import Output
     from lineage_openlineage.naming import Naming
     from lineage_openlineage.sending import OpenLineageRun

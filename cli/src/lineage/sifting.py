@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from lineage.frame_traces import spark_session
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.requested_outputs import refuse_server, requested_recipe
 from lineage.terminal import echo
+from lineage_core.environment.module_programs import programs_have_safe_path
 from lineage_core.recipe.document import File, Recipe
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.sources.locations import row_locations
@@ -95,7 +95,7 @@ def sift_rows(
 def importable_beside(test: str) -> Iterator[None]:
     """The modules in the folder of ``FILE.py:function`` can be imported meanwhile, as Python has it for the program that it runs."""
     path = sys.path
-    if not os.environ.get("PYTHONSAFEPATH"):
+    if not programs_have_safe_path():
         folder = Path(test.rpartition(":")[0]).resolve().parent
         sys.path = [str(folder), *path]
     try:

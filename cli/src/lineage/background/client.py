@@ -33,6 +33,7 @@ from lineage.background.wire import (
     send,
 )
 from lineage.terminal import echo
+from lineage_core.environment.module_programs import module_command
 from lineage_core.environment.private_files import private_opener
 from lineage_core.errors import LineageError
 from lineage_query.answers import Answer
@@ -189,7 +190,7 @@ def _process(name: str, url: str, *, warm: bool) -> subprocess.Popen[bytes] | No
     remove_ended(KEPT_S)
     # Not the folder of the command: Python looks for modules where it starts.
     store = f"sqlite:///{store_path(url)}"
-    command = [sys.executable, "-P", "-m", PROCESS, name, store, str(idle_s()), *["warm"] * warm]
+    command = module_command(PROCESS, name, store, str(idle_s()), *["warm"] * warm)
     with open(log_of(name), "wb", opener=private_opener) as log:
         return subprocess.Popen(
             command,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from typing import ClassVar
 
 from lineage.stack.ports import LOOPBACK
 from lineage.stack.server import NotReady, Say, Server, silent
+from lineage_core.environment.module_programs import module_command
 
 CHECK_LIMIT_S = 5.0
 
@@ -93,8 +93,7 @@ class Service(Server):
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def command(self) -> list[str]:
-        # -P: what lies in the working directory is not to be imported.
-        return [sys.executable, "-P", "-m", self._kind.module]
+        return module_command(self._kind.module)
 
     def environment(self) -> dict[str, str]:
         return {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from enum import StrEnum
 
 from lineage.stack import processes
 from lineage.stack.errors import StartError
 from lineage.stack.ports import is_free
 from lineage.stack.processes import Process
 from lineage.stack.server import NotReady, Say, Server, silent
+from lineage_core.text_enum import StrEnum
 
 POLL_S = 0.2
 LOG_TAIL_LINES = 15

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import attr
 from openlineage.client.event_v2 import (
@@ -81,7 +81,7 @@ class _Speaker:
         facts = self._facts
         namespace = facts.naming.namespace or DEFAULT_NAMESPACE
         return RunEvent(
-            eventTime=datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"),
+            eventTime=datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="milliseconds"),
             eventType=state,
             producer=self._producer,
             run=Run(runId=facts.run_id, facets=self._run_facets(is_final=is_final)),

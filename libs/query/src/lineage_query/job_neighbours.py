@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from typing import Literal, NamedTuple
 
 from lineage_core.contract.times import JsonTime
+from lineage_core.text_enum import StrEnum
 from lineage_core.tracing.budget import current_budget
 from lineage_query.dataset_index import DatasetIndex
 from lineage_query.dataset_uses import READ, WROTE

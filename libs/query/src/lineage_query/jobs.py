@@ -81,7 +81,7 @@ class DatasetUse:
         return full_dataset_name(self.namespace, self.name)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True)  # without slots: budgets refer to it weakly
 class RunContent:
     """What a run read and wrote, as far as its lineage tells.
 

@@ -15,7 +15,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import IO, Any, cast
 from urllib.parse import unquote
 
@@ -187,7 +187,7 @@ def shown_path(path: str, as_named: str | None) -> str:
 def file_time_text(mtime: float) -> str:
     """A time in milliseconds since 1970 for people; as it is where no calendar has it."""
     try:
-        return datetime.fromtimestamp(int(mtime) / 1000, UTC).isoformat(" ", "seconds")
+        return datetime.fromtimestamp(int(mtime) / 1000, timezone.utc).isoformat(" ", "seconds")
     except (ValueError, OverflowError, OSError):
         return f"{mtime} ms since 1970"
 

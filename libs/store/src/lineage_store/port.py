@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch, FlowGraph
@@ -15,6 +15,9 @@ from lineage_core.contract.times import JsonTime
 from lineage_core.contract.verdict import StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_store.recorded_files import FileQuery, RecordedFiles
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext
 
+from lineage_core.environment.module_programs import has_safe_path, programs_have_safe_path
 from lineage_emitter import connect, context_methods
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.session import program_end
@@ -134,9 +135,9 @@ def run(path: str, arguments: list[str]) -> int:
     full_path = os.path.abspath(path)
     sys.argv = [path, *arguments]
     folder = os.path.dirname(os.path.realpath(path))
-    if not sys.flags.safe_path:
+    if not has_safe_path():
         sys.path[0] = folder
-    elif not os.environ.get("PYTHONSAFEPATH"):
+    elif not programs_have_safe_path():
         sys.path.insert(0, folder)
     main = types.ModuleType("__main__")
     main.__dict__.update(

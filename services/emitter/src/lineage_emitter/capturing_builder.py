@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from lineage_emitter.attaching import attach
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from typing_extensions import Self
 
 
 class CapturingBuilder:

@@ -124,7 +124,9 @@ def call_path() -> str:
     while frame is not None:
         if not _is_own(frame):
             code = frame.f_code
-            at = (code.co_filename, code.co_qualname, code.co_firstlineno, frame.f_lasti)
+            # Python 3.10 has the plain name alone.
+            name = getattr(code, "co_qualname", code.co_name)
+            at = (code.co_filename, name, code.co_firstlineno, frame.f_lasti)
             digest.update(repr(at).encode("utf-8", "backslashreplace"))
         frame = frame.f_back
     return digest.hexdigest()

@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from http import HTTPStatus
 from itertools import takewhile
@@ -125,7 +125,10 @@ class _Folder:
     """A file for each day (UTC), which only grows; several servers may share a folder."""
 
     def __init__(
-        self, folder: Path, days: int, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        folder: Path,
+        days: int,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     ) -> None:
         self._folder = folder
         self._days = days
@@ -423,7 +426,7 @@ class Auditor:
             has_started = True
             try:
                 self._audit.write_record(
-                    json.dumps({"at": datetime.now(UTC).isoformat(), **record()})
+                    json.dumps({"at": datetime.now(timezone.utc).isoformat(), **record()})
                 )
             except Exception as error:
                 return str(error) or type(error).__name__

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
@@ -284,7 +284,7 @@ def read_tokens(path: Path) -> tuple[_Token, ...]:
 
 def _find(credentials: str, tokens: tuple[_Token, ...]) -> _Token | None:
     digest = hash_of(credentials)
-    now = datetime.now(UTC)
+    now = datetime.now(timezone.utc)
     match = None
     for token in tokens:
         # Compare all, in constant time: the duration reveals nothing.
@@ -323,7 +323,7 @@ def _bearer(authorization: str | None) -> str:
 def _is_over(token: _Token, now: datetime) -> bool:
     if token.expires is None:
         return False
-    ends = token.expires if token.expires.tzinfo else token.expires.replace(tzinfo=UTC)
+    ends = token.expires if token.expires.tzinfo else token.expires.replace(tzinfo=timezone.utc)
     return ends <= now
 
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch, FlowGraph
@@ -27,6 +27,9 @@ from lineage_store.materialised import NAME_ENDING, stands_for
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.recipes import derived_messages
 from lineage_store.recorded_files import FileQuery, RecordedFiles
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 NAMES_S = 5.0
 """Seconds for which names are taken for all there are: another one may be on its way, and hides the application."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -13,6 +13,9 @@ from lineage_query.job_neighbours import JobGraphLink, JobGraphNode
 from lineage_query.jobs import Dataset, DatasetRun, Job, Run
 from lineage_query.record_flows import FLOWS_MAX
 from lineage_query.suspects.spectrum import Formula
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PLACES_MAX = 1_000
 PLACE_MAX = 4_096

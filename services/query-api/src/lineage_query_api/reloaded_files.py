@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from lineage_core.environment.toml import tomllib
 from lineage_query_api.errors import SettingsError
 
 Content = TypeVar("Content")

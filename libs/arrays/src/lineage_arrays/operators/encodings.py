@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from lineage_arrays.errors import ModeError
 from lineage_arrays.operators.ranges import RangeTable
 from lineage_core.codec.number_columns import pack_numbers
 from lineage_core.contract.runs import sorted_unique, spread
+from lineage_core.text_enum import StrEnum
 
 CellsOf: TypeAlias = Callable[[int, bytes], Cells]
 """The input cells of an output position with a payload."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, TypeAlias
 
 from lineage_arrays.cells import Shape
 from lineage_arrays.errors import ModeError
 from lineage_arrays.workflow import AnyArray
+from lineage_core.text_enum import StrEnum
 
 Coordinate: TypeAlias = tuple[int, ...]
 

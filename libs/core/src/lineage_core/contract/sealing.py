@@ -80,4 +80,4 @@ def is_sealed(space: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def _hash_of(block: BlockId) -> int:
-    return int.from_bytes(blake2b(str(block).encode(), digest_size=8).digest())
+    return int.from_bytes(blake2b(str(block).encode(), digest_size=8).digest(), "big")

@@ -5,11 +5,12 @@ All have one length, so their order is that of their texts. Programs hold second
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from lineage_core.contract.iso_times import iso_time
 from lineage_core.contract.message import CALENDAR_TIME_MAX, CALENDAR_TIME_MIN
 
 
@@ -19,7 +20,7 @@ def time_text(seconds: float) -> str:
     in_calendar = (
         min(seconds, CALENDAR_TIME_MAX) if seconds > CALENDAR_TIME_MIN else CALENDAR_TIME_MIN
     )
-    text = datetime.fromtimestamp(in_calendar, UTC).isoformat(timespec="milliseconds")
+    text = datetime.fromtimestamp(in_calendar, timezone.utc).isoformat(timespec="milliseconds")
     return text.removesuffix("+00:00") + "Z"
 
 
@@ -29,7 +30,7 @@ def parse_time(text: str) -> float:
     Raises:
         ValueError: it is no time, or says no zone.
     """
-    time = datetime.fromisoformat(text)
+    time = iso_time(text)
     if time.tzinfo is None:
         raise ValueError(f"{text!r} says no zone")
     return time.timestamp()

@@ -50,7 +50,11 @@ _QUOTE = rf"(?:\\|{_ESCAPE}5[cC]){{0,31}}(?:[\"']|{_ESCAPE}2[27])"
 _SPACE = rf"(?:\s|{_ESCAPE}20){{0,8}}"
 _IS = rf"(?:\]|{_ESCAPE}5[dD])?(?:{_QUOTE})?{_SPACE}(?:[=:]|{_ESCAPE}3[dDaA]){_SPACE}"
 """Between a name and its value."""
-_NAME = rf"(?:{_ESCAPE}[0-9A-Fa-f]{{2}}){{0,8}}+([A-Za-z][\w.-]{{0,100}}+)"
+# As in {0,8}+ and {0,100}+, which Python reads since 3.11: a text that looks ahead gives nothing back.
+_NAME = (
+    rf"(?=(?P<signs>(?:{_ESCAPE}[0-9A-Fa-f]{{2}}){{0,8}}))(?P=signs)"
+    r"(?P<name>[A-Za-z](?=(?P<rest>[\w.-]{0,100}))(?P=rest))"
+)
 _NAMED = re.compile(_NAME + _IS, re.ASCII)
 _PAIR = re.compile(
     rf"(?i:name|key|option|property|variable|parameter){_IS}(?:{_QUOTE})?{_NAME}", re.ASCII
@@ -190,7 +194,7 @@ def _redact_named(text: str, more: frozenset[str]) -> Iterator[str]:
     while (name_match := _NAMED.search(text, at)) is not None:
         yield text[at : name_match.end()]
         at = name_match.end()
-        end = _value_end(text, at) if _is_secret(name_match[1], more) else at
+        end = _value_end(text, at) if _is_secret(name_match["name"], more) else at
         if not _PLAIN_VALUE.fullmatch(text, at, end):
             yield REDACTED
             at = end
@@ -199,7 +203,7 @@ def _redact_named(text: str, more: frozenset[str]) -> Iterator[str]:
 
 def _redact_paired(text: str, more: frozenset[str]) -> str:
     """Redact values in objects that hold a secret's name in a neighbouring field, before or after the value."""
-    pairs = [pair for pair in _PAIR.finditer(text) if _is_secret(pair[1], more)]
+    pairs = [pair for pair in _PAIR.finditer(text) if _is_secret(pair["name"], more)]
     if not pairs:
         return text
     parts, at = list[str](), 0

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from lineage_core.environment.module_programs import has_safe_path
 from lineage_dataframes.errors import NoSparkError
 from lineage_dataframes.sandbox import kernel
 from lineage_dataframes.sandbox.names import NETWORK, ROOTS, SANDBOX
@@ -245,7 +246,7 @@ def _module_folders() -> Iterator[str]:
     # Also where Python was started without it, as `lineage run` does, and the program was run by its path.
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     own = {os.getcwd(), os.path.dirname(os.path.realpath(main)) if main else ""}
-    for folder in sys.path if sys.flags.safe_path else sys.path[1:]:
+    for folder in sys.path if has_safe_path() else sys.path[1:]:
         if (
             os.path.isabs(folder)
             and Path(folder) not in homes

@@ -127,5 +127,5 @@ def _double_text(value: float) -> str:
 def _epoch_micros(value: datetime.datetime) -> int:
     if value.tzinfo is None:
         value = value.astimezone()
-    since = value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    since = value - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

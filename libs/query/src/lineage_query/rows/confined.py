@@ -11,7 +11,6 @@ import os
 import pickle
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from lineage_core.environment.module_programs import module_command
 from lineage_core.tracing.budget import Budget, current_budget
 from lineage_query.rows.typed_values import UnsureError
 
@@ -96,7 +96,7 @@ class _Process:
         with theirs:
             environment = {name: os.environ[name] for name in VARIABLES if name in os.environ}
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", PROCESS, str(theirs.fileno())],
+                module_command(PROCESS, str(theirs.fileno())),
                 env={**environment, "ARROW_DEFAULT_MEMORY_POOL": "system"},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,9 @@ from lineage_store.paths import (
     plain_path,
     split_scheme,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 WINDOW_STRIDES = 256
 """Strides read at once for rows that lie near each other: 4 MiB."""

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from lineage_core.contract.block import U64
+from lineage_core.contract.iso_times import iso_time
 
 NEAR = 1e-9
 """Relative difference up to which two doubles are one value, as in queries."""
@@ -43,7 +44,7 @@ _YEARS = range(1971, 2037)
 """Years in which calendars agree and all libraries have the same time zone rules."""
 Held: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 """A column of a file."""
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 class UnsureError(Exception):
@@ -268,7 +269,7 @@ def _date(text: str) -> datetime.date:
 def _instant(text: str, zone: str) -> int:
     """Microseconds since 1970 of a time of day in a time zone."""
     try:
-        local = datetime.datetime.fromisoformat(_fully(_TIME, text))
+        local = iso_time(_fully(_TIME, text))
         time_zone = ZoneInfo("UTC" if zone in {"UTC", "GMT", "Etc/UTC"} else zone)
     except (ValueError, OSError, KeyError):
         raise UnsureError from None

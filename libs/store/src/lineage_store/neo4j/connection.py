@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import neo4j
@@ -17,6 +17,9 @@ from neo4j import exceptions
 from lineage_core.environment.secrets import secret_from_environment
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 DEFAULT_DATABASE = "neo4j"
 DEFAULT_USER = "neo4j"

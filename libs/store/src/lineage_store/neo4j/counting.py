@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, LiteralString
+from typing import TYPE_CHECKING, Final
 
 from lineage_core.contract.verdict import StoreCounts
 from lineage_store.inexact_reasons import REASON_CHARS_MAX, REASONS_MAX, read_reasons
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.keys import SEPARATOR, app_key, prefix
 from lineage_store.rooting import is_root
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 HALF = 1 << 32
 """Sums of counts are taken in two halves: 64 bits are not enough for them."""

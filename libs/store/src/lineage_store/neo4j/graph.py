@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final
 
 from lineage_core.codec.columns import unpack_block
 from lineage_core.codec.packing import unpack_edge
@@ -29,6 +29,9 @@ from lineage_store.neo4j.sealed_spaces import count_unsealed, sealed_spaces, sea
 from lineage_store.recipes import read_messages, recipe_in
 from lineage_store.recomputing import NAMED
 from lineage_store.signed import BIAS
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 REFS_AT_ONCE = 5_000
 """Blocks that a listing of all reads at a time."""

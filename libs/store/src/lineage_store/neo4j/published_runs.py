@@ -8,11 +8,14 @@ not released or finished expires, and the next writer publishes again: at least 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, LiteralString
+from typing import TYPE_CHECKING, Final
 
 from lineage_core.contract.verdict import ABANDONED_AFTER_S
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.keys import app_key
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 CLAIM_S = 60.0
 """Longer than publishing takes, whatever the backend does."""

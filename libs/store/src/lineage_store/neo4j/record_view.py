@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final
 
 from lineage_store.neo4j.connection import Connection
 from lineage_store.parts import in_parts
 from lineage_store.record_flow import RecordFlow, RecordFlows
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 ROWS_AT_ONCE = 5_000
 """Nodes or relationships of one transaction."""

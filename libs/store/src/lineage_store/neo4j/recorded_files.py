@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final
 
 import neo4j
 
@@ -19,6 +19,9 @@ from lineage_store.recorded_files import (
     StoredFile,
     rows_of_message,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 MESSAGES_AT_ONCE = 20
 """Number of older messages that are read at once."""

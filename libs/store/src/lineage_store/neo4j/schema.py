@@ -11,13 +11,16 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Final, LiteralString
+from typing import TYPE_CHECKING, Final
 
 from neo4j import exceptions
 
 from lineage_store.errors import StoreError
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.recorded_files import add_files
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 ATTEMPTS = 20
 """Tries of one statement while other processes change the schema too."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, LiteralString
+from typing import TYPE_CHECKING, Final
 
 from lineage_core.contract.sealing import Seal, seal_of
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.keys import app_key, block_of, key, prefix
 from lineage_store.parts import in_parts
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 SPACES_AT_ONCE = 64
 """Spaces whose blocks are compared with their seals at a time."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, LiteralString
+from typing import TYPE_CHECKING, Final
 
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.neo4j.connection import Connection
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 # Each count alone is read off Neo4j's own statistics, in constant time.
 _NODES: Final[Mapping[str, LiteralString]] = {

@@ -8,7 +8,10 @@ same, Neo4j ends one of them with a transient error and it is tried again.
 
 from __future__ import annotations
 
-from typing import Final, LiteralString
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 NEW_OFFSET: Final[LiteralString] = """
 MERGE (o:KafkaOffset {id: $id})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import neo4j
 
@@ -31,6 +31,9 @@ from lineage_store.neo4j.writing import Neo4jWriter
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import BEGIN_CHARS, names_in
 from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 DELETED_AT_ONCE = 5_000
 """Nodes or relationships of one transaction when an application is deleted."""

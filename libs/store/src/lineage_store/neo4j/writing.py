@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from typing import Any, LiteralString
+from typing import TYPE_CHECKING, Any
 
 import neo4j
 
@@ -43,6 +43,9 @@ from lineage_store.recipes import packed_body
 from lineage_store.recomputing import NAMED, RECOMPUTED, UNCOMMITTED, attempt_digest
 from lineage_store.recorded_files import FILE_MESSAGES
 from lineage_store.signed import BIAS, INTEGER_MAX
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 
 class Neo4jWriter:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lineage_core.codec.packing import pack_for_store
 from lineage_core.contract.block import BlockId, FlowBlock
@@ -26,6 +26,9 @@ from lineage_store.sqlite.connection import connect, in_parts
 from lineage_store.sqlite.graph import SqliteGraph
 from lineage_store.sqlite.recorded_files import SqliteFileRows
 from lineage_store.sqlite.writing import SqliteWriter
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _VACUUM_PAGES = 2_000
 """Pages that are released at a time (8 MB), so that readers never wait for long."""

@@ -8,7 +8,7 @@ more than this. :mod:`lineage_emitter.driver.rdd` puts it all together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
@@ -32,6 +32,8 @@ from lineage_emitter.worker.recorders import PREFIX_REASON
 from lineage_emitter.worker.spaces import EACH_RUN, Spaces
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from lineage_emitter.program.numbering import NumberedRdd
     from lineage_emitter.session.nodes import Node
     from lineage_emitter.session.session import Session

@@ -7,13 +7,13 @@ They apply in order; what a later one says of a node stands.
 from __future__ import annotations
 
 import json
-import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from lineage_core.environment.toml import tomllib
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.session.hooks import load_hook
 from lineage_emitter.settings import Settings

@@ -19,6 +19,8 @@ PositionRun = tuple[str, int, int]
 ItemsAtWork = Callable[[int], Sequence[PositionRun]]
 """What a worker is working on, of the attempt at a task that Spark says is running."""
 CULPRIT_RUNS_MAX = 1_000
+WRITES_NOTES = sys.version_info >= (3, 11)
+"""Whether Python writes an error's notes out with it."""
 _PREFIX = "lineage: while working on "
 _LINE = re.compile(re.escape(_PREFIX) + r"([^\n]*)")
 _RUN = re.compile(r"(\S+)#(\d+)(?:-(\d+))?")
@@ -31,23 +33,38 @@ def report_culprits(at_work: ItemsAtWork) -> None:
         stock = getattr(worker, "handle_worker_exception", None)
         if stock is not None and not hasattr(stock, "lineage_stock"):
             worker.handle_worker_exception = _handler(stock, at_work)  # type: ignore[union-attr]
+            if not WRITES_NOTES:
+                sys.modules[stock.__module__].traceback = _Traceback(at_work)  # type: ignore[attr-defined]
         elif stock is None and hasattr(worker, "read_udfs"):
             # Spark 3.5 writes the error by itself.
             worker.traceback = _Traceback(at_work)  # type: ignore[union-attr]
 
 
 class _Traceback:
-    """Stands for the module in PySpark's worker: adds the items at work to the error before it is written."""
+    """Stands for the module where PySpark writes errors: adds the items at work to one before it is written."""
 
     def __init__(self, at_work: ItemsAtWork) -> None:
         self._at_work = at_work
 
     def __getattr__(self, name: str) -> Any:
+        stock = getattr(traceback, name)
+        problem = sys.exc_info()[1]
+        if problem is None or not name.startswith("format_exc"):
+            return stock
         with suppress(Exception):
-            problem = sys.exc_info()[1]
-            if problem is not None and name.startswith("format_exc"):
-                _add_culprits(problem, self._at_work)
-        return getattr(traceback, name)
+            _add_culprits(problem, self._at_work)
+        return stock if WRITES_NOTES else _with_notes(stock, problem)
+
+
+def _with_notes(stock: Callable[..., Any], problem: BaseException) -> Callable[..., Any]:
+    """A function that writes an error out, as a text or its lines, with the error's notes below."""
+
+    def written(*arguments: Any, **named: Any) -> Any:
+        text = stock(*arguments, **named)
+        notes = [f"{note}\n" for note in getattr(problem, "__notes__", ())]
+        return text + "".join(notes) if isinstance(text, str) else [*text, *notes]
+
+    return written
 
 
 def _handler(stock: Callable[..., None], at_work: ItemsAtWork) -> Callable[..., None]:
@@ -67,8 +84,10 @@ def _add_culprits(problem: BaseException, at_work: ItemsAtWork) -> None:
     if context is None or not isinstance(problem, Exception):
         return
     runs = at_work(context.taskAttemptId())
-    if runs:
-        problem.add_note(_PREFIX + as_text(runs))
+    note, notes = _PREFIX + as_text(runs), getattr(problem, "__notes__", [])
+    if runs and note not in notes:
+        # What `add_note` does since Python 3.11.
+        problem.__notes__ = [*notes, note]
 
 
 def as_text(runs: Sequence[PositionRun]) -> str:

@@ -147,8 +147,7 @@ class RowFile:
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
-                with open(self._unfinished, "rb") as file:
-                    digest = hashlib.file_digest(file, "blake2b").digest()
+                digest = _digest_of(self._unfinished)
                 os.rename(self._unfinished, self._path)
             self._is_complete = True
         except Exception as problem:
@@ -200,3 +199,11 @@ class RowFile:
     @property
     def _unfinished(self) -> str:
         return self._path + UNFINISHED
+
+
+def _digest_of(path: str) -> bytes:
+    digest = hashlib.blake2b()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 18):
+            digest.update(chunk)
+    return digest.digest()
