@@ -17,7 +17,8 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe.document import ROW_NAME, Recipe
+from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.names import ROW_NAME
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS

@@ -14,6 +14,7 @@ import typer
 
 from lineage.background_commands import app as session_app
 from lineage.bundling import app as bundle_app
+from lineage.command_line import CommandLine, load_numpy
 from lineage.dlq import app as dlq_app
 from lineage.options import (
     EXIT_INCOMPLETE,
@@ -34,7 +35,7 @@ from lineage.terminal import echo
 from lineage_core.release import __version__
 from lineage_core.tracing.budget import current_budget
 
-app = typer.Typer(
+app = CommandLine(
     name="lineage",
     help="Record-level lineage of PySpark jobs: which input rows made an output row, and back.",
     no_args_is_help=True,
@@ -466,6 +467,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     as_json: JsonOption = False,
 ) -> None:
     """Show which input rows made a row: lineage back out/part-00003:2."""
+    load_numpy()
     from lineage.tracing import ask, question_of
 
     url = chosen_store(context, store)
@@ -503,6 +505,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     as_json: JsonOption = False,
 ) -> None:
     """Show which output rows a row went into: lineage forward flights.csv:1187."""
+    load_numpy()
     from lineage.tracing import ask, question_of
 
     url = chosen_store(context, store)

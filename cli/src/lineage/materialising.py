@@ -26,7 +26,8 @@ from lineage.servers import SERVER_SCHEMES
 from lineage.terminal import echo
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.message import NodeKind, RecordFiles, RecordSplits, SinkFiles, Splits
-from lineage_core.recipe.document import TEXT_FORMATS, Recipe, Source
+from lineage_core.recipe.document import Recipe, Source
+from lineage_core.recipe.names import TEXT_FORMATS
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.errors import FramesError, RefusedError
 from lineage_dataframes.sandbox.starting import written_folder

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
+from lineage.command_line import load_numpy
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import Budget, TimeUpError, current_budget, use_budget
@@ -163,6 +164,7 @@ def opened(url: str) -> Access:
     Raises:
         StoreError: there is none.
     """
+    load_numpy()
     from lineage.access import open_access
 
     return open_access(url)

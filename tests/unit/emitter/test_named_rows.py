@@ -11,7 +11,7 @@ import pytest
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from lineage_core.recipe.document import ROW_NAME
+from lineage_core.recipe.names import ROW_NAME
 from lineage_emitter.worker import named_rows
 from lineage_emitter.worker.named_rows import NamedRowBatch, NamedRowsSerializer
 

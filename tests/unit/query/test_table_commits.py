@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lineage_core.recipe.document import DELTA, ICEBERG, Output
+from lineage_core.recipe.document import Output
+from lineage_core.recipe.names import DELTA, ICEBERG
 from lineage_query.outputs import OutputState, Write, output_state
 from lineage_query.rows import table_commits
 from lineage_query.rows.file_status import FileStatus

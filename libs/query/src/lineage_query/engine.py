@@ -6,19 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lineage_core.tracing.budget import TooMuchError, current_budget
-from lineage_query.all_jobs import (
-    ROWS_MAX,
-    FileNode,
-    follow_across_applications,
-    refuse_step_limits,
-    regions_of_locations,
-)
 from lineage_query.answers import Answer
 from lineage_query.composing import query_all
-from lineage_query.levels import START_ITEMS, LevelCounter, RowCounts, merged
 from lineage_query.materialised_flows import MaterialisedFlows, choose_trace
 from lineage_query.planning import ApplicationQuery, Plan, plan_of, recipe_place_by_values
 from lineage_query.recipe_rows import RecipePlace, RecipeRowError, recipe_nodes_among
@@ -35,6 +27,10 @@ from lineage_query.snapshot import ApplicationCache
 from lineage_query.trace import Trace
 from lineage_query.trace_query import LEVELS, TraceQuery
 from lineage_store.port import GraphStore
+
+if TYPE_CHECKING:
+    from lineage_query.all_jobs import FileNode
+    from lineage_query.levels import RowCounts
 
 
 class QueryLimits(Protocol):
@@ -157,6 +153,9 @@ class QueryEngine:
 
     def _count_by_level(self, query: TraceQuery) -> Answer:
         """The answer to a query with the containers of its rows, at the level that it names."""
+        # Most queries are for rows: they do not load this.
+        from lineage_query.levels import START_ITEMS, LevelCounter, merged
+
         with self._limits.working():
             counter = LevelCounter(query.by, self._store, self._tracer.locations)
         if query.all_jobs:
@@ -204,6 +203,13 @@ class QueryEngine:
     def _trace_all_jobs(
         self, query: TraceQuery, on_trace: Callable[[Trace], None] | None = None
     ) -> Answer:
+        # As above.
+        from lineage_query.all_jobs import (
+            follow_across_applications,
+            refuse_step_limits,
+            regions_of_locations,
+        )
+
         refuse_step_limits(query.until, query.steps)
         single = replace(query, all_jobs=False, limit=None)
         base = replace(single, app=None, places=(), regions={}, where="")
@@ -241,6 +247,8 @@ class QueryEngine:
         Raises:
             TooMuchError: it is more than is handed on.
         """
+        from lineage_query.all_jobs import ROWS_MAX
+
         if trace.count > ROWS_MAX:
             raise TooMuchError(f"more than {ROWS_MAX:,} rows lie on the way", "ask for fewer rows")
         self._limits.check_listed(trace.items_read(None))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lineage_core.contract.graph import FlowGraph
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
-from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.recipe_rows import RecipePlace
@@ -29,6 +29,9 @@ from lineage_store.materialised import SUFFIX
 from lineage_store.paths import RowsError, canonical
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
+
+if TYPE_CHECKING:
+    from lineage_core.recipe.document import Recipe
 
 FLOW_NODE_KINDS = {"frame": "sink", "frame-source": "source"}
 """The kind of a node in the application that holds its flows, by the kind of the node."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.errors import RecipeError, VersionError
-from lineage_core.recipe.document import DELTA, ICEBERG, Output, Recipe
+from lineage_core.recipe.names import DELTA, ICEBERG
 from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.file_status import FileStatus, has_changed
 from lineage_query.rows.locations import Locations
@@ -21,6 +22,9 @@ from lineage_query.rows.table_commits import EARLIER, Commits, commits_of, is_ve
 from lineage_store.paths import RowsError, canonical
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import PATH_MAX
+
+if TYPE_CHECKING:
+    from lineage_core.recipe.document import Output
 
 FILES_NAMED = 3
 
@@ -306,6 +310,9 @@ def _table_of(graph: FlowGraph, node: NodeRecord) -> Output | None:
     text = graph.recipe(node.node)
     if text is None:
         return None
+    # Recipes are read of DataFrames alone: traces of records do not load this.
+    from lineage_core.recipe.document import Recipe
+
     try:
         output = Recipe.from_json(text).output
     except (RecipeError, VersionError):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.graph import RECIPE_NODE_KINDS, FlowGraph, NodeRecord
-from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.rows.places import Location, ValuedPlace, parse_place
 
@@ -67,6 +66,9 @@ def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list
     record = next((candidate for candidate in nodes if candidate.node == node), None)
     if record is None or record.kind not in RECIPE_NODE_KINDS:
         return []
+    # Traces of records do not load this.
+    from lineage_core.recipe.document import Recipe
+
     user_nodes = (
         [node]
         if record.kind == "frame"

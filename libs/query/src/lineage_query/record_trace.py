@@ -13,7 +13,7 @@ from lineage_core.contract.address import named_space, parse_space, row_file_spa
 from lineage_core.contract.block import I64
 from lineage_core.contract.graph import FlowGraph, LinkRecord, NodeRecord
 from lineage_core.contract.region import Region
-from lineage_core.recipe.document import ROW_NAME
+from lineage_core.recipe.names import ROW_NAME
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.answers import Answer, Composer, NotQueried, respelled
 from lineage_query.names import Names

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
@@ -18,10 +19,12 @@ from lineage_core.contract.message import (
     parse_message,
 )
 from lineage_core.errors import RecordBatchError
-from lineage_core.recipe.document import File
-from lineage_core.recipe.document import Recipe as Document
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
+
+if TYPE_CHECKING:
+    from lineage_core.recipe.document import File
+    from lineage_core.recipe.document import Recipe as Document
 
 CACHED_BODY_MAX = 8_192
 """Maximum length of a message that is cached for the next query."""
@@ -142,6 +145,9 @@ def read_recipe(graph: FlowGraph, node: str) -> Document | None:
     text = graph.recipe(node)
     if text is None:
         return None
+    # Traces of records do not load this.
+    from lineage_core.recipe.document import Recipe as Document
+
     recipe = Document.from_json(text)
     checksums = {file.path: file.checksum for file in graph.sink_files(node)}
     for link in graph.links():

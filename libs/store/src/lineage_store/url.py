@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_store.errors import StoreError
-from lineage_store.port import GraphStore
 
 if TYPE_CHECKING:
+    from lineage_store.port import GraphStore
     from lineage_store.sqlite.store import SqliteStore
 
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"

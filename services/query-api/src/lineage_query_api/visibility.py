@@ -22,7 +22,8 @@ from lineage_core.contract.message import (
 )
 from lineage_core.contract.message import Recipe as RecipeMessage
 from lineage_core.errors import LineageError
-from lineage_core.recipe.document import JDBC, TABLE_NAME, Output, Recipe, Source
+from lineage_core.recipe.document import TABLE_NAME, Output, Recipe, Source
+from lineage_core.recipe.names import JDBC
 from lineage_core.tracing.budget import current_budget
 from lineage_query_api.grants import DatasetRules, Mask, matches_any
 from lineage_store.paths import REMOTE_SCHEMES, RowsError, Spellings, plain_path, split_scheme

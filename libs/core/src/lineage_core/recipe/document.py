@@ -15,6 +15,7 @@ from typing import Literal as OneOf
 
 from lineage_core.errors import RecipeError, VersionError
 from lineage_core.plain import NOT_IN_DOCUMENT, PlainError, from_plain, to_plain
+from lineage_core.recipe.names import ROW_NAME, TO_RDD
 from lineage_core.recipe.plan import (
     EXPRESSIONS,
     NODES,
@@ -35,23 +36,8 @@ RECIPE_VERSION = 2
 """Version of the document as it is written. 2 added Python functions: ``python``, ``python rows``, ``functions``."""
 READABLE_VERSIONS = (1, RECIPE_VERSION)
 """Versions that readers accept."""
-TO_RDD = "DataFrame.rdd"
-"""The action whose rows become records of an RDD."""
-DELTA = "delta"
-"""Format of sources that are tables of Delta Lake in a version."""
-HIVE_TEXT = "hive-text"
-"""Format of sources whose files Hive's text reader splits. Options: ``sep``, ``escape``, ``nullValue``."""
-ICEBERG = "iceberg"
-"""Format of sources that are tables of Apache Iceberg in a snapshot, their ``version``. Options: ``metadata``, the file
-that describes the table, and ``latest``, whether ``version`` is its current snapshot, which then need not be named."""
-JDBC = "jdbc"
-"""Format of sources that are tables, or queries, of a database."""
 TABLE_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")
 """A table's name in a database, not a query in its place."""
-TEXT_FORMATS = frozenset({"csv", "json", "text", HIVE_TEXT})
-"""Formats whose files are text."""
-ROW_NAME = "lineage_row"
-"""The last column of a recipe of rows that became records of an RDD: a hash of the row, which names the record."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 
 from lineage_core.environment.private_files import ensure_private_folder
-from lineage_core.recipe.document import DELTA, ICEBERG, JDBC, Source
+from lineage_core.recipe.document import Source
+from lineage_core.recipe.names import DELTA, ICEBERG, JDBC
 from lineage_dataframes.errors import NoSparkError, NotComputedError
 from lineage_dataframes.sandbox import daemon, kernel, withheld
 from lineage_dataframes.sandbox.names import NAMES, NETWORK, PORTS, ROOTS, SANDBOX, WORKERS

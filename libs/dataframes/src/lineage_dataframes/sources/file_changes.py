@@ -12,7 +12,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe.document import DELTA, ICEBERG, File, Source
+from lineage_core.recipe.document import File, Source
+from lineage_core.recipe.names import DELTA, ICEBERG
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach, explain_problem
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active_session, spark_reason

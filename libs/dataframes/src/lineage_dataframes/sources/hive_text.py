@@ -16,7 +16,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lineage_core.recipe.document import HIVE_TEXT, Source
+from lineage_core.recipe.document import Source
+from lineage_core.recipe.names import HIVE_TEXT
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.schemas import parse_schema_json
 from lineage_dataframes.spark.pyspark_parts import SINCE_4

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe.document import ICEBERG, Source
+from lineage_core.recipe.document import Source
+from lineage_core.recipe.names import ICEBERG
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sources.file_changes import reading_version
 from lineage_dataframes.sources.schemas import parse_schema_json

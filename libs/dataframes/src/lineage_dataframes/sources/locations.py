@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe.document import HIVE_TEXT, JDBC, Recipe, Source
+from lineage_core.recipe.document import Recipe, Source
+from lineage_core.recipe.names import HIVE_TEXT, JDBC
 from lineage_dataframes.errors import NoMatchError, RefusedError
 from lineage_dataframes.sources import jdbc
 from lineage_dataframes.sources.file_changes import literal_path, local_path

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from lineage_core.recipe.document import DELTA, HIVE_TEXT, Source
+from lineage_core.recipe.document import Source
+from lineage_core.recipe.names import DELTA, HIVE_TEXT
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.text_records import TextFile, header_count, text_file
 from lineage_dataframes.spark import literals

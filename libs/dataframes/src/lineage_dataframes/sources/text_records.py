@@ -16,7 +16,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_core.recipe.document import TEXT_FORMATS, Source
+from lineage_core.recipe.document import Source
+from lineage_core.recipe.names import TEXT_FORMATS
 from lineage_core.tracing.budget import current_budget
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.file_changes import local_path

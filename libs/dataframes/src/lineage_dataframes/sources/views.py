@@ -18,7 +18,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe.document import DELTA, HIVE_TEXT, ICEBERG, JDBC, Source
+from lineage_core.recipe.document import Source
+from lineage_core.recipe.names import DELTA, HIVE_TEXT, ICEBERG, JDBC
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach
 from lineage_dataframes.sources import hive_text, iceberg, jdbc

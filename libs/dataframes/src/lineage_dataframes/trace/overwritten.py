@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
-from lineage_core.recipe.document import HIVE_TEXT, File, Recipe, Source
+from lineage_core.recipe.document import File, Recipe, Source
+from lineage_core.recipe.names import HIVE_TEXT
 from lineage_core.tracing.budget import TooManyMessagesError
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError

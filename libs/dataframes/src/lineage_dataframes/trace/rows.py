@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe.document import HIVE_TEXT, JDBC, File, Recipe, Source
+from lineage_core.recipe.document import File, Recipe, Source
+from lineage_core.recipe.names import HIVE_TEXT, JDBC
 from lineage_core.tracing.budget import TooMuchError
 from lineage_dataframes.errors import NoMatchError, RefusedError, RowError
 from lineage_dataframes.rewrite.orders import texts_of_sums

@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe.document import JDBC, Recipe, Source
+from lineage_core.recipe.document import Recipe, Source
+from lineage_core.recipe.names import JDBC
 from lineage_core.recipe.plan import (
     Expression,
     Filter,

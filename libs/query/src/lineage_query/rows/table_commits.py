@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from lineage_core.recipe.document import DELTA, ICEBERG
+from lineage_core.recipe.names import DELTA, ICEBERG
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_store.paths import RowsError, canonical, plain_path, split_scheme
 

@@ -10,17 +10,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 
 from lineage_core.contract.block import U64
-from lineage_core.recipe.document import TEXT_FORMATS, File, Output, Source
+from lineage_core.recipe.names import TEXT_FORMATS
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_query.rows.typed_values import RequestedValue, UnsureError, requested_value
 from lineage_store.paths import Bytes, RowsError, canonical, plain_path, split_scheme
+
+if TYPE_CHECKING:
+    from lineage_core.recipe.document import File, Output, Source
 
 TEXT_BYTES_MAX = 64 << 20
 """Maximum size of all text files together: takes a few seconds. A query is faster for larger ones."""

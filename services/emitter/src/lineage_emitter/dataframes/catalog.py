@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lineage_core.recipe.document import HIVE_TEXT, File, Source
+from lineage_core.recipe.document import File, Source
+from lineage_core.recipe.names import HIVE_TEXT
 from lineage_emitter.dataframes import hive, iceberg
 from lineage_emitter.dataframes.files import Folder, FolderListing
 from lineage_emitter.dataframes.plan_text import said

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lineage_core.recipe.document import DELTA, ICEBERG
+from lineage_core.recipe.names import DELTA, ICEBERG
 
 if TYPE_CHECKING:
     from lineage_core.recipe.document import File

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lineage_core.recipe.document import DELTA, File, Source
+from lineage_core.recipe.document import File, Source
+from lineage_core.recipe.names import DELTA
 from lineage_emitter.dataframes.files import STATUS, Folder
 from lineage_emitter.dataframes.walking import leaves
 from lineage_emitter.pyspark_parts import WITH_DELTA

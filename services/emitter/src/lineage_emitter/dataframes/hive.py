@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from lineage_core.recipe.document import HIVE_TEXT
+from lineage_core.recipe.names import HIVE_TEXT
 from lineage_emitter.dataframes.jvm import pairs_of
 
 if TYPE_CHECKING:

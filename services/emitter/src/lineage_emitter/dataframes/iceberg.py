@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from lineage_core.recipe.document import ICEBERG, File, Output, Source
+from lineage_core.recipe.document import File, Output, Source
+from lineage_core.recipe.names import ICEBERG
 from lineage_emitter.dataframes.plan_text import compiled, said
 from lineage_emitter.dataframes.walking import leaves
 from lineage_emitter.pyspark_parts import WITH_ICEBERG

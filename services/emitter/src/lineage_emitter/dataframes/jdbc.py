@@ -6,7 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from lineage_core.recipe.document import JDBC, TABLE_NAME, Source
+from lineage_core.recipe.document import TABLE_NAME, Source
+from lineage_core.recipe.names import JDBC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lineage_core.recipe.document import ROW_NAME, TO_RDD, Output
+from lineage_core.recipe.document import Output
+from lineage_core.recipe.names import ROW_NAME, TO_RDD
 from lineage_emitter.dataframes.plans import recipe_of
 
 _HASHED = (

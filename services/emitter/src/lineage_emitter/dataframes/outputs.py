@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from lineage_core.recipe.document import DELTA, HIVE_TEXT, ICEBERG, File, Output
+from lineage_core.recipe.document import File, Output
+from lineage_core.recipe.names import DELTA, HIVE_TEXT, ICEBERG
 from lineage_emitter.dataframes import delta, hive, iceberg
 from lineage_emitter.dataframes.files import Folder, FolderListing, added_files
 from lineage_emitter.dataframes.jvm import explicit_settings

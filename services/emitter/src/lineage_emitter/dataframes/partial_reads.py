@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lineage_core.recipe.document import TO_RDD, Output
+from lineage_core.recipe.document import Output
+from lineage_core.recipe.names import TO_RDD
 from lineage_core.recipe.plan import (
     Aggregate,
     Limit,

@@ -24,7 +24,7 @@ from lineage_core.contract.message import (
     Split,
     Splits,
 )
-from lineage_core.recipe.document import TEXT_FORMATS
+from lineage_core.recipe.names import TEXT_FORMATS
 from lineage_core.recipe.plan import OpaqueNode
 from lineage_emitter import scope
 from lineage_emitter.dataframes.checksums import Checksums

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
 
-from lineage_core.recipe.document import TO_RDD
+from lineage_core.recipe.names import TO_RDD
 from lineage_emitter import scope
 from lineage_emitter.dataframes import hooks
 from lineage_emitter.dataframes.in_program import is_traced_frame

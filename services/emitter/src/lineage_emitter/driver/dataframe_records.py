@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
 
-from lineage_core.recipe.document import TO_RDD
+from lineage_core.recipe.names import TO_RDD
 from lineage_emitter import scope
 from lineage_emitter.dataframes import catalog
 from lineage_emitter.dataframes.hooks import ActionCall, record_action

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, FramedSerializer
 
 from lineage_core.contract.address import named_space, parse_space
-from lineage_core.recipe.document import ROW_NAME
+from lineage_core.recipe.names import ROW_NAME
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder
 from lineage_emitter.worker.segment import Numbering

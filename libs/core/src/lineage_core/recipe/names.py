@@ -1,0 +1,19 @@
+"""Names that recipes and their readers share: of formats, of an action, of a column."""
+
+from __future__ import annotations
+
+TO_RDD = "DataFrame.rdd"
+"""The action whose rows become records of an RDD."""
+DELTA = "delta"
+"""Format of sources that are tables of Delta Lake in a version."""
+HIVE_TEXT = "hive-text"
+"""Format of sources whose files Hive's text reader splits. Options: ``sep``, ``escape``, ``nullValue``."""
+ICEBERG = "iceberg"
+"""Format of sources that are tables of Apache Iceberg in a snapshot, their ``version``. Options: ``metadata``, the file
+that describes the table, and ``latest``, whether ``version`` is its current snapshot, which then need not be named."""
+JDBC = "jdbc"
+"""Format of sources that are tables, or queries, of a database."""
+TEXT_FORMATS = frozenset({"csv", "json", "text", HIVE_TEXT})
+"""Formats whose files are text."""
+ROW_NAME = "lineage_row"
+"""The last column of a recipe of rows that became records of an RDD: a hash of the row, which names the record."""
