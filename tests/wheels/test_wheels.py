@@ -1,11 +1,9 @@
 """The wheel that users install, in clean environments: nothing of the checkout is on any path."""
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import tomllib
 import urllib.request
 import zipfile
@@ -14,20 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wheels import JOB, Installed
+
 pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).resolve().parents[2]
-UV = ROOT / ".tools" / "bin" / "uv"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-JOB = """
-import sys
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
-
-with SparkContext("local[1]", "totals") as sc:
-    pairs = sc.textFile(sys.argv[1]).map(lambda line: (line[0], int(line[1:])))
-    pairs.reduceByKey(lambda a, b: a + b).map(str).coalesce(1).saveAsTextFile(sys.argv[2])
-"""
 TELLING = """
 import lineage
 with lineage.LineageApi("totals", store="sqlite:///told.db") as api:
@@ -37,43 +27,6 @@ with lineage.LineageApi("totals", store="sqlite:///told.db") as api:
     with api.task("total", partition=0):
         api.capture("f1", "read#0#6", "total#0#1")
 """
-
-
-class Installed:
-    """An environment that holds the wheel with some extras, and a folder to work in."""
-
-    def __init__(self, folder: Path, extras: str) -> None:
-        self.home = folder / "work"
-        self.home.mkdir(parents=True)
-        self.bin = folder / "venv" / "bin"
-        (wheel,) = (ROOT / "build" / "wheels").glob("*.whl")
-        _uv("venv", "--python", sys.executable, str(folder / "venv"))
-        _uv(
-            *("pip", "install", "--python", str(self.bin / "python")),
-            *("--constraint", str(ROOT / "requirements.lock")),
-            *("--build-constraints", str(ROOT / "requirements.lock")),
-            f"{wheel}{extras}",
-        )
-        kept = ("HOME", "JAVA_HOME", "LANG", "TMPDIR")
-        self.environment = {name: os.environ[name] for name in kept if name in os.environ}
-        self.environment["PATH"] = f"{self.bin}:{os.environ['PATH']}"
-
-    def run(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of the environment in the folder."""
-        return subprocess.run(
-            [self.bin / program, *words],
-            cwd=self.home,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-
-def _uv(*words: str) -> None:
-    done = subprocess.run([UV, "--quiet", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

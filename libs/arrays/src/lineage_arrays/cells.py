@@ -17,6 +17,9 @@ from lineage_arrays.errors import CellError
 from lineage_core.contract.region import Region
 from lineage_core.contract.runs import sorted_unique
 
+if not hasattr(np, "permute_dims"):
+    raise ImportError(f"lineage_arrays needs NumPy 2.0 or newer; this is {np.__version__}")
+
 Shape: TypeAlias = tuple[int, ...]
 I64: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -211,7 +211,7 @@ class Service:
             positions.check()
             try:
                 bounds = await asyncio.wait_for(positions.bounds(), 2 * PROBE_S)
-            except (KafkaError, FaustError, TimeoutError):
+            except (KafkaError, FaustError, asyncio.TimeoutError):
                 # Kafka is away, or partitions are being handed over.
                 continuity.watch({})
             else:

@@ -143,7 +143,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
             remaining_s = max(0.5, deadline - time.monotonic())
             try:
                 await asyncio.wait_for(ending, remaining_s)
-            except (KafkaError, TimeoutError, OSError) as error:
+            except (KafkaError, asyncio.TimeoutError, OSError) as error:
                 self._log.warning("kafka_left_without_goodbye", reason=dead_letter_reason(error))
         if not self._failed.done():
             self._failed.cancel()
@@ -202,7 +202,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _check_kafka(self) -> None:
         try:
             await asyncio.wait_for(self._commit_and_measure(), ANSWER_S)
-        except (KafkaError, TimeoutError, OSError) as error:
+        except (KafkaError, asyncio.TimeoutError, OSError) as error:
             reason = kafka_problem(error)
             if self._health.fails("kafka", reason):
                 self._log.warning("kafka_unavailable", reason=reason)
@@ -232,7 +232,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         started_at = time.monotonic()
         try:
             await asyncio.wait_for(self._store.offset(Partition(self._topic, 0)), ANSWER_S)
-        except (StoreError, TimeoutError, OSError) as error:
+        except (StoreError, asyncio.TimeoutError, OSError) as error:
             self._health.fails("store_reads", dead_letter_reason(error))
         else:
             self._health.answers("store_reads")
@@ -247,14 +247,14 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             for writer in list(self._running):
                 await asyncio.wait_for(writer.check_stored_position(), ANSWER_S)
-        except (StoreError, TimeoutError, OSError) as error:
+        except (StoreError, asyncio.TimeoutError, OSError) as error:
             self._log.debug("positions_not_compared", reason=dead_letter_reason(error))
 
     async def _measure_store(self) -> None:
         """What the store holds; nothing depends on it."""
         try:
             server_statistics = await asyncio.wait_for(self._store.server_statistics(), ANSWER_S)
-        except (StoreError, TimeoutError, OSError) as error:
+        except (StoreError, asyncio.TimeoutError, OSError) as error:
             self._log.debug("store_not_measured", reason=dead_letter_reason(error))
         else:
             self._metrics.store(server_statistics)

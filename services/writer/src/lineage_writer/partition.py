@@ -358,7 +358,7 @@ class PartitionWriter:
         for tries, pause in enumerate(pauses(), 1):
             try:
                 result = await self._stop.unless_set(_coroutine(attempt))
-            except (StoreError, KafkaError, TimeoutError, OSError) as error:
+            except (StoreError, KafkaError, asyncio.TimeoutError, OSError) as error:
                 if server == "kafka" and tries >= SOURCE_TRIES:
                     raise SourceLostError(f"Kafka: {dead_letter_reason(error)}") from error
                 self._tools.metrics.retries.labels(

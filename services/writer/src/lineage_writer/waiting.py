@@ -50,7 +50,7 @@ class StopSign:
         if not self._event.is_set():
             try:
                 await asyncio.wait_for(self._event.wait(), seconds)
-            except TimeoutError:
+            except asyncio.TimeoutError:
                 return
         raise StoppedError
 

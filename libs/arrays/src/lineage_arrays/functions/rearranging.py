@@ -144,7 +144,9 @@ def moving(name: str) -> Handler:
 
 
 def _check_order(call: Call, array: Any, kwargs: dict[str, Any], rest: tuple[Any, ...]) -> None:
-    order = kwargs.get("order") or next((option for option in rest if option in ("A", "K")), None)
+    order = kwargs.get("order") or next(
+        (option for option in rest if isinstance(option, str) and option in ("A", "K")), None
+    )
     if order in ("A", "K") and not all(option.value.flags.forc for option in operands(array)):
         raise call.refuse(
             f"order={order!r} follows the memory of a view", "give order='C' or order='F'"

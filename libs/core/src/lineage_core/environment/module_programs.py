@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+_HAS_OPTION = sys.version_info >= (3, 11)
 _RUN = (
     "import sys; del sys.path[0], sys.argv[0]; import runpy; runpy._run_module_as_main(sys.argv[0])"
 )
@@ -13,7 +14,7 @@ _RUN = (
 
 def module_command(module: str, *words: str) -> list[str]:
     """The command that runs a module with some arguments."""
-    if sys.version_info >= (3, 11):
+    if _HAS_OPTION:
         return [sys.executable, "-P", "-m", module, *words]
     return [sys.executable, "-c", _RUN, module, *words]
 

@@ -105,9 +105,26 @@ def _versions(name: str) -> str:
 
 @functools.cache
 def _distributions() -> dict[str, list[str]]:
+    """By module the distributions that hold it."""
+    if sys.version_info < (3, 11):
+        return distributions_by_files()
     return {
         name: list(owners) for name, owners in importlib.metadata.packages_distributions().items()
     }
+
+
+def distributions_by_files() -> dict[str, list[str]]:
+    """As above, by their lists of files; Python 3.10 by itself knows of distributions that name their modules alone."""
+    owners: dict[str, list[str]] = {}
+    for distribution in importlib.metadata.distributions():
+        declared = (distribution.read_text("top_level.txt") or "").split()
+        for name in declared or {
+            file.parts[0] if len(file.parts) > 1 else file.stem
+            for file in distribution.files or ()
+            if file.suffix == ".py"
+        }:
+            owners.setdefault(name, []).append(distribution.metadata["Name"])
+    return owners
 
 
 def _source_files(root: Path) -> list[tuple[str, Path]]:

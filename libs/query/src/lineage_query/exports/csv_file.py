@@ -6,12 +6,13 @@ spreadsheet may take it for a formula: import the columns as text there.
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from collections.abc import Iterable, Mapping
 from typing import IO
 
 from lineage_query.exports.tables import COLUMNS, TableBatch, encodable_text, yes
+
+_QUOTED = re.compile(r'[",\r\n]')
 
 
 def write_csv(batches: Iterable[TableBatch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
@@ -31,6 +32,9 @@ def write_csv(batches: Iterable[TableBatch], facts: Mapping[str, str], stream: I
 
 
 def _lines(rows: list[tuple[str, ...]]) -> bytes:
-    buffer = io.StringIO(newline="")
-    csv.writer(buffer).writerows(rows)
-    return buffer.getvalue().encode()
+    # By hand: the module csv of Python 3.10 refuses texts with U+0000.
+    return "".join(f"{','.join(map(_cell, row))}\r\n" for row in rows).encode()
+
+
+def _cell(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
