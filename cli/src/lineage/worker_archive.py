@@ -30,6 +30,7 @@ REQUIRED = (
     "pydantic-core",
     "pydantic-settings",
     "python-dotenv",
+    *(("tomli",) if sys.version_info < (3, 11) else ()),
     "typing-extensions",
     "typing-inspection",
     "xxhash",
