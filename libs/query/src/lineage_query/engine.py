@@ -20,9 +20,6 @@ from lineage_query.record_tracing import RecordTracer, continues_in
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader
-from lineage_query.run_comparing import check_countable, compare_runs, queries_of_runs
-from lineage_query.run_difference import RunDifference
-from lineage_query.run_rows import TracedRun
 from lineage_query.snapshot import ApplicationCache
 from lineage_query.trace import Trace
 from lineage_query.trace_query import LEVELS, TraceQuery
@@ -31,6 +28,7 @@ from lineage_store.port import GraphStore
 if TYPE_CHECKING:
     from lineage_query.all_jobs import FileNode
     from lineage_query.levels import RowCounts
+    from lineage_query.run_difference import RunDifference
 
 
 class QueryLimits(Protocol):
@@ -281,6 +279,10 @@ class QueryEngine:
         Raises:
             LineageError: as :meth:`trace`, or both are the same run, or a trace has more rows than are compared.
         """
+        # Other queries do not load this.
+        from lineage_query.run_comparing import check_countable, compare_runs, queries_of_runs
+        from lineage_query.run_rows import TracedRun
+
         left, right = (
             TracedRun(
                 app,
