@@ -8,16 +8,24 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from lineage_core.tracing.budget import current_budget
+from lineage_core.contract.message import Begin, End, Unknown
+from lineage_core.tracing.budget import Budget, TimeUpError, current_budget, use_budget
+from lineage_query.verdicts import verdict_of
 from lineage_query_api import scopes
 from lineage_query_api.app import create_app
 from lineage_query_api.auth import new_token
+from lineage_query_api.granted_store import ApplicationNames
+from lineage_query_api.grants import DatasetGrant, DatasetRules
+from lineage_query_api.scopes import SLOW_S, SlowApplicationError, VisibleApplications
 from lineage_query_api.settings import read_settings
 from lineage_query_api.visibility import VisibleApplication, build_visible_application
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
+APP = "forged"
+ALL = frozenset({"*"})
+RULES = DatasetRules((DatasetGrant(ALL, ALL, ALL),), frozenset({"/hr/*"}), ())
 GRANTS = """
 [[grant]]
 callers = ["token:ann"]
@@ -81,3 +89,34 @@ def test_an_application_that_takes_long_is_left_out_of_queries_about_others(
         assert (named.status_code, named.json()["app"]) == (200, "forged")
         found = answer(f"{forged.sink}:1")
         assert (found.status_code, found.json()["app"]) == (200, "forged")
+
+
+def test_a_slow_application_is_not_tried_again_for_each_message_that_it_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries, now = 0, [0.0]
+
+    def slow(*_: object, final: bool) -> VisibleApplication:
+        nonlocal tries
+        tries += 1
+        while True:
+            current_budget().check()
+
+    monkeypatch.setattr(scopes, "build_visible_application", slow)
+    monkeypatch.setattr(scopes, "VISIBLE_EACH_S", 0.1)
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        begin = Begin(app=APP, name="shop", started_at=1.0)
+        store.write(APP, [begin, End(app=APP, ended_at=2.0, status="ok")])
+        applications = VisibleApplications(
+            store, ApplicationNames(store), lambda app: verdict_of(store, app), lambda: now[0]
+        )
+        with use_budget(Budget(seconds=600)):
+            for expected, now[0] in ((1, 0.0), (1, 1.0), (1, SLOW_S - 1), (2, SLOW_S + 1)):
+                store.write(APP, [Unknown(app=APP, what=f"at {now[0]}")])
+                with pytest.raises(SlowApplicationError):
+                    applications.of_any(APP, RULES)
+                assert tries == expected
+        # Who names it gives it all the time of the query.
+        with use_budget(Budget(seconds=0.3)), pytest.raises(TimeUpError):
+            applications.of(APP, RULES)
+        assert tries == 3

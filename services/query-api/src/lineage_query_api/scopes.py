@@ -172,8 +172,8 @@ class VisibleApplications:
         self._fully_visible_until: OrderedDict[_Visible, float] = OrderedDict()
         self._fully_visible: OrderedDict[_Visible, VisibleApplication] = OrderedDict()
         self._fully_visible_names = 0
-        self._slow: OrderedDict[tuple[str, Hashable, DatasetRules], float] = OrderedDict()
-        """Until when applications are not tried again by queries that do not name them."""
+        self._slow: OrderedDict[tuple[str, DatasetRules], float] = OrderedDict()
+        """Until when applications are not tried again by queries that do not name them, whatever they send meanwhile."""
 
     def of(self, app: str, rules: DatasetRules) -> VisibleApplication | None:
         """The visible part of an application; None: all of it.
@@ -181,10 +181,9 @@ class VisibleApplications:
         Raises:
             KeyError: there is none.
         """
-        key = app, self._store.revision(app), rules
         visible_app = self._find(app, rules, with_files=False)
         with self._lock:
-            self._slow.pop(key, None)
+            self._slow.pop((app, rules), None)
         return None if visible_app is None or visible_app.is_fully_visible else visible_app
 
     def of_any(self, app: str, rules: DatasetRules) -> VisibleApplication | None:
@@ -194,7 +193,7 @@ class VisibleApplications:
             KeyError: there is none.
             SlowApplicationError: it takes too long, or took too long before.
         """
-        key, now = (app, self._store.revision(app), rules), self._clock()
+        key, now = (app, rules), self._clock()
         with self._lock:
             is_slow = now < self._slow.get(key, 0.0)
         if is_slow:
