@@ -1,11 +1,11 @@
-"""Questions to a lineage in Neo4j are answered as from SQLite, by the library and by commands."""
+"""Questions to a lineage in Neo4j or in a lake are answered as from SQLite, by the library and by commands."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.copying import copy_application
 from lineage_store.dump import dump_application
-from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.lake.address import LakeAddress
+from lineage_store.lake.store import LakeStore
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
@@ -67,10 +68,24 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture
-def neo4j_store(neo4j: Neo4jUnderTest) -> Iterator[Neo4jStore]:
+@dataclass(frozen=True)
+class Other:
+    """A store of another kind, empty, and how commands find it."""
+
+    store: GraphStore
+    url: str
+    settings: dict[str, str]
+
+
+@pytest.fixture(params=["neo4j", "lake"])
+def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Other]:
+    if request.param == "lake":
+        with LakeStore(LakeAddress(str(tmp_path / "lake"))) as lake:
+            yield Other(lake, f"lake:{tmp_path}/lake", {})
+        return
+    neo4j: Neo4jUnderTest = request.getfixturevalue("neo4j")
     with empty_neo4j(neo4j) as opened:
-        yield opened
+        yield Other(opened, neo4j.uri, neo4j.settings)
 
 
 @pytest.fixture
@@ -88,13 +103,11 @@ def answer(store: GraphStore, question: TraceQuery) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("counted", [True, False])
-def test_every_question_has_the_same_answer(
-    neo4j_store: Neo4jStore, here: Path, counted: bool
-) -> None:
+def test_every_question_has_the_same_answer(other: Other, here: Path, counted: bool) -> None:
     url = f"sqlite:///{here}/lineage.db"
     store_run(url, here, counted=counted)
     with SqliteStore(here / "lineage.db") as sqlite:
-        copy_application(sqlite, neo4j_store, APP)
+        copy_application(sqlite, other.store, APP)
         told = 0
         for direction in Direction:
             for place in PLACES:
@@ -107,20 +120,18 @@ def test_every_question_has_the_same_answer(
                     replace(bare, by="task"),
                 )
                 for question in all_ways if counted else (replace(bare, limit=1),):
-                    found = answer(neo4j_store, question)
+                    found = answer(other.store, question)
                     assert found == answer(sqlite, question), question
                     told += "error" not in found
         assert told > (45 if counted else 15)
 
 
-def test_all_that_can_happen_to_a_spool_reads_the_same(
-    neo4j_store: Neo4jStore, tmp_path: Path
-) -> None:
+def test_all_that_can_happen_to_a_spool_reads_the_same(other: Other, tmp_path: Path) -> None:
     spool = eventful(tmp_path)
     with SqliteStore(tmp_path / "lineage.db") as sqlite:
         ingest(sqlite, spool.folder)
-        copy_application(sqlite, neo4j_store, APP)
-        expected, found = contents(sqlite), contents(neo4j_store)
+        copy_application(sqlite, other.store, APP)
+        expected, found = contents(sqlite), contents(other.store)
         # What a file lacked is known where the file was read.
         problems = sqlite.counts(APP).problems
         for verdict in (expected["verdict"], found["verdict"]):
@@ -144,19 +155,17 @@ def lineage(url: str, settings: dict[str, str], *arguments: str) -> Result:
     return CliRunner().invoke(app, arguments, env=settings | {"LINEAGE_STORE": url})
 
 
-def test_commands_print_the_same(
-    neo4j_store: Neo4jStore, neo4j: Neo4jUnderTest, here: Path
-) -> None:
+def test_commands_print_the_same(other: Other, here: Path) -> None:
     url = f"sqlite:///{here}/lineage.db"
     store_run(url, here)
     store_run(url, here, "app-2", started_at=2000.0, committed=False)
     with SqliteStore(here / "lineage.db") as sqlite:
         for one in sqlite.application_ids():
-            copy_application(sqlite, neo4j_store, one)
-    settings = neo4j.settings | {"LINEAGE_CACHE": str(here / "cache")}
+            copy_application(sqlite, other.store, one)
+    settings = other.settings | {"LINEAGE_CACHE": str(here / "cache")}
     for command in COMMANDS:
         expected = lineage(url, {}, *command, "--json")
-        found = lineage(neo4j.uri, settings, *command, "--json")
+        found = lineage(other.url, settings, *command, "--json")
         assert (found.exit_code, found.stderr) == (expected.exit_code, expected.stderr), command
         said, wanted = json.loads(found.stdout), json.loads(expected.stdout)
         if command[0] == "verify":
@@ -165,13 +174,13 @@ def test_commands_print_the_same(
             wanted["blocks"].pop("written", None)
         assert said == wanted, command
     dumps = [
-        lineage(*where, "dump", "app-2").stdout for where in ((url, {}), (neo4j.uri, settings))
+        lineage(*where, "dump", "app-2").stdout for where in ((url, {}), (other.url, settings))
     ]
     assert dumps[0] == dumps[1]
-    assert dumps[0].splitlines() == list(dump_application(neo4j_store, "app-2"))
-    removed = lineage(neo4j.uri, settings, "rm", "app-2")
+    assert dumps[0].splitlines() == list(dump_application(other.store, "app-2"))
+    removed = lineage(other.url, settings, "rm", "app-2")
     assert (removed.stdout, removed.stderr) == ("removed app-2\n", "")
-    assert neo4j_store.application_ids() == [APP]
+    assert other.store.application_ids() == [APP]
 
 
 def test_indexes_of_files_lie_in_a_cache_where_the_store_is_no_file(

@@ -1,4 +1,4 @@
-"""What every store does: the same tests over SQLite and Neo4j."""
+"""What every store does: the same tests over SQLite, Neo4j and a lake."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ from lineage_core.tracing.budget import (
 )
 from lineage_core.tracing.tracer import Direction, Tracer, trace
 from lineage_store.inexact_reasons import REASON_CHARS_MAX, REASONS_MAX
+from lineage_store.lake.address import LakeAddress
+from lineage_store.lake.store import LakeStore
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
@@ -87,11 +89,14 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["sqlite", "neo4j"])
+@pytest.fixture(params=["sqlite", "neo4j", "lake"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[GraphStore]:
     if request.param == "sqlite":
         with SqliteStore(tmp_path / "lineage.db", clock=clock) as sqlite:
             yield sqlite
+    elif request.param == "lake":
+        with LakeStore(LakeAddress(str(tmp_path / "lake")), clock=clock) as lake:
+            yield lake
     else:
         with empty_neo4j(request.getfixturevalue("neo4j"), clock=clock) as neo4j:
             yield neo4j

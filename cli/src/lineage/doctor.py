@@ -22,7 +22,8 @@ from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_dataframes.sandbox.policy import java_home
-from lineage_store.url import is_embedded, store_path
+from lineage_store.lake.address import is_lake
+from lineage_store.url import has_store, is_embedded, store_path
 
 State = Literal["ok", "warning", "problem", "not used"]
 
@@ -240,6 +241,10 @@ def _store(url: str) -> Iterator[Finding]:
             hint = "name another store by --store or LINEAGE_STORE"
             yield Finding("store", "problem", f"{folder} can't be written", hint)
         return
+    if is_lake(url) and not has_store(url):
+        detail = f"{url} is not there yet: the first `lineage run` makes it"
+        yield Finding("store", "ok", detail)
+        return
     if embedded and not os.access(store_path(url), os.W_OK):
         yield Finding("store", "problem", f"{store_path(url)} can't be written", "see whose it is")
     with opened(url) as access:
@@ -252,7 +257,9 @@ def _store(url: str) -> Iterator[Finding]:
 
 
 def _spool(url: str) -> Iterator[Finding]:
-    if url.startswith(SERVER_SCHEMES) or not (is_embedded(url) or os.environ.get("LINEAGE_SPOOL")):
+    if url.startswith(SERVER_SCHEMES):
+        return
+    if not (is_embedded(url) or is_lake(url) or os.environ.get("LINEAGE_SPOOL")):
         return
     folder = spool_of(url)
     waiting = [entry for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from lineage.openlineage_events import tell_linked
@@ -10,13 +10,17 @@ from lineage.options import print_json
 from lineage.progress import spool_progress
 from lineage.spools import spool_of
 from lineage.terminal import echo
+from lineage_store.lake.address import is_lake
 from lineage_store.sqlite.ingest import IngestReport, ingest, ingest_all
-from lineage_store.url import open_embedded
+from lineage_store.staging import Waiting, move_staged
+from lineage_store.url import captured_into, open_embedded
 
 
 def link_spool(url: str, spool: str, *, as_json: bool) -> None:
     """Link the blocks in the spool, and print a summary."""
     reports = link_all(url, spool_of(url, spool))
+    if is_lake(url):
+        fill_lake(url, spool_of(url, spool))
     if as_json:
         print_json([_report_json(report) for report in reports])
         return
@@ -40,7 +44,10 @@ def link_all(url: str, spool: Path) -> list[IngestReport]:
     """
     if not spool.is_dir():
         return []
-    with open_embedded(url, create=True) as store, spool_progress("linking") as progress:
+    with (
+        open_embedded(captured_into(url), create=True) as store,
+        spool_progress("linking") as progress,
+    ):
         reports_of_all = ingest_all(store, spool, progress=progress)
         reports = [report for report in reports_of_all if report.app or report.problems]
         for report in reports:
@@ -57,11 +64,25 @@ def link_folders(url: str, folders: Iterable[Path]) -> None:
     """
     spools = [folder for folder in folders if folder.is_dir()]
     if spools:
-        with open_embedded(url, create=True) as store, spool_progress("linking") as progress:
+        with (
+            open_embedded(captured_into(url), create=True) as store,
+            spool_progress("linking") as progress,
+        ):
             for folder in spools:
                 app = ingest(store, folder, progress=progress).app
                 if app:
                     tell_linked(store, app)
+
+
+def fill_lake(url: str, spool: Path, *, over: Collection[str] = ()) -> None:
+    """Move applications into the lake that wait for it; says of those that wait on why. ``over``: those whose programs are over.
+
+    Raises:
+        StoreError: a store can't be read or written.
+    """
+    for app, outcome in move_staged(url, spool, over):
+        if isinstance(outcome, Waiting):
+            echo(f"lineage: {app} waits in {captured_into(url)}: {outcome.reason}", err=True)
 
 
 def _report_json(report: IngestReport) -> dict[str, object]:

@@ -1024,6 +1024,60 @@ def dump(
             echo(line)
 
 
+@app.command("archive")
+@reported
+def archive(
+    context: typer.Context,
+    lake: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="LAKE", help="The lake: lake:PATH or lake:s3://BUCKET/FOLDER."
+        ),
+    ],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[APP]...", help="Applications, as `lineage apps` lists."),
+    ] = None,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than", metavar="AGE", help="All that ended so long ago: 36h, 30d, 4w."
+        ),
+    ] = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Move applications into a lake: copied, compared, and only then deleted where they were.
+
+    What was interrupted goes on when the command is given again.
+    """
+    from lineage.lakes import archive
+
+    archive(chosen_store(context, store), names or [], older_than, lake, as_json=as_json)
+
+
+@app.command("compact")
+@reported
+def compact(
+    context: typer.Context,
+    kept_hours: Annotated[
+        int,
+        typer.Option(
+            "--keep-hours",
+            min=1,
+            metavar="HOURS",
+            help="How long files that were replaced are kept for those who read or write them.",
+        ),
+    ] = 168,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Merge the small files of a lake, and delete old ones; others may read and write meanwhile."""
+    from lineage.lakes import compact_lake
+
+    compact_lake(chosen_store(context, store), kept_hours, as_json=as_json)
+
+
 @app.command("rm")
 @reported
 def rm(

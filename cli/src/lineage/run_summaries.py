@@ -9,24 +9,36 @@ from typing import Any
 from lineage.access import StoredAccess
 from lineage.background.client import StartOutcome, begin
 from lineage.background.sessions import idle_s
-from lineage.linking import link_folders
+from lineage.linking import fill_lake, link_folders
+from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage.verdicts import answers_words
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
+from lineage_store.lake.address import is_lake
 from lineage_store.port import GraphStore
 from lineage_store.run_notes import RunNotes
-from lineage_store.url import is_embedded, open_store, store_path
-
-__all__ = ["begin_session", "link_folders", "summarise"]
+from lineage_store.url import has_store, is_embedded, open_store, store_path
 
 CRASH = "crash"
 """The operator of sinks that hold what a task was working on when it failed."""
 ROWS_SHOWN = 3
 CHECKED_S = 2.0
 """Seconds for the check at the end of a run whether its outputs' rows can be traced; `lineage verify` has no limit."""
+
+
+def store_what_is_left(url: str, notes: RunNotes) -> None:
+    """Link the blocks that a killed job left in the spool, and move what is linked beside a lake into it.
+
+    Raises:
+        LineageError, OSError: it can't be stored; it stays where it is.
+    """
+    link_folders(url, [f for app, f in notes.apps.items() if app not in notes.kafka])
+    if is_lake(url):
+        # The job is over, however it ended.
+        fill_lake(url, spool_of(url), over=set(notes.apps))
 
 
 def begin_session(url: str, notes: RunNotes, *, quiet: bool) -> None:
@@ -47,7 +59,7 @@ def summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
     """Print what became of the applications of a run."""
     summaries: list[dict[str, Any]] = []
     linked = [app for app in notes.apps if app not in notes.kafka]
-    if linked and store_path(url).exists():
+    if linked and has_store(url):
         with open_store(url) as store:
             names = {record.app: record.name for record in store.applications()}
             for app in linked:

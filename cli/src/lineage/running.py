@@ -17,8 +17,9 @@ from lineage.terminal import echo
 from lineage_core.environment.extras import require
 from lineage_core.environment.module_programs import module_command
 from lineage_core.errors import LineageError
+from lineage_store.lake.address import is_lake
 from lineage_store.run_notes import NOTES_VARIABLE, RunNotes, read_notes
-from lineage_store.url import is_embedded, store_path
+from lineage_store.url import absolute_store, is_embedded, store_path
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 """Sent by a supervisor to this process alone, and forwarded to the job."""
@@ -117,11 +118,10 @@ def run_module(
 def _run(url: str, words: Sequence[str], *, quiet: bool, as_json: bool) -> tuple[int, RunNotes]:
     """Run a module of the emitter and sum up what it captured; its exit code, and notes of its applications."""
     code, notes = run_module(url, words, os.environ)
-    from lineage.run_summaries import link_folders, summarise
+    from lineage.run_summaries import store_what_is_left, summarise
 
     try:
-        # Link the blocks that a killed job left in the spool.
-        link_folders(url, [f for app, f in notes.apps.items() if app not in notes.kafka])
+        store_what_is_left(url, notes)
         if not quiet:
             summarise(url, notes, as_json=as_json)
     except (LineageError, OSError) as error:
@@ -133,7 +133,8 @@ def _absolute(url: str) -> str:
     """The store as the job is to know it, whose working directory may become another."""
     if os.environ.get("LINEAGE_DISPATCHER") == "kafka" and not is_embedded(url):
         return url
-    return f"sqlite:///{store_path(url)}"
+    # Of other stores it names those that capture writes to.
+    return absolute_store(url) if is_lake(url) else f"sqlite:///{store_path(url)}"
 
 
 @contextmanager

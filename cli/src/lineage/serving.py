@@ -88,9 +88,9 @@ def _token(file: Path | None) -> dict[str, str]:
 
 def _absolute(url: str) -> str:
     """A store by a name that means the same in every folder."""
-    from lineage_store.url import SQLITE_PREFIX, is_embedded, store_path
+    from lineage_store.url import absolute_store
 
-    return f"{SQLITE_PREFIX}{store_path(url)}" if is_embedded(url) else url
+    return absolute_store(url)
 
 
 def _show(server: LocalServer, browser: bool) -> None:

@@ -67,5 +67,5 @@ def test_what_is_said_to_bring_a_module_does(extra: str) -> None:
     known_as = {"pyjwt": "jwt", "openlineage_python": "openlineage", "faust_streaming": "faust"}
     named = {known_as.get(one, one) for one in brought}
     # What these bring in turn.
-    in_turn = {"py4j", "attr", "requests", "starlette", "anyio", "h11", "mode"}
+    in_turn = {"arro3", "py4j", "attr", "requests", "starlette", "anyio", "h11", "mode"}
     assert set(EXTRAS[extra]) - in_turn <= named

@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_store.errors import StoreError
+from lineage_store.lake.address import is_lake, read_lake_address, staging_file
 
 if TYPE_CHECKING:
+    from lineage_store.lake.store import LakeStore
     from lineage_store.port import GraphStore
     from lineage_store.sqlite.store import SqliteStore
 
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
 SQLITE_PREFIX = "sqlite:///"
 NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
-FORMS = "sqlite:///PATH or neo4j://HOST:PORT (neo4j+s:// for TLS)"
+FORMS = (
+    "sqlite:///PATH, lake:PATH, lake:s3://BUCKET/FOLDER or neo4j://HOST:PORT (neo4j+s:// for TLS)"
+)
 
 
 def is_embedded(url: str) -> bool:
@@ -27,6 +31,9 @@ def is_embedded(url: str) -> bool:
     """
     if url.startswith(SQLITE_PREFIX) and url != SQLITE_PREFIX:
         return True
+    if is_lake(url):
+        read_lake_address(url)
+        return False
     scheme, _, rest = url.partition("://")
     if scheme in NEO4J_SCHEMES and rest:
         return False
@@ -44,6 +51,39 @@ def store_path(url: str) -> Path:
     return Path(url.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
 
 
+def captured_into(url: str) -> str:
+    """The embedded store that capture fills: the store itself, or of a lake the one where applications wait until they have ended.
+
+    Raises:
+        StoreError: nothing is captured into such a store without a server.
+    """
+    return f"{SQLITE_PREFIX}{staging_file(url) if is_lake(url) else store_path(url)}"
+
+
+def has_store(url: str) -> bool:
+    """Whether a store without a server is there.
+
+    Raises:
+        StoreError: the text names another kind of store.
+    """
+    if is_lake(url):
+        from lineage_store.lake.table import is_lake_there
+
+        return is_lake_there(read_lake_address(url))
+    return store_path(url).exists()
+
+
+def absolute_store(url: str) -> str:
+    """A store by a name that means the same in every folder.
+
+    Raises:
+        StoreError: the text names no store.
+    """
+    if is_lake(url):
+        return str(read_lake_address(url))
+    return f"{SQLITE_PREFIX}{store_path(url)}" if is_embedded(url) else url
+
+
 def open_store(url: str, *, create: bool = False) -> GraphStore:
     """Open an existing store, or with ``create`` a new one.
 
@@ -54,11 +94,27 @@ def open_store(url: str, *, create: bool = False) -> GraphStore:
     """
     if is_embedded(url):
         return open_embedded(url, create=create)
+    if is_lake(url):
+        return open_lake(url, create=create)
     # The driver takes a fifth of a second to import.
     from lineage_store.neo4j.connection import read_address
     from lineage_store.neo4j.store import Neo4jStore
 
     return Neo4jStore(read_address(url))
+
+
+def open_lake(url: str, *, create: bool = False) -> LakeStore:
+    """Open an existing lake, or with ``create`` a new one.
+
+    Raises:
+        StoreError: there is no lake, it can't be opened, or the text names another kind of store.
+    """
+    # The table format takes a tenth of a second to import.
+    from lineage_store.lake.store import LakeStore
+
+    if not is_lake(url):
+        raise StoreError(f"{url} is no lake; for this, give lake:PATH or lake:s3://BUCKET/FOLDER")
+    return LakeStore(read_lake_address(url), create=create)
 
 
 def open_embedded(url: str, *, create: bool = False) -> SqliteStore:
@@ -80,7 +136,9 @@ def open_embedded(url: str, *, create: bool = False) -> SqliteStore:
 
 def spool_folder(url: str) -> Path:
     """Where blocks wait that are on their way into the store."""
-    if not is_embedded(url):
+    if is_lake(url):
+        url = captured_into(url)
+    elif not is_embedded(url):
         url = DEFAULT_STORE
     return store_path(url).parent / "spool"
 

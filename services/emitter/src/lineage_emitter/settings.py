@@ -17,6 +17,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from lineage_emitter.errors import SettingsError
 from lineage_kafka.settings import KafkaSettings
 from lineage_openlineage.settings import OpenLineageSettings
+from lineage_store.errors import StoreError
+from lineage_store.lake.address import is_lake, staging_file
 from lineage_store.run_notes import PLAN_VARIABLE
 
 SPARK_PREFIX = "spark.lineage."
@@ -38,7 +40,7 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
     )
     store: str = Field(
         DEFAULT_STORE,
-        description="where the lineage goes: sqlite:///PATH; with kafka whatever the writer fills",
+        description="where the lineage goes: sqlite:///PATH or lake:URL; with kafka whatever the writer fills",
     )
     spool: str = Field(
         "",
@@ -138,14 +140,19 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
         return self.store_file().parent / "rows" if self.dispatcher == "spool" else None
 
     def store_file(self) -> Path:
-        """The absolute path of the embedded store.
+        """The absolute path of the embedded store: of a lake that where applications wait until they have ended.
 
         Raises:
             SettingsError: the store is none that can be written from here.
         """
+        if is_lake(self.store):
+            try:
+                return staging_file(self.store)
+            except StoreError as error:
+                raise SettingsError(str(error)) from error
         if not self.store.startswith(SQLITE_PREFIX) or self.store == SQLITE_PREFIX:
             raise SettingsError(
-                f"store {self.store!r}: capture writes to an embedded store; give sqlite:///PATH"
+                f"store {self.store!r}: capture writes to an embedded store or a lake; give sqlite:///PATH or lake:PATH"
             )
         return Path(self.store.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
 
@@ -177,6 +184,10 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
         raise SettingsError(f"setting {setting_name}: {first['msg']}") from None
     if settings.enabled and settings.dispatcher == "spool":
         settings.store_file()
+    if settings.enabled and settings.dispatcher == "kafka" and is_lake(settings.store):
+        raise SettingsError(
+            f"store {settings.store!r}: what goes through Kafka is written into Neo4j; a lake takes it from the spool"
+        )
     if settings.enabled and settings.dispatcher == "kafka" and not settings.kafka:
         raise SettingsError("dispatcher kafka: give kafka (LINEAGE_KAFKA) as HOST:PORT")
     return settings

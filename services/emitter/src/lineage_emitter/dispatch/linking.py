@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_emitter.settings import Settings
+from lineage_store.lake.address import is_lake
 
 if TYPE_CHECKING:
     from lineage_store.sqlite.ingest import Progress
@@ -74,6 +75,22 @@ class BackgroundLinker:
                 app,
                 problem,
                 app,
+            )
+
+    def hand_over(self) -> None:
+        """Move the application, which has ended, into the lake, where the store is one; it never raises."""
+        if not (self._settings.links_in_driver and is_lake(self._settings.store)):
+            return
+        try:
+            from lineage_store.staging import hand_over
+
+            hand_over(self._settings.store, self._folder)
+        except Exception as problem:
+            logger.warning(
+                "the lineage of %s waits in %s: %s; `lineage link` moves it into the lake",
+                self._folder.name,
+                self._settings.store_file(),
+                problem,
             )
 
     def catch_up(self, progress: Progress | None = None) -> None:

@@ -11,6 +11,7 @@ from lineage_core.contract.verdict import StoreCounts, Verdict, judge
 from lineage_emitter.errors import NotLinkedError, TracingError
 from lineage_emitter.program.progress import Show, progress_bar
 from lineage_store.errors import StoreUnavailableError
+from lineage_store.lake.address import is_lake
 from lineage_store.url import is_embedded, open_store
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ def store_url(session: Session) -> str:
     """
     settings = session.settings
     if settings.dispatcher == "spool":
+        if is_lake(settings.store) and session.closed:
+            # It was moved there when it ended.
+            return settings.store
         return f"sqlite:///{settings.store_file()}"
     if is_embedded(settings.store):
         raise TracingError(

@@ -687,6 +687,7 @@ class LineageApi:
                 raise
             logger.warning("lineage of %s was not closed: %s", self.app, in_words(problem))
         self.linker.publish()
+        self.linker.hand_over()
 
     def end(self, status: EndStatus) -> None:
         """Write the end of the application; no more can be said.

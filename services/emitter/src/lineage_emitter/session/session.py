@@ -177,7 +177,8 @@ class Session:
         self.stored_rows.close()
         ended = status or program_end.status_of(sys.exc_info()[1])
         with ExitStack() as stack:
-            # The last one first: OpenLineage gets the problems, too.
+            # The last one first: OpenLineage gets the problems, too, and a lake all of it.
+            stack.callback(self.api.linker.hand_over)
             stack.callback(self.api.linker.publish)
             stack.callback(self._record_problem)
             stack.callback(self.problems.guard, LINKING, self.api.linker.close)

@@ -1,0 +1,90 @@
+"""Where a lake is, and where applications wait that are on their way into it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineage_store.errors import StoreError
+
+LAKE_PREFIX = "lake:"
+STAGING_VARIABLE = "LINEAGE_LAKE_STAGING"
+DATABASE = "lineage.db"
+REMOTE_SCHEMES = frozenset(
+    ["abfs", "abfss", "adl", "az", "azure", "gcs", "gs", "hdfs", "memory", "s3", "s3a", "viewfs"]
+)
+"""Of the object storage that the table format reaches by itself; its credentials are in the environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeAddress:
+    """The folder of a lake: ``location`` is an absolute path, or the URL of a folder elsewhere."""
+
+    location: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a folder of this machine."""
+        return self.location.startswith("/")
+
+    def __str__(self) -> str:
+        return f"{LAKE_PREFIX}{self.location}"
+
+
+def is_lake(url: str) -> bool:
+    """Whether the text is the address of a lake."""
+    return url.startswith(LAKE_PREFIX)
+
+
+def read_lake_address(url: str) -> LakeAddress:
+    """The lake that ``lake:/PATH``, ``lake:PATH`` or ``lake:s3://BUCKET/FOLDER`` names.
+
+    Raises:
+        StoreError: it names none.
+    """
+    rest = url.removeprefix(LAKE_PREFIX)
+    if rest.startswith("//") and not rest.startswith("///"):
+        raise StoreError(f"store {url!r} is not known; a folder is lake:/PATH, without a host")
+    scheme, colon, path = rest.partition("://")
+    if colon and scheme in REMOTE_SCHEMES and path.strip("/"):
+        return LakeAddress(rest.rstrip("/"))
+    if colon and scheme != "file":
+        raise StoreError(
+            f"store {url!r} is not known; give lake:PATH or lake:s3://BUCKET/FOLDER, or one of "
+            + ", ".join(sorted(REMOTE_SCHEMES))
+        )
+    local = path if colon else rest
+    if not local.strip("/"):
+        raise StoreError(f"store {url!r} names no folder; give lake:PATH")
+    return LakeAddress(
+        str(
+            Path("/" + local.lstrip("/") if local.startswith("//") else local)
+            .expanduser()
+            .absolute()
+        )
+    )
+
+
+def staging_folder(address: LakeAddress) -> Path:
+    """The folder of this machine where applications wait until they have ended, with the spool.
+
+    It is named by ``LINEAGE_LAKE_STAGING``, or lies beside a lake of this machine, or else below ``.lineage``.
+    """
+    configured = os.environ.get(STAGING_VARIABLE, "")
+    if configured:
+        return Path(configured).expanduser().absolute()
+    if address.is_local:
+        return Path(f"{address.location}.staging")
+    digest = hashlib.blake2b(address.location.encode(), digest_size=6).hexdigest()
+    return Path(".lineage").absolute() / f"lake-{digest}"
+
+
+def staging_file(url: str) -> Path:
+    """The database of an embedded store where applications wait on their way into the lake.
+
+    Raises:
+        StoreError: the text names no lake.
+    """
+    return staging_folder(read_lake_address(url)) / DATABASE

@@ -1,0 +1,142 @@
+"""The counts of the lake for the completeness verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.message import Register
+from lineage_core.contract.verdict import StoreCounts
+from lineage_store.inexact_reasons import REASON_CHARS_MAX, REASONS_MAX, Reasons, read_reasons
+from lineage_store.lake.application import (
+    blocks_table,
+    messages_of,
+    reasons_of,
+    recipe_bodies,
+    rows_of,
+    summary_of,
+    tasks_of,
+    unmatched_of,
+)
+from lineage_store.lake.arrow import pc
+from lineage_store.lake.columns import BLOCK_ID, Kind
+from lineage_store.lake.files import Files, LakeReader, Lookup
+from lineage_store.records import NodeCounts
+from lineage_store.rooting import is_root
+
+_LOW_BITS = (1 << 32) - 1
+
+
+def count_nodes(reader: LakeReader, files: Files) -> Mapping[str, NodeCounts]:
+    """What the blocks of each node hold."""
+
+    def compute(of: Files) -> dict[str, NodeCounts]:
+        rows = blocks_table(reader, of, ("rows", "associations"))
+        # A sum of 64-bit integers may overflow: it is taken in two halves.
+        halves = (
+            rows.select(["node", "rows"])
+            .append_column("high", pc.shift_right(rows["associations"], 32))
+            .append_column("low", pc.bit_wise_and(rows["associations"], _LOW_BITS))
+        )
+        sums = halves.group_by(["node"]).aggregate(
+            [("rows", "count"), ("rows", "sum"), ("high", "sum"), ("low", "sum")]
+        )
+        named = sums.select(["node", "rows_count", "rows_sum", "high_sum", "low_sum"])
+        return {
+            node: NodeCounts(blocks, flows, (high << 32) + low)
+            for node, blocks, flows, high, low in rows_of(named)
+        }
+
+    return reader.remember("nodes", files, compute)
+
+
+def count_store(reader: LakeReader, files: Files, now: float) -> StoreCounts:
+    """The counts of one application. ``now``: by the store's clock."""
+    counts = count_nodes(reader, files).values()
+    claimed = set(tasks_of(reader, files).claimed)
+    unlinked = _unlinked(reader, files)
+    return StoreCounts(
+        received=sum(count.blocks for count in counts),
+        unlinked=len(unlinked),
+        unmatched=sum(unlinked.values()),
+        flows=sum(count.flows for count in counts),
+        claimed=frozenset((node, partition) for node, partition, _ in claimed),
+        claimed_blocks=_blocks_of(reader, files, claimed),
+        inexact=_inexact(reader, files),
+        problems=problems_of(reader, files),
+        recipes=frozenset(recipe_bodies(reader, files)),
+        silent_s=now - summary_of(reader, files).seen_at,
+    )
+
+
+def _blocks_of(reader: LakeReader, files: Files, tasks: set[tuple[str, int, int]]) -> int:
+    if not tasks:
+        return 0
+    rows = blocks_table(reader, files, ("task_node", "task_partition", "task_attempt"))
+    of_tasks = rows.select(["task_node", "task_partition", "task_attempt"])
+    return sum(task in tasks for task in rows_of(of_tasks))
+
+
+def _inexact(reader: LakeReader, files: Files) -> Reasons:
+    reasons = reasons_of(reader, files)
+    rows = blocks_table(reader, files, ("exact", "reason"))
+    listed: dict[str, set[str]] = {}
+    for node, reason in rows_of(_stored_reasons(rows, reasons)):
+        listed.setdefault(node, set()).add(reason)
+    for block_id, reason in reasons.items():
+        if reason:
+            listed.setdefault(block_id.node, set()).add(reason[:REASON_CHARS_MAX])
+    rows_listed = [
+        (node, reason, len(of_node))
+        for node, of_node in sorted(listed.items())
+        for reason in sorted(of_node)[:REASONS_MAX]
+    ]
+    return read_reasons(
+        lambda: sum(len(node.encode()) + len(reason.encode()) for node, reason, _ in rows_listed),
+        lambda: rows_listed,
+    )
+
+
+def _stored_reasons(rows: pa.Table, decided: Mapping[BlockId, str]) -> pa.Table:
+    """Node and reason of blocks that were stored as inexact, each pair once; without those that were decided since."""
+    inexact = rows.filter(pc.invert(rows["exact"]))
+    if decided:
+        ids = rows_of(inexact.select(list(BLOCK_ID)))
+        inexact = inexact.filter(
+            pa.array([BlockId(*key) not in decided for key in ids], pa.bool_())
+        )
+    cut = pc.utf8_slice_codeunits(inexact["reason"], 0, REASON_CHARS_MAX)
+    pairs = inexact.select(["node"]).append_column("reason", cut)
+    return pairs.group_by(["node", "reason"]).aggregate([])
+
+
+def problems_of(reader: LakeReader, files: Files) -> dict[str, str]:
+    """What could not be read of an application, by place."""
+    rows = sorted(rows_of(reader.read(files, Kind.PROBLEMS, ("number", "body"))))
+    return dict(json.loads(rows[-1][1])) if rows else {}
+
+
+def _unlinked(reader: LakeReader, files: Files) -> dict[BlockId, int]:
+    """Input positions that no block puts out, by block, where those are no roots."""
+    unmatched = unmatched_of(reader, files)
+    if not unmatched:
+        return {}
+    rows = blocks_table(reader, files, ("in_space",))
+    spaces: dict[BlockId, str] = {}
+    for *key, in_space in rows_of(rows.select([*BLOCK_ID, "in_space"])):
+        if (block_id := BlockId(*key)) in unmatched:
+            spaces[block_id] = in_space
+    lookup = Lookup.of_texts("space", spaces.values())
+    produced = set(
+        pc.unique(reader.read(files, Kind.SECTION, ["space"], lookup)["space"]).to_pylist()
+    )
+    nodes = messages_of(reader, files, ("register",))
+    sources = {node.node for node in nodes if isinstance(node, Register) and node.kind == "source"}
+    return {
+        block_id: unmatched[block_id]
+        for block_id, space in spaces.items()
+        if not is_root(space, space in produced, sources)
+    }

@@ -1,0 +1,107 @@
+"""Writes files of the lake: rows of one kind in each row group, in the order that look-ups use."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lineage_store.errors import StoreUnavailableError
+from lineage_store.lake.arrow import nulls, pc
+from lineage_store.lake.columns import APP, BLOBS, ORDER, PACKED, Kind, file_schema
+from lineage_store.lake.table import LakeFile, LakeTable, sync_files
+
+GROUP_BYTES: Final = 1 << 20
+"""Bytes of rows in one row group, about: what a look-up of one row reads."""
+GROUP_ROWS: Final = 16_384
+LEVEL: Final = 3
+
+Tables: TypeAlias = Mapping[Kind, pa.Table]
+"""Rows by kind."""
+
+
+def write_file(table: LakeTable, key: str, tables: Tables) -> LakeFile | None:
+    """Write rows of an application into a file that no version of the table holds yet; None: there are no rows.
+
+    Raises:
+        StoreUnavailableError: the storage can't be written.
+    """
+    kinds = [kind for kind in Kind if kind in tables and tables[kind].num_rows]
+    if not kinds:
+        return None
+    schema = file_schema(kinds)
+    path = f"{APP}={key}/{uuid.uuid4().hex}.parquet"
+    try:
+        if table.address.is_local:
+            table.files.create_dir(f"{APP}={key}", recursive=True)
+        with table.files.open_output_stream(path) as stream, _writer(stream, schema) as writer:
+            for kind in kinds:
+                rows = tables[kind].sort_by([(name, "ascending") for name in ORDER[kind]])
+                for part in _groups(rows):
+                    writer.write_table(_as_rows(part, kind, schema), row_group_size=part.num_rows)
+        size = table.files.get_file_info(path).size
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"can't write the lake {table.address.location}: {error}"
+        ) from error
+    if table.address.is_local:
+        folder = Path(table.address.location) / f"{APP}={key}"
+        sync_files(Path(table.address.location) / path, folder, folder.parent)
+    return LakeFile(path, size, key)
+
+
+def _writer(stream: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
+    dictionaries: Any = [
+        field.name
+        for field in schema
+        if field.type == pa.string() and field.name not in BLOBS - {"reason"}
+    ]
+    return pq.ParquetWriter(
+        stream,
+        schema,
+        compression={name: "none" if name in PACKED else "zstd" for name in schema.names},
+        compression_level={name: LEVEL for name in schema.names if name not in PACKED},
+        use_dictionary=dictionaries,
+        write_statistics=[name for name in schema.names if name not in BLOBS],
+        store_schema=False,
+    )
+
+
+def _as_rows(rows: pa.Table, kind: Kind, schema: pa.Schema) -> pa.Table:
+    """Rows of a kind with all columns of a file."""
+    arrays = [
+        pa.array([kind.value] * rows.num_rows, pa.string())
+        if field.name == "kind"
+        else rows[field.name]
+        if field.name in rows.schema.names
+        else nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(arrays, schema=schema)
+
+
+def _groups(rows: pa.Table) -> Iterator[pa.Table]:
+    """Rows in parts of about the size of a row group."""
+    per_row = max(1, rows.nbytes // rows.num_rows)
+    if "data" in rows.schema.names or "body" in rows.schema.names:
+        yield from _groups_by_bytes(rows, "data" if "data" in rows.schema.names else "body")
+        return
+    at_once = min(GROUP_ROWS, max(1, GROUP_BYTES // per_row))
+    for first in range(0, rows.num_rows, at_once):
+        yield rows.slice(first, at_once)
+
+
+def _groups_by_bytes(rows: pa.Table, column: str) -> Iterator[pa.Table]:
+    """Each value of a column may be of another length."""
+    lengths = pc.fill_null(pc.binary_length(rows[column]), 0).to_pylist()
+    first = held = 0
+    for at, length in enumerate(lengths):
+        if at > first and (held + length > GROUP_BYTES or at - first == GROUP_ROWS):
+            yield rows.slice(first, at - first)
+            first, held = at, 0
+        held += length
+    yield rows.slice(first)

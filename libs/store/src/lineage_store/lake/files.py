@@ -1,0 +1,323 @@
+"""Reads files of the lake: a look-up opens those row groups alone that it needs."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lineage_core.tracing.budget import current_budget
+from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.lake.arrow import nulls, pc
+from lineage_store.lake.columns import (
+    TYPES,
+    Kind,
+)
+from lineage_store.lake.table import LakeFile, LakeTable
+
+FOOTERS_CACHED: Final = 4_096
+CACHE_BYTES: Final = 32 << 20
+"""Memory of the columns of row groups that are kept for the next look-up: a trace reads the same ones again and again."""
+GROUP_OVERHEAD: Final = 4_096
+CACHED_GROUP_BYTES: Final = 2 << 20
+"""Larger columns of a row group are not kept."""
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+COMPUTED_CACHED: Final = 1_024
+"""Number of values that are kept of files; each is of one application."""
+
+Files: TypeAlias = tuple[LakeFile, ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Rows whose ``column`` is one of some texts, and whose range ``low``..``high`` may hold one of the numbers given for it.
+
+    ``column``: None if the rows are looked up by number alone (of the text ""). A row may be returned that only holds
+    numbers of another text.
+    """
+
+    column: str | None
+    low: str | None = None
+    high: str | None = None
+    ranges: Mapping[str, Sequence[tuple[int, int]]] | None = None
+    texts: tuple[str, ...] = ()
+    is_span: bool = False
+
+    @classmethod
+    def of_texts(cls, column: str, texts: Iterable[str]) -> Lookup:
+        """By a column alone."""
+        return cls(column, texts=tuple(sorted(set(texts))))
+
+    @classmethod
+    def of_ranges(
+        cls,
+        column: str | None,
+        low: str,
+        high: str,
+        ranges: Mapping[str, Sequence[tuple[int, int]]],
+    ) -> Lookup:
+        """By a column, and by numbers."""
+        return cls(column, low, high, ranges, tuple(sorted(ranges)))
+
+    @classmethod
+    def of_prefix(cls, column: str, first: str, stop: str) -> Lookup:
+        """By a column alone, whose texts begin at ``first`` and end before ``stop``."""
+        return cls(column, texts=(first, stop), is_span=True)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that decide."""
+        return [name for name in dict.fromkeys((self.column, self.low, self.high)) if name]
+
+    def may_hold(self, group: RowGroup) -> bool:
+        """Whether a row group may hold a row that is looked up, by its statistics."""
+        texts: Sequence[str] = self.texts
+        if self.is_span:
+            bounds = group.bounds.get(self.column or "")
+            return bounds is None or (bounds[0] < texts[1] and bounds[1] >= texts[0])
+        if self.column is not None and (bounds := group.bounds.get(self.column)) is not None:
+            first = bisect_left(texts, bounds[0])
+            texts = [text for text in texts[first:] if text <= bounds[1]]
+            if not texts:
+                return False
+        if self.ranges is None:
+            return bool(self.texts)
+        lowest, highest = group.bounds.get(self.low or ""), group.bounds.get(self.high or "")
+        if lowest is None or highest is None:
+            return True
+        ranges = self.ranges
+        return any(
+            first <= highest[1] and last >= lowest[0]
+            for text in texts
+            for first, last in ranges[text]
+        )
+
+    def mask(self, rows: pa.Table) -> Any:
+        """Which rows are looked up."""
+        found: Any = pa.scalar(True)
+        if self.column is not None:
+            texts = rows[self.column]
+            if self.is_span:
+                begin, stop = self.texts
+                return pc.and_(pc.greater_equal(texts, begin), pc.less(texts, stop))
+            found = pc.is_in(texts, value_set=pa.array(self.texts, texts.type))
+        if self.ranges is not None and self.low is not None and self.high is not None:
+            ranges = [span for text in self.texts for span in self.ranges[text]]
+            first = min((span[0] for span in ranges), default=INT64_MAX)
+            last = max((span[1] for span in ranges), default=INT64_MIN)
+            fits = pc.and_(
+                pc.less_equal(rows[self.low], pa.scalar(last, pa.int64())),
+                pc.greater_equal(rows[self.high], pa.scalar(first, pa.int64())),
+            )
+            found = pc.and_(found, fits)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A row group of a file. ``bounds``: smallest and largest value by column, where they are known."""
+
+    index: int
+    kind: str
+    rows: int
+    bounds: Mapping[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    metadata: pq.FileMetaData
+    columns: frozenset[str]
+    groups: tuple[RowGroup, ...]
+
+
+@dataclass(slots=True)
+class ReadCounts:
+    """What look-ups opened: footers (files), row groups, and bytes of columns in these."""
+
+    footers: int = 0
+    groups: int = 0
+    column_bytes: int = 0
+
+
+class LakeReader:
+    """Reads rows of applications from the files of the newest version. May be shared by threads."""
+
+    def __init__(self, table: LakeTable) -> None:
+        self.table = table
+        self.counts = ReadCounts()
+        self._lock = threading.Lock()
+        self._footers: OrderedDict[str, _Footer] = OrderedDict()
+        self._computed: OrderedDict[Hashable, Any] = OrderedDict()
+        self._groups: OrderedDict[Hashable, pa.Table] = OrderedDict()
+        self._held = 0
+
+    def files(self, key: str) -> Files:
+        """The files of an application now; none where there is none."""
+        return self.table.snapshot().files.get(key, ())
+
+    def answer(self, key: str, work: Callable[[Files], T]) -> T:
+        """What ``work`` makes of the files of an application, all of one version.
+
+        Raises:
+            StoreError: a file is damaged or missing, or the storage can't be read.
+        """
+        files = self.files(key)
+        while True:
+            try:
+                return work(files)
+            except FileNotFoundError as error:
+                # Somebody compacted or deleted the application since.
+                newer = self.table.snapshot(newest=True).files.get(key, ())
+                if newer == files:
+                    raise StoreError(f"a file of the lake is missing: {error}") from error
+                files = newer
+
+    def remember(self, name: str, files: Files, compute: Callable[[Files], T]) -> T:
+        """What is computed of some files, which never change, once."""
+        remembered = (name, files)
+        with self._lock:
+            if remembered in self._computed:
+                self._computed.move_to_end(remembered)
+                known: T = self._computed[remembered]
+                return known
+        computed = compute(files)
+        with self._lock:
+            self._computed[remembered] = computed
+            while len(self._computed) > COMPUTED_CACHED:
+                self._computed.popitem(last=False)
+        return computed
+
+    def read(
+        self, files: Files, kind: Kind, columns: Sequence[str], lookup: Lookup | None = None
+    ) -> pa.Table:
+        """Rows of one kind, those that are looked up or all; equal rows may be among them.
+
+        Raises:
+            FileNotFoundError: a file is not there any more (see :meth:`answer`).
+            StoreError: a file is damaged, or the storage can't be read.
+            BudgetError: the query has no time left.
+        """
+        schema = pa.schema([(name, TYPES[name]) for name in columns])
+        parts = [part for file in files for part in self._parts(file, kind, columns, lookup)]
+        return pa.concat_tables([schema.empty_table(), *parts])
+
+    def _parts(
+        self, file: LakeFile, kind: Kind, columns: Sequence[str], lookup: Lookup | None
+    ) -> Iterator[pa.Table]:
+        try:
+            footer = self._footer(file)
+            groups = [
+                group
+                for group in footer.groups
+                if group.kind == kind and (lookup is None or lookup.may_hold(group))
+            ]
+            if not groups:
+                return
+            with self.table.files.open_input_file(file.path) as stream:
+                opened = pq.ParquetFile(stream, metadata=footer.metadata, pre_buffer=False)
+                for group in groups:
+                    current_budget().check()
+                    part = self._group(file, opened, footer, group, columns, lookup)
+                    if part.num_rows:
+                        yield part
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreUnavailableError(f"can't read {file.path} of the lake: {error}") from error
+        except pa.ArrowException as error:
+            raise StoreError(f"{file.path} of the lake is damaged: {error}") from error
+
+    def _group(
+        self,
+        file: LakeFile,
+        opened: pq.ParquetFile,
+        footer: _Footer,
+        group: RowGroup,
+        columns: Sequence[str],
+        lookup: Lookup | None,
+    ) -> pa.Table:
+        names = list(columns)
+        if lookup is not None:
+            deciding = self._columns(file, opened, footer, group, lookup.columns)
+            mask = lookup.mask(deciding)
+            if not pc.any(mask).as_py():
+                return pa.table({})
+            return self._columns(file, opened, footer, group, names).filter(mask)
+        return self._columns(file, opened, footer, group, names)
+
+    def _columns(
+        self,
+        file: LakeFile,
+        opened: pq.ParquetFile,
+        footer: _Footer,
+        group: RowGroup,
+        names: Sequence[str],
+    ) -> pa.Table:
+        cached = (file.path, group.index, *names)
+        with self._lock:
+            if cached in self._groups:
+                self._groups.move_to_end(cached)
+                return self._groups[cached]
+        stored = [name for name in names if name in footer.columns]
+        rows = opened.read_row_group(group.index, columns=stored, use_threads=False)
+        arrays = [
+            rows[name].cast(TYPES[name]) if name in stored else nulls(group.rows, TYPES[name])
+            for name in names
+        ]
+        table = pa.table(arrays, schema=pa.schema([(name, TYPES[name]) for name in names]))
+        described = footer.metadata.row_group(group.index)
+        chunks = (described.column(at) for at in range(described.num_columns))
+        read_bytes = sum(
+            chunk.total_compressed_size for chunk in chunks if chunk.path_in_schema in stored
+        )
+        with self._lock:
+            self.counts.groups += 1
+            self.counts.column_bytes += read_bytes
+            if table.nbytes <= CACHED_GROUP_BYTES and cached not in self._groups:
+                self._groups[cached] = table
+                self._held += table.nbytes + GROUP_OVERHEAD
+                while self._held > CACHE_BYTES:
+                    self._held -= self._groups.popitem(last=False)[1].nbytes + GROUP_OVERHEAD
+        return table
+
+    def _footer(self, file: LakeFile) -> _Footer:
+        with self._lock:
+            footer = self._footers.get(file.path)
+            if footer is not None:
+                self._footers.move_to_end(file.path)
+                return footer
+        with self.table.files.open_input_file(file.path) as stream:
+            metadata = pq.read_metadata(stream)
+        footer = _footer_of(metadata)
+        with self._lock:
+            self.counts.footers += 1
+            self._footers[file.path] = footer
+            while len(self._footers) > FOOTERS_CACHED:
+                self._footers.popitem(last=False)
+        return footer
+
+
+def _footer_of(metadata: pq.FileMetaData) -> _Footer:
+    groups = []
+    names: list[str] = metadata.schema.names
+    for index in range(metadata.num_row_groups):
+        described = metadata.row_group(index)
+        bounds = {}
+        for at, name in enumerate(names):
+            statistics = described.column(at).statistics
+            # Rows without a value fit no look-up.
+            if statistics is not None and statistics.has_min_max:
+                bounds[name] = (statistics.min, statistics.max)
+        kind = bounds.get("kind", ("", ""))
+        if kind[0] != kind[1]:
+            raise pa.ArrowInvalid(f"row group {index} holds rows of several kinds")
+        groups.append(RowGroup(index, str(kind[0]), described.num_rows, bounds))
+    return _Footer(metadata, frozenset(names), tuple(groups))

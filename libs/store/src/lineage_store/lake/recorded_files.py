@@ -1,0 +1,85 @@
+"""Versions of files that applications recorded, in the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lineage_core.tracing.budget import current_budget
+from lineage_store.lake.application import rows_of, summary_of
+from lineage_store.lake.arrow import pc
+from lineage_store.lake.columns import Kind, application_key
+from lineage_store.lake.files import Files, LakeReader, Lookup
+from lineage_store.recorded_files import FileQuery, FileRow, StoredFile
+
+_COLUMNS = ("number", "file_name", "folder", "file", "node", "wrote", "size", "mtime", "checksum")
+
+
+class LakeFileRows:
+    """Implements :class:`lineage_store.recorded_files.FileRows`: the files of each application are looked at."""
+
+    def __init__(self, reader: LakeReader, wanted: FileQuery) -> None:
+        self._reader = reader
+        self._wanted = wanted
+        self._lookup: Lookup | None = None
+        if wanted.checksum:
+            self._lookup = Lookup.of_texts("checksum", [wanted.checksum])
+        elif not wanted.by_links:
+            spans = {"": [(name, name) for name in wanted.names]}
+            self._lookup = Lookup.of_ranges(None, "file_name", "file_name", spans)
+
+    def read(self, apps: Collection[str] | None, limit: int) -> Iterator[StoredFile]:
+        keys = self._keys() if apps is None else [application_key(app) for app in apps]
+        for key in keys:
+            if limit <= 0:
+                return
+            for stored in self._reader.answer(key, self._of_application)[:limit]:
+                limit -= 1
+                yield stored
+
+    def count(self) -> Mapping[str, tuple[int, int]]:
+        counts = {}
+        for key in self._keys():
+            stored = self._reader.answer(key, self._of_application)
+            if stored:
+                characters = sum(len(one.row.folder) + len(one.row.file) for one in stored)
+                counts[stored[0].app] = len(stored), characters
+        return counts
+
+    def not_indexed(self) -> Iterator[StoredFile]:
+        return iter(())
+
+    def _keys(self) -> list[str]:
+        if self._wanted.app is not None:
+            return [application_key(self._wanted.app)]
+        return list(self._reader.table.snapshot().files)
+
+    def _of_application(self, files: Files) -> list[StoredFile]:
+        current_budget().check()
+        rows = self._reader.read(files, Kind.FILE, _COLUMNS, self._lookup)
+        if not rows.num_rows:
+            return []
+        rows = rows.filter(self._fits(rows))
+        summary = summary_of(self._reader, files)
+        first: dict[FileRow, int] = {}
+        for number, *columns in rows_of(rows):
+            row = FileRow(*columns)
+            first[row] = min(number, first.get(row, number))
+        return [StoredFile(summary.app, summary.started_at, at, row) for row, at in first.items()]
+
+    def _fits(self, rows: pa.Table) -> Any:
+        """Which rows have the name and the state that are looked up."""
+        wanted = self._wanted
+        fits = pc.is_valid(rows["file_name"])
+        if not (wanted.checksum or wanted.by_links):
+            fits = pc.and_(
+                fits, pc.is_in(rows["file_name"], value_set=pa.array(wanted.names, pa.int64()))
+            )
+        if wanted.state is not None:
+            first, last = wanted.times
+            fits = pc.and_(fits, pc.equal(rows["size"], wanted.state.size))
+            fits = pc.and_(fits, pc.greater_equal(rows["mtime"], first))
+            fits = pc.and_(fits, pc.less_equal(rows["mtime"], last))
+        return fits

@@ -1,0 +1,232 @@
+"""The graph store in a lake: any number of processes read and write it at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lineage_core.codec.packing import pack_for_store
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.message import Message
+from lineage_core.contract.sealing import Seal
+from lineage_core.contract.verdict import StoreCounts
+from lineage_core.linking.linker import TaskId
+from lineage_store.errors import StoreError
+from lineage_store.lake.address import LakeAddress
+from lineage_store.lake.application import (
+    Summary,
+    life_of,
+    recipe_bodies,
+    revision_of,
+    summary_of,
+    unmatched_of,
+)
+from lineage_store.lake.columns import application_key
+from lineage_store.lake.counting import count_nodes
+from lineage_store.lake.files import Files, LakeReader
+from lineage_store.lake.graph import LakeGraph
+from lineage_store.lake.recorded_files import LakeFileRows
+from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError
+from lineage_store.lake.writing import LakeWriter
+from lineage_store.port import ApplicationRecord
+from lineage_store.recipes import names_in
+from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class LakeStore:
+    """Implements :class:`lineage_store.port.GraphStore` over a lake.
+
+    May be shared by threads, and by any number of processes that open their own. What is written is visible at once, in one
+    commit; what comes twice is stored twice and read once. ``clock`` gives unix seconds; it only decides whether an
+    application counts as abandoned. The machines that write and read a lake have clocks that agree.
+    """
+
+    def __init__(
+        self, address: LakeAddress, *, create: bool = True, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Open the lake, or with ``create`` a new one.
+
+        Raises:
+            StoreError: there is none, it is of a newer version, or the storage can't be used.
+        """
+        self.address = address
+        self._clock = clock
+        self.table = LakeTable(address, create=create)
+        self.reader = LakeReader(self.table)
+
+    def writer(self, app: str, heard_at: float | None = None) -> LakeWriter:
+        """A transaction of one application. ``heard_at``: when its messages were heard, by the store's clock; None: now."""
+        return LakeWriter(self.table, app, self._clock() if heard_at is None else heard_at)
+
+    def now(self) -> float:
+        """The store's clock."""
+        return self._clock()
+
+    def write(
+        self,
+        app: str,
+        messages: Iterable[Message] = (),
+        blocks: Iterable[FlowBlock] = (),
+        edges: Iterable[EdgeBatch] = (),
+        *,
+        tasks: Mapping[BlockId, TaskId] | None = None,
+        unmatched: Mapping[BlockId, int] | None = None,
+        seals: Iterable[Seal] = (),
+    ) -> None:
+        writer = self.writer(app)
+        for message in messages:
+            writer.message(message)
+        for block in blocks:
+            block_id = block.block_id
+            own_task = TaskId(block_id.node, block_id.partition, block_id.attempt)
+            writer.block((tasks or {}).get(block_id, own_task), pack_for_store(block))
+        all_edges = list(edges)
+        self._check_ends(app, all_edges, writer.blocks)
+        for edge in all_edges:
+            writer.edge(edge)
+        if unmatched:
+            known = self.unmatched(app)
+            for block_id, positions in unmatched.items():
+                # Of most blocks all positions are matched, and always were.
+                if positions or block_id in known:
+                    writer.unmatched(block_id, positions)
+        for seal in seals:
+            writer.seal(seal)
+        writer.commit()
+
+    def _check_ends(
+        self, app: str, edges: Iterable[EdgeBatch], written: Collection[BlockId]
+    ) -> None:
+        ends = {end for edge in edges for end in (edge.producer, edge.consumer)}.difference(written)
+        known = set() if not ends or not self._files(app) else self.graph(app).stored(ends)
+        for block_id in sorted(ends - known):
+            raise KeyError(f"edge of block {block_id}, which is not in the store")
+
+    def unmatched(self, app: str) -> Mapping[BlockId, int]:
+        """How many input positions of a block no block puts out, of the blocks that have any."""
+        key = application_key(app)
+        return self.reader.answer(key, lambda files: unmatched_of(self.reader, files))
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        records = []
+        for key in self.table.snapshot().files:
+            record = self.reader.answer(key, self._record)
+            if record is not None:
+                records.append(record)
+        return sorted(records, key=lambda record: (record.started_at, record.app), reverse=True)
+
+    def _record(self, files: Files) -> ApplicationRecord | None:
+        if not files:
+            return None
+        summary = summary_of(self.reader, files)
+        counts = count_nodes(self.reader, files).values()
+        return ApplicationRecord(
+            app=summary.app,
+            name=summary.name,
+            started_at=summary.started_at,
+            ended_at=summary.ended_at,
+            status=summary.status_at(self._clock()),
+            flows=sum(count.flows for count in counts),
+            associations=sum(count.associations for count in counts),
+            recipes=len(recipe_bodies(self.reader, files)),
+        )
+
+    def _summaries(self) -> list[Summary]:
+        def read(files: Files) -> Summary | None:
+            return summary_of(self.reader, files) if files else None
+
+        summaries = [self.reader.answer(key, read) for key in self.table.snapshot().files]
+        return [summary for summary in summaries if summary is not None]
+
+    def application_ids(self) -> Sequence[str]:
+        summaries = sorted(
+            self._summaries(), key=lambda summary: (summary.started_at, summary.app), reverse=True
+        )
+        return [summary.app for summary in summaries]
+
+    def revision(self, app: str) -> Hashable:
+        revision = self.revisions([app]).get(app)
+        if revision is None:
+            raise KeyError(f"there is no application {app} in {self.address}")
+        return revision
+
+    def revisions(self, apps: Collection[str]) -> Mapping[str, Hashable]:
+        revisions: dict[str, Hashable] = {}
+        for app in apps:
+            revision = self.reader.answer(
+                application_key(app),
+                lambda files: revision_of(self.reader, files) if files else None,
+            )
+            if revision is not None:
+                revisions[app] = revision
+        return revisions
+
+    def recorded_files(self, query: FileQuery) -> RecordedFiles:
+        return find_files(query, LakeFileRows(self.reader, query))
+
+    def names(self) -> Mapping[str, frozenset[str]]:
+        beginnings: list[tuple[str, str]] = []
+        for key in self.table.snapshot().files:
+            beginnings += self.reader.answer(key, self._beginnings)
+        return names_in(beginnings)
+
+    def _beginnings(self, files: Files) -> list[tuple[str, str]]:
+        if not files:
+            return []
+        app = summary_of(self.reader, files).app
+        return [
+            (app, body) for stored, body in life_of(self.reader, files) if stored.type == "begin"
+        ]
+
+    def messages(self, app: str, *kinds: str) -> Sequence[Message]:
+        return self.graph(app).messages(*kinds)
+
+    def graph(self, app: str) -> LakeGraph:
+        if not self._files(app):
+            raise KeyError(f"there is no application {app} in {self.address}")
+        return LakeGraph(self.reader, app, self._clock)
+
+    def counts(self, app: str) -> StoreCounts:
+        return self.graph(app).counts()
+
+    def delete(self, app: str) -> None:
+        key = application_key(app)
+        removed: tuple[LakeFile, ...] = ()
+        while files := self.table.snapshot(newest=True).files.get(key, ()):
+            try:
+                self.table.commit((), files)
+            except ReplacedError:
+                continue
+            removed += files
+        self.table.erase(removed)
+        if self.address.is_local and removed:
+            remove_if_empty(Path(self.address.location) / Path(removed[0].path).parent)
+
+    def _files(self, app: str) -> Files:
+        return self.reader.files(application_key(app))
+
+    def close(self) -> None:
+        """Release the store; nothing is open between calls."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder of this machine, unless somebody wrote into it since."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if not any(folder.iterdir()):
+            raise StoreError(f"can't remove {folder}: {error}") from error
