@@ -54,6 +54,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
             "packed": (f"{home}/packed", "id < 4", "backward"),
             "packed first": (f"{home}/packed", "id = 1", "backward"),
             "forward": (f"{added(made, 'orders', 1)}#0", None, "forward"),
+            "listed": (f"{home}/orders", "0", "list"),
+            "listed appended": (f"{home}/orders", "1", "list"),
         }
     )
     return made
@@ -94,6 +96,12 @@ def test_delta_rows_keep_their_places_where_others_are_deleted(ran: Ran) -> None
 def test_delta_version_that_is_gone_is_said(ran: Ran) -> None:
     assert "is gone: VACUUM deletes files" in ran.answers["vacuumed"]["error"]
     assert "was made anew: its version 0 is another" in ran.answers["made anew"]["error"]
+
+
+def test_delta_rows_of_an_output_are_listed(ran: Ran) -> None:
+    """Those of the version that it wrote, which later writes replaced."""
+    assert ran.ids("listed") == [0, 1, 2, 3, 4, 5]
+    assert ran.ids("listed appended") == [101]
 
 
 def test_delta_rows_that_were_moved_to_other_files_are_traced(ran: Ran) -> None:

@@ -137,6 +137,45 @@ def test_a_trace_forward_has_no_masked_value(served: Served) -> None:
     assert "Oslo" in masked.text
 
 
+def items(served: Served, caller: str, name: str) -> Any:
+    """The listed rows of a node, by the end of its path."""
+    headers = {"Authorization": f"Bearer {served.tokens['all']}"}
+    path = "/v1/applications/latest"
+    nodes = served.client.get(f"{path}/graph", headers=headers).json()["nodes"]
+    (node,) = [one["node"] for one in nodes if (one["path"] or "").endswith(name)]
+    headers = {"Authorization": f"Bearer {served.tokens[caller]}"}
+    return served.client.get(f"{path}/nodes/{node}/items", headers=headers)
+
+
+@pytest.mark.parametrize("name", ["out", "people.csv", "notes.txt"])
+def test_listed_rows_have_no_masked_value(served: Served, name: str) -> None:
+    whole = items(served, "all", name)
+    # The output has a row of those alone who are in both inputs.
+    assert all(value in whole.text for value in VALUES[: 1 if name == "out" else None])
+    masked = items(served, "masked", name)
+    assert masked.status_code == 200
+    assert not any(value in masked.text for value in VALUES)
+    assert [item["location"] for item in masked.json()["items"]] == [
+        item["location"] for item in whole.json()["items"]
+    ]
+
+
+def test_listed_rows_name_what_is_not_masked(served: Served) -> None:
+    rows = [json.loads(one["text"]) for one in items(served, "masked", "out").json()["items"]]
+    # The same name in what the job made of it; what is masked there by a rule of its own has no NULL either.
+    assert rows[0] == {"name": "ann", "salary": "***", "city": "Oslo"}
+    people = items(served, "masked", "people.csv").json()["items"]
+    assert [json.loads(one["text"]) for one in people] == [
+        {"name": name, "Salary": "***"} for name in ("ann", "bob", "cid")
+    ]
+
+
+def test_rows_over_a_hidden_dataset_are_not_listed(served: Served) -> None:
+    answer = items(served, "hid", "out")
+    assert answer.status_code == 403
+    assert not any(one in answer.text for one in (*VALUES, "cities", "Oslo"))
+
+
 @pytest.mark.parametrize("caller", ["masked", "hid"])
 def test_values_are_not_asked_for(served: Served, caller: str) -> None:
     told = []

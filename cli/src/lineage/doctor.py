@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_dataframes.sandbox.policy import java_home
+from lineage_dataframes.spark.java import HINT, examine_java
 from lineage_store.lake.address import is_lake
 from lineage_store.url import has_store, is_embedded, store_path
 
@@ -33,10 +33,6 @@ FREE_LEAST, FREE_WARNED = 100 << 20, 1 << 30
 """Bytes free on a disk below which there is a problem, and a warning."""
 CLOCK_S = 30.0
 """Difference of two clocks, in seconds, above which there is a warning."""
-JAVA = {"3.5": (8, 11, 17), "4": (17, 21)}
-"""Versions of Java that versions of Spark run on."""
-VECTOR = "jdk.incubator.vector"
-"""A module of Java that Spark 4 starts with."""
 _SIGNS: Mapping[State, str] = {
     "ok": "ok",
     "warning": "warning",
@@ -181,38 +177,11 @@ def _spark() -> Iterator[Finding]:
 
 
 def _java() -> Iterator[Finding]:
-    home = java_home()
-    program = str(Path(home) / "bin" / "java") if home else None
-    hint = "install Java 17 (Debian: openjdk-17-jre-headless), or point JAVA_HOME at one"
-    output = None if program is None else _output_of([program, "-version"])
-    if output is None:
-        where = "no java on the PATH" if program is None else f"{program} does not run"
-        yield Finding("java", "problem", where, hint)
-        return
-    match = re.search(r'version "(?:1\.)?(\d+)', output)
-    major = int(match[1]) if match else 0
-    spark = _installed("pyspark") or "4"
-    fits = JAVA["3.5"] if spark.startswith("3.") else JAVA["4"]
-    if major not in fits:
-        supported = " or ".join(map(str, fits))
-        yield Finding(
-            "java",
-            "problem",
-            f"{program} is Java {major or '?'}, Spark {spark} needs {supported}",
-            hint,
-        )
-        return
-    if not spark.startswith("3.") and VECTOR not in (
-        _output_of([str(program), "--list-modules"]) or ""
-    ):
-        yield Finding(
-            "java",
-            "problem",
-            f"{program} has no module {VECTOR}, which Spark {spark} starts with",
-            hint,
-        )
-        return
-    yield Finding("java", "ok", f"Java {major}, {program}")
+    java = examine_java(java_home(), _installed("pyspark") or "4")
+    if java.problem:
+        yield Finding("java", "problem", java.problem, HINT)
+    else:
+        yield Finding("java", "ok", f"Java {java.major}, {java.program}")
 
 
 def _settings() -> Iterator[Finding]:

@@ -99,6 +99,13 @@ AllJobsOption = Annotated[
         help="Go on through all jobs that wrote what was read (or read what was written), to the rows that no captured job wrote.",
     ),
 ]
+PairsOption = Annotated[
+    bool,
+    typer.Option(
+        "--pairs",
+        help="Also list which of the rows were joined with each other, for rows of DataFrames.",
+    ),
+]
 ByOption = Annotated[
     str,
     typer.Option(
@@ -461,6 +468,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     where: WhereOption = "",
     all_jobs: AllJobsOption = False,
     by: ByOption = "row",
+    pairs: PairsOption = False,
     as_now: AsNowOption = False,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
@@ -485,7 +493,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
         by=by,
     )
     with in_time(timeout):
-        ask(url, question, as_json=as_json)
+        ask(url, question, as_json=as_json, pairs=pairs)
 
 
 @app.command("forward")

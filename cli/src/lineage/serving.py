@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from lineage.background.sessions import MASTER
 from lineage.options import DEFAULT_STORE, StoreOption, chosen_store, reported
 from lineage.servers import SERVER_SCHEMES
 from lineage.terminal import echo
@@ -18,6 +19,9 @@ from lineage_service.local_servers import LocalServer, leading_page, running_at
 from lineage_store.errors import StoreError
 
 app = typer.Typer()
+QUERY_S = "LINEAGE_API_QUERY_S"
+QUERY_LONG_S = 600.0
+"""Seconds that a question may take over the user's own data: the page shows its progress, and cancels it."""
 
 
 @app.command("ui")
@@ -37,6 +41,9 @@ def ui(
     """Open the web page over a store, for you alone; Ctrl-C ends it.
 
     A store that is not there yet begins empty, and the page says how to fill it.
+
+    Rows of DataFrames are traced by a Spark of this machine, which the first question about them starts
+    (LINEAGE_SPARK_MASTER: another one).
 
     The address that is printed holds a token: it is required for access. Commands of yours
     (`--store http://127.0.0.1:PORT`) find it by themselves. LINEAGE_API_TOKEN sets another one.
@@ -62,7 +69,7 @@ def ui(
         return
     set_up_logs("warning", ("neo4j", "uvicorn"))
     settings = read_settings(
-        store=served, api_host="127.0.0.1", api_port=port, **_token(token_file)
+        store=served, api_host="127.0.0.1", api_port=port, **_token(token_file), **_spark()
     )
     with open_store(url, create=True) as opened:
         # The person at this machine may read what they may read anyway.
@@ -84,6 +91,24 @@ def ui(
 def _token(file: Path | None) -> dict[str, str]:
     # No --token: every user of the machine can read command lines.
     return {} if file is None else {"api_token": file.read_text(encoding="utf-8").strip()}
+
+
+def _spark() -> dict[str, object]:
+    """Settings of the Spark that traces rows of DataFrames, where the user has set none: one of this machine.
+
+    A Java that fits is taken from where the system has it, if the one of JAVA_HOME or the PATH does not.
+    """
+    from lineage_dataframes.spark.java import find_java, spark_version
+
+    settings: dict[str, object] = {}
+    if not os.environ.get(MASTER):
+        settings["spark_master"] = "local[*]"
+        java = find_java(spark_version() or "4")
+        if not java.problem:
+            os.environ["JAVA_HOME"] = java.home
+    if not os.environ.get(QUERY_S):
+        settings["api_query_s"] = QUERY_LONG_S
+    return settings
 
 
 def _absolute(url: str) -> str:

@@ -48,14 +48,16 @@ def question_of(  # noqa: PLR0913 - an argument is an option
     )
 
 
-def ask(url: str, question: TraceQuery, *, as_json: bool) -> None:
-    """Trace and print."""
+def ask(url: str, question: TraceQuery, *, as_json: bool, pairs: bool = False) -> None:
+    """Trace and print. ``pairs``: also which rows were joined with each other."""
     with opened(url) as access:
         answer = access.ask(question)
     if as_json:
         print_json(answer.to_json())
     else:
         _show(answer)
+        if pairs:
+            _show_pairs(answer)
 
 
 def _show(answer: Answer) -> None:
@@ -92,6 +94,19 @@ def _show_group(answer: Answer, group: Group, towards: str) -> None:
     unlisted = group.count - len(group.items)
     if unlisted:
         echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
+
+
+def _show_pairs(answer: Answer) -> None:
+    echo("")
+    if answer.pairs is None:
+        echo("rows that were joined with each other: not known for such rows")
+        return
+    lines = answer.pairs.lines()
+    echo(f"rows that were joined with each other: {len(lines):,}", fg=typer.colors.CYAN)
+    for line in lines:
+        echo(line)
+    for reason in answer.pairs.unknown:
+        echo(f"there may be others: {reason}")
 
 
 def _show_containers(answer: Answer, towards: str) -> None:

@@ -15,6 +15,7 @@ from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.names import Names
 from lineage_query.opaque import opaque_texts
+from lineage_query.pairs import Pairs
 from lineage_query.rows.bound_rows import LocatedRows
 from lineage_query.rows.file_status import Binding, FileStatus, has_changed, worst
 from lineage_query.rows.locations import Locations
@@ -239,6 +240,7 @@ class Answer(NotebookDisplay):
     ``by``: the level of the answer. At other levels than ``row`` the groups only count their rows; ``containers`` are the
     first of ``containers_total``, those of most rows first, and ``outside`` are the rows that lie in none.
     ``reasons``, ``warnings`` and ``not_queried`` are the first of many, the last entry says how many are left out.
+    ``pairs``: which rows of its groups were joined with each other; None: not known for such an answer.
     """
 
     app: str
@@ -257,6 +259,7 @@ class Answer(NotebookDisplay):
     containers: tuple[Container, ...] = ()
     containers_total: int = 0
     outside: tuple[RowsOutside, ...] = ()
+    pairs: Pairs | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reasons", listed_reasons(self.reasons))
@@ -284,6 +287,7 @@ class Answer(NotebookDisplay):
             "containers": [container.to_json() for container in self.containers],
             "containers_total": self.containers_total,
             "outside": [rows.to_json() for rows in self.outside],
+            "pairs": self.pairs and self.pairs.to_json(),
         }
 
     @classmethod
@@ -319,6 +323,7 @@ class Answer(NotebookDisplay):
             containers=tuple(map(Container.from_json, document.get("containers", ()))),
             containers_total=document.get("containers_total", 0),
             outside=tuple(map(RowsOutside.from_json, document.get("outside", ()))),
+            pairs=Pairs.from_json(document["pairs"]) if document.get("pairs") else None,
         )
 
     def containers_heading(self) -> str:

@@ -19,6 +19,7 @@ from lineage_query_api.models import (
     DirectionText,
     FrozenModel,
     ItemModel,
+    PairsModel,
     RefusalModel,
     StandingText,
 )
@@ -85,6 +86,10 @@ class _TraceAnswer(FrozenModel):
     )
     containers_total: int
     outside: list[RowsOutsideModel]
+    pairs: PairsModel | None = Field(
+        None,
+        description="rows of sources that were joined with each other; null: not known for such rows",
+    )
 
 
 class BackwardAnswer(_TraceAnswer):

@@ -73,7 +73,7 @@ def masked_answer(answer: Answer, visible_app: VisibleApplication, header: Heade
     once = cache(header)
 
     def masked(group: Group, *, is_result: bool) -> Group:
-        return _masked_group(group, visible_app, once, is_result=is_result and back)
+        return masked_group(group, visible_app, once, is_result=is_result and back)
 
     return replace(
         answer,
@@ -82,10 +82,10 @@ def masked_answer(answer: Answer, visible_app: VisibleApplication, header: Heade
     )
 
 
-def _masked_group(
+def masked_group(
     group: Group, visible_app: VisibleApplication, header: Header, *, is_result: bool
 ) -> Group:
-    """``is_result``: rows of sources, which may be named by what read them."""
+    """Rows of one node with the masked columns removed. ``is_result``: rows of sources, which may be named by what read them."""
     kind = visible_app.kinds.get(group.node, "")
     shown = visible_app.of_node(group.node)
     unread = is_result and kind != "frame-source"

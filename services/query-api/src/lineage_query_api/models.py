@@ -248,9 +248,10 @@ class GraphModel(FrozenModel):
 
 
 class ItemPage(FrozenModel):
-    """Items of a node.
+    """Items of a node, or rows of a DataFrame's files.
 
-    ``next``: cursor of the following page; with a search a page may be empty and have one.
+    ``next``: cursor of the following page; a page may be empty and have one.
+    ``count``: of all items; null for rows of a DataFrame, which nobody has counted.
     ``scanned``: items looked at. ``cut``: of those that were not found, how many have a text too long to be searched to
     its end.
     """
@@ -259,7 +260,7 @@ class ItemPage(FrozenModel):
     label: str
     what: str
     path: str | None
-    count: int
+    count: int | None
     items: list[ItemModel]
     next: str | None
     scanned: int
@@ -315,6 +316,17 @@ class OutputColumns(FrozenModel):
     label: str
     columns: list[OutputColumn]
     traced: bool = Field(description="this server has a Spark that traces them")
+    missing: str = Field("", description="what it lacks for that")
+
+
+class SparkModel(FrozenModel):
+    """What the server's Spark does, which traces rows of DataFrames. The first query that needs it starts it."""
+
+    state: Literal["off", "idle", "starting", "ready"] = Field(
+        description="off: this server has none"
+    )
+    tasks: int = Field(0, description="tasks of the stages that run now, for whichever query")
+    tasks_done: int = Field(0, description="those of them that have ended")
 
 
 class GroupModel(FrozenModel):
@@ -337,6 +349,22 @@ class Passed(FrozenModel):
     count: int
 
 
+class PairedRowModel(FrozenModel):
+    """A row that was joined with others."""
+
+    node: str
+    name: str = Field(description="of the node")
+    address: str
+    location: str | None
+
+
+class PairsModel(FrozenModel):
+    """Rows of sources that were joined into one row on the way. None is listed that did not take part."""
+
+    rows: list[list[PairedRowModel]] = Field(description="rows that belong together, a list each")
+    unknown: list[str] = Field(description="why others may be missing; empty: these are all")
+
+
 class TraceModel(FrozenModel):
     trace: str = Field(description="has the trace again, from any server of this store")
     app: str
@@ -357,6 +385,10 @@ class TraceModel(FrozenModel):
     )
     passed: list[Passed] = Field(description="items on the way, the start and the found included")
     count: int
+    pairs: PairsModel | None = Field(
+        None,
+        description="rows of sources that were joined with each other; null: not known for such rows",
+    )
 
 
 class TracePage(FrozenModel):

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lineage_core.tracing.trace_result import TraceError
-from lineage_query.answers import Answer
+from lineage_query.answers import Answer, Group, Item
 from lineage_query.conditions import parse_condition
 from lineage_query.recipe_rows import RecipePlace, columns_of
 from lineage_query.record_trace import RecordTrace
@@ -17,9 +17,13 @@ from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
 from lineage_query_api.errors import ProblemError, hidden_parts_error, rows_refused_error
-from lineage_query_api.masking import masked_answer
+from lineage_query_api.masking import masked_answer, masked_group
 from lineage_query_api.settings import QueryApiSettings
-from lineage_query_api.spark_session_holder import TRACE_ELSEWHERE, SparkSessionHolder
+from lineage_query_api.spark_session_holder import (
+    TRACE_ELSEWHERE,
+    SparkProgress,
+    SparkSessionHolder,
+)
 from lineage_query_api.visibility import VisibleApplication
 from lineage_query_api.visible_store import VisibleReader
 from lineage_store.port import GraphStore
@@ -27,6 +31,10 @@ from lineage_store.port import GraphStore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lineage_dataframes.trace.listed_rows import RowsPage
+
+Computed = TypeVar("Computed")
+NO_MASTER = "LINEAGE_SPARK_MASTER is not set"
 LISTED_ITEMS_MAX = 10_000
 """Items of each node that a recomputed answer lists."""
 CUT_WARNING = (f"of each node the first {LISTED_ITEMS_MAX:,} items are listed",)
@@ -78,7 +86,7 @@ class RecipeTraces:
         Raises:
             LineageError, ProblemError: as :meth:`trace_rows`.
         """
-        if self._spark is None:
+        if self._spark is None or self._spark.missing():
             return None
         reader = self._reader.of_application(records.app)
 
@@ -113,13 +121,13 @@ class RecipeTraces:
         if self._spark is None:
             raise TraceError(
                 f"{place.place} names rows of a DataFrame (node {place.nodes[0]} of {place.app}): they are traced "
-                f"by Spark, which this server has not (LINEAGE_SPARK_MASTER is not set): {TRACE_ELSEWHERE}"
+                f"by Spark, which this server has not ({NO_MASTER}): {TRACE_ELSEWHERE}"
             )
 
         if query.where:
             query = self._with_condition(query, place)
         reader = self._reader.of_application(place.app)
-        computing = reader.computing() if isinstance(reader, VisibleReader) else reader
+        computing = _computing(reader)
 
         def trace(session: SparkSession, limited: TraceQuery) -> Answer:
             from lineage_dataframes.rewrite.functions import NO_CODE
@@ -127,7 +135,7 @@ class RecipeTraces:
 
             return trace_recipe_row(session, self._store, computing, limited, place, key=NO_CODE)
 
-        if find_spec("lineage_dataframes") is not None:
+        if find_spec("lineage_dataframes") is not None and find_spec("pyspark") is not None:
             from lineage_dataframes.trace.overwritten import check_files_of_query
 
             check_files_of_query(self._store, reader, query, place)
@@ -136,6 +144,40 @@ class RecipeTraces:
             return answer
         assert isinstance(self._reader, VisibleReader)
         return masked_answer(answer, self._visible_app, self._reader.header)
+
+    def list_rows(
+        self, app: str, node: str, limit: int, cursor: str | None
+    ) -> tuple[tuple[Item, ...], str | None]:
+        """Rows of a DataFrame's output or source, and the cursor of the next page; for callers who may read rows.
+
+        Raises:
+            TraceError: this server has no Spark.
+            LineageError: the rows are in no file, a file is not what it was, or may not be read.
+            ProblemError: 403 if they may reveal hidden parts; Spark does not start or takes too long.
+        """
+        visible_app = self._visible_app
+        if visible_app is not None and not (visible_app.traceable and visible_app.of_frames):
+            raise hidden_parts_error()
+        if self._spark is None:
+            raise TraceError(
+                f"rows of a DataFrame are read by Spark, which this server has not ({NO_MASTER})"
+            )
+        reader = _computing(self._reader.of_application(app))
+
+        def read(session: SparkSession) -> RowsPage:
+            from lineage_dataframes.trace.listed_rows import list_rows
+
+            return list_rows(session, self._store, reader, app, node, limit, cursor)
+
+        page = self._spark.run(
+            lambda session: _computed(lambda: read(session), rows=visible_app is None)
+        )
+        if visible_app is None:
+            return page.items, page.following
+        assert isinstance(self._reader, VisibleReader)
+        group = Group(node, node, "", None, len(page.items), page.items)
+        shown = masked_group(group, visible_app, self._reader.header, is_result=False)
+        return shown.items, page.following
 
     def _with_condition(self, query: TraceQuery, place: RecipePlace) -> TraceQuery:
         """The query with its condition as parsed: no other text of the caller gets into a statement.
@@ -158,6 +200,14 @@ class RecipeTraces:
         limit = LISTED_ITEMS_MAX if query.limit is None else min(query.limit, LISTED_ITEMS_MAX)
         alone = trace.as_answer_of(query.app or trace.app, limit, texts=query.texts and rows)
         return alone.warned(CUT_WARNING if alone.is_cut else ())
+
+    def missing(self) -> str:
+        """Why rows of DataFrames can't be traced here, with what is to be done; empty: nothing is known to be missing."""
+        return NO_MASTER if self._spark is None else self._spark.missing()
+
+    def progress(self) -> SparkProgress | None:
+        """What Spark does now; None: this server has none."""
+        return None if self._spark is None else self._spark.progress()
 
     def unmet_restrictions(self) -> str:
         """Why its Spark is not confined as the settings require; empty: it is, or there is no Spark."""
@@ -186,6 +236,11 @@ class CallerRecomputation:
         return self.traces.continue_trace(query, records, rows=self.rows)
 
 
+def _computing(reader: RowReader) -> RowReader:
+    """A reader that opens masked files, too: its rows are masked in the answer."""
+    return reader.computing() if isinstance(reader, VisibleReader) else reader
+
+
 def _answer(
     session: SparkSession,
     query: TraceQuery,
@@ -194,11 +249,16 @@ def _answer(
     rows: bool,
 ) -> Answer:
     """What ``trace`` answers, as much of it as is listed."""
+    limit = LISTED_ITEMS_MAX if query.limit is None else min(query.limit, LISTED_ITEMS_MAX)
+    return _bounded(_computed(lambda: trace(session, replace(query, limit=limit)), rows=rows))
+
+
+def _computed(compute: Callable[[], Computed], *, rows: bool) -> Computed:
+    """What Spark computes; its error, which may contain values of rows, is for callers who may read ``rows``."""
     from lineage_dataframes.errors import NotComputedError
 
-    limit = LISTED_ITEMS_MAX if query.limit is None else min(query.limit, LISTED_ITEMS_MAX)
     try:
-        answer = trace(session, replace(query, limit=limit))
+        return compute()
     except NotComputedError as error:
         if rows:
             raise
@@ -207,7 +267,6 @@ def _answer(
             "Spark can't compute the plan anew",
             hint="why may hold values of rows: ask for a token with the right to read rows",
         ) from error
-    return _bounded(answer)
 
 
 def _bounded(answer: Answer) -> Answer:

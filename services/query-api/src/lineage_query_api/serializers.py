@@ -23,10 +23,12 @@ from lineage_query_api.models import (
     GraphNode,
     GroupModel,
     ItemModel,
+    ItemPage,
     LinkProgress,
     NodeRef,
     OutputColumn,
     OutputColumns,
+    PairsModel,
     Passed,
     ProgressModel,
     TraceModel,
@@ -132,6 +134,7 @@ def trace(cached: CachedTrace, *, texts: bool, others: Others) -> TraceModel:
         count=traced.count,
         computed=not traced.has_steps,
         through=traced.continues,
+        pairs=answer.pairs and PairsModel.model_validate(answer.pairs.to_json()),
     )
 
 
@@ -156,14 +159,35 @@ def trace_page(opened: ApplicationSnapshot, node: str, page: Page) -> TracePage:
     )
 
 
-def output_columns(opened: ApplicationSnapshot, node: str, *, traced: bool) -> OutputColumns:
-    """The columns by which rows of a DataFrame's node may be queried; none for other nodes."""
+def rows_page(
+    opened: ApplicationSnapshot, record: NodeRecord, rows: Sequence[Item], following: str | None
+) -> ItemPage:
+    """Rows of the files of a DataFrame's node: they are those that the job wrote or read, else they are refused."""
+    return ItemPage(
+        node=record.node,
+        label=opened.names.label(record.node),
+        what=record.name or record.op,
+        path=record.path,
+        count=None,
+        items=items(rows),
+        next=following,
+        scanned=len(rows),
+        changed=False,
+    )
+
+
+def output_columns(opened: ApplicationSnapshot, node: str, missing: str) -> OutputColumns:
+    """The columns by which rows of a DataFrame's node may be queried; none for other nodes.
+
+    ``missing``: why this server can't trace them; empty: it can.
+    """
     columns = columns_of(opened.graph, opened.nodes, node)
     return OutputColumns(
         node=node,
         label=opened.names.label(node),
         columns=[OutputColumn(name=name, type=kind) for name, kind in columns],
-        traced=traced,
+        traced=not missing,
+        missing=missing,
     )
 
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import structlog
 
@@ -33,9 +34,21 @@ CANCEL_LIMIT_S = 30.0
 """Seconds that a cancelled query may still run: Spark does not interrupt the computation of a row."""
 CLEAR_CHECKS = 3
 """Consecutive checks that must find no running task: Spark's reports are delayed."""
+MISSING_S = 30.0
+"""Seconds for which it is known what Spark lacks: to find out runs Java."""
+NEEDED_FOR = "the Spark that traces rows of DataFrames"
 TRACE_ELSEWHERE = "ask `lineage back` or `forward` where the store and Spark are"
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkProgress:
+    """What Spark does. ``tasks``: of the stages that run now, for whichever query; ``tasks_done``: those of them that have ended."""
+
+    state: Literal["idle", "starting", "ready"]
+    tasks: int = 0
+    tasks_done: int = 0
 
 
 class SparkSessionHolder:
@@ -57,6 +70,32 @@ class SparkSessionHolder:
         self._session: SparkSession | None = None
         self._is_own = False
         self._is_closed = False
+        self._is_starting = False
+        self._has_started = False
+        self._missing_lock = threading.Lock()
+        self._missing = ""
+        self._missing_until = 0.0
+
+    def missing(self) -> str:
+        """What Spark lacks to start here, with what brings it; empty: nothing that is known."""
+        if self._has_started or self._master.startswith("sc://"):
+            return ""
+        with self._missing_lock:
+            if time.monotonic() > self._missing_until:
+                self._missing = _missing_here()
+                self._missing_until = time.monotonic() + MISSING_S
+            return self._missing
+
+    def progress(self) -> SparkProgress:
+        """What Spark does now; it starts none."""
+        if self._is_starting:
+            return SparkProgress("starting")
+        session = self._session
+        if session is None:
+            return SparkProgress("idle")
+        from lineage_dataframes.spark.own_spark import running_tasks
+
+        return SparkProgress("ready", *running_tasks(session))
 
     def run(self, work: Callable[[SparkSession], Result]) -> Result:
         """The result of ``work`` on the session.
@@ -169,7 +208,12 @@ class SparkSessionHolder:
                 if not is_alive(self._session):
                     self._end_session("spark_ended")
             if self._session is None:
-                self._session = self._start()
+                self._is_starting = True
+                try:
+                    self._session = self._start()
+                finally:
+                    self._is_starting = False
+                self._has_started = True
             return self._session
 
     def _start(self) -> SparkSession:
@@ -185,14 +229,14 @@ class SparkSessionHolder:
             from lineage_dataframes.sandbox.starting import missing_restrictions
             from lineage_dataframes.spark.own_spark import start_spark
         except ImportError as error:
-            raise _no_spark(f"{error.name} is not installed here") from error
+            raise _no_spark(_missing_here() or f"{error.name} is not installed here") from error
         self._folder = self._folder or tempfile.TemporaryDirectory(prefix="lineage-spark-")
         self._is_own = SparkContext._active_spark_context is None
         try:
             session = start_spark(self._master, Path(self._folder.name), roots=self._roots)
         except NoSparkError as error:
             log.warning("spark_failed", reason=str(error))
-            raise _no_spark(f"Spark does not start: {error}") from error
+            raise _no_spark(f"Spark does not start: {self.missing() or error}") from error
         # The part after a server's address may be a token.
         log.info("spark_is_there", master=self._master.partition(";")[0])
         for restriction in missing_restrictions():
@@ -250,6 +294,14 @@ class SparkSessionHolder:
         log.warning(why)
         session, self._session = self._session, None
         kill_spark(session)
+
+
+def _missing_here() -> str:
+    try:
+        from lineage_dataframes.spark.java import missing_for_spark
+    except ImportError as error:
+        return f"{error.name} is not installed here"
+    return missing_for_spark(NEEDED_FOR)
 
 
 def _no_spark(why: str) -> ProblemError:

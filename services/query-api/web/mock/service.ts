@@ -105,6 +105,7 @@ export function mockService() {
         auth: TOKEN === undefined ? 'none' : 'token',
       }),
     ],
+    ['GET', /^\/spark$/, () => ({ state: 'off', tasks: 0, tasks_done: 0 })],
     ['GET', /^\/sign-in$/, () => ({ oidc: null })],
     ['GET', /^\/applications$/, ({ query }) => listApplications(programs, query)],
     ['GET', /^\/applications\/([^/]+)$/, (_, app) => detailOf(program(app))],

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lineage_core.contract.runs import sorted_unique
+
+SourceRow: TypeAlias = tuple[int | None, str, int]
+"""A row of a source: the source's place in the recipe (None: rows of the plan itself), the file, and the ordinal."""
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """Combinations of rows of sources that were joined. ``unknown``: why there may be others."""
+
+    rows: tuple[tuple[SourceRow, ...], ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -18,13 +30,14 @@ class Witnesses:
     ``rows``: by source (its place in the recipe; None: rows that stand in the plan itself, under the
     name ``plan:<node>``) and file, the ordinals in the file from 0, ascending; uint64. ``matched``: output
     rows that have the requested values. ``exact``: just these rows; else ``reasons`` say why they may be
-    too many (never too few). ``warnings``: what else to know of them.
+    too many (never too few). ``warnings``: what else to know of them. ``joined``: which of them belong together.
     """
 
     rows: Mapping[tuple[int | None, str], NDArray[np.uint64]]
     matched: int
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    joined: JoinedRows = JoinedRows()
 
     @property
     def exact(self) -> bool:

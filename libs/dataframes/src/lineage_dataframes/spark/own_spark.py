@@ -93,6 +93,20 @@ def leftover_tasks(spark: SparkSession) -> int:
         return 0
 
 
+def running_tasks(spark: SparkSession) -> tuple[int, int]:
+    """Tasks of the stages that run now, and how many of them have ended; of Spark Connect not known, and none."""
+    if is_connected(spark):
+        return 0, 0
+    try:
+        tracker = spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except (*SPARK_ERRORS, Py4JError, OSError, AttributeError):
+        # It has ended itself.
+        return 0, 0
+    found = [stage for stage in stages if stage is not None]
+    return sum(stage.numTasks for stage in found), sum(stage.numCompletedTasks for stage in found)
+
+
 def kill_spark(spark: SparkSession) -> None:
     """End the Spark of this process and its Java, whatever they are busy with: what waits for an answer gets an error.
 

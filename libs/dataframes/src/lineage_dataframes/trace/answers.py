@@ -30,7 +30,7 @@ from lineage_dataframes.sources.file_changes import check_local, local_file_stat
 from lineage_dataframes.sources.jdbc import check_tables
 from lineage_dataframes.sources.locations import row_locations
 from lineage_dataframes.sources.row_texts import text_of_plan_row, text_of_row
-from lineage_dataframes.sources.witnesses import Witnesses
+from lineage_dataframes.sources.witnesses import JoinedRows, SourceRow, Witnesses
 from lineage_dataframes.spark.connected import in_thread
 from lineage_dataframes.trace.allowed import check_files_allowed, check_recipe_allowed
 from lineage_dataframes.trace.backward import trace_backward
@@ -50,6 +50,7 @@ from lineage_dataframes.trace.rows import (
 )
 from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.names import Names
+from lineage_query.pairs import NOT_EXACT, PairedRow, Pairs
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_tracing import RecordTracer, end_warning, incomplete_warning
 from lineage_query.rows.places import Location, ValuedPlace
@@ -67,6 +68,8 @@ DIFFERENT_IN_FILES = "the files hold them otherwise than Spark gave them"
 
 LISTED_MAX = 200_000
 """Maximum number of rows of a node that are listed."""
+AMONG_RECORDS = "which records of RDDs belong together is not known beyond DataFrames"
+
 SourceRows = list[tuple[Source | None, str, NDArray[np.uint64]]]
 """Rows by source and file: their ordinals, ascending."""
 RowSelector = Callable[[Recipe, str], SourceRows]
@@ -133,6 +136,8 @@ class DataFrameAnswers(ABC):
         self._current_recipes: list[CurrentRecipe] = []
         self._reasons: list[str] = []
         self._not_queried: list[NotQueried] = []
+        self._joined: list[tuple[str, Recipe, JoinedRows]] = []
+        self._went_through_records = False
 
     def answer_row(self, recipe_place: RecipePlace) -> Answer:
         """The trace of the row that stands at a place."""
@@ -245,8 +250,47 @@ class DataFrameAnswers(ABC):
             self._not_queried.append(not_queried)
 
     def mark_answer(self, answer: Answer) -> Answer:
-        """The answer, marked where files were read as they are now."""
-        return mark_current(answer, self._current_recipes)
+        """The answer, marked where files were read as they are now, with the rows that belong together."""
+        marked = mark_current(answer, self._current_recipes)
+        if answer.direction is not Direction.BACKWARD:
+            return marked
+        return replace(marked, pairs=self._pairs(marked))
+
+    def _pairs(self, answer: Answer) -> Pairs:
+        """Which rows of an answer were joined with each other."""
+        if not answer.exact:
+            return Pairs((), (NOT_EXACT,))
+        unknown = [reason for _, _, joined in self._joined for reason in joined.unknown]
+        unknown += [AMONG_RECORDS] * self._went_through_records
+        rows: dict[tuple[PairedRow, ...], None] = {}
+        for node, recipe, joined in self._joined:
+            names = self._paired_rows(node, recipe, joined)
+            for together in joined.rows:
+                paired = tuple(names[row] for row in together)
+                for row in paired:
+                    current_budget().count_name(row.address, 2)
+                rows[paired] = None
+        pairs = Pairs(tuple(rows), tuple(dict.fromkeys(unknown)))
+        return pairs.among({group.node for group in answer.groups})
+
+    def _paired_rows(
+        self, node: str, recipe: Recipe, joined: JoinedRows
+    ) -> dict[SourceRow, PairedRow]:
+        """What an answer calls the rows that were joined."""
+        ordinals: dict[tuple[int | None, str], set[int]] = {}
+        for place, path, ordinal in {row for together in joined.rows for row in together}:
+            ordinals.setdefault((place, path), set()).add(ordinal)
+        names: dict[SourceRow, PairedRow] = {}
+        for (place, path), numbers in ordinals.items():
+            of = self._source_node(node, recipe, place)
+            source = None if place is None else recipe.sources[place]
+            ordered = sorted(numbers)
+            addresses, locations = self._row_names(
+                self._nodes[of], source, path, np.array(ordered, np.uint64)
+            )
+            for number, address, location in zip(ordered, addresses, locations, strict=True):
+                names[place, path, number] = PairedRow(of, self._names.label(of), address, location)
+        return names
 
     @abstractmethod
     def _add_witnesses(self, node: str, recipe: Recipe, witnesses: Witnesses) -> None:
@@ -477,24 +521,27 @@ class DataFrameAnswers(ABC):
         path: str,
         ordinals: NDArray[np.uint64],
     ) -> list[Item]:
-        local = local_path(path)
-        shown = path if local is None else shown_path(str(local), record.path)
-        numbers: list[int] = ordinals.tolist()
-        # As an address, and as a location.
-        current_budget().count_name(shown, 2 * len(numbers))
-        addresses = [f"{shown}#{ordinal}" for ordinal in numbers]
-        if source is None:
-            node = recipe.plan[int(path.removeprefix("plan:"))]
-            plan_texts = [text_of_plan_row(node, n) if self.query.texts else None for n in numbers]
-            return [
-                Item(address, None, text)
-                for address, text in zip(addresses, plan_texts, strict=True)
-            ]
-        places = row_locations(self.spark, source, path, ordinals, shown)
+        addresses, places = self._row_names(record, source, path, ordinals)
         texts: Iterable[str | None] = [None] * len(places)
-        if self.query.texts:
+        if self.query.texts and source is None:
+            node = recipe.plan[int(path.removeprefix("plan:"))]
+            texts = [text_of_plan_row(node, ordinal) for ordinal in ordinals.tolist()]
+        elif self.query.texts and source is not None:
             texts = texts_at(self.spark, recipe, source, path, ordinals)
         return [Item(*item_fields) for item_fields in zip(addresses, places, texts, strict=True)]
+
+    def _row_names(
+        self, record: NodeRecord, source: Source | None, path: str, ordinals: NDArray[np.uint64]
+    ) -> tuple[list[str], Sequence[str | None]]:
+        """The addresses and locations of rows of one file; rows of the plan itself have no location."""
+        local = local_path(path)
+        shown = path if local is None else shown_path(str(local), record.path)
+        # As an address, and as a location.
+        current_budget().count_name(shown, 2 * len(ordinals))
+        addresses = [f"{shown}#{ordinal}" for ordinal in ordinals.tolist()]
+        if source is None:
+            return addresses, [None] * len(addresses)
+        return addresses, row_locations(self.spark, source, path, ordinals, shown)
 
     def _output_group(
         self, node: str, recipe: Recipe, outcome: ForwardRows, reasons: list[str]

@@ -52,6 +52,7 @@ from lineage_dataframes.trace.given_rows import (
     RowValues,
     row_values,
 )
+from lineage_dataframes.trace.joined_rows import JoinedCollector
 from lineage_dataframes.trace.session import run_query, trace_session
 from lineage_query.rows.typed_values import UnsureError, array_of
 
@@ -110,7 +111,7 @@ def trace_backward(
             tracer.reasons += not_compared_reasons(recipe)
     tracer.reasons += shared_name_reasons(recipe)
     reasons = code.widened(tuple(dict.fromkeys(tracer.reasons)))
-    return Witnesses(tracer.collector.rows(), matched, reasons, now)
+    return Witnesses(tracer.collector.rows(), matched, reasons, now, tracer.joined.joined())
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,9 @@ def trace_named(
     # Names are made of some columns; the values of others may be new.
     tracer.reasons += [*not_compared_reasons(recipe), *shared_name_reasons(recipe)]
     reasons = code.widened(tuple(dict.fromkeys(tracer.reasons)))
-    witnesses = Witnesses(tracer.collector.rows(), matched, reasons, live_warnings(recipe))
+    witnesses = Witnesses(
+        tracer.collector.rows(), matched, reasons, live_warnings(recipe), tracer.joined.joined()
+    )
     return NamedWitnesses(witnesses, texts)
 
 
@@ -183,6 +186,10 @@ class RowTracer:
     written: str | None = None
     collector: WitnessCollector = field(default_factory=WitnessCollector)
     reasons: list[str] = field(default_factory=list)
+    joined: JoinedCollector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.joined = JoinedCollector(self.recipe, self.files)
 
     def row_values(self, rows: Sequence[GivenRow]) -> list[RowValues]:
         """The values of some rows by the places of their columns.
@@ -406,6 +413,7 @@ class RowTracer:
     def _follow_leaves(
         self, built: NamedQuery, table: pa.Table, pending: PendingGroups[pa.Table]
     ) -> None:
+        self.joined.add(built.leaves, table)
         for leaf in built.leaves:
             rows = table.filter(pc.is_valid(table[leaf.columns[-1 if leaf.stored else 0]]))
             if not rows.num_rows:

@@ -202,6 +202,7 @@ class DataFrameCrossing(DataFrameAnswers):
 
     def _go_back(self, traced: RecordTrace) -> RecordTrace:
         """Go on until nothing is found any more; the last trace among records."""
+        self._went_through_records = True
         while True:
             for rows in traced.named_rows():
                 if self._is_new(rows.source, (rows.signed.tobytes(), rows.records)):
@@ -241,6 +242,7 @@ class DataFrameCrossing(DataFrameAnswers):
         self._collect(rows.frame, recipe, named_witnesses.witnesses)
 
     def _collect(self, node_of_rows: str, recipe: Recipe, witnesses: Witnesses) -> None:
+        self._joined.append((node_of_rows, recipe, witnesses.joined))
         of_sources = sorted(witnesses.rows.items(), key=lambda item: (item[0][0] is None, *item[0]))
         for (place, path), ordinals in of_sources:
             node = self._source_node(node_of_rows, recipe, place)

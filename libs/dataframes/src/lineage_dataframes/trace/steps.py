@@ -53,4 +53,5 @@ def narrow(answer: Answer, query: TraceQuery, graph: FlowGraph, starts: Collecti
         raise TraceError(
             f"rows of {names.label(until)} are not kept on the way through DataFrames: leave out --to"
         )
-    return replace(answer, groups=groups)
+    pairs = answer.pairs and answer.pairs.among({until})
+    return replace(answer, groups=groups, pairs=pairs)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from lineage_core.contract.graph import RECIPE_NODE_KINDS
 from lineage_core.errors import AddressError
 from lineage_query.listing import Listing
 from lineage_query.rows.file_status import has_changed
@@ -69,9 +70,8 @@ def get_graph(
 def list_columns(app: AppName, node: NodeName, store: Store, _: Caller) -> OutputColumns:
     """What rows of a DataFrame's output or source may be asked for by: its columns."""
     opened = store.open(app)
-    traced = bool(store.settings.spark_master)
     node_id = node_of(opened, node, store.listing(opened))
-    return serializers.output_columns(opened, node_id, traced=traced)
+    return serializers.output_columns(opened, node_id, store.recipe_traces.missing())
 
 
 @router.get("/nodes/{node}/items")
@@ -87,17 +87,28 @@ def list_items(
 ) -> ItemPage:
     """Items of a node in order, or those whose text holds something.
 
-    A search looks at a bounded number of items a call: go on with `next` until it is null.
+    A search looks at a bounded number of items a call: go on with `next` until it is null. Rows of a DataFrame's output or
+    source are read from its files by the server's Spark, for callers who may read rows; they are not searched.
     """
     if search:
         check_rows(caller)
     opened = store.open(app)
     listing = store.listing(opened)
     node_id = node_of(opened, node, listing)
+    record = opened.record(node_id)
+    if record is not None and record.kind in RECIPE_NODE_KINDS:
+        if search or partition is not None:
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                "rows of a DataFrame are listed without search and partition",
+                hint="trace them by the values of their columns instead",
+            )
+        check_rows(caller)
+        rows, following = store.recipe_traces.list_rows(opened.app, node_id, limit, cursor)
+        return serializers.rows_page(opened, record, rows, following)
     with store.turn():
         all_items = listing.items(node_id, partition)
         page = listing.page(all_items, limit, cursor=cursor, contains=search, texts=caller.rows)
-    record = opened.record(node_id)
     return ItemPage(
         node=node_id,
         label=opened.names.label(node_id),

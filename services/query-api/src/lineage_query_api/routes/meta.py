@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Request
 
 from lineage_core.release import __version__
 from lineage_query_api.dependencies import CallerScope, refuse_unknown_parameters
-from lineage_query_api.models import Me, SignIn
+from lineage_query_api.models import Me, SignIn, SparkModel
 
 router = APIRouter(prefix="/v1", tags=["caller"])
 
@@ -24,6 +24,15 @@ def me(request: Request, scope: CallerScope) -> Me:
         version=__version__,
         store=request.app.state.local_store,
     )
+
+
+@router.get("/spark")
+def spark(scope: CallerScope) -> SparkModel:
+    """What the server's Spark does: a client that waits for a trace of a DataFrame's rows shows it."""
+    progress = scope.listed.recipe_traces.progress()
+    if progress is None:
+        return SparkModel(state="off")
+    return SparkModel(state=progress.state, tasks=progress.tasks, tasks_done=progress.tasks_done)
 
 
 @router.get("/sign-in", dependencies=[Depends(refuse_unknown_parameters)])

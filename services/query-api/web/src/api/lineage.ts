@@ -16,6 +16,7 @@ import type {
   NodeItems,
   Progress,
   RowsAround,
+  Spark,
   Suspects,
   Trace,
   TraceItems,
@@ -37,6 +38,8 @@ export interface AppFilter {
 }
 
 export const me = (signal?: AbortSignal) => get<Me>('/me', {}, signal);
+
+export const spark = (signal?: AbortSignal) => get<Spark>('/spark', {}, signal);
 
 export const applications = (
   filter: AppFilter,

@@ -10,6 +10,7 @@ export const APPS_PER_PAGE = 50;
 export const ITEMS_PER_PAGE = 100;
 const POLL_MS = 2000;
 const RUNS_POLL_MS = 500;
+const SPARK_POLL_MS = 1000;
 export const APPLICATIONS_POLL_MS = 5000;
 /** A longer list is asked for page by page: it stays as it is. */
 const POLLED_PAGES = 4;
@@ -19,6 +20,15 @@ export const meQuery = () =>
     queryKey: ['me'],
     queryFn: ({ signal }) => lineage.me(signal),
     staleTime: Infinity,
+  });
+
+/** For as long as somebody waits for Spark. */
+export const sparkQuery = () =>
+  queryOptions({
+    queryKey: ['spark'],
+    queryFn: ({ signal }) => lineage.spark(signal),
+    gcTime: 0,
+    refetchInterval: SPARK_POLL_MS,
   });
 
 export const applicationsQuery = (filter: AppFilter) =>

@@ -19,6 +19,7 @@ import type {
   RowModel,
   RowsModel,
   SignIn,
+  SparkModel,
   SuspectsModel,
   TraceModel,
   TracePage,
@@ -43,6 +44,7 @@ import type { ColumnValue } from './schema';
 export type Status = ApplicationModel['status'];
 export type Direction = AnyTraceRequest['direction'];
 export type SignInWays = SignIn;
+export type Spark = SparkModel;
 export type App = ApplicationModel;
 export type AppPage = ApplicationPage;
 export type AppDetail = ApplicationDetails;

@@ -16,7 +16,7 @@ import { OperatorNode } from './OperatorNode';
 import { StageBox } from './StageBox';
 import type { TracedGraph } from './traced';
 import { useLayout } from './useLayout';
-import { around, isInView, viewOf } from './viewport';
+import { READABLE, around, isInView, viewOf } from './viewport';
 import { neighbourOf, type Arrow } from './walking';
 
 const NODE_TYPES = { operator: OperatorNode, neighbour: NeighbourNode, stage: StageBox };
@@ -94,7 +94,7 @@ function Canvas({
       const [box] = boxOf(layout, node);
       if (box === undefined || pane.current === null) return;
       if (isInView(box, flow.getViewport(), pane.current.getBoundingClientRect())) return;
-      const zoom = Math.max(flow.getZoom(), 0.7);
+      const zoom = Math.max(flow.getZoom(), READABLE);
       void flow.setCenter(box.x + box.width / 2, box.y + box.height / 2, { zoom });
     },
     [flow, layout],

@@ -34,9 +34,15 @@ export function csvColumns(header: string): Columns | null {
   };
 }
 
-/** Columns of rows that are JSON objects; null where some are none. NULLs are not in such a row. */
-export function jsonColumns(texts: readonly (string | null)[]): Columns | null {
-  const names = new Set<string>();
+/**
+ * Columns of rows that are JSON objects; null where some are none. NULLs are not in such a row: `known` are columns that
+ * the rows are known to have.
+ */
+export function jsonColumns(
+  texts: readonly (string | null)[],
+  known: readonly string[] = [],
+): Columns | null {
+  const names = new Set<string>(known);
   let rows = 0;
   for (const text of texts) {
     if (text === null) continue;
@@ -46,7 +52,7 @@ export function jsonColumns(texts: readonly (string | null)[]): Columns | null {
     for (const name of members.keys()) names.add(name);
     rows += 1;
   }
-  if (names.size === 0 || names.size > COLUMNS_MAX) return null;
+  if (rows === 0 || names.size === 0 || names.size > COLUMNS_MAX) return null;
   const columns = [...names];
   return {
     names: columns,

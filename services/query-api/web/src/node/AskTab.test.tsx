@@ -14,13 +14,50 @@ const COLUMNS = [
 
 afterEach(() => vi.unstubAllGlobals());
 
-function ask(options: { kind?: string; traced?: boolean; rows?: boolean; busy?: boolean } = {}) {
-  const { kind = 'frame', traced = true, rows = true, busy = false } = options;
+const LISTED = {
+  node: '3',
+  label: '3',
+  what: 'write',
+  path: '/out',
+  count: null,
+  items: [
+    item('/out/part-0.parquet#0', { city: 'Oslo', total: 1.5 }),
+    item('/out/part-0.parquet#1', { city: 'Lima' }),
+  ],
+  next: null,
+  scanned: 2,
+  cut: 0,
+  changed: false,
+  standing: 'same',
+};
+
+function item(place: string, row: object) {
+  return { address: place, location: place, text: JSON.stringify(row), binding: null };
+}
+
+interface Options {
+  kind?: string;
+  traced?: boolean;
+  rows?: boolean;
+  busy?: boolean;
+  items?: object;
+}
+
+function ask(options: Options = {}) {
+  const { kind = 'frame', traced = true, rows = true, busy = false, items } = options;
   vi.stubGlobal('fetch', (url: string) =>
     Promise.resolve(
       url.endsWith('/me')
         ? json({ ...ANN, rows })
-        : json({ node: '3', label: '3', columns: COLUMNS, traced }),
+        : url.includes('/items')
+          ? json(items ?? LISTED)
+          : json({
+              node: '3',
+              label: '3',
+              columns: COLUMNS,
+              traced,
+              missing: traced ? '' : 'the extra [spark] brings it',
+            }),
     ),
   );
   const onTrace = vi.fn();
@@ -63,9 +100,22 @@ describe('rows of a DataFrame', () => {
     expect(onTrace).toHaveBeenCalledWith('forward', ['in.csv:5']);
   });
 
-  it('take a while, which is said', async () => {
+  it('are listed with the names of all columns, and traced by a click', async () => {
+    const { onTrace } = ask();
+    expect(await screen.findByText(/All 2 rows/)).toBeInTheDocument();
+    expect(screen.getByRole('columnheader', { name: 'city' })).toBeInTheDocument();
+    expect(screen.getByRole('columnheader', { name: 'total' })).toBeInTheDocument();
+    expect(onTrace).not.toHaveBeenCalled();
+  });
+
+  it('that no file holds are not listed, with the reason', async () => {
+    ask({ items: { ...LISTED, items: [] } });
+    expect(await screen.findByText('There is no row.')).toBeInTheDocument();
+  });
+
+  it('are not asked for again while a trace is made', async () => {
     ask({ busy: true });
-    expect(await screen.findByText(/takes some seconds/)).toBeInTheDocument();
+    expect(await screen.findByLabelText('Place')).toBeInTheDocument();
     for (const button of screen.getAllByRole('button', { name: '← Trace back' })) {
       expect(button).toBeDisabled();
     }
@@ -74,6 +124,7 @@ describe('rows of a DataFrame', () => {
   it('are asked for elsewhere where the server has no Spark', async () => {
     ask({ traced: false });
     expect(await screen.findByText(/has no Spark/)).toBeInTheDocument();
+    expect(screen.getByText('the extra [spark] brings it')).toBeInTheDocument();
     expect(screen.getByText('lineage back 3#city=value --app local-1')).toBeInTheDocument();
   });
 
@@ -81,6 +132,7 @@ describe('rows of a DataFrame', () => {
     ask({ rows: false });
     expect(await screen.findByRole('note')).toHaveTextContent('the right to see rows');
     expect(screen.queryByLabelText('Value 1')).toBeNull();
+    expect(screen.queryByText(/All 2 rows/)).toBeNull();
     expect(screen.getByLabelText('Place')).toBeInTheDocument();
   });
 });

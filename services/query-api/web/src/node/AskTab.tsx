@@ -8,6 +8,7 @@ import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { quoted } from '../lib/cli';
+import { FrameRows } from './FrameRows';
 
 interface Props {
   app: string;
@@ -18,7 +19,7 @@ interface Props {
   onTraceValues: (direction: Direction, values: ColumnValue[]) => void;
 }
 
-/** Rows of a DataFrame are in no list: they are asked for by their values, or by where they stand. */
+/** Rows of a DataFrame: listed as its files hold them, or asked for by their values, or by where they stand. */
 export function AskTab(props: Props) {
   const { app, id, node, busy } = props;
   const direction: Direction = node.kind === 'frame' ? 'backward' : 'forward';
@@ -29,6 +30,9 @@ export function AskTab(props: Props) {
   if (!found.data.traced) return <NoSpark {...props} columns={found.data} direction={direction} />;
   return (
     <div className="ask-tab">
+      {me.data?.rows === true && (
+        <FrameRows {...props} columns={found.data.columns} direction={direction} />
+      )}
       {me.data?.rows === false ? (
         <p className="rows-note" role="note">
           Who asks for rows by their values learns what they say: whoever runs this server can give
@@ -47,11 +51,6 @@ export function AskTab(props: Props) {
         busy={busy}
         onAsk={(place) => props.onTrace(direction, [place])}
       />
-      {busy && (
-        <p className="faint" role="status">
-          Spark computes the trace from the files that the job read: this takes some seconds.
-        </p>
-      )}
     </div>
   );
 }
@@ -188,7 +187,8 @@ function NoSpark(props: Props & { columns: NodeColumns; direction: Direction }) 
   const command = `lineage ${verb} ${quoted(place)} --app ${quoted(props.app)}`;
   return (
     <Empty title="This server has no Spark, which traces rows of DataFrames.">
-      <p>Ask where the store and Spark are:</p>
+      {props.columns.missing !== '' && <p>{props.columns.missing}</p>}
+      <p>Or ask where the store and Spark are:</p>
       <pre className="command">{command}</pre>
       <CopyButton text={command}>Copy as CLI command</CopyButton>
     </Empty>

@@ -84,21 +84,15 @@ export function ApplicationsPage(): ReactNode {
           <option value="call_site">by call site</option>
           <option value="column">by column</option>
         </select>
-        <input
-          type="date"
-          className="input"
-          aria-label="Began on or after"
-          title="Began on or after"
-          value={search.since ?? ''}
-          onChange={(event) => change({ since: event.target.value || undefined })}
+        <DayInput
+          label="Began on or after"
+          value={search.since}
+          onChange={(since) => change({ since })}
         />
-        <input
-          type="date"
-          className="input"
-          aria-label="Began on or before"
-          title="Began on or before"
-          value={search.until ?? ''}
-          onChange={(event) => change({ until: event.target.value || undefined })}
+        <DayInput
+          label="Began on or before"
+          value={search.until}
+          onChange={(until) => change({ until })}
         />
         <select
           className="input"
@@ -150,6 +144,27 @@ export function ApplicationsPage(): ReactNode {
         </p>
       )}
     </main>
+  );
+}
+
+interface DayProps {
+  label: string;
+  value: string | undefined;
+  onChange: (day: string | undefined) => void;
+}
+
+/** A day, with its name beside it: an empty one looks like any other. */
+function DayInput({ label, value, onChange }: DayProps) {
+  return (
+    <label className="filter-day">
+      <span>{label}</span>
+      <input
+        type="date"
+        className="input"
+        value={value ?? ''}
+        onChange={(event) => onChange(event.target.value || undefined)}
+      />
+    </label>
   );
 }
 

@@ -5,6 +5,7 @@ import { useMemo } from 'react';
 import type { AppDetail, Direction, Trace } from '../api/types';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
+import { SparkWait } from '../components/SparkWait';
 import { PanelHead } from '../components/PanelHead';
 import type { DisplayGraph, DisplayNode } from '../graph/display';
 import { tokensOf } from '../lib/highlight';
@@ -52,7 +53,7 @@ export function SidePanel(props: Props) {
     <div className="panel-content" ref={shown}>
       {start.isPending && (
         <div className="panel-busy">
-          <Loading what="the trace" />
+          <SparkWait what="the trace" onCancel={start.cancel} />
         </div>
       )}
       {start.error && <ErrorNotice error={start.error} onClose={start.reset} />}

@@ -20,6 +20,7 @@ import { WholeRow } from '../node/WholeRow';
 import { useItemPages } from '../node/useItemPages';
 import { ExportMenu } from './ExportMenu';
 import { LevelCounts } from './LevelCounts';
+import { PairList } from './PairList';
 import { startWords } from './requests';
 import { StepBar } from './StepBar';
 import { TraceNotes } from './TraceNotes';
@@ -78,6 +79,7 @@ export function TracePanel(props: Props) {
           {trace.request.steps !== null && ` after ${counted(trace.request.steps, 'step')}`}
         </p>
         <LevelCounts key={trace.trace} trace={trace} />
+        <PairList trace={trace} />
         <div className="chips" role="group" aria-label="Found in">
           {trace.groups.map((group) => (
             <button
