@@ -14,7 +14,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
-from lineage_core.recipe.document import JDBC, File, Recipe, Source
+from lineage_core.recipe.document import File, Recipe, Source
+from lineage_core.recipe.names import JDBC
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.errors import RowError
