@@ -285,7 +285,7 @@ def test_levels_tell_of_a_hidden_file_what_rows_tell(served: Served) -> None:
         for level in LEVELS[1:]:
             answer = served.ask(caller, "post", "/v1/answers", json=asked | {"by": level})
             if level == "stage":
-                assert (answer.status_code, "are hidden" in answer.text) == (403, True)
+                assert (answer.status_code, "hidden" in answer.text) == (403, True)
                 continue
             (container,) = answer.json()["containers"]
             assert container["rows"] == group["count"]
