@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from lineage.background.sessions import MASTER
 from lineage.options import DEFAULT_STORE, StoreOption, chosen_store, reported
 from lineage.servers import SERVER_SCHEMES
 from lineage.terminal import echo
@@ -98,6 +97,7 @@ def _spark() -> dict[str, object]:
 
     A Java that fits is taken from where the system has it, if the one of JAVA_HOME or the PATH does not.
     """
+    from lineage.background.sessions import MASTER
     from lineage_dataframes.spark.java import find_java, spark_version
 
     settings: dict[str, object] = {}

@@ -25,6 +25,9 @@ from lineage_query.trace_query import TraceQuery
 ROWS_MAX = 100_000
 """Maximum number of rows of one run that are compared."""
 
+VERSION_PAIRS_MAX = 1_000
+"""Pairs of versions of a file that are compared for a row; rows of files of more are compared by their texts."""
+
 
 def check_countable(trace: Trace) -> Trace:
     """The same trace.
@@ -175,8 +178,9 @@ class _Comparison:
             return False
         left, right = self._left.versions(row.place[0]), self._right.versions(row.place[0])
         # Equal states that differ in a checksum, or in whether there is one, are several entries.
-        pairs = [(one, other) for one in left for other in right]
-        return bool(pairs) and all(one.is_same(other) for one, other in pairs)
+        if not left or not right or len(left) * len(right) > VERSION_PAIRS_MAX:
+            return False
+        return all(one.is_same(other) for one in left for other in right)
 
     # -- sources -------------------------------------------------------------------------------
 

@@ -40,13 +40,13 @@ def names_in(rows: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
     Raises:
         BudgetError: the query has no time left.
     """
-    names_by_app: dict[str, frozenset[str]] = {}
+    names_by_app: dict[str, set[str]] = {}
     for app, body in rows:
         current_budget().check()
         begin = from_json(body, allow_partial=True)
         if isinstance(begin, dict) and isinstance(name := begin.get("name"), str):
-            names_by_app[app] = names_by_app.get(app, frozenset()) | {name}
-    return names_by_app
+            names_by_app.setdefault(app, set()).add(name)
+    return {app: frozenset(names) for app, names in names_by_app.items()}
 
 
 def packed_body(body: str) -> bytes:

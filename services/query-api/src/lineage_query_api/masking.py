@@ -14,6 +14,7 @@ from lineage_query.answers import Answer, Group, Item
 from lineage_query.rows.places import LocationError, parse_location
 from lineage_query_api.visibility import (
     BY_NAME,
+    CELLS_STAY,
     CORRUPT,
     CORRUPT_NAME,
     DatasetVisibility,
@@ -97,7 +98,11 @@ def masked_group(
         return group.without_texts()
     sources = visible_app.sources.get(group.node, ())
     masks_all = bool(shown.masked) and not _tells_columns(sources, shown.masked, kind)
-    headed = [source for source in sources if shown.masked and source.format == "csv"]
+    headed = [
+        source
+        for source in sources
+        if shown.masked and source.format == "csv" and kind == "frame-source"
+    ]
 
     def text(item: Item) -> str | None:
         row = item.text
@@ -117,15 +122,30 @@ def masked_group(
 
 def _tells_columns(sources: Sequence[Source], masked: Iterable[str], kind: str) -> bool:
     """Whether rows of a dataset have the columns that it has, by their names."""
-    if kind != "frame-source":
-        # Columns of an output are called as the program called them.
-        return kind == "frame"
-    return bool(sources) and all(_tells_columns_of_source(source, masked) for source in sources)
+    if kind == "frame":
+        # An application may say that it wrote what another wrote: its names for columns count for nothing.
+        return bool(sources) and all(_has_names(source) for source in sources)
+    return (
+        kind == "frame-source"
+        and bool(sources)
+        and all(_tells_columns_of_source(source, masked) for source in sources)
+    )
+
+
+def _has_names(source: Source) -> bool:
+    """Whether each value of a file is below the name that the file has for it, however it is read."""
+    return source.format in BY_NAME and _has_plain_cells(source)
+
+
+def _has_plain_cells(source: Source) -> bool:
+    return source.format not in {"csv", "json"} or not {name.lower() for name in source.options} - (
+        CELLS_STAY if source.format == "json" else CELLS_STAY - {"multiline"}
+    )
 
 
 def _tells_columns_of_source(source: Source, masked: Iterable[str]) -> bool:
     options = {name.lower(): value for name, value in source.options.items()}
-    if CORRUPT in options:
+    if CORRUPT in options or not _has_plain_cells(source):
         return False
     if source.format in BY_NAME:
         return True

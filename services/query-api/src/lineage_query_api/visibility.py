@@ -57,6 +57,12 @@ PARTS_MAX = 64
 """Maximum number of parts of a table's name: each end of it may be the name in a rule."""
 BY_NAME = frozenset({"parquet", "orc", "json", "delta", "iceberg"})
 """Formats whose files contain the names of their columns."""
+CELLS_STAY = frozenset({
+    "header", "sep", "delimiter", "inferschema", "enforceschema", "mode", "path", "nullvalue", "emptyvalue", "nanvalue", "positiveinf",
+    "negativeinf", "dateformat", "timestampformat", "timestampntzformat", "locale", "samplingratio", "preferdate", "multiline",
+    "ignoreleadingwhitespace", "ignoretrailingwhitespace", "primitivesasstring", "prefersdecimal", "dropfieldifallnull",
+})  # fmt: skip
+"""Options of CSV and JSON under which a value is in the column that its header or key names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +301,10 @@ def build_visible_application(
         written = _Dataset.of_output(recipe.output)
         others.append(written)
         datasets_of_recipes.setdefault(writer, []).append(written)
+        output = recipe.output
+        sources.setdefault(writer, []).append(
+            Source(output.format or "", (), "", options=output.options)
+        )
         for source in recipe.sources:
             dataset = _Dataset.of_source(source)
             others.append(dataset)

@@ -117,6 +117,9 @@ def check_files_allowed(recipe: Recipe, reader: RowReader) -> None:
     if output.version is not None or (output.format in VERSIONED_FORMATS and output.files):
         paths += [path for path in (output.path, *_metadata(output.options)) if path is not None]
     for path in paths:
+        # Hadoop takes `..` away before it follows links, so it may open another file than the one that is checked.
+        if ".." in path.split("/"):
+            raise RefusedError(f"{path} has `..`, which Spark reads otherwise than it is checked")
         if not reader.may_read(path):
             raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
         if _GLOB_SIGNS & set(path):

@@ -82,7 +82,10 @@ def answer_as_file(body: models.ExportRequest, scope: CallerScope) -> StreamingR
     options = ExportOptions(
         in_between=body.way, texts=body.texts and caller.rows, items_max=body.items_max
     )
-    query = replace(_query_of(body), texts=options.texts)
+    query = _query_of(body)
+    if query.all_jobs:
+        # Its tables have the texts of the answers.
+        query = replace(query, texts=options.texts)
     check_format(body.format, query)
     derivations = format_of(body.format).table is None
     traced = store.trace_query(query, rows=caller.rows, derivations=derivations)
