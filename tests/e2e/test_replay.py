@@ -138,3 +138,31 @@ def test_a_server_is_refused(ran: Path) -> None:
     result = answered(ran, "replay", "out#a=1", "--store", "http://127.0.0.1:9")
     assert result.exit_code == 2
     assert "not through a server" in result.stderr
+
+
+def test_the_influence_of_each_row_is_that_of_a_replay_without_it(ran: Path) -> None:
+    result = answered(ran, "suspects", "--bad", f"{ran}/totals#city=Oslo", "--influence", "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    assert (found["how"], found["why"], found["witnesses"]) == ("closed form", None, 2)
+    assert found["before"] == {"city": "Oslo", "total": "5.00"}
+    assert [row["location"] for row in found["rows"]] == [f"{ran}/in.csv:4", f"{ran}/in.csv:2"]
+    for row in found["rows"]:
+        outcome = replayed(ran, f"{ran}/totals#city=Oslo", "--exclude", row["location"])
+        assert [row["after"]] == [each["after"] for each in outcome["rows"]]
+        assert (row["sure"], row["tied"]) == ({"city": True, "total": True}, 1)
+    shown = answered(ran, "suspects", "--bad", f"{ran}/totals#city=Lima", "--influence")
+    assert "1.  no row  without " in shown.stdout
+    shown = answered(ran, "suspects", "--bad", f"{ran}/top#city=Oslo", "--influence")
+    assert "by running the plan again: " in shown.stdout
+
+
+def test_rows_of_dataframes_are_ranked_by_the_outputs_they_went_into(ran: Path) -> None:
+    bad, good = ("--bad", f"{ran}/totals#city=Oslo"), ("--good", f"{ran}/totals#city=Rome")
+    result = answered(ran, "suspects", *bad, *good, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    places = {row["location"]: (row["outputs"], row["good_outputs"]) for row in found["items"]}
+    assert places == {f"{ran}/in.csv:{line}": (1, 0) for line in (2, 4)}
+    assert (found["tasks"], found["exact"], found["complete"]) == ([], True, True)
+    assert any("tasks are ranked for RDDs alone" in warning for warning in found["warnings"])

@@ -628,6 +628,13 @@ def suspects(  # noqa: PLR0913, PLR0917 - an argument is an option
             help="Rank tasks, too, which reads all lineage of the application.",
         ),
     ] = True,
+    influence: Annotated[
+        bool,
+        typer.Option(
+            "--influence",
+            help="What one bad row of a DataFrame would be without each of the rows that it was made from.",
+        ),
+    ] = False,
     limit: Annotated[
         int,
         typer.Option("--limit", min=1, max=1_000, help="Suspects of each kind that are listed."),
@@ -655,7 +662,12 @@ def suspects(  # noqa: PLR0913, PLR0917 - an argument is an option
         tasks,
     )
     with in_time(timeout):
-        rank(url, query, as_json=as_json)
+        if influence:
+            from lineage.influencing import influence as show_influence
+
+            show_influence(url, query, as_json=as_json)
+        else:
+            rank(url, query, as_json=as_json)
 
 
 @app.command("replay")

@@ -23,7 +23,7 @@ from lineage_core.recipe.document import File, Recipe
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.sources.locations import row_locations
 from lineage_dataframes.sources.row_texts import text_of_row
-from lineage_dataframes.trace.replay import Replayer, RequestedOutput
+from lineage_dataframes.trace.replay import Replayer, RequestedOutput, SourceRows
 from lineage_dataframes.trace.rows import texts_at
 from lineage_dataframes.trace.sifting import RowTest, Sifted, failing_rows, sift
 from lineage_query.rows.places import parse_location, parse_valued
@@ -79,7 +79,8 @@ def sift_rows(
             else:
                 output = requested.output(spark)
             found = sift(Replayer(spark, recipe, output), fails, stop)
-            rows = list(_shown(spark, recipe, found))
+            # Each row once, of however many sources it is.
+            rows = list(dict(places_and_texts(spark, recipe, found.rows).values()).items())
     for warning in requested.warnings:
         echo(f"lineage: {warning}", err=True)
     seconds = time.monotonic() - began
@@ -141,20 +142,20 @@ def row_test(text: str) -> RowTest:
     return fails
 
 
-def _shown(spark: Any, recipe: Recipe, found: Sifted) -> Sequence[tuple[str, str]]:
-    """The rows of sources with their places and texts, each once."""
-    shown: dict[str, str] = {}
-    for (number, path), ordinals in found.rows.items():
+def places_and_texts(
+    spark: Any, recipe: Recipe, rows: SourceRows
+) -> dict[tuple[str, int], tuple[str, str]]:
+    """The places and texts of rows of sources, by file and ordinal."""
+    shown: dict[tuple[str, int], tuple[str, str]] = {}
+    for (number, path), ordinals in rows.items():
         if not len(ordinals):
             continue
         source = recipe.sources[number]
         places = row_locations(spark, source, path, ordinals, plain_path(path))
         texts = texts_at(spark, recipe, source, path, ordinals)
-        names = [
-            place or f"{plain_path(path)}#{n}" for place, n in zip(places, ordinals, strict=True)
-        ]
-        shown |= dict(zip(names, texts, strict=True))
-    return list(shown.items())
+        for n, place, text in zip(ordinals.tolist(), places, texts, strict=True):
+            shown[path, n] = (place or f"{plain_path(path)}#{n}", text)
+    return shown
 
 
 def _to_json(

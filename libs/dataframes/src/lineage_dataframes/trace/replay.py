@@ -26,12 +26,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe.document import File, Recipe
-from lineage_core.recipe.plan import Scan, expressions_of
+from lineage_core.recipe.plan import Aggregate, Expression, Scan, expressions_of
 from lineage_dataframes.errors import RefusedError, RowError
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.rewrite.common_subplans import find_common_subplans
 from lineage_dataframes.rewrite.expressions import opaque_in
 from lineage_dataframes.rewrite.functions import register, runnable
+from lineage_dataframes.rewrite.group_keys import key_terms
 from lineage_dataframes.rewrite.keys import distinct, has_key
 from lineage_dataframes.rewrite.locality import nonlocal_reasons
 from lineage_dataframes.rewrite.orders import nondeterministic_columns, texts_of_sums
@@ -64,6 +65,9 @@ SourceRows: TypeAlias = "Mapping[tuple[int, str], NDArray[np.uint64]]"
 
 ROWS_MAX = 10_000
 """Output rows that are replayed at once, and new ones that a replay lists."""
+
+COMBINED_MAX = 1_000_000
+"""Rows of a group whose values are read."""
 
 WRITTEN_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text"})
 """Formats in which replayed rows are written as the job's were; others are written as Parquet."""
@@ -117,6 +121,14 @@ class RequestedOutput:
     rows: tuple[GivenRow, ...] = ()
     values: ColumnValues | None = None
     where: str = ""
+
+
+@dataclass(frozen=True)
+class CombinedRows:
+    """The rows that a group combined: a table of one column for each term, and the rows of sources that each was made from."""
+
+    terms: tuple[pa.Table, ...]
+    made_from: tuple[tuple[tuple[str, int], ...], ...]
 
 
 @dataclass(frozen=True)
@@ -400,6 +412,51 @@ class Replayer:
         """
         with self._reading(rows, others=others):
             return self._rows(self._collected(self._frame(self._has_identity())))
+
+    def combined(self, aggregate: int, terms: Sequence[Expression]) -> CombinedRows:
+        """The rows that the group of the requested row combined, from the witnesses.
+
+        Args:
+            aggregate: the plan's node, whose groups the output's rows are, one for one.
+            terms: what is computed of each row.
+
+        Raises:
+            RefusedError: a row was made from what is no row of a source, or there are too many.
+        """
+        node = self.recipe.plan[aggregate]
+        assert isinstance(node, Aggregate)
+        builder = Builder(self.recipe)
+        below = builder.build(node.input, ids=True)
+        leaves = [leaf for leaf in below.leaves if leaf.stored]
+        if len(leaves) < len(below.leaves):
+            raise RefusedError("the group combines rows that are made from groups themselves")
+        writer = builder.writer()
+        keys = ["true", *key_terms(writer, node.keys, below)]
+        names = [f"b{aggregate}", *(f"b{aggregate}_{n}" for n in range(len(keys) - 1))]
+        if names != self._id_names:
+            raise RefusedError("the row is not a group of the aggregate alone")
+        condition = has_key(self._session, "lineage_group", keys, self._identities.select(names))
+        places = [f"{name} AS p{n}" for n, name in enumerate(below.ids)]
+        values = [f"{writer.of(term)} AS t{n}" for n, term in enumerate(terms)]
+        select = f"SELECT {', '.join([*places, *values])} FROM {below.name} WHERE {condition}"
+        with self._reading(self.witnesses), translate_spark_errors():
+            run_checks(self._session, builder)
+            frame = self._session.sql(builder.statement(select))
+            table = to_arrow(frame.limit(COMBINED_MAX + 1))
+        self._check_sources()
+        if table.num_rows > COMBINED_MAX:
+            raise RefusedError(f"the group combines more than {COMBINED_MAX:,} rows")
+        pairs = [
+            list(zip(table[f"p{n}"].to_pylist(), table[f"p{n + 1}"].to_pylist(), strict=True))
+            for n in range(0, len(places), 2)
+        ]
+        made_from = tuple(
+            tuple(place for place in row if place[0]) for row in zip(*pairs, strict=True)
+        )
+        return CombinedRows(
+            tuple(table.select([f"t{n}"]) for n in range(len(values))),
+            made_from if pairs else ((),) * table.num_rows,
+        )
 
     def all_rows_without(self, left_out: SourceRows) -> list[OutputRow]:
         """All rows that the plan gives over all rows of the sources but these; raises as `outcome`."""
