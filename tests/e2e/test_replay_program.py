@@ -198,3 +198,16 @@ def test_rows_of_what_changed_are_refused(ran: Path) -> None:
     assert "has changed since the job read it" in result.stderr
     result = answered(ran, "replay", place)
     assert "replay it by its program: --program" in result.stderr
+
+
+def test_sources_that_change_while_the_program_runs_are_noticed(ran: Path) -> None:
+    change = 'os.system(f"printf x | dd of={source} conv=notrunc status=none")\n'
+    write_job(ran, JOB + change, "changes.py")
+    place = places_of(ran / "out/totals")["Bob 18.75"]
+    content = (ran / "in.txt").read_bytes()
+    try:
+        done = lineage(ran, "replay", place, "--program", "changes.py in.txt out")
+    finally:
+        (ran / "in.txt").write_bytes(content)
+    assert done.returncode not in {0, 1}
+    assert "has changed since the job read it" in done.stderr

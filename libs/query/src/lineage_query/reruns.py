@@ -380,12 +380,15 @@ class RerunResult:
         ]
 
     def _check(self, report: RerunReport) -> None:
-        """See that the program made the sources and outputs of the job, in its order.
+        """See that the program made the sources and outputs of the job, in its order, and read what the job read.
 
         Raises:
             TraceError: it did not.
         """
         job, again = self._rerun.program, self._program
+        # They may have changed while the program ran.
+        locations = self._before.locations(self._rerun.app)
+        _check_sources(job, locations, self._rerun.output.node)
         if len(again.sources) != len(job.sources):
             raise TraceError(
                 f"the program made {len(again.sources)} sources where the job made {len(job.sources)}: it is another program, "
