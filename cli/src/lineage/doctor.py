@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +20,7 @@ from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_dataframes.sandbox.policy import java_home
-from lineage_dataframes.spark.java import HINT, examine_java
+from lineage_dataframes.spark.java import HINT, examine_java, output_of
 from lineage_store.lake.address import is_lake
 from lineage_store.url import has_store, is_embedded, store_path
 
@@ -126,7 +125,7 @@ def _python() -> Iterator[Finding]:
         if not program:
             continue
         command = [program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        output = _output_of(command)
+        output = output_of(command)
         if output is None:
             yield Finding(
                 "python",
@@ -357,23 +356,6 @@ def _installed(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _output_of(command: list[str]) -> str | None:
-    """The output of a program, on both streams; None: it fails, or takes too long."""
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=ANSWER_S,
-            check=True,
-            text=True,
-        )
-    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
-        return None
-    return done.stdout
 
 
 def _first_line(path: Path) -> str:

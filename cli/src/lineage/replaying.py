@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def replay(
         requested = requested_recipe(store, reader, places, app or None, where)
         folder = Path(to).absolute() if to else None
         if folder is not None:
-            check_new_folder(folder, requested.recipe)
+            check_new_folder(folder, _own_paths(requested.recipe))
         with spark_session() as spark, reading_by(reader):
             left_out = source_rows_at(spark, requested.recipe, excluded)
             replayer = Replayer(spark, requested.recipe, requested.output(spark))
@@ -95,8 +95,10 @@ def copy_rows(written: Path, folder: Path) -> None:
             shutil.copyfileobj(source, copy)
 
 
-def check_new_folder(folder: Path, recipe: Recipe) -> None:
+def check_new_folder(folder: Path, own: Iterable[Path]) -> None:
     """See that rows may be written to a folder: it is new or empty, and no part of what the job read or wrote.
+
+    ``own``: what that is, by real paths.
 
     Raises:
         TraceError: they may not.
@@ -104,16 +106,19 @@ def check_new_folder(folder: Path, recipe: Recipe) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise TraceError(f"{folder} is there: name a new folder, or an empty one")
     real = folder.resolve()
+    for path in own:
+        if path == real or path in real.parents:
+            raise TraceError(f"{folder} lies in {path}, which the job read or wrote: name another")
+
+
+def _own_paths(recipe: Recipe) -> Iterator[Path]:
     paths = [path for source in recipe.sources for path in source.paths]
     paths += [file.path for source in recipe.sources for file in source.files]
     paths += [recipe.output.path or "", *(file.path for file in recipe.output.files)]
     for path in filter(None, paths):
         local = local_path(path)
-        if local is None:
-            continue
-        own = local.resolve()
-        if own == real or own in real.parents:
-            raise TraceError(f"{folder} lies in {own}, which the job read or wrote: name another")
+        if local is not None:
+            yield local.resolve()
 
 
 def _to_json(requested: RequestedRecipe, outcome: Replay, to: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import typer
 
 from lineage.linking import link_folders
 from lineage.options import EXIT_INCOMPLETE, print_json
+from lineage.replaying import check_new_folder
 from lineage.requested_outputs import refuse_server
 from lineage.running import run_module
 from lineage.terminal import echo
@@ -64,7 +65,7 @@ def replay_program(
         tracer = RecordTracer(store, reader)
         rerun = plan_rerun(tracer, places, excluded, app or None)
         folder = Path(to).absolute() if to else scratch / "outputs"
-        _check_folder(folder, rerun)
+        check_new_folder(folder, map(Path, rerun.paths()))
         ensure_private_folder(folder)
         plan = RerunPlan(rerun.sources(), folder, rerun.paths(), scratch / "report.jsonl")
         again = _run(scratch, plan, words)
@@ -120,16 +121,6 @@ def _run(scratch: Path, plan: RerunPlan, words: Sequence[str]) -> _Run:
     )
     link_folders(url, list(notes.apps.values()))
     return _Run(code, url, list(notes.apps))
-
-
-def _check_folder(folder: Path, rerun: Rerun) -> None:
-    """See that a folder may be written to: it is new or empty, and no part of what the job read or wrote."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise TraceError(f"{folder} is there: name a new folder, or an empty one")
-    real = folder.resolve()
-    for path in map(Path, rerun.paths()):
-        if path == real or path in real.parents:
-            raise TraceError(f"{folder} lies in {path}, which the job read or wrote: name another")
 
 
 # -- what is printed -------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def examine_java(home: str, spark: str) -> Java:
     if not home:
         return Java("", 0, "no java on the PATH")
     program = str(Path(home) / "bin" / "java")
-    output = _output_of([program, "-version"])
+    output = output_of([program, "-version"])
     if output is None:
         return Java(home, 0, f"{program} does not run")
     match = re.search(r'version "(?:1\.)?(\d+)', output)
@@ -55,7 +55,7 @@ def examine_java(home: str, spark: str) -> Java:
     if major not in fits:
         supported = " or ".join(map(str, fits))
         problem = f"{program} is Java {major or '?'}, Spark {spark} needs {supported}"
-    elif not is_old and VECTOR not in (_output_of([program, "--list-modules"]) or ""):
+    elif not is_old and VECTOR not in (output_of([program, "--list-modules"]) or ""):
         problem = f"{program} has no module {VECTOR}, which Spark {spark} starts with"
     return Java(home, major, problem)
 
@@ -101,7 +101,7 @@ def _homes() -> Iterator[str]:
         yield from map(str, sorted(INSTALLED.iterdir()))
 
 
-def _output_of(command: list[str]) -> str | None:
+def output_of(command: list[str]) -> str | None:
     """The output of a program, on both streams; None: it fails, or takes too long."""
     try:
         done = subprocess.run(
