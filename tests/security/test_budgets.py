@@ -199,7 +199,12 @@ class Hanging:
         return hang
 
 
-NO_STORE = {("GET", "/v1/me"), ("GET", "/v1/sign-in"), ("GET", "/v1/dead-letters")}
+NO_STORE = {
+    ("GET", "/v1/me"),
+    ("GET", "/v1/sign-in"),
+    ("GET", "/v1/dead-letters"),
+    ("GET", "/v1/spark"),
+}
 """Routes that ask none."""
 
 
