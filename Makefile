@@ -182,7 +182,7 @@ wheels: setup page ## Build the wheel that users install: build/wheels
 
 .PHONY: test-wheels
 test-wheels: wheels ## Test the wheel in clean environments, where nothing of the checkout is
-	@$(WITH_JAVA) $(BIN)/pytest -q tests/wheels $(ARGS)
+	@$(WITH_JAVA) $(BIN)/pytest -q $(TWO_AT_ONCE) tests/wheels $(ARGS)
 
 .PHONY: page-types
 page-types: setup $(WEB_MODULES) ## Generate the page's types from the API's schemas
