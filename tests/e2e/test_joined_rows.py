@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage.access import StoredAccess
+from lineage_core.tracing.joined_items import OF_GROUPS, TOO_MANY
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.trace import joined_rows
 from lineage_query.answers import Answer
@@ -178,12 +179,12 @@ def test_what_is_not_known_is_said(
     (place, *_) = places(ran, "sided")
     answer, _ = asked(access, place)
     assert answer.pairs is not None
-    assert answer.pairs.unknown == (joined_rows.OF_GROUPS,)
+    assert answer.pairs.unknown == (OF_GROUPS,)
     monkeypatch.setattr(joined_rows, "JOINED_MAX", 1)
     (place, *_) = places(ran, "grouped")
     answer, _ = asked(access, place)
     assert answer.pairs is not None
-    assert (answer.pairs.rows, answer.pairs.unknown) == ((), (joined_rows.TOO_MANY,))
+    assert (answer.pairs.rows, answer.pairs.unknown) == ((), (TOO_MANY,))
     assert access.ask(TraceQuery(Direction.FORWARD, (f"{ran}/flights.json:1",))).pairs is None
 
 

@@ -103,7 +103,7 @@ PairsOption = Annotated[
     bool,
     typer.Option(
         "--pairs",
-        help="Also list which of the rows were joined with each other, for rows of DataFrames.",
+        help="Also list which of the rows were joined with each other.",
     ),
 ]
 ByOption = Annotated[

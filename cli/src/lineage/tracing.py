@@ -99,7 +99,7 @@ def _show_group(answer: Answer, group: Group, towards: str) -> None:
 def _show_pairs(answer: Answer) -> None:
     echo("")
     if answer.pairs is None:
-        echo("rows that were joined with each other: not known for such rows")
+        echo("rows that were joined with each other: not known for such a trace")
         return
     lines = answer.pairs.lines()
     echo(f"rows that were joined with each other: {len(lines):,}", fg=typer.colors.CYAN)

@@ -11,15 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_core.recipe.plan import Scan
+from lineage_core.tracing.joined_items import JOINED_MAX, OF_GROUPS, TOO_MANY
 from lineage_dataframes.rewrite.named_query import Leaf
 from lineage_dataframes.sources.file_codes import FileCodes
 from lineage_dataframes.sources.witnesses import SourceRow
-from lineage_dataframes.trace.joined_rows import (
-    JOINED_MAX,
-    OF_GROUPS,
-    TOO_MANY,
-    JoinedCollector,
-)
+from lineage_dataframes.trace.joined_rows import JoinedCollector
 
 pytestmark = pytest.mark.unit
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,10 +12,11 @@ from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.reasons import LISTED_MAX, cut_text, listed_reasons
 from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.joined_items import Combination, ItemName
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.names import Names
 from lineage_query.opaque import opaque_texts
-from lineage_query.pairs import Pairs
+from lineage_query.pairs import PairedRow, Pairs
 from lineage_query.rows.bound_rows import LocatedRows
 from lineage_query.rows.file_status import Binding, FileStatus, has_changed, worst
 from lineage_query.rows.locations import Locations
@@ -475,6 +476,34 @@ class Composer:
             tuple(items),
             worst(file_statuses),
         )
+
+    def paired_rows(self, combinations: Sequence[Combination]) -> tuple[tuple[PairedRow, ...], ...]:
+        """Items that were joined, each combination in the order of the nodes."""
+        rows = self._rows_of({item for together in combinations for item in together})
+        paired: dict[tuple[PairedRow, ...], None] = {}
+        for together in combinations:
+            ordered = sorted(
+                together, key=lambda item: (self._order.get(rows[item].node, -1), item[1])
+            )
+            for row in (rows[item] for item in ordered):
+                current_budget().count_name(row.address, 2)
+            paired[tuple(rows[item] for item in ordered)] = None
+        return tuple(paired)
+
+    def _rows_of(self, items: Collection[ItemName]) -> dict[ItemName, PairedRow]:
+        """What an answer calls some items."""
+        positions: dict[str, list[int]] = {}
+        for space, position in items:
+            positions.setdefault(space, []).append(position)
+        rows: dict[ItemName, PairedRow] = {}
+        for space, of_space in positions.items():
+            node = parse_space(space).name
+            label = self._names.label(node)
+            region = NodeItems(node, {space: Region.from_positions(of_space)})
+            for _, numbers, named in self.batches(region, texts=False):
+                for number, item in zip(numbers.tolist(), named, strict=True):
+                    rows[space, number] = PairedRow(node, label, item.address, item.location)
+        return rows
 
     def batches(
         self, node_items: NodeItems, *, texts: bool, at_once: int = ITEMS_AT_ONCE

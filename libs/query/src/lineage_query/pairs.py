@@ -6,7 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-NOT_EXACT = "the answer names more rows than were used, so which of them were joined is not known"
+INCOMPLETE = "items may be missing, and with them what they were joined with"
+BEYOND_RECORDS = "the trace ends at rows of DataFrames, of which equal ones have one name"
+MATERIALISED = (
+    "materialised lineage does not keep which rows were joined: a query over the recipe says it"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,11 @@ from lineage_core.contract.block import I64
 from lineage_core.contract.graph import FlowGraph, LinkRecord, NodeRecord
 from lineage_core.contract.region import Region
 from lineage_core.recipe.names import ROW_NAME
+from lineage_core.tracing.joined_items import JoinedItems
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.answers import Answer, Composer, NotQueried, respelled
 from lineage_query.names import Names
+from lineage_query.pairs import BEYOND_RECORDS, INCOMPLETE, MATERIALISED, Pairs
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.locations import Locations
 from lineage_query.verdicts import with_reasons
@@ -51,6 +53,8 @@ class RecordTrace:
     warnings: tuple[str, ...]
     along_exact: Callable[[], TraceResult]
     """Repeats the trace along exact flows only."""
+    joined_items: Callable[[Mapping[str, Region], TraceResult], JoinedItems] | None = None
+    """Which of the items that were found were joined with each other; None: not known of such flows."""
     cached_nodes: Sequence[NodeRecord] | None = None
     """The graph's nodes, if they are loaded already."""
     recipe_places: tuple[RecipePlace, ...] = ()
@@ -63,6 +67,7 @@ class RecordTrace:
         composer = self.composer(at_once=at_once)
         starts = tuple(composer.group(items, limit, texts=texts) for items in self.starts())
         groups = composer.groups(self.result, limit, texts=texts)
+        pairs = self._pairs(composer)
         return Answer(
             app=self.app,
             direction=self.direction,
@@ -75,7 +80,21 @@ class RecordTrace:
             changed=self.changed or any(group.changed for group in (*starts, *groups)),
             complete=self.complete,
             not_queried=tuple(self._frames_not_followed()),
+            pairs=pairs,
         )
+
+    def _pairs(self, composer: Composer) -> Pairs | None:
+        """Which rows of sources were joined with each other; None for a trace forward."""
+        if self.direction is Direction.FORWARD:
+            return None
+        if self.joined_items is None:
+            return Pairs((), (MATERIALISED,))
+        if not self.complete:
+            return Pairs((), (INCOMPLETE,))
+        if self.crosses:
+            return Pairs((), (BEYOND_RECORDS,))
+        joined = self.joined_items(self.start_regions, self.result)
+        return Pairs(composer.paired_rows(joined.rows), joined.unknown)
 
     def _frames_not_followed(self) -> Iterator[NotQueried]:
         for recipe_place in self.recipe_places:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.block_lookup import cached_space
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.crossing import inputs_of_rows, outputs_of_rows
+from lineage_core.tracing.joined_items import JoinedItems, joined_items
 from lineage_core.tracing.trace_result import Direction, TraceError, TraceResult
 from lineage_core.tracing.walk import NOT_RECORDED
 from lineage_query.blocks import iter_blocks, output_region
@@ -40,6 +41,7 @@ from lineage_query.rows.places import FolderError, Location, LocationError, pars
 from lineage_query.rows.reader import RowReader
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query.trace_query import TASK_LEVELS, TraceQuery
+from lineage_store.materialised import SUFFIX
 from lineage_store.paths import RowsError, Spellings
 from lineage_store.port import GraphStore
 
@@ -215,6 +217,7 @@ class RecordTracer:
             changed=_any_changed(uses),
             warnings=tuple(dict.fromkeys(self._warnings(opened, query, uses))),
             along_exact=partial(trace, exact_only=True),
+            joined_items=_joined_items(opened),
             cached_nodes=opened.nodes,
             recipe_places=recipe_places,
         )
@@ -307,6 +310,15 @@ class RecordTracer:
                     f"where records are no lines), such as {text.rstrip('/')}/part-00000:1"
                 )
         return parse_place(place).path
+
+
+def _joined_items(
+    opened: ApplicationSnapshot,
+) -> Callable[[Mapping[str, Region], TraceResult], JoinedItems] | None:
+    """What says which items were joined: the flows that were captured, not those that a query materialised."""
+    if opened.app.endswith(SUFFIX):
+        return None
+    return partial(joined_items, opened.tracer.topology, opened.tracer.reload)
 
 
 def _with_gaps(

@@ -88,7 +88,7 @@ class _TraceAnswer(FrozenModel):
     outside: list[RowsOutsideModel]
     pairs: PairsModel | None = Field(
         None,
-        description="rows of sources that were joined with each other; null: not known for such rows",
+        description="rows of sources that were joined with each other; null: not known for such a trace",
     )
 
 

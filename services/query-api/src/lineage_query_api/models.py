@@ -387,7 +387,7 @@ class TraceModel(FrozenModel):
     count: int
     pairs: PairsModel | None = Field(
         None,
-        description="rows of sources that were joined with each other; null: not known for such rows",
+        description="rows of sources that were joined with each other; null: not known for such a trace",
     )
 
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from lineage_core.contract.address import SpaceKind, parse_space
+from lineage_core.contract.block import BlockId
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.linking.linker import TaskId
+
+CROSSED_MAX = 512
+"""Blocks that a result names: some 100 bytes each."""
 
 
 class Direction(Enum):
@@ -75,6 +79,7 @@ class TraceResult:
     ``reasons`` says why, each once.
     ``tasks``: where requested, by space of the found items the tasks whose blocks led to them: that read them (backward)
     or put them out (forward). An item may have several, and none where no block led to it.
+    ``crossed``: the blocks, where they are at most `CROSSED_MAX`; else none of them.
     """
 
     direction: Direction
@@ -85,6 +90,7 @@ class TraceResult:
     dead_ends: tuple[DeadEnd, ...]
     blocks_crossed: int
     tasks: Mapping[str, Mapping[TaskId, Region]] = field(default_factory=dict)
+    crossed: frozenset[BlockId] = field(default=frozenset(), compare=False)
 
     @property
     def count(self) -> int:

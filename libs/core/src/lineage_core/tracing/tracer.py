@@ -88,6 +88,11 @@ class Tracer:
         """
         block_ids = list(block_ids)
         current_budget().count_blocks(len(block_ids))
+        return self.reload(block_ids)
+
+    def reload(self, block_ids: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
+        """Blocks of a trace once more: the limits of the query counted them when it crossed them."""
+        block_ids = list(block_ids)
         with self._lock:
             blocks = {block: self._cache[block] for block in block_ids if block in self._cache}
             for block_id in blocks:

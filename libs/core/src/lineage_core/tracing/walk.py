@@ -38,7 +38,13 @@ from lineage_core.tracing.crossing import (
     outputs_of_rows,
 )
 from lineage_core.tracing.topology import Topology
-from lineage_core.tracing.trace_result import DeadEnd, Direction, NodeItems, TraceResult
+from lineage_core.tracing.trace_result import (
+    CROSSED_MAX,
+    DeadEnd,
+    Direction,
+    NodeItems,
+    TraceResult,
+)
 
 REQUESTERS_AT_ONCE = 16
 """Requesting blocks in memory together: some MiB each."""
@@ -427,6 +433,7 @@ class Walk:
             tuple(self.dead_ends),
             len(self.crossed),
             self._tasks(),
+            frozenset(self.crossed if len(self.crossed) <= CROSSED_MAX else ()),
         )
 
     def _tasks(self) -> dict[str, dict[TaskId, Region]]:

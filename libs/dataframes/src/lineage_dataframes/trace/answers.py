@@ -22,6 +22,7 @@ from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.recipe.document import File, Recipe, Source
 from lineage_core.tracing.budget import TooMuchError, current_budget
+from lineage_core.tracing.joined_items import NOT_EXACT
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import FramesError, NoMatchError, NotComputedError, RowError
 from lineage_dataframes.rewrite.functions import NO_CODE
@@ -50,7 +51,7 @@ from lineage_dataframes.trace.rows import (
 )
 from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.names import Names
-from lineage_query.pairs import NOT_EXACT, PairedRow, Pairs
+from lineage_query.pairs import PairedRow, Pairs
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_tracing import RecordTracer, end_warning, incomplete_warning
 from lineage_query.rows.places import Location, ValuedPlace

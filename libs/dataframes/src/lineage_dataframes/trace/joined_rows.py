@@ -16,14 +16,10 @@ from numpy.typing import NDArray
 
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Scan
+from lineage_core.tracing.joined_items import JOINED_MAX, OF_GROUPS, TOO_MANY
 from lineage_dataframes.rewrite.named_query import Leaf
 from lineage_dataframes.sources.file_codes import FileCodes
 from lineage_dataframes.sources.witnesses import JoinedRows, SourceRow
-
-JOINED_MAX = 1_000
-"""Combinations of rows that a trace lists."""
-TOO_MANY = f"there are more than {JOINED_MAX:,} combinations of rows: ask for fewer rows"
-OF_GROUPS = "rows that were used together with a group (of an aggregate, a window or a semi join) belong together with all rows of it"
 
 
 @dataclass
