@@ -176,6 +176,7 @@ class _Comparison:
         """Whether both runs recorded the file of a row in one and the same version."""
         if row.place is None or not row.is_recorded:
             return False
+        current_budget().check()
         left, right = self._left.versions(row.place[0]), self._right.versions(row.place[0])
         # Equal states that differ in a checksum, or in whether there is one, are several entries.
         if not left or not right or len(left) * len(right) > VERSION_PAIRS_MAX:

@@ -92,6 +92,7 @@ def _check_base(source: Source) -> None:
     for name, base in source.options.items():
         if name.lower() != "basepath":
             continue
+        _check_leads_down(base)
         folders = tuple({f"{folder.rstrip('/')}/" for folder in (base, canonical(base))})
         if not all(
             file.path.startswith(folders) or canonical(file.path).startswith(folders)
@@ -117,13 +118,17 @@ def check_files_allowed(recipe: Recipe, reader: RowReader) -> None:
     if output.version is not None or (output.format in VERSIONED_FORMATS and output.files):
         paths += [path for path in (output.path, *_metadata(output.options)) if path is not None]
     for path in paths:
-        # Hadoop takes `..` away before it follows links, so it may open another file than the one that is checked.
-        if ".." in path.split("/"):
-            raise RefusedError(f"{path} has `..`, which Spark reads otherwise than it is checked")
+        _check_leads_down(path)
         if not reader.may_read(path):
             raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
         if _GLOB_SIGNS & set(path):
             raise RefusedError(f"{path} has signs by which Spark reads several files")
+
+
+def _check_leads_down(path: str) -> None:
+    """See that no part of a path leads up: Hadoop takes `..` away before it follows links, and may open another file."""
+    if ".." in path.split("/"):
+        raise RefusedError(f"{path} has `..`, which Spark reads otherwise than it is checked")
 
 
 def _metadata(options: Mapping[str, str]) -> list[str]:
