@@ -13,9 +13,11 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -23,12 +25,14 @@ from pyspark.sql import functions as F
 from benchmarks.frames_oracle import ParquetTables, recipe_of_frame
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import FramesError
+from lineage_dataframes.sandbox.names import SANDBOX
 from lineage_dataframes.spark.own_spark import start_spark
 from lineage_dataframes.trace.backward import trace_backward
 
 FOLDER, HIDDEN = Path(sys.argv[1]), sys.argv[2]
 OUTSIDE = "outside"
 """Each function's value where nothing is confined; it takes another one for what it does not find."""
+IS_CONFINED = os.environ.get(SANDBOX) != "off"
 
 
 def plain(number: int) -> str:
@@ -37,6 +41,29 @@ def plain(number: int) -> str:
     here = (FOLDER / "allowed").read_text()
     none = os.environ.get("LM_NOT_THERE", "") + os.environ["HOME"][:0]
     return (here if number >= 0 else none) and OUTSIDE
+
+
+def leaves_behind(number: int) -> str:
+    """Changes all that a later function of another application may use."""
+    import builtins
+
+    import pandas as pd
+
+    patched: Any = (json, builtins, pd)
+    for module, name in zip(patched, ("dumps", "ascii", "isna"), strict=True):
+        setattr(module, name, lambda _: "left")
+    os.environ["LM_LEFT"] = "left"
+    if IS_CONFINED:
+        Path(tempfile.gettempdir(), "lm-left").write_text("left")
+    return OUTSIDE
+
+
+def finds_what_was_left(number: int) -> str:
+    import pandas as pd
+
+    found = [json.dumps(0), ascii(0), str(pd.isna(0)), os.environ.get("LM_LEFT", "")]
+    left = IS_CONFINED and Path(tempfile.gettempdir(), "lm-left").exists()
+    return OUTSIDE if [*found, left] == ["0", "0", "False", "", False] else "else"
 
 
 def by_variable(number: int) -> str:
@@ -97,7 +124,7 @@ def by_bytes(number: int) -> str:
 
 
 FUNCTIONS: tuple[Callable[[int], str], ...] = (
-    plain, by_variable, by_any_error, by_file, by_folder, by_network, by_listening, by_program, by_all_variables, by_bytes,
+    plain, leaves_behind, finds_what_was_left, by_variable, by_any_error, by_file, by_folder, by_network, by_listening, by_program, by_all_variables, by_bytes,
 )  # fmt: skip
 
 

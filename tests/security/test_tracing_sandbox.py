@@ -171,9 +171,12 @@ def test_the_same_attacks_succeed_where_nothing_is_confined(tmp_path: Path) -> N
     assert open_.inside == ["a row"]
 
 
-@pytest.fixture(params=["required", pytest.param("off", marks=pytest.mark.long)])
-def functions(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
+@pytest.fixture(scope="module", params=["required", pytest.param("off", marks=pytest.mark.long)])
+def functions(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, dict[str, Any]]:
     """How functions' values depend on what a sandbox withholds, in one or without."""
+    tmp_path = tmp_path_factory.mktemp("functions")
     inside, home = tmp_path / "inside", tmp_path / "home"
     for one in (inside / "tables", home / ".hidden"):
         one.mkdir(parents=True)
@@ -203,8 +206,9 @@ def functions(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict
 def test_a_function_whose_value_may_be_another_ends_the_trace_and_says_why(
     functions: tuple[str, dict[str, Any]],
 ) -> None:
-    mode, told = functions
-    assert told.pop("plain") == 5
+    mode, told = functions[0], dict(functions[1])
+    assert told.pop("plain") == told.pop("leaves_behind") == 5
+    told.pop("finds_what_was_left")
     if mode == "off":
         assert set(told.values()) == {5}
         return
@@ -225,6 +229,14 @@ def test_a_function_whose_value_may_be_another_ends_the_trace_and_says_why(
         assert "a Python function asks for " in told[name], name
         assert what in told[name], name
         assert f"{SANDBOX}=off" in told[name]
+
+
+def test_a_function_changes_nothing_for_one_of_another_application(
+    functions: tuple[str, dict[str, Any]],
+) -> None:
+    """Of modules, of the environment and, where it is confined, of files."""
+    _, told = functions
+    assert (told["leaves_behind"], told["finds_what_was_left"]) == (5, 5)
 
 
 @dataclass(frozen=True)
@@ -437,12 +449,12 @@ def test_calls_are_refused_that_the_kernel_would_look_at() -> None:
 
 
 WORKER_THAT_LISTENS = """
-import json, os, socket, subprocess, threading
+import json, os, socket, subprocess, sys, threading
 from lineage_dataframes.sandbox import daemon, withheld
 os.environ[withheld.NAMES] = "LM_RATE"
 before = socket.create_server(("127.0.0.1", 0))
-daemon.confine_workers()
-withheld.watch_process()
+withheld.watch_environment()
+daemon.confine_workers(sys.argv[1])
 after = socket.create_server(("127.0.0.1", 0))
 reading, writing = os.pipe()
 if not os.fork():
@@ -490,9 +502,11 @@ print(os.read(reading, 10_000).decode())
 
 
 @pytest.mark.skipif(not kernel.has_seccomp(), reason="needs seccomp on a machine that is known")
-def test_a_worker_waits_for_no_connection_and_starts_no_process_and_its_daemon_does() -> None:
+def test_a_worker_waits_for_no_connection_and_starts_no_process_and_its_daemon_does(
+    tmp_path: Path,
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WORKER_THAT_LISTENS],
+        [sys.executable, "-c", WORKER_THAT_LISTENS, str(tmp_path)],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -505,3 +519,68 @@ def test_a_worker_waits_for_no_connection_and_starts_no_process_and_its_daemon_d
     assert [told.pop(call) for call in ("57", "58", "libc")] == [[-1, errno.EPERM]] * 3
     assert set(told) == {"43", "49", "50", "288"}
     assert all(said == [-1, errno.EACCES] for said in told.values()), told
+
+
+WORKERS_ONE_AFTER_ANOTHER = """
+import json, os, sys, tempfile
+from pathlib import Path
+from lineage_dataframes.sandbox import daemon
+folder = Path(sys.argv[1])
+daemon.confine_workers(str(folder))
+
+def forked(work):
+    reading, writing = os.pipe()
+    if not os.fork():
+        os.write(writing, json.dumps(work()).encode())
+        os._exit(0)
+    os.close(writing)
+    told = json.loads(os.read(reading, 10_000))
+    os.wait()
+    return told
+
+def leave():
+    (Path(tempfile.gettempdir()) / "left").write_text("left")
+    return tempfile.gettempdir()
+
+def bury():
+    for _ in range(2_000):
+        os.mkdir(f"{tempfile.gettempdir()}/in")
+        os.chdir(f"{tempfile.gettempdir()}/in")
+        tempfile.tempdir = "."
+    return 0
+
+def look():
+    try:
+        (folder / living / "more").write_text("more")
+        wrote = True
+    except OSError:
+        wrote = False
+    return [os.listdir(tempfile.gettempdir()), wrote]
+
+living = f"{os.getpid()}-living"
+(folder / living).mkdir()
+(folder / living / "kept").write_text("kept")
+own = forked(leave)
+forked(bury)
+told = {"own": own, "looked": forked(look), "gone": not os.path.exists(own), "kept": os.listdir(folder / living)}
+told["again"] = forked(look)[0]
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.skipif(not kernel.landlock_abi(), reason="needs Landlock")
+def test_folders_of_workers_that_ended_are_removed_and_no_others() -> None:
+    """Also after one that is deeper than Python goes down."""
+    # Not below pytest's own, which Python removes.
+    folder = tempfile.mkdtemp(prefix="lm-workers-")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", WORKERS_ONE_AFTER_ANOTHER, folder],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    finally:
+        subprocess.run(["/bin/rm", "-rf", folder], check=True)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert str(Path(told.pop("own")).parent) == folder
+    assert told == {"looked": [[], False], "gone": True, "kept": ["kept"], "again": []}

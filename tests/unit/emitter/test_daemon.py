@@ -10,7 +10,7 @@ from zipimport import zipimporter
 
 import pytest
 
-from lineage_emitter.daemon import forget_archives
+from lineage_core.environment.archives import forget_archives
 
 pytestmark = pytest.mark.unit
 

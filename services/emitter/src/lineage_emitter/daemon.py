@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import sys
 from importlib import import_module
-from zipimport import zipimporter
 
 import numpy as np
 from pyspark.daemon import manager
@@ -28,6 +26,7 @@ import lineage_emitter.worker.operators  # noqa: F401
 from lineage_core.codec.csv_codec import encode_csv
 from lineage_core.codec.record_batch import compress
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.environment.archives import forget_archives
 
 WARM_ROWS = 4_096
 
@@ -56,17 +55,6 @@ def warm_up() -> None:
     # What is loaded now stays: collections in the workers neither visit nor copy it.
     gc.collect()
     gc.freeze()
-
-
-def forget_archives() -> None:
-    """Drop the importers of PySpark's own archives that loading it has left behind.
-
-    A worker calls ``importlib.invalidate_caches`` at each task, where each of them reads its whole archive
-    again: 0.1 s a task. An import makes an importer anew, from what is known of the archive.
-    """
-    for path, importer in list(sys.path_importer_cache.items()):
-        if isinstance(importer, zipimporter):
-            del sys.path_importer_cache[path]
 
 
 if __name__ == "__main__":

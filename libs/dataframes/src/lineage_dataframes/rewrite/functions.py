@@ -22,10 +22,14 @@ from lineage_core.recipe.imported import MISSING_MODULE, fingerprints_of
 from lineage_core.recipe.plan import OpaqueExpression, PythonCall
 from lineage_dataframes.errors import NotComputedError, RefusedError
 from lineage_dataframes.rewrite.expressions import function_name
+from lineage_dataframes.sandbox.names import LIBRARIES
 from lineage_dataframes.spark.pyspark_parts import is_connected, python_function
 
 PlanPart = TypeVar("PlanPart")
 
+ROW_BY_ROW = 100
+"""PySpark's number for functions that get neither Arrow's nor pandas' columns."""
+ARROW_LIBRARIES = frozenset({"pandas", "pyarrow"})
 NO_CODE = ""
 """The key of who runs no code, whatever the environment holds."""
 
@@ -145,7 +149,7 @@ def _register_function(session: SparkSession, name: str, function: Function) -> 
     runs_locally = str(context.master).startswith("local")
     code = jvm.SimplePythonFunction(
         bytearray(base64.b64decode(function.command)),
-        context.environment,
+        {**context.environment, **_libraries_of(function)},
         context._python_includes,
         sys.executable if runs_locally else context.pythonExec,
         context.pythonVer,
@@ -156,6 +160,12 @@ def _register_function(session: SparkSession, name: str, function: Function) -> 
     returns = spark.parseDataType(function.returns)
     udf = python_function(session, name, code, returns, function.kind)
     spark.udf().registerPython(name, udf)
+
+
+def _libraries_of(function: Function) -> dict[str, str]:
+    """The variable by which the daemon of a confined Spark loads what workers would load for each of their tasks."""
+    uses_arrow = function.kind != ROW_BY_ROW or not ARROW_LIBRARIES.isdisjoint(function.modules)
+    return {LIBRARIES: ",".join(sorted(ARROW_LIBRARIES))} if uses_arrow else {}
 
 
 def _map_parts(part: PlanPart, change: Callable[[Any], Any]) -> PlanPart:

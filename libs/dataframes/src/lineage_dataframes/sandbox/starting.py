@@ -207,8 +207,9 @@ def _program_folder() -> str | None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove the folder of a sandbox."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove the folder of a sandbox, as far as Python goes down in it."""
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def adapt_context(context: SparkContext) -> None:

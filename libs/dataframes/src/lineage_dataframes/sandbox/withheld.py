@@ -33,6 +33,7 @@ _HARMLESS_PREFIXES = (
 )
 """Variables that decide nothing of a value, or that a worker has from Spark."""
 _CONNECTING = {
+    "socket.bind",
     "socket.connect",
     "socket.getaddrinfo",
     "socket.gethostbyname",
@@ -53,7 +54,7 @@ class WithheldError(BaseException):
 
 
 def withheld_names(variables: Iterable[str], is_set: Callable[[str], bool]) -> str:
-    """Names of variables that a worker is not given and that may matter to a function, as `watch_process` reads them."""
+    """Names of variables that a worker is not given and that may matter to a function, as `watch_environment` reads them."""
     names = (
         name
         for name in variables
@@ -62,13 +63,17 @@ def withheld_names(variables: Iterable[str], is_set: Callable[[str], bool]) -> s
     return ",".join(sorted(name for name in names if "," not in name and not is_set(name)))
 
 
-def watch_process() -> None:
-    """End whatever requests something withheld from here on, in this process and those that it forks."""
+def watch_environment() -> None:
+    """End whatever looks up a withheld variable from here on, in this process and those that it forks."""
     withheld = {name for name in os.environ.pop(NAMES, "").split(",") if name}
     environment: Any = os.environ
     environment.__class__ = _watched_environment(withheld)
     in_bytes: Any = os.environb
     in_bytes.__class__ = _watched_environment({os.fsencode(name) for name in withheld})
+
+
+def watch_process() -> None:
+    """End whatever opens, connects to or starts something withheld from here on, in this process."""
     sys.addaudithook(_Hook())
 
 
@@ -107,16 +112,15 @@ class _Hook:
 
     def __init__(self) -> None:
         self._own = threading.local()
-        self._daemon = os.getpid()
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, _, flags = arguments
             if isinstance(path, (str, bytes)) and flags & os.O_ACCMODE != os.O_WRONLY:
                 self._check_path(path)
-        elif event in _CONNECTING or (event == "socket.bind" and os.getpid() != self._daemon):
+        elif event in _CONNECTING:
             raise WithheldError(f"a Python function asks for the network, {_LIFTED}")
-        elif event in _STARTING and os.getpid() != self._daemon and not _is_importing():
+        elif event in _STARTING and not _is_importing():
             raise WithheldError(f"a Python function asks for another process, {_LIFTED}")
         elif event in _LISTING and isinstance(arguments[0], (str, bytes)):
             self._check_path(arguments[0])

@@ -42,7 +42,7 @@ def start_spark(
         if SparkContext._active_spark_context is not None:
             starting.check_active()
         else:
-            settings |= {**QUIET_SETTINGS, "spark.sql.warehouse.dir": str(folder)}
+            settings |= {**QUIET_SETTINGS, **EXACT_SETTINGS, "spark.sql.warehouse.dir": str(folder)}
             if master.startswith("local"):
                 settings |= LOCAL_SETTINGS
             if master.startswith("local-cluster"):
@@ -127,6 +127,11 @@ QUIET_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+EXACT_SETTINGS = {
+    # What a function changes in its process would change what functions of other applications give there later.
+    "spark.python.worker.reuse": "false",
+}
+"""Settings by which a trace does not depend on those before it."""
 
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
