@@ -50,6 +50,8 @@ class Installed:
         kept = ("HOME", "JAVA_HOME", "LANG", "TMPDIR")
         self.environment = {name: os.environ[name] for name in kept if name in os.environ}
         self.environment["PATH"] = f"{self.bin}:{os.environ['PATH']}"
+        # A session in the background would outlive its test.
+        self.environment["LINEAGE_SESSION_S"] = "0"
 
     def run(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment in the folder."""
