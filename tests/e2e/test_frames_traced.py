@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -459,6 +460,8 @@ def test_a_query_over_its_time_is_cancelled(access: StoredAccess) -> None:
     with pytest.raises(ProblemError) as refused:
         spark.run(lambda session: session.range(10**15).selectExpr("sum(id % 7)").collect())
     assert refused.value.status == 504
+    with pytest.raises(RuntimeError, match="tried to end the process"):
+        spark.run(lambda _: sys.exit())
     # It waits for the query's thread, which would run for days.
     spark.close()
 

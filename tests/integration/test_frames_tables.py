@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,19 @@ def added(ran: Ran, table: str, version: int) -> str:
     return f"{ran.folder / table}/{add['path']}"
 
 
+def forge(table: Path, told: dict[str, Any]) -> None:
+    """Say something else of the second column of a table in its log."""
+    log = table / f"_delta_log/{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    (metadata,) = (action["metaData"] for action in actions if "metaData" in action)
+    schema = json.loads(metadata["schemaString"])
+    schema["fields"][1] |= told
+    metadata["schemaString"] = json.dumps(schema)
+    log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    for checksum in log.parent.glob("*.crc"):
+        checksum.unlink()
+
+
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     made = Ran(tmp_path_factory.mktemp("delta"))
@@ -39,6 +53,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     shutil.rmtree(made.folder / "anew" / "_delta_log")
     shutil.copytree(made.folder / "vacuumed", made.folder / "anew", dirs_exist_ok=True)
     home, kept = str(made.folder), "spark-warehouse/kept"
+    kind = {"type": "udt", "pyClass": "named_by_a_log.Kind", "sqlType": "string"}
+    forge(made.folder / "classes", {"type": kind | {"serializedClass": "gASVAAA="}})
+    (made.folder / "named_by_a_log.py").write_text("open('imported', 'w').close()")
+    made.conf["PYTHONPATH"] = home
+    forge(made.folder / "defaults", {"metadata": {"EXISTS_DEFAULT": "current_user()"}})
     first = added(made, "totals", 0)
     made.ask(
         {
@@ -54,6 +73,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
             "packed": (f"{home}/packed", "id < 4", "backward"),
             "packed first": (f"{home}/packed", "id = 1", "backward"),
             "forward": (f"{added(made, 'orders', 1)}#0", None, "forward"),
+            "class": (f"{home}/of_classes", "id < 9", "backward"),
+            "default": (f"{home}/of_defaults", "id < 9", "backward"),
             "listed": (f"{home}/orders", "0", "list"),
             "listed appended": (f"{home}/orders", "1", "list"),
         }
@@ -96,6 +117,12 @@ def test_delta_rows_keep_their_places_where_others_are_deleted(ran: Ran) -> None
 def test_delta_version_that_is_gone_is_said(ran: Ran) -> None:
     assert "is gone: VACUUM deletes files" in ran.answers["vacuumed"]["error"]
     assert "was made anew: its version 0 is another" in ran.answers["made anew"]["error"]
+
+
+def test_code_that_a_log_names_is_not_run(ran: Ran) -> None:
+    assert "a column of a class, 'named_by_a_log.Kind'" in ran.answers["class"]["error"]
+    assert not (ran.folder / "imported").exists()
+    assert "a default that is no constant" in ran.answers["default"]["error"]
 
 
 def test_delta_rows_of_an_output_are_listed(ran: Ran) -> None:

@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from lineage.access import StoredAccess, open_access
@@ -53,6 +54,8 @@ questions = json.loads(Path("questions.json").read_text())
 with spark_session() as spark:
     # Confined, where this machine can: what commands start.
     assert written_folder() is not None or not landlock_abi()
+    # Where Java may write, this process looks for no modules.
+    assert SparkFiles.getRootDirectory() not in sys.path or written_folder() is None
     answers = [
         listed(found, spark, place, where) if way == "list" else asked(found, place, where, way)
         for place, where, way in questions

@@ -56,3 +56,8 @@ for mode, ids in (("error", "id < 2"), ("append", "id IN (2, 3)")):
     made.write.format("delta").mode(mode).save("packed")
 spark.sql(f"OPTIMIZE delta.`{Path.cwd()}/packed`")
 spark.sql(f"VACUUM delta.`{Path.cwd()}/packed` RETAIN 0 HOURS")
+
+# Their logs are forged later.
+for name in ("classes", "defaults"):
+    written(name, "id < 2")
+    spark.read.format("delta").load(name).coalesce(1).write.parquet(f"of_{name}")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from py4j.java_gateway import is_instance_of
 from pyspark import RDD
 from pyspark.sql import SparkSession
 from pyspark.sql.readwriter import DataFrameWriter
@@ -41,7 +42,10 @@ QUERIES = frozenset({"Project", "Filter", "Aggregate", "Sort", "GlobalLimit", "L
                      "SetCommand", "CreateViewCommand", "CreateTempViewUsing", "UnresolvedSubqueryColumnAliases", "Sample",
                      "ShowTables", "ShowTablesCommand", "DescribeRelation", "SetCatalogAndNamespace", "CacheTableAsSelect",
                      "CacheTable", "RefreshTable"})  # fmt: skip
-"""Parsed statements of SQL that write no table."""
+"""Parsed statements of SQL that write no table, where nothing below them does."""
+LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
+STATEMENTS = ("ParsedStatement", "Command")
+"""What parsed statements that write extend."""
 OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_TRUNC | os.O_CREAT | os.O_APPEND
 CHANGES = {"os.remove": 1, "os.rmdir": 1, "os.rename": 2, "os.truncate": 1, "os.link": 2, "os.symlink": 2, "shutil.rmtree": 1,
            "shutil.move": 2}  # fmt: skip
@@ -225,13 +229,39 @@ def _refused(rerun: _Rerun, name: str) -> Method:
 def _checked_sql(rerun: _Rerun, stock: Method) -> Method:
     @functools.wraps(stock)
     def sql(self: Any, sqlQuery: str, *arguments: Any, **named: Any) -> Any:
-        parser = self._jsparkSession.sessionState().sqlParser()
-        kind = parser.parsePlan(sqlQuery).getClass().getSimpleName()
-        if kind not in QUERIES:
+        kind = statement_that_writes(self, sqlQuery)
+        if kind:
             raise rerun.refuse(f"a statement of SQL ({kind}) that may write is not replayed")
         return stock(self, sqlQuery, *arguments, **named)
 
     return sql
+
+
+def statement_that_writes(session: SparkSession, text: str) -> str:
+    """What a statement of SQL is parsed as that may write, in Spark's words; empty: nothing.
+
+    ``WITH`` and ``FROM`` may stand before INSERT.
+    """
+    untyped_session: Any = session
+    plan = untyped_session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    kind: str = plan.getClass().getSimpleName()
+    if kind not in QUERIES:
+        return kind
+    gateway, below = untyped_session.sparkContext._gateway, _children(plan)
+    while below:
+        node = below.pop()
+        kind = node.getClass().getSimpleName()
+        if kind.startswith("InsertInto") or any(
+            is_instance_of(gateway, node, f"{LOGICAL}.{statement}") for statement in STATEMENTS
+        ):
+            return kind
+        below += _children(node)
+    return ""
+
+
+def _children(plan: Any) -> list[Any]:
+    children = plan.children()
+    return [children.apply(at) for at in range(children.size())]
 
 
 # -- files of the job ------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -182,7 +182,7 @@ class SparkSessionHolder:
         from lineage_dataframes.spark.own_spark import is_alive
 
         try:
-            with cancellable_session(session, tag) as tagged_session:
+            with cancellable_session(session, tag) as tagged_session, _without_exits():
                 return work(tagged_session)
         except Exception as problem:
             if self._is_own:
@@ -294,6 +294,15 @@ class SparkSessionHolder:
         log.warning(why)
         session, self._session = self._session, None
         kill_spark(session)
+
+
+@contextmanager
+def _without_exits() -> Iterator[None]:
+    """What would end the process, in whose threads results are given back, is an error of the query."""
+    try:
+        yield
+    except (SystemExit, KeyboardInterrupt) as problem:
+        raise RuntimeError(f"a query tried to end the process: {problem!r}") from problem
 
 
 def _missing_here() -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, SparkFiles
 
 from lineage_core.environment.private_files import ensure_private_folder
 from lineage_core.recipe.document import Source
@@ -213,7 +213,12 @@ def remove_folder(folder: Path) -> None:
 
 
 def adapt_context(context: SparkContext) -> None:
-    """Have Python workers of a confined Spark run in this Python, and send no sums: there is no way for these."""
+    """Have Python workers of a confined Spark run in this Python, and send no sums: there is no way for these.
+
+    PySpark looks for modules in the folder of the context's files, where Spark's Java may write: this process does not.
+    """
+    files = SparkFiles.getRootDirectory()
+    sys.path[:] = [folder for folder in sys.path if folder != files]
     untyped_context: Any = context
     untyped_context.pythonExec = sys.executable
     untyped_context._javaAccumulator = None

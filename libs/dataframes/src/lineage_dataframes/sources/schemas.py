@@ -1,12 +1,16 @@
-"""Schemas of recipes, which are text of somebody else, as PySpark's."""
+"""Schemas that are text of somebody else, of recipes and of tables' logs, as PySpark's."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType, UserDefinedType
 
 from lineage_dataframes.errors import RefusedError
 
@@ -17,6 +21,42 @@ DEFAULT_METADATA = "EXISTS_DEFAULT"
 _CONSTANT = re.compile(
     r"(?i:(?:(?:date|timestamp(?:_ntz|_ltz)?|x) ?)?'(?:[^'\\$]|\\[^$])*'|[-+]?[0-9.]+(?:e[-+]?[0-9]+)?[a-z]{0,2}|null|true|false)"
 )
+_WITHOUT_CLASSES: ContextVar[bool] = ContextVar("lineage_without_classes", default=False)
+_stock_from_json = UserDefinedType.fromJson
+
+
+def check_schema(frame: DataFrame) -> None:
+    """See that the schema that a table has in its own log is one that :func:`parse_schema_json` takes, and of no class.
+
+    PySpark imports the modules that a schema names wherever it shows a frame's columns, and so does each frame that is made of
+    this one: here it is told not to.
+
+    Raises:
+        RefusedError: it is not.
+    """
+    with _without_imports():
+        parse_schema_json(frame.schema.json())
+
+
+@contextmanager
+def _without_imports() -> Iterator[None]:
+    token = _WITHOUT_CLASSES.set(True)
+    try:
+        yield
+    finally:
+        _WITHOUT_CLASSES.reset(token)
+
+
+def _from_json(_: type[UserDefinedType], json: dict[str, Any]) -> UserDefinedType:
+    if _WITHOUT_CLASSES.get():
+        raise RefusedError(
+            f"a table has a column of a class, {str(json.get('pyClass'))[:200]!r}, which traces don't import"
+        )
+    return _stock_from_json(json)
+
+
+# A program's own types are as they were: just a trace that looks at a table's schema refuses them.
+UserDefinedType.fromJson = classmethod(_from_json)  # type: ignore[assignment, method-assign]
 
 
 def parse_schema_json(text: str, more_text: str = "") -> StructType:

@@ -24,7 +24,7 @@ from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach
 from lineage_dataframes.sources import hive_text, iceberg, jdbc
 from lineage_dataframes.sources.file_changes import literal_path, reading_version
-from lineage_dataframes.sources.schemas import parse_schema_json
+from lineage_dataframes.sources.schemas import check_schema, parse_schema_json
 from lineage_dataframes.sources.splits import (
     NUMBERED_FORMATS,
     SPLIT_BYTES_OF_ONE_FILE,
@@ -177,6 +177,7 @@ def _delta_rows(spark: SparkSession, source: Source) -> DataFrame:
     needs = f"{table} is a Delta table: Spark needs Delta Lake's jars and settings to read it"
     with reading_version(spark, f"version {source.version} of {table}", needs):
         frame = reader.load(table)
+        check_schema(frame)
         files = set(frame.inputFiles())
     recorded_files = {file.path for file in source.files}
     if not recorded_files <= files:
