@@ -155,8 +155,15 @@ def check(difference: RunDifference, left: Ran, right: Ran, key: str, *, readabl
     assert difference.complete
 
 
-@pytest.mark.parametrize("job", [of_rdds, of_frames])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("seed", "job"),
+    [
+        (0, of_rdds),
+        (1, of_rdds),
+        (0, of_frames),
+        pytest.param(1, of_frames, marks=pytest.mark.long),
+    ],
+)
 def test_what_two_runs_read(
     seed: int, job: Job, begin: Begin, spark: SparkSession, access: StoredAccess, tmp_path: Path
 ) -> None:
@@ -180,6 +187,9 @@ def test_what_two_runs_read(
             places = ran[0].places[key], ran[1].places[key]
             difference = access.compare_runs(BACK, places, (ran[0].app, ran[1].app))
             check(difference, *ran, key, readable=True)
+            if job is of_frames and key != KEYS[0]:
+                # Each row of a DataFrame is recomputed.
+                continue
             again = access.compare_runs(BACK, places[::-1], (ran[1].app, ran[0].app))
             for group, other in zip(difference.groups, again.groups, strict=True):
                 assert group.same_places == other.same_places
