@@ -81,6 +81,8 @@ def served(
         noted = joined.join(notes, notes.value.startswith(joined.name), "left")
         chosen = noted.select("name", "salary", "city").orderBy("name").coalesce(1)
         chosen.write.parquet(str(folder / "out"))
+        # An application may say that it made this of them, and any column may have the values by any name.
+        people.selectExpr("salary AS name", "'plain' AS kind").collect()
     server = Served(folder)
     settings = read_settings(
         store=url,
@@ -135,6 +137,7 @@ def test_a_trace_forward_has_no_masked_value(served: Served) -> None:
     masked = served.ask("masked", place, "forward")
     assert not any(value in masked.text for value in VALUES)
     assert "Oslo" in masked.text
+    assert [json.loads(one) for one in texts(masked)[""]] == [{"kind": "plain", "name": "***"}]
 
 
 def items(served: Served, caller: str, name: str) -> Any:

@@ -316,7 +316,7 @@ def _joined_items(
     opened: ApplicationSnapshot,
 ) -> Callable[[Mapping[str, Region], TraceResult], JoinedItems] | None:
     """What says which items were joined: the flows that were captured, not those that a query materialised."""
-    if opened.app.endswith(SUFFIX):
+    if opened.app.endswith(SUFFIX) or not opened.tracer.shows_joins:
         return None
     return partial(joined_items, opened.tracer.topology, opened.tracer.reload)
 

@@ -12,10 +12,13 @@ from lineage_core.recipe.document import Source
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.rows.places import LocationError, parse_location
-from lineage_query_api.visibility import (
+from lineage_query_api.column_names import (
     BY_NAME,
-    CELLS_STAY,
     CORRUPT,
+    has_names,
+    has_plain_cells,
+)
+from lineage_query_api.visibility import (
     CORRUPT_NAME,
     DatasetVisibility,
     VisibleApplication,
@@ -104,6 +107,8 @@ def masked_group(
         if shown.masked and source.format == "csv" and kind == "frame-source"
     ]
 
+    copies = visible_app.copies.get(group.node, ())
+
     def text(item: Item) -> str | None:
         row = item.text
         if row is None:
@@ -114,7 +119,9 @@ def masked_group(
             return MASK
         # The program may have copied a masked column here under the same name: mask it too.
         others = [column for column in visible_app.masked if column not in shown.masked]
-        return masked_row(masked_row(row, shown.masked), others, listed=False)
+        row = masked_row(masked_row(row, shown.masked), others, listed=False)
+        # It lies in no file whose own rules would count: an application may say that it computed anything.
+        return masked_row(row, copies) if item.location is None else row
 
     items = tuple(replace(item, text=text(item)) for item in group.items)
     return replace(group, items=items)
@@ -124,7 +131,7 @@ def _tells_columns(sources: Sequence[Source], masked: Iterable[str], kind: str) 
     """Whether rows of a dataset have the columns that it has, by their names."""
     if kind == "frame":
         # An application may say that it wrote what another wrote: its names for columns count for nothing.
-        return bool(sources) and all(_has_names(source) for source in sources)
+        return bool(sources) and all(has_names(source) for source in sources)
     return (
         kind == "frame-source"
         and bool(sources)
@@ -132,20 +139,9 @@ def _tells_columns(sources: Sequence[Source], masked: Iterable[str], kind: str) 
     )
 
 
-def _has_names(source: Source) -> bool:
-    """Whether each value of a file is below the name that the file has for it, however it is read."""
-    return source.format in BY_NAME and _has_plain_cells(source)
-
-
-def _has_plain_cells(source: Source) -> bool:
-    return source.format not in {"csv", "json"} or not {name.lower() for name in source.options} - (
-        CELLS_STAY if source.format == "json" else CELLS_STAY - {"multiline"}
-    )
-
-
 def _tells_columns_of_source(source: Source, masked: Iterable[str]) -> bool:
     options = {name.lower(): value for name, value in source.options.items()}
-    if CORRUPT in options or not _has_plain_cells(source):
+    if CORRUPT in options or not has_plain_cells(source):
         return False
     if source.format in BY_NAME:
         return True

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from urllib.parse import unquote
 
@@ -25,6 +25,8 @@ from lineage_core.errors import LineageError
 from lineage_core.recipe.document import TABLE_NAME, Output, Recipe, Source
 from lineage_core.recipe.names import JDBC
 from lineage_core.tracing.budget import current_budget
+from lineage_query_api.column_names import CORRUPT, has_names
+from lineage_query_api.copied_columns import copied_columns
 from lineage_query_api.grants import DatasetRules, Mask, matches_any
 from lineage_store.paths import REMOTE_SCHEMES, RowsError, Spellings, plain_path, split_scheme
 
@@ -37,8 +39,6 @@ ABOUT_DATASETS = (
     "recipe",
 )
 """Types of the messages that name datasets."""
-CORRUPT = "columnnameofcorruptrecord"
-"""Option of readers: the name of the column with the full text of corrupt records."""
 CORRUPT_SETTING = "spark.sql.columnNameOfCorruptRecord"
 """The setting with that column's name if the option is not set."""
 CORRUPT_NAME = "_corrupt_record"
@@ -55,14 +55,6 @@ _SEVERAL = re.compile(r"[*?\[{,]")
 _PLAIN_ID = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 PARTS_MAX = 64
 """Maximum number of parts of a table's name: each end of it may be the name in a rule."""
-BY_NAME = frozenset({"parquet", "orc", "json", "delta", "iceberg"})
-"""Formats whose files contain the names of their columns."""
-CELLS_STAY = frozenset({
-    "header", "sep", "delimiter", "inferschema", "enforceschema", "mode", "path", "nullvalue", "emptyvalue", "nanvalue", "positiveinf",
-    "negativeinf", "dateformat", "timestampformat", "timestampntzformat", "locale", "samplingratio", "preferdate", "multiline",
-    "ignoreleadingwhitespace", "ignoretrailingwhitespace", "primitivesasstring", "prefersdecimal", "dropfieldifallnull",
-})  # fmt: skip
-"""Options of CSV and JSON under which a value is in the column that its header or key names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +170,8 @@ class VisibleApplication:
 
     ``nodes``: by node that has a dataset. ``files``: by canonical path. ``sources``: how DataFrames read those of a
     ``frame-source``. ``kinds``: of all nodes. ``unclear``: some of its datasets can't be identified. ``final``: no more
-    messages of it will arrive. ``of_databases``: it read tables of databases.
+    messages of it will arrive. ``of_databases``: it read tables of databases. ``copies``: the columns of outputs of DataFrames
+    that its plans compute from masked ones.
     """
 
     visibility: Visibility
@@ -193,6 +186,7 @@ class VisibleApplication:
     """Of datasets that no node has."""
     folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of datasets, by canonical path of the folder or file that one of them names."""
+    copies: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def is_fully_visible(self) -> bool:
@@ -342,7 +336,7 @@ def build_visible_application(
         # A file that is hidden in one place is hidden at all its readers too.
         for path in (path for listed in node_datasets for path in listed.files):
             nodes[node] &= by_path[links.of(path)]
-    return VisibleApplication(
+    visible_app = VisibleApplication(
         visibility,
         nodes,
         by_path,
@@ -354,6 +348,33 @@ def build_visible_application(
         tuple(listed.shown(visibility, links) for listed in others if not listed.is_empty),
         folders,
     )
+    masked = visible_app.masked
+    return replace(
+        visible_app, copies=_copies(recipes, masked, visibility, links) if masked else {}
+    )
+
+
+def _copies(
+    recipes: Iterable[tuple[str, Recipe]],
+    masked: Sequence[str],
+    visibility: Visibility,
+    links: Spellings,
+) -> dict[str, tuple[str, ...]]:
+    copies: dict[str, tuple[str, ...]] = {}
+    for writer, recipe in recipes:
+        unnamed = {
+            number
+            for number, source in enumerate(recipe.sources)
+            if not has_names(_with_setting(source, recipe))
+            and _Dataset.of_source(source).shown(visibility, links).masked
+        }
+        copied = copied_columns(recipe, partial(_is_masked, unnamed, masked))
+        copies[writer] = tuple(dict.fromkeys((*copies.get(writer, ()), *copied)))
+    return copies
+
+
+def _is_masked(unnamed: Container[int], masked: Sequence[str], source: int, column: str) -> bool:
+    return source in unnamed or is_named(column, masked)
 
 
 @dataclass(frozen=True)

@@ -523,6 +523,8 @@ class VisibleNames(Names):
 class VisibleTracer(Tracer):
     """Traces over a whole application, for callers who see only a part of it."""
 
+    shows_joins = False
+
     def __init__(self, tracer: Tracer, visible_app: VisibleApplication) -> None:
         # Its cache is that of the other tracer.
         self._tracer = tracer

@@ -44,6 +44,9 @@ class Tracer:
     May be shared by threads, if the graph may.
     """
 
+    shows_joins = True
+    """Whether which records were joined may be looked up beside a trace."""
+
     def __init__(self, graph: FlowGraph, *, cache_bytes_max: int = CACHE_BYTES_MAX) -> None:
         self.graph = graph
         self.topology = Topology(graph.nodes(), graph.links())
