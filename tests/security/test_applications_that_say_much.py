@@ -152,7 +152,7 @@ def test_a_file_that_very_many_nodes_read_is_given_up_before_its_rows_are_handed
         several = replace(alone, groups=(group,) * 3)
         monkeypatch.setattr(all_jobs, "QUEUED_MAX", 2 * group.count * nodes)
         with pytest.raises(TooMuchError, match="rows lie on the way"):
-            all_jobs.follow_across_applications(several, store, lambda *_: iter(()))
+            all_jobs.follow_across_applications(several, store, RowReader(), lambda *_: iter(()))
 
 
 class _Watched(SqliteStore):

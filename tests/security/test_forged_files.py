@@ -141,7 +141,7 @@ def test_links_by_very_many_versions_end_with_the_time_of_the_query(store: Sqlit
     _read(store, "3", "/data/copy", 30_000)
     budget = Budget(seconds=10.0)
     with use_budget(budget):
-        links = FileLinks(store, Direction.FORWARD)
+        links = FileLinks(store, Direction.FORWARD, RowReader())
         try:
             links.of(FileNode(APP, "1"), "/data/out", is_end=True)
         except TimeUpError:
@@ -156,6 +156,6 @@ def test_versions_of_one_path_are_compared_within_the_time_of_the_query(
     _written(store, "1", "/data/out", 20_000)
     _read(store, "3", "/data/out", 20_000)
     with use_budget(Budget(seconds=10.0)):
-        links = FileLinks(store, Direction.FORWARD)
+        links = FileLinks(store, Direction.FORWARD, RowReader())
         found = links.of(FileNode(APP, "1"), "/data/out", is_end=True)
     assert found.nodes == ()

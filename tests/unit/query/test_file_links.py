@@ -10,6 +10,7 @@ import pytest
 from lineage_core.contract.message import Begin, RecordSplit, RecordSplits, SinkFile, SinkFiles
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.all_jobs import NAMED_MAX, FileLinks, FileNode
+from lineage_query.rows.reader import RowReader
 from lineage_store.sqlite.store import SqliteStore
 
 PATH = "/data/part-00000"
@@ -68,7 +69,7 @@ def test_readers_of_versions_that_may_hold_what_was_written_are_named(
 ) -> None:
     _write(store, "later", size=30, mtime=40.0)
     _read(store, "reader", **version)  # type: ignore[arg-type]
-    links = FileLinks(store, Direction.FORWARD).of(WRITER, PATH, is_end=True)
+    links = FileLinks(store, Direction.FORWARD, RowReader()).of(WRITER, PATH, is_end=True)
     assert links.nodes == ()
     assert [gap.app for gap in links.refused] == ["reader"] * is_named
 
@@ -76,7 +77,7 @@ def test_readers_of_versions_that_may_hold_what_was_written_are_named(
 def test_a_reader_of_the_version_is_followed_and_those_of_others_named(store: SqliteStore) -> None:
     _read(store, "reader", size=10, mtime=5.0)
     _read(store, "other", size=12, mtime=7.0)
-    links = FileLinks(store, Direction.FORWARD).of(WRITER, PATH, is_end=True)
+    links = FileLinks(store, Direction.FORWARD, RowReader()).of(WRITER, PATH, is_end=True)
     assert links.nodes == (FileNode("reader", "0"),)
     assert [gap.app for gap in links.refused] == ["other"]
 
@@ -92,7 +93,7 @@ def test_no_more_applications_are_named_for_a_file_than_people_read(
             _write(store, f"app-{number}", size=11, mtime=50.0)
     _read(store, "reader", size=11, mtime=50.0)
     origin = WRITER if direction is Direction.FORWARD else FileNode("reader", "0")
-    refused = FileLinks(store, direction).of(origin, PATH, is_end=True).refused
+    refused = FileLinks(store, direction, RowReader()).of(origin, PATH, is_end=True).refused
     assert len(refused) == NAMED_MAX
     more = 6 if direction is Direction.FORWARD else 5
     assert all(f"{more} more" in gap.reason for gap in refused)
@@ -105,7 +106,7 @@ READER = FileNode("reader", "0")
 def _copies(store: SqliteStore, direction: Direction) -> tuple[list[tuple[str, str, bool]], bool]:
     """The copies by which the reader and the writer are linked, and whether nothing is refused."""
     origin, path = (READER, COPY) if direction is Direction.BACKWARD else (WRITER, PATH)
-    links = FileLinks(store, direction).of(origin, path, is_end=True)
+    links = FileLinks(store, direction, RowReader()).of(origin, path, is_end=True)
     assert links.nodes == ()
     copies = [(copy.node.app, copy.path, copy.exact) for copy in links.copies]
     return copies, not links.refused
@@ -147,7 +148,7 @@ def test_a_copy_of_one_of_several_files_is_refused_and_the_moved_one_preferred(
 def test_what_a_captured_application_wrote_is_no_copy_of_another(store: SqliteStore) -> None:
     _write(store, "own", path=COPY, size=10, mtime=9.0, checksum="sha256:aa")
     _read(store, "reader", path=COPY, size=10, mtime=9.0, checksum="sha256:aa")
-    links = FileLinks(store, Direction.BACKWARD).of(READER, COPY, is_end=True)
+    links = FileLinks(store, Direction.BACKWARD, RowReader()).of(READER, COPY, is_end=True)
     assert (links.nodes, links.copies, links.refused) == ((FileNode("own", "0"),), (), ())
     assert _copies(store, Direction.FORWARD) == ([], True)
 
@@ -158,7 +159,7 @@ def test_a_file_that_was_touched_is_the_same(store: SqliteStore) -> None:
         (Direction.BACKWARD, READER, "writer"),
         (Direction.FORWARD, WRITER, "reader"),
     ):
-        links = FileLinks(store, direction).of(origin, PATH, is_end=True)
+        links = FileLinks(store, direction, RowReader()).of(origin, PATH, is_end=True)
         assert [(copy.node.app, copy.path, copy.exact) for copy in links.copies] == [
             (other, PATH, True)
         ]

@@ -13,57 +13,14 @@ import pytest
 from lineage_core.recipe.document import Output
 from lineage_core.recipe.names import DELTA, ICEBERG
 from lineage_query.outputs import OutputState, Write, output_state
-from lineage_query.rows import table_commits
+from lineage_query.rows import table_log
 from lineage_query.rows.file_status import FileStatus
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_commits import EARLIER, commits_of
 from lineage_store.paths import RowsError
+from tests.support.table_logs import Lines, add, delta, info, moved, overwrote, remove, wrote
 
 pytestmark = pytest.mark.unit
-
-Lines = list[dict[str, Any]]
-
-
-def delta(folder: Path, *commits: Lines) -> str:
-    """A table of Delta Lake with these versions."""
-    log = folder / "_delta_log"
-    log.mkdir(parents=True)
-    for version, lines in enumerate(commits):
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (log / f"{version:020}.json").write_text(text)
-        for name in (line["add"]["path"] for line in lines if "add" in line):
-            if ":" not in name:
-                (folder / name).touch()
-    return str(folder)
-
-
-def info(operation: str, **told: Any) -> Lines:
-    return [{"commitInfo": {"operation": operation, "operationParameters": told}}]
-
-
-def add(name: str, parts: dict[str, str] | None = None, *, changes: bool = True) -> Lines:
-    return [{"add": {"path": name, "partitionValues": parts or {}, "dataChange": changes}}]
-
-
-def remove(*names: str, changes: bool = True) -> Lines:
-    return [{"remove": {"path": name, "dataChange": changes}} for name in names]
-
-
-def wrote(mode: str, name: str, parts: dict[str, str] | None = None, **told: Any) -> Lines:
-    """A write of one file."""
-    return [*info("WRITE", **{"mode": mode, "partitionBy": "[]", **told}), *add(name, parts)]
-
-
-def overwrote(name: str, *removed: str, read: int | None = None, **told: Any) -> Lines:
-    """``read``: the version that it overwrote."""
-    told_of, *files = wrote("Overwrite", name, **told)
-    if read is not None:
-        told_of["commitInfo"]["readVersion"] = read
-    return [told_of, *files, *remove(*removed)]
-
-
-def moved(name: str, *removed: str) -> Lines:
-    return [*info("OPTIMIZE"), *add(name, changes=False), *remove(*removed, changes=False)]
 
 
 def columns(operation: str, *names: str) -> Lines:
@@ -203,12 +160,12 @@ def test_a_commit_that_is_too_large_leaves_all_in_doubt(
 ) -> None:
     large = [*wrote("Append", "f1"), {"txn": {"appId": "x" * 3_000}}]
     commits = wrote("Append", "f0"), large, wrote("Append", "f2")
-    monkeypatch.setattr(table_commits, "BYTES_MAX", 2_000)
+    monkeypatch.setattr(table_log, "BYTES_MAX", 2_000)
     place = delta(tmp_path / "appended", *commits)
     assert of_delta(place, 0, 1, 2) == (("2", "1", "0"), ("1",), ("2",))
     place = delta(tmp_path / "anew", *commits, overwrote("f3", "f0", "f1", "f2", read=2))
     assert of_delta(place, 0, 1, 2, 3) == (("3",), (), ("3",))
-    monkeypatch.setattr(table_commits, "LOG_BYTES_MAX", 500)
+    monkeypatch.setattr(table_log, "LOG_BYTES_MAX", 500)
     with pytest.raises(RowsError, match="too large"):
         of_delta(place, 0)
 

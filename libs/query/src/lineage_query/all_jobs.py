@@ -26,6 +26,8 @@ from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.finding import UNREAD_REASON
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
+from lineage_query.rows.reader import RowReader
+from lineage_query.table_links import TableLinks
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import MTIME_TOLERANCE_S, Spellings, plain_path
@@ -92,10 +94,11 @@ class FileLinks:
     ``copies``: the copies of files by which applications were linked.
     """
 
-    def __init__(self, store: GraphStore, direction: Direction) -> None:
+    def __init__(self, store: GraphStore, direction: Direction, reader: RowReader) -> None:
         self._store = store
         self._is_backward = direction is Direction.BACKWARD
         self._spellings = Spellings()
+        self._tables = TableLinks(store, reader, self._spellings)
         self._ids = store.application_ids()
         self.copies: dict[FileCopy, None] = {}
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
@@ -111,9 +114,24 @@ class FileLinks:
         """
         key = origin, path, is_end
         if key not in self._links:
-            self._links[key] = self._find(origin, path, is_end=is_end)
+            self._links[key] = self._with_tables(
+                origin, path, self._find(origin, path, is_end=is_end)
+            )
             self.copies |= dict.fromkeys(self._links[key].copies)
         return self._links[key]
+
+    def _with_tables(self, origin: FileNode, path: str, links: JobLinks) -> JobLinks:
+        """The links, and who may have written or read the rows in other files of a versioned table."""
+        if not self._is_backward:
+            refused = self._tables.rewritten(origin.app, origin.node, path)
+        elif links == JobLinks():
+            refused = self._tables.unwritten(origin.app, origin.node, path)
+        else:
+            return links
+        by_app = {gap.app: gap for gap in refused}
+        more = _others_text(len(by_app))
+        named = [replace(gap, reason=gap.reason + more) for gap in by_app.values()]
+        return replace(links, refused=(*links.refused, *named[:NAMED_MAX]))
 
     def of_rows_in_no_place(self, origin: FileNode, path: str) -> tuple[NotQueried, ...]:
         """The applications that used a file of a node, where nothing tells in which of its files the rows of a trace are.
@@ -474,6 +492,7 @@ class _PendingRows:
 def follow_across_applications(
     first: Answer,
     store: GraphStore,
+    reader: RowReader,
     trace_at: TraceAt,
     working: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Answer:
@@ -482,6 +501,7 @@ def follow_across_applications(
     Args:
         first: lists all of its items.
         store: has the applications.
+        reader: decides which logs of tables may be read.
         trace_at: traces rows of a file within one application; its answers list all of their items.
         working: held while the store is read, but not while rows are traced.
 
@@ -494,7 +514,7 @@ def follow_across_applications(
         StoreUnavailableError: the store does not answer.
     """
     with working():
-        links = FileLinks(store, first.direction)
+        links = FileLinks(store, first.direction, reader)
     ends = _EndRows()
     answers, refused = list[Answer](), dict[NotQueried, None]()
     visited: set[tuple[FileNode, Location]] = set()

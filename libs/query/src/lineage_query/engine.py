@@ -237,7 +237,9 @@ class QueryEngine:
                 yield rows, partial(trace_records, node, rows)
 
         first = self._listed(self._trace_plan(single, on_trace=on_trace))
-        return follow_across_applications(first, self._store, trace_at, self._limits.working)
+        return follow_across_applications(
+            first, self._store, self._reader, trace_at, self._limits.working
+        )
 
     def _listed(self, trace: Trace) -> Answer:
         """All that a trace found.

@@ -1,0 +1,117 @@
+"""The metadata of a table of Apache Iceberg: a file of JSON that names all snapshots that the table has.
+
+https://iceberg.apache.org/spec/#table-metadata
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineage_core.tracing.budget import current_budget
+from lineage_query.rows.table_log import LogReader
+from lineage_store.paths import RowsError
+
+_ICEBERG = re.compile(r"v([0-9]+)\.metadata\.json")
+_NUMBERED = re.compile(r"v?([0-9]+)(?:-[-0-9a-zA-Z]+)?\.metadata\.json")
+"""Names that a catalog gives, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot of a table.
+
+    ``appends``: it added files, and all others are as they were. ``spark_app``: the id of the Spark application that committed it.
+    """
+
+    number: int
+    parent: int | None
+    appends: bool
+    spark_app: str
+
+
+def latest_metadata(files: LogReader, folder: Path) -> str:
+    """The current metadata file of a table without a catalog; for other tables only the catalog names it."""
+    metadata_files = _metadata_files(folder)
+    by_number = {
+        int(match[1]): path
+        for path in metadata_files
+        if (match := _ICEBERG.fullmatch(path.name)) is not None
+    }
+    hint = folder / "version-hint.text"
+    if len(by_number) < len(metadata_files) or not by_number or not hint.exists():
+        raise RowsError("only its catalog names its current metadata file")
+    highest = max(by_number)
+    # The hint may be out of date. Metadata of a dropped table remain in the folder when a table is created there again.
+    newest = max(by_number, key=lambda number: (by_number[number].stat().st_mtime_ns, number))
+    if newest != highest or int(files.text(hint) or "-1") > highest:
+        raise RowsError("which metadata file is current is not known")
+    text = files.text(by_number[highest])
+    if text is None:
+        raise RowsError("its metadata are too large")
+    return text
+
+
+def newest_snapshots(files: LogReader, folder: Path) -> dict[int, Snapshot]:
+    """The snapshots that the newest metadata files of a table list, those of commits that failed among them."""
+    by_number: dict[int, list[Path]] = {}
+    for path in _metadata_files(folder):
+        match = _NUMBERED.fullmatch(path.name)
+        if match is None:
+            raise RowsError("which of its metadata files is the newest is not known")
+        by_number.setdefault(int(match[1]), []).append(path)
+    if not by_number:
+        raise RowsError("it has no metadata file")
+    found: dict[int, Snapshot] = {}
+    for path in by_number[max(by_number)]:
+        found |= snapshots_in(files, path)
+    return found
+
+
+def snapshots_in(files: LogReader, path: Path) -> dict[int, Snapshot]:
+    """The snapshots that a metadata file lists, by number.
+
+    Raises:
+        RowsError: it does not list all that the table has.
+    """
+    text = files.text(path)
+    if text is None:
+        raise RowsError("its metadata are too large")
+    metadata = json.loads(text)
+    if "write.metadata.path" in metadata.get("properties", {}):
+        raise RowsError("its metadata files lie elsewhere")
+    return {one.number: one for one in map(_snapshot, metadata.get("snapshots", []))}
+
+
+def ancestors(snapshots: Mapping[int, Snapshot], number: int | None) -> tuple[list[Snapshot], bool]:
+    """A snapshot and those before it, the latest first; and whether all are listed, back to the table's first."""
+    found: dict[int, Snapshot] = {}
+    while number is not None and number in snapshots and number not in found:
+        current_budget().check()
+        found[number] = snapshots[number]
+        number = snapshots[number].parent
+    return list(found.values()), number is None
+
+
+def _metadata_files(folder: Path) -> list[Path]:
+    return [
+        path
+        for path in folder.iterdir()
+        if ".metadata.json" in path.name and not path.name.startswith(".")
+    ]
+
+
+def _snapshot(raw: Mapping[str, object]) -> Snapshot:
+    summary = raw["summary"]
+    if not isinstance(summary, dict):
+        raise TypeError("a snapshot has no summary")
+    parent = raw.get("parent-snapshot-id")
+    return Snapshot(
+        int(str(raw["snapshot-id"])),
+        None if parent in (None, -1) else int(str(parent)),
+        summary["operation"] == "append",
+        str(summary.get("spark.app.id", "")),
+    )

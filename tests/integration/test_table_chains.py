@@ -1,0 +1,77 @@
+"""Traces through jobs that are linked by tables with versions, by the real thing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.job_runs import STORE, run_plain
+from tests.support.versions import only_in
+from tests.tables.conf import SMALL_SPARK
+from tests.tables.jars import HERE, table_jars
+
+pytestmark = [pytest.mark.integration, pytest.mark.long, only_in("Apache Iceberg", "4.1")]
+
+CONF = """\
+spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
+spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog
+spark.databricks.delta.snapshotPartitions 1
+spark.sql.catalog.local org.apache.iceberg.spark.SparkCatalog
+spark.sql.catalog.local.type hadoop
+spark.sql.catalog.local.warehouse {home}/warehouse
+"""
+
+
+def test_traces_go_through_the_versions_of_tables_that_were_read(tmp_path: Path) -> None:
+    """RDDs to Delta Lake (two that append), to Iceberg, to lines; and what others put into other files ends a trace."""
+    jars = ",".join(map(str, sorted(table_jars().glob("*.jar"))))
+    (tmp_path / "conf").mkdir()
+    settings = f"{SMALL_SPARK}spark.jars {jars}\n{CONF.format(home=tmp_path)}"
+    (tmp_path / "conf/spark-defaults.conf").write_text(settings)
+    shutil.copy(HERE / "chain_job.py", tmp_path)
+    env = {"SPARK_CONF_DIR": str(tmp_path / "conf")}
+    done = run_plain(tmp_path, "chain_job.py", f"sqlite:///{tmp_path / STORE}", env=env)
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads((tmp_path / "chain.json").read_text())
+    apps, traces = said["apps"], said["traces"]
+
+    lines = {
+        text.split(",")[1]: (f"{tmp_path}/in{number}.txt:{at}", text)
+        for number in (1, 2)
+        for at, text in enumerate((tmp_path / f"in{number}.txt").read_text().splitlines(), 1)
+    }
+    chained = {name: trace for name, trace in traces.items() if name.startswith("chained")}
+    assert len(chained) == 3
+    for name, trace in chained.items():
+        ids = re.findall(r"\d+", name)
+        assert sorted(map(tuple, trace["found"])) == sorted(lines[one] for one in ids)
+        assert (trace["exact"], trace["complete"], trace["refused"]) == (True, True, [])
+
+    orders, totals = f"{tmp_path}/orders", f"{tmp_path}/warehouse/db/totals"
+    packed = traces["packed"]
+    assert not packed["complete"]
+    assert {app for app, _ in packed["refused"]} == {apps["append 1"], apps["append 2"]}
+    for app, reason in packed["refused"]:
+        version = 0 if app == apps["append 1"] else 1
+        assert f"it wrote version {version} of {orders}" in reason
+        assert f"{apps['packed']} read version 2: " in reason
+    for name, trace in traces.items():
+        if name.startswith("updated"):
+            # Which application of the same Spark application ran the UPDATE is not known, either.
+            reason = dict(trace["refused"])[apps["totals"]]
+            assert not trace["complete"]
+            assert re.search(rf"it wrote snapshot \d+ of {re.escape(totals)}", reason)
+            assert re.search(rf"{apps['updated']} read snapshot \d+", reason)
+
+    for number in (1, 2):
+        trace = traces[f"forward {number}"]
+        # Only what certainly holds the row is found, and who else may have read it is named.
+        (found,) = [place for place, _ in trace["found"]]
+        assert "/chained/" in found
+        assert not trace["complete"]
+        assert {app for app, _ in trace["refused"]} == {apps["packed"], apps["totals"]}

@@ -1,0 +1,95 @@
+"""Jobs of RDDs and DataFrames, one after another, through tables of Delta Lake and Iceberg, and what traces through all of them say.
+
+Rows carry the numbers of the lines that made them. What the test needs goes to chain.json: by output its applications, each row with what
+it says of itself and what the trace says.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lineage.access import StoredAccess
+from lineage_core.tracing.trace_result import Direction
+from lineage_emitter import LineageContext
+from lineage_query.trace_query import TraceQuery
+from lineage_store.url import open_store
+
+spark = SparkSession.builder.getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+home = Path.cwd()
+apps: dict[str, str] = {}
+
+
+def begin(name: str) -> LineageContext:
+    lc = LineageContext(spark.sparkContext, store=sys.argv[1], link=True)
+    assert lc.session is not None
+    apps[name] = lc.session.app
+    return lc
+
+
+def append(number: int) -> None:
+    """A job of RDDs that appends to the table of Delta Lake."""
+    with begin(f"append {number}") as lc:
+        lines = lc.textFile(str(home / f"in{number}.txt"), 1)
+        rows = lines.map(lambda line: tuple(line.split(",")))
+        rows.toDF(["key", "ids"]).write.format("delta").mode("append").save("orders")
+
+
+def total(name: str) -> None:
+    """A job of DataFrames from that table to one of Iceberg."""
+    with begin(name):
+        orders = spark.read.format("delta").load("orders")
+        ids = F.concat_ws(" ", F.sort_array(F.collect_list("ids"))).alias("ids")
+        totals = orders.groupBy("key").agg(ids).coalesce(1)
+        totals.writeTo(f"local.db.{name}").using("iceberg").create()
+
+
+def report(name: str, read: Callable[[], DataFrame]) -> None:
+    """A job of DataFrames that writes lines."""
+    with begin(name):
+        read().coalesce(1).write.csv(name)
+
+
+for number, keys in ((1, "aba"), (2, "bc")):
+    lines = (f"{key},{number}{at}\n" for at, key in enumerate(keys, 1))
+    (home / f"in{number}.txt").write_text("".join(lines))
+    append(number)
+total("totals")
+report("chained", lambda: spark.table("local.db.totals"))
+# The same rows in other files.
+spark.sql(f"OPTIMIZE delta.`{home}/orders`")
+total("packed")
+spark.sql("UPDATE local.db.totals SET key = 'z' WHERE key = 'a'")
+report("updated", lambda: spark.table("local.db.totals"))
+
+with open_store(sys.argv[1]) as store:
+    access = StoredAccess(store, sys.argv[1])
+
+    def asked(direction: Direction, place: str) -> dict[str, object]:
+        answer = access.ask(TraceQuery(direction, (place,), all_jobs=True))
+        return {
+            "found": [
+                (item.location, item.text)
+                for group in answer.groups
+                for item in group.items
+                if "/.lineage/rows/" not in (item.location or "")
+            ],
+            "exact": answer.exact,
+            "complete": answer.complete,
+            "refused": [(gap.app, gap.reason) for gap in answer.not_queried],
+        }
+
+    traces = {}
+    for out in ("chained", "updated"):
+        (part,) = (home / out).glob("part-*")
+        for at, line in enumerate(part.read_text().splitlines(), 1):
+            traces[f"{out} {line}"] = asked(Direction.BACKWARD, f"{part}:{at}")
+    (part,) = (home / "warehouse/db/packed/data").glob("*.parquet")
+    traces["packed"] = asked(Direction.BACKWARD, f"{part}#0")
+    for number in (1, 2):
+        traces[f"forward {number}"] = asked(Direction.FORWARD, f"{home}/in{number}.txt:1")
+(home / "chain.json").write_text(json.dumps({"apps": apps, "traces": traces}))
