@@ -127,6 +127,75 @@ def test_forward_from_a_whole_file(folder: Path, apps: list[str], access: Stored
         assert answer.exact
 
 
+@pytest.mark.parametrize("all_jobs", [False, True])
+def test_forward_from_a_folder(
+    folder: Path, apps: list[str], begin: Begin, spark: SparkSession, access: StoredAccess, all_jobs: bool
+) -> None:  # fmt: skip
+    """Of files that records were read from, too, and of files that DataFrames alone read, by several sources."""
+    own = folder / f"of frames {all_jobs}"
+    (own / "in").mkdir(parents=True)
+    for name, first in (("a", 100), ("b", 110), ("c", 120)):
+        lines = (f"k{number % 4},{number}\n" for number in range(first, first + 10))
+        (own / "in" / f"{name}.csv").write_text("".join(lines))
+    with begin() as lc:
+        app = app_of(lc)
+        read = spark.read.schema("key string, number long")
+        for number, names in enumerate(("ab", "bc")):
+            frame = read.csv([f"{own}/in/{name}.csv" for name in names]).where("number % 10 < 7")
+            grouped = frame.groupBy("key").agg(F.sort_array(F.collect_list("number")).alias("of"))
+            grouped.coalesce(1).write.parquet(f"{own}/out{number}")
+    query = TraceQuery(Direction.FORWARD, (f"{own}/in",), all_jobs=all_jobs)
+    answer = access.ask(query)
+    found = [
+        (Path(group.path or "").name, tuple(json.loads(item.text or "")["of"]))
+        for group in answer.groups
+        for item in group.items
+    ]
+    expected = [
+        (f"out{number}", row)
+        for number in range(2)
+        for row in rows_in((own / f"out{number}").glob("*.parquet"))
+    ]
+    assert sorted(found) == sorted(expected)
+    assert (answer.exact, answer.complete, answer.apps or (answer.app,)) == (True, True, (app,))
+    assert sum(group.count for group in answer.start) == 40
+    # The same as all rows one by one.
+    one_by_one = {
+        (Path(group.path or "").name, tuple(json.loads(item.text or "")["of"]))
+        for name in ("a", "c")
+        for number in (1, 7, 10)
+        for group in access.ask(
+            TraceQuery(Direction.FORWARD, (f"{own}/in/{name}.csv:{number}",))
+        ).groups
+        for item in group.items
+    }
+    assert one_by_one <= set(found)
+    for level in ("file", "application"):
+        counted = access.ask(
+            TraceQuery(Direction.FORWARD, (f"{own}/in",), all_jobs=all_jobs, by=level)
+        )
+        assert sum(one.rows for one in counted.containers) == len(expected)
+    # Of the other runs: one file was read as records, too, in each.
+    for place_app, numbers in ((apps[0], range(ROWS)), (apps[1], range(ROWS // 2, 3 * ROWS // 2))):
+        answer = access.ask(TraceQuery(Direction.FORWARD, (f"{folder}/in",), app=place_app))
+        rows = {
+            tuple(json.loads(item.text or "")["of"])
+            for group in answer.groups
+            for item in group.items
+            if (group.path or "").endswith("/out")
+        }
+        records = [
+            item
+            for group in answer.groups
+            for item in group.items
+            if "/lines" in (group.path or "")
+        ]
+        assert {number for row in rows for number in row} == set(numbers)
+        of_records = numbers[: ROWS // 2]
+        assert len(records) == sum(str(number).endswith("1") for number in of_records)
+        assert answer.exact
+
+
 def test_a_folder_is_no_name_of_a_node(
     folder: Path,
     apps: list[str],
@@ -160,8 +229,10 @@ def test_what_is_too_much_or_changed_is_refused(
         access.ask(TraceQuery(Direction.FORWARD, (f"{folder}/in/c.csv",), app=apps[1]))
     with pytest.raises(LineageError, match="split"):
         access.ask(TraceQuery(Direction.FORWARD, (f"{folder}/in/c.csv@0+10",), app=apps[1]))
-    with pytest.raises(LineageError, match="one file at a time"):
-        access.ask(TraceQuery(Direction.FORWARD, (f"{folder}/in",), app=apps[1]))
+    # What was read as records is traced all the same.
+    answer = access.ask(TraceQuery(Direction.FORWARD, (f"{folder}/in",), app=apps[1]))
+    assert (answer.exact, answer.complete) == (False, False)
+    assert {"more than 1 rows" in gap.reason for gap in answer.not_queried} == {True}
     size = file.stat().st_size
     content = file.read_bytes()
     file.write_bytes(content + b"x")

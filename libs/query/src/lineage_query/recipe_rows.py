@@ -39,6 +39,7 @@ class RecipePlace:
 
     ``place``: of one row, or of all rows of a file or (backward) of an output. ``nodes``: of one application: those that read a
     source, or that wrote an output. ``uncertainties``: by node, why its rows may no longer be in the output.
+    ``files``: several whole files of sources, such as those of a folder, of which ``place`` is the first.
     """
 
     app: str
@@ -46,6 +47,7 @@ class RecipePlace:
     place: str
     valued: ValuedPlace | None = None
     uncertainties: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
 
     @property
     def location(self) -> Location:

@@ -56,6 +56,7 @@ class _Start:
 
     ``uses``: how it used the files that places name. ``start_regions``: the items that they name, by space. ``recipe_row``: a
     place that names rows of DataFrames instead, which no block holds; with ``recipe_nodes``, those that read or wrote it.
+    ``recipe_files``: all places, where they are whole files of sources of DataFrames.
     """
 
     opened: ApplicationSnapshot
@@ -63,6 +64,7 @@ class _Start:
     start_regions: Mapping[str, Region] = field(default_factory=dict)
     recipe_row: str | None = None
     recipe_nodes: tuple[NodeRecord, ...] = ()
+    recipe_files: tuple[str, ...] = ()
 
     @property
     def recipe_place(self) -> RecipePlace | None:
@@ -76,7 +78,7 @@ class _Start:
         if all(node.kind == "unknown" for node in self.recipe_nodes):
             raise self.refusal()
         nodes = tuple(node.node for node in self.recipe_nodes)
-        return RecipePlace(self.opened.app, nodes, self.recipe_row)
+        return RecipePlace(self.opened.app, nodes, self.recipe_row, files=self.recipe_files)
 
     def refusal(self) -> RecipeRowError:
         """The error for rows of DataFrames, which are not looked up."""
@@ -111,7 +113,7 @@ class RecordTracer:
         expanded, gaps = self._expand_folders(query)
         start = self._start(expanded)
         place = start.recipe_place
-        if place is not None and expanded.places != query.places:
+        if place is not None and expanded.places != query.places and not place.files:
             raise LocationError(
                 f"{place.place} has rows of a DataFrame, which are traced one file at a time: name a file, or backward the "
                 "whole output by its path"
@@ -175,7 +177,10 @@ class RecordTracer:
                     f"{place}: which rows of a split are those of a DataFrame is not known: name the file"
                 )
             if nodes:
-                return _Start(opened, uses, recipe_row=place, recipe_nodes=nodes)
+                start = _recipe_start(opened, uses, query, place, nodes)
+                if start is not None:
+                    return start
+                continue
             found = _items_at(opened, place, uses.get(place), query.direction)
             for space, region in found.items():
                 regions.setdefault(space, []).append(region)
@@ -331,6 +336,36 @@ def _with_gaps(
         complete=traced.complete and not gaps,
         warnings=tuple(dict.fromkeys((*traced.warnings, *gaps))),
     )
+
+
+def _recipe_start(
+    opened: ApplicationSnapshot,
+    uses: Mapping[str, list[FileUse]],
+    query: TraceQuery,
+    place: str,
+    nodes: tuple[NodeRecord, ...],
+) -> _Start | None:
+    """Where a trace starts at rows of DataFrames, of which a place is the first.
+
+    ``nodes``: those that read or wrote it. None: of several whole files of sources some were read as records, too: the trace of
+    these goes on with what DataFrames read of all files.
+    """
+    single = _Start(opened, uses, recipe_row=place, recipe_nodes=nodes)
+    if query.direction is not Direction.FORWARD or len(query.places) == 1 or query.regions:
+        return single
+    readers: dict[str, NodeRecord] = {}
+    are_of_frames = True
+    for file in query.places:
+        current_budget().check()
+        is_whole = file in uses and str(parse_place(file)) == parse_place(file).path
+        file_readers = _recipe_nodes(opened, file, uses.get(file))
+        if not is_whole or any(node.kind != "frame-source" for node in file_readers):
+            return single
+        are_of_frames = are_of_frames and bool(file_readers)
+        readers |= {node.node: node for node in file_readers}
+    if not are_of_frames:
+        return None
+    return replace(single, recipe_nodes=tuple(readers.values()), recipe_files=query.places)
 
 
 def _recipe_nodes(

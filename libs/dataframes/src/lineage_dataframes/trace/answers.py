@@ -6,9 +6,10 @@ The caller passes a Spark session; `query` says which queries are answered.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -39,6 +40,7 @@ from lineage_dataframes.trace.forward import ForwardRows, trace_forward
 from lineage_dataframes.trace.overwritten import CurrentRecipe, current_recipe, mark_current
 from lineage_dataframes.trace.rows import (
     all_ordinals,
+    check_forward_rows,
     find_file,
     find_in_output,
     find_source,
@@ -54,7 +56,7 @@ from lineage_query.names import Names
 from lineage_query.pairs import PairedRow, Pairs
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_tracing import RecordTracer, end_warning, incomplete_warning
-from lineage_query.rows.places import Location, ValuedPlace
+from lineage_query.rows.places import Location, ValuedPlace, parse_place
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
@@ -143,6 +145,9 @@ class DataFrameAnswers(ABC):
     def answer_row(self, recipe_place: RecipePlace) -> Answer:
         """The trace of the row that stands at a place."""
         location, node = recipe_place.location, recipe_place.nodes[0]
+        if recipe_place.files:
+            files = {canonical(parse_place(file).path) for file in recipe_place.files}
+            return self._trace_forward(recipe_place, partial(self._rows_of_files, files))
         if self.query.direction is Direction.FORWARD:
             return self._trace_forward(
                 recipe_place, lambda recipe, _: self._row_at(recipe, location)
@@ -322,22 +327,33 @@ class DataFrameAnswers(ABC):
             is_placed = recipe_place.valued is None and not self.query.where
             return self._end_answer(node, recipe_place.location if is_placed else None)
         forward = ForwardAnswer()
-        start = self._output_rows(recipe_place.nodes, rows_of, forward)
+        start = self._output_rows(
+            recipe_place.nodes, rows_of, forward, of_each=bool(recipe_place.files)
+        )
         refusal = forward.refusal()
         if refusal is not None:
             raise refusal
         return self._continue_forward(start, forward)
 
     def _output_rows(
-        self, nodes: Iterable[str], rows_of: RowSelector, forward: ForwardAnswer
+        self,
+        nodes: Iterable[str],
+        rows_of: RowSelector,
+        forward: ForwardAnswer,
+        *,
+        of_each: bool = False,
     ) -> list[Group]:
-        """Add what DataFrames that read some sources made of rows of these; gives the rows themselves, once."""
-        start: list[Group] = []
+        """Add what DataFrames that read some sources made of rows of these; gives the rows themselves, once.
+
+        ``of_each``: the sources may have read others of the rows.
+        """
+        start: dict[str, list[Group]] = {}
         for node in nodes:
             for user in self._readers(node):
                 rows = self._output_rows_of(user, node, rows_of, forward)
-                start = start or rows
-        return start
+                key = node if of_each else ""
+                start[key] = start.get(key) or rows
+        return [group for groups in start.values() for group in groups]
 
     def _output_rows_of(
         self, user: str, node: str, rows_of: RowSelector, forward: ForwardAnswer
@@ -395,6 +411,24 @@ class DataFrameAnswers(ABC):
             return [(source, file.path, all_ordinals(self.spark, recipe, source, file))]
         ordinal = self._ordinal(source, file, location)
         return [(source, file.path, np.array([ordinal], np.uint64))]
+
+    def _rows_of_files(self, paths: Collection[str], recipe: Recipe, node: str) -> SourceRows:
+        """All rows of those files that a source has. ``paths``: canonical."""
+        source_path = self._nodes[node].path
+        rows: dict[str, tuple[Source, str, NDArray[np.uint64]]] = {}
+        count = 0
+        for source in recipe.sources:
+            for file in source.files if source.name == source_path else ():
+                current_budget().check()
+                if file.path in rows or canonical(file.path) not in paths:
+                    continue
+                ordinals = all_ordinals(self.spark, recipe, source, file)
+                rows[file.path] = source, file.path, ordinals
+                count += len(ordinals)
+                check_forward_rows(f"{len(rows):,} of its files", count)
+        if not rows:
+            raise RowError(f"{source_path} has none of these files")
+        return list(rows.values())
 
     def _rows_with_values(self, recipe: Recipe, node: str, valued_place: ValuedPlace) -> SourceRows:
         source_path = self._nodes[node].path

@@ -30,7 +30,7 @@ def trace_recipe_row(
         spark: any session; traces run in new ones beside it.
         store: has the recipes.
         reader: says which files may be read.
-        query: of one place; with ``where`` of all rows of an output that fulfil it.
+        query: of one place, or of several whole files of sources; with ``where`` of all rows of an output that fulfil it.
         recipe_place: what the place names.
         key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
@@ -39,7 +39,7 @@ def trace_recipe_row(
         ForbiddenRowsError: a file of the trace may not be read.
         FramesError: no sound trace, or the files are not what they were.
     """
-    if len(query.places) != 1 or query.regions:
+    if (len(query.places) != 1 and not recipe_place.files) or query.regions:
         raise TraceError("rows of DataFrames are traced one place at a time")
     crossing = DataFrameCrossing(spark, store, reader, recipe_place.app, query, key)
     with reading_by(reader), translate_spark_errors():

@@ -182,12 +182,21 @@ def all_ordinals(
     check_unchanged(spark, source_of_file)
     view = view_of(session_with_settings(spark, recipe, [source]), source_of_file)
     rows = to_arrow(view.select(ROW_COLUMN).limit(FORWARD_ROWS_MAX + 1))[ROW_COLUMN]
-    if len(rows) > FORWARD_ROWS_MAX:
+    check_forward_rows(file.path, len(rows))
+    return np.sort(rows.to_numpy().astype(np.uint64))
+
+
+def check_forward_rows(name: str, count: int) -> None:
+    """See that rows of one or several files are no more than are traced forward together.
+
+    Raises:
+        TooMuchError: they are more.
+    """
+    if count > FORWARD_ROWS_MAX:
         raise TooMuchError(
-            f"{file.path} has more than {FORWARD_ROWS_MAX:,} rows, which are traced forward together at most",
+            f"{name} have more than {FORWARD_ROWS_MAX:,} rows, which are traced forward together at most",
             "trace rows of it by their values, or run `lineage materialise` first",
         )
-    return np.sort(rows.to_numpy().astype(np.uint64))
 
 
 def _parquet_values(
