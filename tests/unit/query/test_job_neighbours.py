@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
@@ -242,6 +243,21 @@ def test_what_is_not_read_in_time_is_read_by_the_next_call(tmp_path: Path) -> No
         assert len(find_neighbours(index, GraphName("file", "/0"), ids).nodes) == 2
         with pytest.raises(NotFoundError, match="no job or dataset 'file:/none'"):
             find_neighbours(index, GraphName("file", "/none"), ids)
+
+
+def test_the_job_asked_for_is_read_however_long_it_takes_to_look_for_changes(
+    tmp_path: Path,
+) -> None:
+    ticks = itertools.count()
+    with SqliteStore(tmp_path / "store.db") as store:
+        for at in range(3):
+            store.write(f"a{at}", run(f"a{at}", f"job {at}", float(at), {f"/{at}": [f"/{at}"]}))
+        index = DatasetIndex(store, clock=lambda: float(next(ticks)))
+        ids = store.application_ids()
+        for seconds, runs in ((0.0, 0), (0.1, 1), (0.0, 1), (0.1, 2)):
+            index.update(seconds, lambda record: record.app == "a1")
+            found = find_neighbours(index, GraphName(None, "job 1"), ids)
+            assert (found.runs, len(found.nodes)) == (runs, 1 + bool(runs))
 
 
 def test_nodes_beyond_the_limit_are_left_out_and_counted(tmp_path: Path) -> None:

@@ -101,8 +101,10 @@ class DatasetIndex:
         try:
             if self._clock() - self._looked_at >= fresh_s:
                 self._look_for_changes()
-            for record in sorted(self._waiting.values(), key=lambda record: not first(record)):
-                if self._clock() >= until:
+            waiting = sorted(self._waiting.values(), key=lambda record: not first(record))
+            for number, record in enumerate(waiting):
+                # To look for changes may take all of the time: one run is read then, or a caller would see none for ever.
+                if self._clock() >= until and (number or not seconds):
                     break
                 self._read(record)
         finally:

@@ -101,6 +101,8 @@ def create_app(
 
     @asynccontextmanager
     async def closing(_: FastAPI) -> AsyncIterator[None]:
+        # The first thread loads what all need: no request waits for that.
+        await run_sync(lambda: None)
         yield
         await rates.close()
         lineages.close()
