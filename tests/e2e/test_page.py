@@ -14,7 +14,7 @@ from lineage_store.sqlite.store import SqliteStore
 from tests.support.api_server import serving
 from tests.support.flights_demo import Demo
 from tests.support.page import npm
-from tests.support.stored_lineage import store_run
+from tests.support.stored_lineage import LINES, store_run
 from tests.unit.query.test_jobs import run
 
 pytestmark = pytest.mark.e2e
@@ -67,7 +67,18 @@ def test_jobs_and_datasets_grow_by_clicks_over_the_real_service(tmp_path: Path) 
         for number in range(readers):
             name = f"reader-{number}"
             store.write(name, run(name, name, 0.0, {"/lake/hub": ["/lake/hub/1"]}))
+    sides = {}
+    for side, last in (("left", "a"), ("right", "x")):
+        (tmp_path / side).mkdir()
+        lines = [*LINES[:-1], last]
+        (tmp_path / side / "in.txt").write_text("\n".join(lines) + "\n", newline="")
+        at = {"left": 10.0, "right": 20.0}[side]
+        url = f"sqlite:///{tmp_path}/store.db"
+        stored = store_run(url, tmp_path / side, f"run-{side}", started_at=at, name="count")
+        only = f"{side}/in.txt:{len(LINES)}"
+        sides[side] = {"app": stored.app, "place": f"{stored.sink}:1", "only": only}
     expected = {
+        "runs": {"job": "count", **sides},
         "app": "app-1",
         "job": "job 1",
         "reads": "file:/lake/clean",
@@ -76,7 +87,8 @@ def test_jobs_and_datasets_grow_by_clicks_over_the_real_service(tmp_path: Path) 
         "hub": "/lake/hub",
         "readers": readers,
     }
-    with serving(f"sqlite:///{tmp_path}/store.db", api_rate="100/second") as address:
+    store_url = f"sqlite:///{tmp_path}/store.db"
+    with serving(store_url, api_rate="100/second", api_roots=str(tmp_path)) as address:
         environment = {"LINEAGE_URL": address, "LINEAGE_E2E_JOBS": json.dumps(expected)}
         npm("e2e:only", environment=environment)
 

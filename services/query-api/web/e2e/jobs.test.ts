@@ -16,6 +16,13 @@ interface Expected {
   /** A dataset that `readers` jobs read. */
   hub: string;
   readers: number;
+  /** Two runs of a job, a row in each, and a row of the source that each alone is made of. */
+  runs: { job: string; left: Side; right: Side };
+}
+interface Side {
+  app: string;
+  place: string;
+  only: string;
 }
 
 const expected = JSON.parse(process.env.LINEAGE_E2E_JOBS ?? '') as Expected;
@@ -109,7 +116,58 @@ describe.each(['light', 'dark'] as const)('jobs and datasets, %s', (scheme) => {
     await page.goto('/jobs?job=no-such-job');
     await page.getByText(/there is no job or dataset 'no-such-job'/).waitFor();
     complaints.splice(0).forEach((one) => expect(one).toContain('404'));
-    await page.goto('/jobs');
-    await page.getByText('Where should the graph start?').waitFor();
+  });
+
+  it('are chosen from lists, without an application', async () => {
+    await page.goto('/');
+    await page.getByRole('link', { name: 'Jobs', exact: true }).click();
+    const jobs = page.getByRole('region', { name: 'Jobs' });
+    await jobs.getByRole('link', { name: expected.runs.job, exact: true }).waitFor();
+    expect(await jobs.getByRole('link', { name: 'reader-0', exact: true }).count()).toBe(0);
+    await page.getByLabel('Search datasets').fill('clean');
+    const datasets = page.getByRole('region', { name: 'Datasets' });
+    await expect.poll(() => datasets.getByRole('link').allTextContents()).toEqual([expected.reads]);
+    await expectAccessible(page);
+    await shot(page, `jobs-lists-${scheme}`);
+    await datasets.getByRole('link').click();
+    await node(page, expected.reads).waitFor();
+    await page.goBack();
+    await jobs.getByRole('button', { name: 'Show more jobs' }).click();
+    await jobs.getByRole('button', { name: 'Show more jobs' }).click();
+    await jobs.getByRole('link', { name: 'reader-0', exact: true }).waitFor();
+    await jobs.getByRole('link', { name: expected.job, exact: true }).click();
+    await node(page, expected.job).waitFor();
+  });
+
+  it('show the runs of a job, and compare a row of two of them', async () => {
+    const { job, left, right } = expected.runs;
+    await page.goto(`/jobs?${new URLSearchParams({ job })}`);
+    const runs = page.getByRole('region', { name: 'Runs' });
+    await runs.getByLabel(`Compare ${right.app}`).check();
+    await runs.getByLabel(`Compare ${left.app}`).check();
+    await expectAccessible(page);
+    await runs.getByRole('link', { name: 'Compare a row of both runs' }).click();
+    await page.getByLabel('Row', { exact: true }).fill(left.place);
+    await page.getByLabel('Row of the right run').fill(right.place);
+    await page.getByRole('button', { name: 'Compare' }).click();
+    const [before, after] = [
+      page.locator('.difference .side').first(),
+      page.locator('.difference .side').last(),
+    ];
+    await before.getByText(left.only).waitFor();
+    await after.getByText(right.only).waitFor();
+    expect(await before.getByText(right.only).count()).toBe(0);
+    await expectAccessible(page);
+    await shot(page, `jobs-compared-${scheme}`);
+    // The address holds all of it.
+    await page.reload();
+    await after.getByText(right.only).waitFor();
+    await page.goto(
+      `/jobs/compare?${new URLSearchParams({ left: left.app, right: right.app, place: 'no' })}`,
+    );
+    await page.getByRole('alert').waitFor();
+    complaints.splice(0).forEach((one) => expect(one).toMatch(/40[04]|422/));
+    await page.goto('/jobs/compare');
+    await page.getByText('Two runs are needed.').waitFor();
   });
 });

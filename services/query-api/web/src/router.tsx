@@ -9,6 +9,7 @@ import { ErrorNotice } from './components/ErrorNotice';
 import { ApplicationPage } from './pages/ApplicationPage';
 import { ApplicationsPage } from './pages/ApplicationsPage';
 import { ComparePage } from './pages/ComparePage';
+import { CompareRunsPage } from './pages/CompareRunsPage';
 import { DeadLettersPage } from './pages/DeadLettersPage';
 import { DocsPage } from './pages/DocsPage';
 import { JobsPage } from './pages/JobsPage';
@@ -20,6 +21,7 @@ import { formatParams, parseParams } from './url/params';
 import {
   applicationSearch,
   applicationsSearch,
+  compareRunsSearch,
   compareSearch,
   deadLettersSearch,
   jobsSearch,
@@ -72,6 +74,12 @@ const jobs = createRoute({
   component: JobsPage,
   validateSearch: jobsSearch,
 });
+const compareRuns = createRoute({
+  getParentRoute: () => root,
+  path: '/jobs/compare',
+  component: CompareRunsPage,
+  validateSearch: compareRunsSearch,
+});
 const docs = createRoute({
   getParentRoute: () => root,
   path: '/docs',
@@ -90,6 +98,7 @@ const routeTree = root.addChildren([
   suspects,
   deadLetters,
   jobs,
+  compareRuns,
   docs,
   trace,
 ]);

@@ -5,17 +5,22 @@ import type {
   AppDetail,
   AppPage,
   Completeness,
+  DatasetPage,
   DeadLetters,
   Diff,
+  Direction,
   ExportFormat,
   Graph,
   JobGraph,
+  JobPage,
   Me,
   LevelAnswer,
   NodeColumns,
   NodeItems,
   Progress,
   RowsAround,
+  RunPage,
+  RunsDiff,
   Spark,
   Suspects,
   Trace,
@@ -67,13 +72,54 @@ export type JobGraphStart = { app: string } | { job: string } | { namespace: str
 
 /** A server that has not read all runs yet takes so long to read more of them. */
 const READ_S = 0.5;
+/** The same before there is anything to see: it reads the runs of the job that the graph starts at first. */
+const READ_FIRST_S = 0.1;
 
 export const jobGraph = (
   start: JobGraphStart,
   side: 'both' | 'upstream' | 'downstream',
   limit: number,
+  isFirst: boolean,
   signal?: AbortSignal,
-) => get<JobGraph>('/jobs/graph', { ...start, side, limit, read_s: READ_S }, signal);
+) => {
+  const read_s = isFirst ? READ_FIRST_S : READ_S;
+  return get<JobGraph>('/jobs/graph', { ...start, side, limit, read_s }, signal);
+};
+
+export const jobs = (limit: number, cursor: string | null, signal?: AbortSignal) =>
+  get<JobPage>('/jobs', { limit, cursor }, signal);
+
+export const runsOfJob = (
+  job: string,
+  limit: number,
+  cursor: string | null,
+  signal?: AbortSignal,
+) => get<RunPage>('/runs', { job, limit, cursor }, signal);
+
+export const datasets = (
+  search: string,
+  limit: number,
+  cursor: string | null,
+  signal?: AbortSignal,
+) => get<DatasetPage>('/datasets', { search, limit, cursor }, signal);
+
+/** A row, as people type it, in one run of a job. */
+export interface RunPlace {
+  app: string;
+  place: string;
+}
+
+export const runsDiff = (
+  direction: Direction,
+  left: RunPlace,
+  right: RunPlace,
+  limit: number,
+  signal?: AbortSignal,
+) => {
+  const places = ({ app, place }: RunPlace) => ({ app, places: [place] });
+  const body = { direction, left: places(left), right: places(right), limit };
+  return post<RunsDiff>('/answers/runs-diff', body, signal);
+};
 
 export const progress = (app: string, signal?: AbortSignal) =>
   get<Progress>(`${of(app)}/progress`, {}, signal);

@@ -3,11 +3,13 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 
 import * as lineage from './lineage';
-import type { AppFilter, ItemFilter, JobGraphStart } from './lineage';
-import type { Trace, TraceRequest } from './types';
+import type { AppFilter, ItemFilter, JobGraphStart, RunPlace } from './lineage';
+import type { Direction, Trace, TraceRequest } from './types';
 
 export const APPS_PER_PAGE = 50;
 export const ITEMS_PER_PAGE = 100;
+const JOBS_PER_PAGE = 50;
+const RUNS_PER_PAGE = 10;
 const POLL_MS = 2000;
 const RUNS_POLL_MS = 500;
 const SPARK_POLL_MS = 1000;
@@ -82,11 +84,46 @@ export const jobGraphQuery = (
 ) =>
   queryOptions({
     queryKey: ['jobs', start, side, limit],
-    queryFn: ({ signal }) => lineage.jobGraph(start, side, limit, signal),
+    queryFn: ({ client, queryKey, signal }) =>
+      lineage.jobGraph(start, side, limit, client.getQueryData(queryKey) === undefined, signal),
     staleTime: 60_000,
     // The server reads runs by and by.
     refetchInterval: ({ state }) =>
       state.data !== undefined && state.data.runs < state.data.runs_total ? RUNS_POLL_MS : false,
+  });
+
+export const jobsQuery = () =>
+  infiniteQueryOptions({
+    queryKey: ['jobs', 'list'],
+    queryFn: ({ pageParam, signal }) => lineage.jobs(JOBS_PER_PAGE, pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+    staleTime: 60_000,
+  });
+
+export const datasetsQuery = (search: string) =>
+  infiniteQueryOptions({
+    queryKey: ['datasets', search],
+    queryFn: ({ pageParam, signal }) => lineage.datasets(search, JOBS_PER_PAGE, pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+    staleTime: 60_000,
+  });
+
+export const runsOfJobQuery = (job: string) =>
+  infiniteQueryOptions({
+    queryKey: ['jobs', 'runs', job],
+    queryFn: ({ pageParam, signal }) => lineage.runsOfJob(job, RUNS_PER_PAGE, pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+    staleTime: 60_000,
+  });
+
+export const runsDiffQuery = (direction: Direction, left: RunPlace, right: RunPlace) =>
+  queryOptions({
+    queryKey: ['runs', 'diff', direction, left, right],
+    queryFn: ({ signal }) => lineage.runsDiff(direction, left, right, ITEMS_PER_PAGE, signal),
+    staleTime: 60_000,
   });
 
 export const progressQuery = (app: string) =>

@@ -18,6 +18,7 @@ import type {
   RefusalModel,
   RowModel,
   RowsModel,
+  RunDifferenceModel,
   SignIn,
   SparkModel,
   SuspectsModel,
@@ -27,15 +28,20 @@ import type {
 } from './schema';
 
 export type {
+  AnswerGroup,
   ColumnValue,
+  DatasetPage,
   DiffGroup,
   DiffSide,
   GraphLink,
   GraphNode,
   JobGraphNode,
+  JobPage,
   Me,
   NodeRef,
   OidcClient,
+  Run,
+  RunPage,
   Suspect,
 } from './schema';
 
@@ -67,6 +73,8 @@ export type LevelAnswer = Pick<
 >;
 
 export type Diff = DiffModel;
+export type RunsDiff = RunDifferenceModel;
+export type RunsDiffGroup = RunsDiff['groups'][number];
 export type Suspects = SuspectsModel;
 export type JobGraph = JobGraphModel;
 export type Progress = ProgressModel;

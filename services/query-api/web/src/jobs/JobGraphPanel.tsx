@@ -4,6 +4,7 @@ import type { JobGraphNode } from '../api/types';
 import { useFocusOnChange } from '../pages/useFocusOnChange';
 import type { GrowSide } from '../graph/GraphContext';
 import { count, counted, time } from '../lib/format';
+import { RunsOfJob } from './RunsOfJob';
 import { SIDES, type Drawing } from './jobGraph';
 
 const TITLES = {
@@ -99,6 +100,7 @@ function NodeDetails({
           </section>
         );
       })}
+      {node.kind === 'job' && <RunsOfJob key={node.name} job={node.name} />}
     </div>
   );
 }

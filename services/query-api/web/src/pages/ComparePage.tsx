@@ -3,13 +3,14 @@ import { Link, getRouteApi } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 
 import { applicationQuery, diffQuery } from '../api/queries';
-import type { DiffGroup, DiffSide, Item } from '../api/types';
+import type { DiffGroup, DiffSide } from '../api/types';
 import { AsItIsNow } from '../components/AsItIsNow';
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
+import { RowsOfSide } from '../components/RowsOfSide';
 import { useTitle } from '../components/useTitle';
-import { count, counted } from '../lib/format';
+import { counted } from '../lib/format';
 import { ofPlaces } from '../trace/requests';
 import { Notes } from '../trace/TraceNotes';
 import { ApplicationHead } from './ApplicationHead';
@@ -113,31 +114,13 @@ function Difference({ group }: { group: DiffGroup }) {
       </h3>
       <p className="faint">{counted(group.both, 'row')} in both</p>
       <div className="sides">
-        <Side title="Only left" count={group.only_left.count} items={group.only_left.items} />
-        <Side title="Only right" count={group.only_right.count} items={group.only_right.items} />
+        <RowsOfSide title="Only left" count={group.only_left.count} items={group.only_left.items} />
+        <RowsOfSide
+          title="Only right"
+          count={group.only_right.count}
+          items={group.only_right.items}
+        />
       </div>
     </section>
-  );
-}
-
-function Side(props: { title: string; count: number; items: Item[] }) {
-  const more = props.count - props.items.length;
-  return (
-    <div className="side">
-      <h4>
-        {props.title} <span className="chip-count">{count(props.count)}</span>
-      </h4>
-      {props.count === 0 && <p className="faint">nothing</p>}
-      <ul className="plain-rows">
-        {props.items.map((item) => (
-          <li key={item.address}>
-            <span className="start-place">{item.location ?? item.address}</span>{' '}
-            <AsItIsNow of={item} />
-            {item.text}
-          </li>
-        ))}
-      </ul>
-      {more > 0 && <p className="faint">and {count(more)} more</p>}
-    </div>
   );
 }

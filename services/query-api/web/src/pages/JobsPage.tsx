@@ -6,7 +6,6 @@ import type { JobGraphStart } from '../api/lineage';
 import { jobGraphQuery } from '../api/queries';
 import type { JobGraph } from '../api/types';
 import { Divider } from '../components/Divider';
-import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { useKeys } from '../components/useKeys';
@@ -14,6 +13,7 @@ import { useTitle } from '../components/useTitle';
 import type { GrowSide } from '../graph/GraphContext';
 import { GraphView } from '../graph/GraphView';
 import { JobGraphPanel } from '../jobs/JobGraphPanel';
+import { JobLists } from '../jobs/JobLists';
 import { GROWN_NODES, drawingOf, growth, keyOf, openedSides } from '../jobs/jobGraph';
 import { count } from '../lib/format';
 import type { JobsSearch } from '../url/searches';
@@ -26,18 +26,20 @@ export function JobsPage(): ReactNode {
   const search = route.useSearch();
   useTitle('Jobs and datasets');
   const start = startIn(search);
-  if (start === null) {
-    return (
-      <main className="page" id="main">
-        <Empty title="Where should the graph start?">
-          <p>
-            Open an <Link to="/">application</Link> and choose “Jobs and datasets”.
-          </p>
-        </Empty>
-      </main>
-    );
-  }
+  if (start === null) return <Unstarted words={search.q ?? ''} />;
   return <Started start={start} search={search} />;
+}
+
+function Unstarted({ words }: { words: string }) {
+  const navigate = useNavigate({ from: '/jobs' });
+  return (
+    <main className="page" id="main">
+      <JobLists
+        words={words}
+        onSearch={(q) => void navigate({ search: { q: q || undefined }, replace: true })}
+      />
+    </main>
+  );
 }
 
 function Started({ start, search }: { start: JobGraphStart; search: JobsSearch }) {
@@ -83,7 +85,7 @@ function Started({ start, search }: { start: JobGraphStart; search: JobsSearch }
     <main className="app-page" id="main">
       <div className="app-head">
         <nav aria-label="Where you are" className="crumbs">
-          <Link to="/">Applications</Link>
+          <Link to="/jobs">Jobs and datasets</Link>
           <span aria-hidden>/</span>
         </nav>
         <h1>Jobs and datasets</h1>

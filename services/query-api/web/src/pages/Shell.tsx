@@ -50,6 +50,9 @@ export function Shell(): ReactNode {
             Sign out
           </button>
         )}
+        <Link to="/jobs" className="faint">
+          Jobs
+        </Link>
         <Link to="/docs" className="faint">
           API
         </Link>

@@ -80,6 +80,20 @@ export function compareSearch(params: Params): CompareSearch {
   };
 }
 
+export interface CompareRunsSearch {
+  /** Two runs of a job. */
+  left?: string;
+  right?: string;
+  /** A row, as people type it; of the right run another one where it stands elsewhere there. */
+  place?: string;
+  other?: string;
+  direction: Direction;
+}
+
+export function compareRunsSearch(params: Params): CompareRunsSearch {
+  return { ...compareSearch(params), place: text(params.place), other: text(params.other) };
+}
+
 export interface DeadLettersSearch {
   /** Just those of one application. */
   app?: string;
@@ -95,6 +109,8 @@ export interface JobsSearch {
   job?: string;
   namespace?: string;
   name?: string;
+  /** Where it has no start: text that the listed datasets have in their names. */
+  q?: string;
   /** The node that is looked at. */
   at?: string;
   /** Sides of nodes that were opened, in their order; one that is there twice shows twice as many. */
@@ -110,6 +126,7 @@ export function jobsSearch(params: Params): JobsSearch {
     job: text(params.job),
     namespace: text(params.namespace),
     name: text(params.name),
+    q: text(params.q),
     at: text(params.at),
     grown: grown.length > 0 ? grown : undefined,
   };
