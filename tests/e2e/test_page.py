@@ -15,6 +15,7 @@ from tests.support.api_server import serving
 from tests.support.flights_demo import Demo
 from tests.support.page import npm
 from tests.support.stored_lineage import LINES, store_run
+from tests.unit.query.test_html_parts import answer, cell, graph, verdict
 from tests.unit.query.test_jobs import run
 
 pytestmark = pytest.mark.e2e
@@ -91,6 +92,17 @@ def test_jobs_and_datasets_grow_by_clicks_over_the_real_service(tmp_path: Path) 
     with serving(store_url, api_rate="100/second", api_roots=str(tmp_path)) as address:
         environment = {"LINEAGE_URL": address, "LINEAGE_E2E_JOBS": json.dumps(expected)}
         npm("e2e:only", environment=environment)
+
+
+def test_what_notebooks_show_can_be_read_in_both_themes() -> None:
+    hostile = "<img src=x onerror=alert(1)> " + "long" * 60
+    shown = {
+        f"{name}-{kind}": of(value)._repr_html_()
+        for name, of in (("answer", answer), ("verdict", verdict), ("graph", graph), ("cell", cell))
+        for kind, value in (("plain", "totals"), ("hostile", hostile))
+    }
+    environment = {"LINEAGE_URL": "http://127.0.0.1:9", "LINEAGE_E2E_NOTEBOOK": json.dumps(shown)}
+    npm("e2e:only", environment=environment)
 
 
 @pytest.mark.long

@@ -40,7 +40,7 @@ ALLOWED = {
     "svg", "g", "title", "rect", "text", "path",
 }  # fmt: skip
 ATTRIBUTES = {
-    "class", "style", "href", "target", "rel", "width", "height", "viewBox", "fill", "fill-opacity", "stroke", "stroke-width",
+    "class", "style", "tabindex", "href", "target", "rel", "width", "height", "viewBox", "fill", "fill-opacity", "stroke", "stroke-width",
     "x", "y", "rx", "d", "font-family", "font-size",
 }  # fmt: skip
 SVG = "{http://www.w3.org/2000/svg}"

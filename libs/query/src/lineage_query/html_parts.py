@@ -38,10 +38,9 @@ def code(value: str) -> str:
 
 
 def block(parts: Iterable[str]) -> str:
-    """Parts, one below the other."""
-    return (
-        f'<div class="{NO_FORMULAS}" style="color:inherit;overflow-x:auto">{"".join(parts)}</div>'
-    )
+    """Parts, one below the other. What is wider than the notebook scrolls, also by keys once it has the focus."""
+    style = "color:inherit;overflow-x:auto"
+    return f'<div class="{NO_FORMULAS}" style="{style}" tabindex="0">{"".join(parts)}</div>'
 
 
 def heading(value: str) -> str:

@@ -42,6 +42,31 @@ describe('the document of the API', () => {
     await page.context().close();
   });
 
+  it.each(['light', 'dark'] as const)('is %s where the theme is', async (theme) => {
+    const { page } = await newPage(browser, theme);
+    if (isMock()) await page.route('**/openapi.json', (route) => route.fulfill({ json: DOCUMENT }));
+    await page.goto('/docs');
+    const title = page.locator('.api-reference .info .title').first();
+    await title.waitFor();
+    const bright = (css: string) => {
+      const [red = 0, green = 0, blue = 0] = (css.match(/[\d.]+/g) ?? []).map(Number);
+      return (red + green + blue) / 3;
+    };
+    const colours = () =>
+      title.evaluate((element) => {
+        const ground = element.closest('.api-reference') ?? element;
+        return [getComputedStyle(ground).backgroundColor, getComputedStyle(element).color] as const;
+      });
+    const [ground, letters] = await colours();
+    expect(bright(ground) < 128).toBe(theme === 'dark');
+    expect(bright(letters) > 128).toBe(theme === 'dark');
+    await shot(page, `api-reference-${theme}`);
+    // The switch of the page changes it, too, and other pages are left as they were.
+    await page.getByRole('button', { name: /theme$/ }).click();
+    await expect.poll(async () => bright((await colours())[0]) < 128).toBe(theme === 'light');
+    await page.context().close();
+  });
+
   it.skipIf(isMock())('is behind the sign-in, as all pages are', async () => {
     const { page } = await newPage(browser, 'light', '');
     await page.goto('/docs');

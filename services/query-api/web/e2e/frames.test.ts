@@ -68,8 +68,21 @@ describe('rows of DataFrames', () => {
     await shot(page, 'frames-trace');
   });
 
+  it('are listed with the names of columns, and traced by a click', async () => {
+    await openOutput(expected.output);
+    const rows = page.getByRole('grid', { name: /^Rows of/ });
+    await rows.getByRole('columnheader', { name: expected.column }).waitFor();
+    await rows.locator(`[title="${expected.place}"]`).waitFor();
+    await expectAccessible(page);
+    await shot(page, 'frames-rows');
+    await rows.locator(`[title="${expected.place}"]`).click();
+    await page.getByRole('heading', { name: 'Backward trace' }).waitFor();
+    await expect.poll(found).toEqual(expected.placed);
+    await openOutput(expected.output);
+    await form('Rows by their values').waitFor();
+  });
+
   it('are said not to be there where none has the values', async () => {
-    await page.getByRole('button', { name: 'Leave trace' }).click();
     await page.getByLabel('Value 1').fill('no such value');
     await back('Rows by their values');
     await page.getByText('no row of the output has these values').waitFor();

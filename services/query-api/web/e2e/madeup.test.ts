@@ -29,9 +29,19 @@ describe('over made-up data', () => {
     await page.goto(`/apps/${GENERATED}`);
     await page.locator('.operator-button').first().waitFor();
     expect(await page.locator('.operator-button').count()).toBeLessThan(400);
+    // The first view holds an output, in letters that can be read: a node is 166 px wide, its smallest letters are 13 px high.
+    const output = page.locator('.operator[data-kind="sink"]').first();
+    await output.waitFor();
+    const box = await output.boundingBox();
+    expect(box?.x).toBeGreaterThanOrEqual(0);
+    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(1440);
+    expect((13 * (box?.width ?? 0)) / 166).toBeGreaterThanOrEqual(11 - 0.01);
     await page.getByLabel('Find a node').fill('generated.py:500');
     await page.keyboard.press('Enter');
-    await page.locator('.operator-button[aria-pressed="true"]').waitFor();
+    const chosen = page.locator('.operator-button[aria-pressed="true"]');
+    await chosen.waitFor();
+    const width = (await page.locator('.operator').first().boundingBox())?.width ?? 0;
+    expect((13 * width) / 166).toBeGreaterThanOrEqual(11 - 0.01);
     await page.getByText('This node keeps no rows of its own.').waitFor();
     await shot(page, 'large-graph');
     await expectAccessible(page);

@@ -28,14 +28,19 @@ export function generated(app: string, startedAt: number, size: number): Program
     const isSource = stage < 12;
     ids.forEach((node, index) => {
       const begins = index === 0;
-      const name = begins
-        ? isSource
-          ? 'textFile'
-          : 'reduceByKey'
-        : (ops[Math.floor(random() * ops.length)] ?? 'map');
+      const isOutput = nodes.length === size - 1;
+      const step = ops[Math.floor(random() * ops.length)] ?? 'map';
+      const name = isOutput
+        ? 'saveAsTextFile'
+        : begins
+          ? isSource
+            ? 'textFile'
+            : 'reduceByKey'
+          : step;
       nodes.push(
         made(node, name, `generated.py:${10 + stage}`, {
           ...(begins && !isSource && { kind: 'shuffle' }),
+          ...(isOutput && { kind: 'sink', label: 'write', path: 'totals' }),
           ...(begins && isSource && { label: `read:part${stage}`, path: `data/part${stage}.csv` }),
           has_items: false,
           stage: String(stage),

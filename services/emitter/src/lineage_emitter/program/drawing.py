@@ -16,7 +16,7 @@ from lineage_query.html_parts import block, text
 from lineage_query.names import Names
 from lineage_query.showing import mime_bundle
 
-WIDTH, HEIGHT = 200, 44
+WIDTH, HEIGHT = 220, 44
 """A box, in pixels."""
 GAP_X, GAP_Y, MARGIN = 44, 18, 8
 LABEL_CHARS_MAX = 30

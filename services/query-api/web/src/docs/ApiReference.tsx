@@ -4,10 +4,18 @@ import 'swagger-ui-dist/swagger-ui.css';
 import './reference.css';
 
 import { currentSession } from '../auth/session';
+import { useTheme } from '../components/theme';
 
 /** Swagger UI over the server's own document. Requests that a reader tries carry the token of this tab. */
 export default function ApiReference() {
   const place = useRef<HTMLDivElement>(null);
+  const theme = useTheme();
+  // The class by which Swagger UI's styles know the theme.
+  useEffect(() => {
+    const { classList } = document.documentElement;
+    classList.toggle('dark-mode', theme === 'dark');
+    return () => classList.remove('dark-mode');
+  }, [theme]);
   useEffect(() => {
     const domNode = place.current;
     if (domNode === null) return;

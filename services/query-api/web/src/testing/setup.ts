@@ -9,7 +9,13 @@ configure({ asyncUtilTimeout: 10_000 });
 HTMLDialogElement.prototype.showModal = function showModal() {
   this.open = true;
 };
-window.matchMedia = (media) => ({ media, matches: false }) as MediaQueryList;
+window.matchMedia = (media) =>
+  ({
+    media,
+    matches: false,
+    addEventListener: () => undefined,
+    removeEventListener: () => undefined,
+  }) as unknown as MediaQueryList;
 window.scrollTo = () => undefined;
 
 afterEach(cleanup);
