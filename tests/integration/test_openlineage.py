@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from openlineage.client.event_v2 import RunEvent
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from lineage.main import app
 from lineage_core.contract.message import Begin

@@ -11,10 +11,11 @@ from typing import Any
 import httpx
 import neo4j as driver_of
 import pytest
+from click.testing import Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark import SparkContext
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from lineage.main import app
 from lineage_core.codec.edge_message import Links

@@ -16,7 +16,8 @@ from typing import IO
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import Result
+from typer.testing import CliRunner
 
 from lineage.main import app
 from lineage_query.exports import FORMATS

@@ -35,6 +35,7 @@ from lineage_core.recipe.document import File, Output, Recipe, Source
 from lineage_core.recipe.plan import Attribute, Range
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item
+from lineage_query.pairs import NOT_SHOWN
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query.trace_query import LEVELS
 from lineage_query_api.app import create_app
@@ -365,6 +366,7 @@ def test_a_hidden_source_is_named_and_counted(served: Served, caller: str) -> No
     (group,) = found["groups"]
     assert (group["what"], group["path"], group["count"]) == ("hidden", None, 2)
     assert [one["location"] for one in group["items"]] == ["hidden://1:1", "hidden://1:2"]
+    assert found["pairs"] == {"rows": [], "unknown": [NOT_SHOWN]}
     assert {one["text"] for one in group["items"]} == {None}
     assert found["start"][0]["items"][0]["text"] == "sum 1"
     assert found["start"][0]["items"][0]["location"].endswith("/out/part-00000:1")

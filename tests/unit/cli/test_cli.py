@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import Result
+from typer.testing import CliRunner
 
 from lineage import options, running, spools
 from lineage.access import StoredAccess, open_access

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from openlineage.client.naming import dataset as naming
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from lineage.main import app
 from lineage_core.contract.graph import SinkFileRecord, SplitRecord

@@ -8,9 +8,7 @@ from typing import Any
 
 INCOMPLETE = "items may be missing, and with them what they were joined with"
 BEYOND_RECORDS = "the trace ends at rows of DataFrames, of which equal ones have one name"
-MATERIALISED = (
-    "materialised lineage does not keep which rows were joined: a query over the recipe says it"
-)
+NOT_SHOWN = "which rows were joined is not kept with materialised lineage, and not shown where a part of an application is hidden"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from lineage_core.tracing.joined_items import JoinedItems
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.answers import Answer, Composer, NotQueried, respelled
 from lineage_query.names import Names
-from lineage_query.pairs import BEYOND_RECORDS, INCOMPLETE, MATERIALISED, Pairs
+from lineage_query.pairs import BEYOND_RECORDS, INCOMPLETE, NOT_SHOWN, Pairs
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.locations import Locations
 from lineage_query.verdicts import with_reasons
@@ -54,7 +54,7 @@ class RecordTrace:
     along_exact: Callable[[], TraceResult]
     """Repeats the trace along exact flows only."""
     joined_items: Callable[[Mapping[str, Region], TraceResult], JoinedItems] | None = None
-    """Which of the items that were found were joined with each other; None: not known of such flows."""
+    """Which of the items that were found were joined with each other; None: not known, or not shown."""
     cached_nodes: Sequence[NodeRecord] | None = None
     """The graph's nodes, if they are loaded already."""
     recipe_places: tuple[RecipePlace, ...] = ()
@@ -88,7 +88,7 @@ class RecordTrace:
         if self.direction is Direction.FORWARD:
             return None
         if self.joined_items is None:
-            return Pairs((), (MATERIALISED,))
+            return Pairs((), (NOT_SHOWN,))
         if not self.complete:
             return Pairs((), (INCOMPLETE,))
         if self.crosses:
