@@ -47,6 +47,8 @@ PLACES = {
     "version of the output": recipe(output=written("delta", path=UP, version="3")),
     "metadata of the output": recipe(output=written("iceberg", "/x/a", options={"metadata": UP})),
     "base of a source": recipe([source("parquet", "/shop/L/a=1/f", basePath="/shop/X/../L")]),
+    "encoded": recipe([source("delta", "/shop/X/%2e%2E/L/staff.parquet")]),
+    "encoded slashes": recipe([source("delta", "/shop/X%2f..%2FL/staff.parquet")]),
     "scheme": recipe([source("json", f"file:{UP}")]),
     "scheme and slashes": recipe([source("json", f"file://{UP}")]),
     "remote": recipe([source("json", f"s3a://bucket{UP}")]),
@@ -92,5 +94,26 @@ def test_spark_opens_the_file_that_was_checked(spark_context: SparkContext, tmp_
             if os.path.exists(at):
                 opened.add(spelling)
                 assert canonical(path) == at, path
-    assert refused == {"shop/X/../L/f", "shop/.."}
-    assert len(opened) >= 10
+    encoded = {"shop/X/%2e%2e/L/f", "shop/X/%2E%2E/L/f", "shop/X%2F..%2FL/f"}
+    assert refused == {"shop/X/../L/f", "shop/..", *encoded}
+    assert len(opened) >= 9
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_a_path_that_names_two_files_is_refused(tmp_path: Path, kind: str) -> None:
+    """Logs of tables encode their files: `L%20x` is a folder that was checked, and `L x` may be a link to another."""
+    (tmp_path / "hr").mkdir()
+    (tmp_path / "hr" / "f").write_text("a secret")
+    (tmp_path / "shop" / "L%20x").mkdir(parents=True)
+    (tmp_path / "shop" / "L%20x" / "f").write_text("of no use")
+    path = f"file:{tmp_path}/shop/L%20x/f"
+    named = recipe([source(kind, path, path=str(tmp_path / "shop"))])
+    check_files_allowed(named, RowReader())
+    (tmp_path / "shop" / "L x").symlink_to(tmp_path / "hr")
+    with pytest.raises(RefusedError, match="names a second file"):
+        check_files_allowed(named, RowReader())
+
+
+def test_a_file_that_only_its_decoded_name_names_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a b").write_text("a row")
+    check_files_allowed(recipe([source("delta", f"file:{tmp_path}/a%20b")]), RowReader())

@@ -6,9 +6,11 @@ it is (functions' names, types, bare constants) must be what it says, and functi
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from urllib.parse import unquote
 
 from pyspark.sql.types import _parse_datatype_string
 
@@ -32,7 +34,7 @@ from lineage_dataframes.sources.views import VERSIONED_FORMATS
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS
 from lineage_dataframes.spark.settings import replayed_settings
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
-from lineage_store.paths import canonical
+from lineage_store.paths import canonical, plain_path
 
 PATH_OPTIONS = {
     "path",
@@ -119,6 +121,8 @@ def check_files_allowed(recipe: Recipe, reader: RowReader) -> None:
         paths += [path for path in (output.path, *_metadata(output.options)) if path is not None]
     for path in paths:
         _check_leads_down(path)
+        if "%" in path:
+            _check_names_one_file(path)
         if not reader.may_read(path):
             raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
         if _GLOB_SIGNS & set(path):
@@ -129,6 +133,14 @@ def _check_leads_down(path: str) -> None:
     """See that no part of a path leads up: Hadoop takes `..` away before it follows links, and may open another file."""
     if ".." in path.split("/"):
         raise RefusedError(f"{path} has `..`, which Spark reads otherwise than it is checked")
+
+
+def _check_names_one_file(path: str) -> None:
+    """See that a path is not the name of a file both as it is and without its `%` codes, as tables have their files in logs."""
+    decoded = unquote(path)
+    _check_leads_down(decoded)
+    if canonical(decoded) != canonical(path) and os.path.lexists(plain_path(decoded)):
+        raise RefusedError(f"{path} names a second file, {decoded}, which Spark may read")
 
 
 def _metadata(options: Mapping[str, str]) -> list[str]:
