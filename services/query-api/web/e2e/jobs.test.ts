@@ -158,6 +158,8 @@ describe.each(['light', 'dark'] as const)('jobs and datasets, %s', (scheme) => {
     await after.getByText(right.only).waitFor();
     expect(await before.getByText(right.only).count()).toBe(0);
     await expectAccessible(page);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    expect(wide).toBeLessThanOrEqual(390);
     await shot(page, `jobs-compared-${scheme}`);
     // The address holds all of it.
     await page.reload();
