@@ -6,8 +6,12 @@ from lineage_core.recipe.document import Source
 
 CORRUPT = "columnnameofcorruptrecord"
 """Option of readers: the name of the column with the full text of corrupt records."""
-BY_NAME = frozenset({"parquet", "orc", "json", "delta", "iceberg"})
-"""Formats whose files contain the names of their columns."""
+BY_NAME = frozenset({"parquet", "json"})
+"""Formats whose values are read by the names that their files have for them.
+
+Logs of Delta Lake and Iceberg, which anybody may write over files of others, call columns otherwise than files do, and Spark reads ORC of
+Hive by the columns' numbers.
+"""
 CELLS_STAY = frozenset({
     "header", "sep", "delimiter", "inferschema", "enforceschema", "mode", "path", "nullvalue", "emptyvalue", "nanvalue", "positiveinf",
     "negativeinf", "dateformat", "timestampformat", "timestampntzformat", "locale", "samplingratio", "preferdate", "multiline",

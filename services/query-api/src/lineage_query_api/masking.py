@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -58,10 +59,7 @@ def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) 
     hidden = (*masked, CORRUPT_NAME)
     members = [
         # Mask a nested column as a whole.
-        (
-            name,
-            MASK if isinstance(value, list) or (not listed and is_named(name, hidden)) else value,
-        )
+        (name, MASK if _is_nested(value) or (not listed and is_named(name, hidden)) else value)
         for name, value in row
         if not (listed and is_named(name, hidden))
     ]
@@ -69,6 +67,11 @@ def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) 
         # In sorted order after the other columns: the original positions would reveal which are NULL.
         members += [(column, MASK) for column in masked]
     return "{" + ",".join(f"{_json(name)}:{_json(value)}" for name, value in members) + "}"
+
+
+def _is_nested(value: object) -> bool:
+    """Whether a value has columns of its own: a program may say that it is a text."""
+    return isinstance(value, list) or (isinstance(value, str) and value.lstrip()[:1] in {"{", "["})
 
 
 def masked_answer(answer: Answer, visible_app: VisibleApplication, header: Header) -> Answer:
@@ -165,12 +168,20 @@ def _is_header(line: str, source: Source) -> bool:
     options = {name.lower(): value for name, value in source.options.items()}
     separator = options.get("sep", options.get("delimiter", ","))
     names = [name.lower() for name, _ in replace(source, partitions="").columns()]
-    # A header with different quoting or escaping counts as a different header.
-    return [_unquoted(cell).lower() for cell in line.split(_TAB.get(separator, separator))] == names
+    return [cell.lower() for cell in _cells(line, _TAB.get(separator, separator))] == names
 
 
-def _unquoted(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+def _cells(line: str, separator: str) -> list[str]:
+    """The cells of a line of CSV; none where it is not certain that Spark reads the same ones."""
+    if '"' not in line:
+        return line.split(separator)
+    if len(separator) != 1 or "\\" in line or '""' in line:
+        return []
+    try:
+        (cells,) = csv.reader([line], delimiter=separator, strict=True)
+    except (ValueError, csv.Error):
+        return []
+    return cells
 
 
 def _json(value: object) -> str:

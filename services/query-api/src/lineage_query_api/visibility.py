@@ -296,9 +296,8 @@ def build_visible_application(
         others.append(written)
         datasets_of_recipes.setdefault(writer, []).append(written)
         output = recipe.output
-        sources.setdefault(writer, []).append(
-            Source(output.format or "", (), "", options=output.options)
-        )
+        as_source = Source(output.format or "", (), "", options=output.options)
+        sources.setdefault(writer, []).append(_with_setting(as_source, recipe))
         for source in recipe.sources:
             dataset = _Dataset.of_source(source)
             others.append(dataset)
