@@ -81,6 +81,9 @@ def test_an_item_that_meets_itself_is_there_twice(op: str) -> None:
     graph.block_list[:] = blocks
     assert asked(graph, "2#0", 0) == JoinedItems(((("0#0", 0), ("0#0", 0)),))
     assert asked(graph, "2#0", 1) == JoinedItems(((("0#0", 0), ("0#0", 1)),))
+    # A node that names the rows of one side pairs nothing.
+    graph.node_list[2] = dataclasses.replace(graph.node_list[2], description="left side")
+    assert asked(graph, "2#0", 0) == JoinedItems()
 
 
 def test_what_an_outer_join_has_of_one_side_is_joined_with_nothing() -> None:

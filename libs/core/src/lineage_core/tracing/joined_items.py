@@ -281,7 +281,8 @@ class _Combiner:
         of_inputs = [self._combinations[used] for used in inputs]
         maker = self._made_from.maker(item)
         op = maker.op if maker is not None and maker.node.isdecimal() else ""
-        if op in TWO_SIDED and len(of_inputs) == 1:
+        # A node that only names the rows of a side has the same operator, and says which side it is.
+        if op in TWO_SIDED and len(of_inputs) == 1 and maker is not None and not maker.description:
             of_inputs *= 2
         if len(of_inputs) == 1:
             return of_inputs[0]
