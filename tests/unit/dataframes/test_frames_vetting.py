@@ -141,11 +141,19 @@ def test_a_type_of_json_is_a_type_and_names_no_class(schema: Expression) -> None
 
 @pytest.mark.parametrize("base", ["http://metadata/", "/elsewhere", "file:/d/t/k=1/x", "/d/t/k"])
 def test_a_base_of_folders_that_are_columns_is_above_the_files(base: str) -> None:
-    source = Source("csv", (), "", files=(File("/d/t/k=1/part-0.csv", 1, 1),))
+    source = Source("csv", ("/d/t",), "", files=(File("/d/t/k=1/part-0.csv", 1, 1),))
     for above in ("/d/t", "file:/d/t/", "file:///d", "/"):
         check_text(replace(recipe(), sources=(replace(source, options={"basePath": above}),)))
     with pytest.raises(RefusedError, match="is not above"):
         check_text(replace(recipe(), sources=(replace(source, options={"BasePath": base}),)))
+
+
+def test_a_source_of_files_without_a_name_is_nobodys() -> None:
+    """Rules for datasets go by names."""
+    source = Source("csv", (), "", files=(File("/d/part-0.csv", 1, 1),))
+    for nameless in (source, replace(source, paths=("",))):
+        with pytest.raises(RefusedError, match="has no name"):
+            check_text(replace(recipe(), sources=(nameless,)))
 
 
 @pytest.mark.parametrize("kind", ["timestamp_ltz(9)", "array<timestamp_ntz(7)>"])

@@ -24,6 +24,8 @@ from lineage_core.tracing.budget import current_budget
 
 READ_BYTES = 4 << 20
 """Bytes read at once when a file is read from end to end."""
+LINKS_MAX = 40
+"""Maximum number of links in a path that Linux follows."""
 MTIME_TOLERANCE_S = 0.002
 """Hadoop keeps milliseconds, file systems nanoseconds."""
 
@@ -115,30 +117,46 @@ def canonical(path: str, base: str | None = None) -> str:
 def _real_path(path: str) -> str:
     """As :func:`os.path.realpath` of an absolute path, but nothing is looked for below a folder that is not there.
 
-    A path that somebody recorded may have thousands of folders, and none of them may exist.
+    A path that somebody recorded may have thousands of folders, and none of them may exist. Behind more links than the kernel
+    follows there is no file: what is left of the path stays as it is.
 
     Raises:
         OSError, ValueError: it can't be the name of a file.
+        BudgetError: the query has no time left.
     """
     os.fsencode(path)
-    parts = [part for part in path.split("/") if part not in {"", "."}]
-    real = "/"
-    for at, part in enumerate(parts):
-        if part == "..":
-            real = os.path.dirname(real)
+    budget = current_budget()
+    left = path.split("/")[::-1]
+    real: list[str] = []
+    links, missing = 0, 0
+    while left:
+        budget.check()
+        part = left.pop()
+        if part in {"", "."}:
             continue
-        below = os.path.join(real, part)
-        try:
-            is_link = stat.S_ISLNK(os.lstat(below).st_mode)
-        except OSError:
-            rest = parts[at:]
-            # A part that leads up may lead back to what is there.
-            return os.path.realpath(path) if ".." in rest else "/".join((real.rstrip("/"), *rest))
-        real = os.path.realpath(below) if is_link else below
-        if is_link and os.path.islink(real):
-            # Links that lead to each other.
-            return os.path.realpath(path)
-    return real
+        if part == "..":
+            del real[-1:]
+            missing = max(0, missing - 1)
+            continue
+        real.append(part)
+        target = None if missing or links >= LINKS_MAX else _link_target("/" + "/".join(real))
+        if target == "":
+            missing = 1
+        elif target is None:
+            missing += bool(missing)
+        else:
+            links += 1
+            real = [] if target.startswith("/") else real[:-1]
+            left += target.split("/")[::-1]
+    return "/" + "/".join(real)
+
+
+def _link_target(path: str) -> str | None:
+    """Where a link leads; None: it is no link, empty: it is not there."""
+    try:
+        return os.readlink(path) if stat.S_ISLNK(os.lstat(path).st_mode) else None
+    except OSError:
+        return ""
 
 
 class Spellings:

@@ -78,6 +78,8 @@ def check_text(recipe: Recipe) -> None:
             if "." in name or name.lower() in PATH_OPTIONS:
                 raise RefusedError(f"a source has an option of another kind: {name}")
     for source in recipe.sources:
+        if source.files and not source.name:
+            raise RefusedError("a source that has files has no name")
         _check_base(source)
     for source_number in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
         _check_schema(

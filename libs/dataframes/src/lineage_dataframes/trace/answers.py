@@ -149,9 +149,7 @@ class DataFrameAnswers(ABC):
             files = {canonical(parse_place(file).path) for file in recipe_place.files}
             return self._trace_forward(recipe_place, partial(self._rows_of_files, files))
         if self.query.direction is Direction.FORWARD:
-            return self._trace_forward(
-                recipe_place, lambda recipe, _: self._row_at(recipe, location)
-            )
+            return self._trace_forward(recipe_place, partial(self._row_at, location))
         if self._nodes[node].kind == "frame-source":
             return self._trace_source_row(node, location)
         if location.number is None:
@@ -405,8 +403,8 @@ class DataFrameAnswers(ABC):
         region = Region.from_positions(names)
         return {named_space(link.dest): region for link in self._graph.links() if link.src == node}
 
-    def _row_at(self, recipe: Recipe, location: Location) -> SourceRows:
-        source, file = find_source(recipe, location)
+    def _row_at(self, location: Location, recipe: Recipe, node: str) -> SourceRows:
+        source, file = find_source(recipe, location, self._nodes[node].path)
         if location.number is None:
             return [(source, file.path, all_ordinals(self.spark, recipe, source, file))]
         ordinal = self._ordinal(source, file, location)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,11 +116,7 @@ class DataFrameCrossing(DataFrameAnswers):
 
     def _add_outputs_of(self, recipe_place: RecipePlace, forward: ForwardAnswer) -> None:
         """Add what DataFrames made of a row that is a record, too."""
-        self._output_rows(
-            recipe_place.nodes,
-            lambda recipe, _: self._row_at(recipe, recipe_place.location),
-            forward,
-        )
+        self._output_rows(recipe_place.nodes, partial(self._row_at, recipe_place.location), forward)
 
     def _merge_answer(self, last_trace: RecordTrace, groups: list[Group]) -> Answer:
         """What was found among records, with what was found beyond."""
@@ -169,7 +166,7 @@ class DataFrameCrossing(DataFrameAnswers):
             return self._end_answer(node, location)
         user = next(link.dest for link in self._graph.links() if link.src == node)
         recipe = self._recipe(user)
-        source, file = find_source(recipe, location)
+        source, file = find_source(recipe, location, self._nodes[node].path)
         rows: SourceRows = [
             (source, file.path, np.array([self._ordinal(source, file, location)], np.uint64))
         ]
