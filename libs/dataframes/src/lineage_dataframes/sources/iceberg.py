@@ -13,7 +13,7 @@ from lineage_core.recipe.document import Source
 from lineage_core.recipe.names import ICEBERG
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sources.file_changes import reading_version
-from lineage_dataframes.sources.schemas import parse_schema_json
+from lineage_dataframes.sources.schemas import check_names, parse_schema_json
 from lineage_dataframes.spark import literals
 
 
@@ -31,6 +31,7 @@ def read_snapshot_rows(spark: SparkSession, source: Source, file: str, row: str)
     needs = f"{source.name} is a table of Iceberg: Spark needs Iceberg's jar to read it"
     with reading_version(spark, f"snapshot {source.version} of {source.name}", needs):
         frame = _read_snapshot(spark, source)
+        check_names(source, frame)
         files = {entry.file_path for entry in _read_snapshot(spark, source, "#files").collect()}
     recorded_files = {recorded_file.path for recorded_file in source.files}
     if not recorded_files <= files:

@@ -12,12 +12,15 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType, UserDefinedType
 
+from lineage_core.recipe.document import Source
 from lineage_dataframes.errors import RefusedError
 
 NO_COLUMNS = '{"type":"struct","fields":[]}'
 """No columns."""
 DEFAULT_METADATA = "EXISTS_DEFAULT"
 """In a field's metadata, the value of rows whose file does not have the column: SQL, which Spark computes."""
+ABOUT_FILES = frozenset({"_metadata", "_file", "_pos"})
+"""Columns by which readers of files, Delta Lake and Iceberg tell the file and the place of a row."""
 _CONSTANT = re.compile(
     r"(?i:(?:(?:date|timestamp(?:_ntz|_ltz)?|x) ?)?'(?:[^'\\$]|\\[^$])*'|[-+]?[0-9.]+(?:e[-+]?[0-9]+)?[a-z]{0,2}|null|true|false)"
 )
@@ -36,6 +39,19 @@ def check_schema(frame: DataFrame) -> None:
     """
     with _without_imports():
         parse_schema_json(frame.schema.json())
+
+
+def check_names(source: Source, frame: DataFrame) -> None:
+    """See that no column of files is called as what Spark's readers say of a row's file: it would stand in its place.
+
+    Raises:
+        RefusedError: one is.
+    """
+    for name in frame.columns:
+        if name.lower() in ABOUT_FILES:
+            raise RefusedError(
+                f"{source.name} has a column {name!r}: rows have no names where a column is called so"
+            )
 
 
 @contextmanager

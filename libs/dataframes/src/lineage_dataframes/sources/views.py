@@ -24,7 +24,7 @@ from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach
 from lineage_dataframes.sources import hive_text, iceberg, jdbc
 from lineage_dataframes.sources.file_changes import literal_path, reading_version
-from lineage_dataframes.sources.schemas import check_schema, parse_schema_json
+from lineage_dataframes.sources.schemas import check_names, check_schema, parse_schema_json
 from lineage_dataframes.sources.splits import (
     NUMBERED_FORMATS,
     SPLIT_BYTES_OF_ONE_FILE,
@@ -124,6 +124,7 @@ def _named_and_plain_rows(spark: SparkSession, source: Source) -> tuple[DataFram
         return frame.selectExpr("*", *names).drop("_metadata"), frame
     reader = spark.read.format(source.format).options(**_reader_options(source))
     frame = reader.schema(parse_schema_json(source.schema, source.partitions)).load(paths)
+    check_names(source, frame)
     row = "_metadata.row_index" if source.format == "parquet" else _ordinal_term(spark, source)
     return frame.selectExpr("*", *_name_columns(source, row)), frame
 
@@ -178,6 +179,7 @@ def _delta_rows(spark: SparkSession, source: Source) -> DataFrame:
     with reading_version(spark, f"version {source.version} of {table}", needs):
         frame = reader.load(table)
         check_schema(frame)
+        check_names(source, frame)
         files = set(frame.inputFiles())
     recorded_files = {file.path for file in source.files}
     if not recorded_files <= files:

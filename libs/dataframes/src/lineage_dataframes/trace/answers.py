@@ -404,19 +404,22 @@ class DataFrameAnswers(ABC):
         return {named_space(link.dest): region for link in self._graph.links() if link.src == node}
 
     def _row_at(self, location: Location, recipe: Recipe, node: str) -> SourceRows:
-        source, file = find_source(recipe, location, self._nodes[node].path)
+        source, file = find_source(self._sources_of(node, recipe), location)
         if location.number is None:
             return [(source, file.path, all_ordinals(self.spark, recipe, source, file))]
         ordinal = self._ordinal(source, file, location)
         return [(source, file.path, np.array([ordinal], np.uint64))]
 
+    def _sources_of(self, node: str, recipe: Recipe) -> list[Source]:
+        """The sources of a recipe that a node stands for. Others may call the columns of the same files otherwise."""
+        return [source for source in recipe.sources if source.name == self._nodes[node].path]
+
     def _rows_of_files(self, paths: Collection[str], recipe: Recipe, node: str) -> SourceRows:
         """All rows of those files that a source has. ``paths``: canonical."""
-        source_path = self._nodes[node].path
         rows: dict[str, tuple[Source, str, NDArray[np.uint64]]] = {}
         count = 0
-        for source in recipe.sources:
-            for file in source.files if source.name == source_path else ():
+        for source in self._sources_of(node, recipe):
+            for file in source.files:
                 current_budget().check()
                 if file.path in rows or canonical(file.path) not in paths:
                     continue
@@ -425,12 +428,11 @@ class DataFrameAnswers(ABC):
                 count += len(ordinals)
                 check_forward_rows(f"{len(rows):,} of its files", count)
         if not rows:
-            raise RowError(f"{source_path} has none of these files")
+            raise RowError(f"{self._nodes[node].path} has none of these files")
         return list(rows.values())
 
     def _rows_with_values(self, recipe: Recipe, node: str, valued_place: ValuedPlace) -> SourceRows:
-        source_path = self._nodes[node].path
-        sources = [source for source in recipe.sources if source.name == source_path]
+        sources = self._sources_of(node, recipe)
         rows_by_path: dict[str, tuple[Source, str, NDArray[np.uint64]]] = {}
         missing = [RowError(f"{valued_place.of} was not read")]
         for source in sources:

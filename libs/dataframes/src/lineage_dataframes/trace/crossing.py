@@ -166,7 +166,7 @@ class DataFrameCrossing(DataFrameAnswers):
             return self._end_answer(node, location)
         user = next(link.dest for link in self._graph.links() if link.src == node)
         recipe = self._recipe(user)
-        source, file = find_source(recipe, location, self._nodes[node].path)
+        source, file = find_source(self._sources_of(node, recipe), location)
         rows: SourceRows = [
             (source, file.path, np.array([self._ordinal(source, file, location)], np.uint64))
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.recipe.document import File, Recipe, Source
 from lineage_core.recipe.names import HIVE_TEXT
-from lineage_core.tracing.budget import TooManyMessagesError
+from lineage_core.tracing.budget import TooManyMessagesError, current_budget
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError
 from lineage_dataframes.sources.file_changes import Change, local_changes, local_path
@@ -30,6 +31,8 @@ from lineage_store.recipes import read_recipe
 AS_NOW_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", HIVE_TEXT})
 """Formats of sources that may be read as they are now: files that say all of themselves."""
 AS_NOW_HINT = "--as-now (as_now over HTTP and in programs) traces over the files as they are now, and says so in the answer"
+BELOW_MAX = 100_000
+"""Maximum number of files below a source's paths among which new ones are looked for."""
 RERUN_HINT = "run the job again to trace what it makes now"
 
 
@@ -286,24 +289,36 @@ def _file_now(file: File) -> File:
 
 
 def _new_files(source: Source) -> list[File]:
-    """Files below a source's folders that it did not have."""
+    """Files below a source's folders that it did not have.
+
+    Raises:
+        ChangedSourceError: there is too much below them.
+    """
     recorded_paths = {str(local_path(file.path)) for file in source.files}
     files: list[File] = []
+    looked_at = 0
     for path in source.paths:
         folder = local_path(path)
         if folder is None or not folder.is_dir():
             continue
-        for below in sorted(folder.rglob("*")):
-            if (
-                below.is_file()
-                and str(below) not in recorded_paths
-                and not _is_hidden(below, folder)
-            ):
-                files.append(_file_now(File(f"file:{below}", 0, 0)))
-    return files
+        for name, below, names in os.walk(folder):
+            current_budget().check()
+            below[:] = [part for part in below if not _is_hidden(part)]
+            for file in names:
+                if _is_hidden(file):
+                    continue
+                current_budget().check()
+                looked_at += 1
+                if looked_at > BELOW_MAX:
+                    raise ChangedSourceError(
+                        f"files of {source.name} are gone, and more than {BELOW_MAX:,} are below its paths now"
+                    )
+                there = Path(name, file)
+                if there.is_file() and str(there) not in recorded_paths:
+                    files.append(_file_now(File(f"file:{there}", 0, 0)))
+    return sorted(files, key=lambda file: Path(file.path))
 
 
-def _is_hidden(path: Path, folder: Path) -> bool:
-    """Whether Spark's readers leave a file out."""
-    parts = path.relative_to(folder).parts
-    return any(part[0] == "." or (part[0] == "_" and "=" not in part) for part in parts)
+def _is_hidden(name: str) -> bool:
+    """Whether Spark's readers leave out what is called so."""
+    return name[0] == "." or (name[0] == "_" and "=" not in name)

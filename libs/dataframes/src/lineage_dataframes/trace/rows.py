@@ -89,15 +89,13 @@ def find_file(files: Iterable[File], location: Location) -> File:
     raise RowError(f"{location.path} is no file of this output")
 
 
-def find_source(recipe: Recipe, location: Location, name: str | None) -> tuple[Source, File]:
-    """The source of a name, and its file, that a place is in. Another one may call the columns of the same file otherwise.
+def find_source(sources: Iterable[Source], location: Location) -> tuple[Source, File]:
+    """The source, and its file, that a place is in.
 
     Raises:
-        RowError: no source of that name has such a file.
+        RowError: no source has such a file.
     """
-    for source in recipe.sources:
-        if source.name != name:
-            continue
+    for source in sources:
         try:
             return source, find_file(source.files, location)
         except RowError:

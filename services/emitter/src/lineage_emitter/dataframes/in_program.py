@@ -125,7 +125,7 @@ class FrameLineage:
 
         location = parse_location(place)
         recipe, now = self._recipe(as_now=as_now)
-        source, file = find_source(recipe, location)
+        source, file = find_source(recipe.sources, location)
         if location.number is None:
             raise RowError(f"{place} names no row: {LOCATION_FORMS}")
         with scope.suspended():
