@@ -37,7 +37,7 @@ def run(folder: Path, source: str, environment: dict[str, str] | None = None) ->
 
 
 def test_lineage_from_attach_to_detach_is_the_witnesses_of_every_row(tmp_path: Path) -> None:
-    chosen = drawn(examples(12))
+    chosen = drawn(examples(6))
     third = len(chosen) // 3
     (tmp_path / "programs").write_bytes(pickle.dumps(chosen))
     done = run_program(

@@ -151,6 +151,7 @@ def test_questions_share_a_session_that_ends_by_itself(
     assert sum("ends: no query for 0.1 s" in one for one in logs) == 1
 
 
+@pytest.mark.long
 def test_a_run_leaves_a_session_that_is_warm_when_it_is_asked(
     tmp_path: Path, spark_context: SparkContext
 ) -> None:

@@ -23,6 +23,7 @@ ACTIONS = {
 DRAWN, SEED = 16, 24
 
 
+@pytest.mark.long
 def test_drawn_calls_are_the_same(tmp_path: Path) -> None:
     methods = PARTS["methods"]
     drawn = ACTIONS | set(methods.draw(SEED, DRAWN, None))

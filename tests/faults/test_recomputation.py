@@ -213,6 +213,7 @@ def test_workers_that_die_are_replaced(folder: Path, calm: tuple[Counter[Row], s
     assert run(folder, "local[2,4]", "exit", *faults) == calm
 
 
+@pytest.mark.long
 def test_executors_in_other_processes(folder: Path, calm: tuple[Counter[Row], str]) -> None:
     assert run(folder, "local-cluster[2,1,1024]", "cluster") == calm
 

@@ -172,7 +172,7 @@ def edges_of(draw: st.DrawFn, blocks: list[FlowBlock]) -> list[EdgeBatch]:
 
 
 @settings(
-    max_examples=25,
+    max_examples=10,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
