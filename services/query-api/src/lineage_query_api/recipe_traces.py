@@ -89,6 +89,7 @@ class RecipeTraces:
         if self._spark is None or self._spark.missing():
             return None
         reader = self._reader.of_application(records.app)
+        _check_recorded_files(query, reader)
 
         def continue_records(session: SparkSession, limited: TraceQuery) -> Answer:
             from lineage_dataframes.rewrite.functions import NO_CODE
@@ -127,6 +128,7 @@ class RecipeTraces:
         if query.where:
             query = self._with_condition(query, place)
         reader = self._reader.of_application(place.app)
+        _check_recorded_files(query, reader)
         computing = _computing(reader)
 
         def trace(session: SparkSession, limited: TraceQuery) -> Answer:
@@ -234,6 +236,18 @@ class CallerRecomputation:
 
     def continue_trace(self, query: TraceQuery, records: RecordTrace) -> Answer | None:
         return self.traces.continue_trace(query, records, rows=self.rows)
+
+
+def _check_recorded_files(query: TraceQuery, reader: RowReader) -> None:
+    """See that rows of files that lie in the place of others now are read for callers without rules for datasets alone.
+
+    What callers see of an application is decided by the files that it recorded.
+
+    Raises:
+        ProblemError: 403, they may be of other files.
+    """
+    if query.as_now and isinstance(reader, VisibleReader):
+        raise hidden_parts_error()
 
 
 def _computing(reader: RowReader) -> RowReader:

@@ -297,7 +297,7 @@ def _new_files(source: Source) -> list[File]:
     recorded_paths = {str(local_path(file.path)) for file in source.files}
     files: list[File] = []
     looked_at = 0
-    for path in source.paths:
+    for path in dict.fromkeys(source.paths):
         folder = local_path(path)
         if folder is None or not folder.is_dir():
             continue
