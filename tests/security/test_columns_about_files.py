@@ -16,6 +16,8 @@ from lineage_core.recipe.document import File, Source
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sources.views import view_of
 from lineage_dataframes.trace import overwritten
+from lineage_dataframes.trace.listed_rows import leading_where_it_did
+from lineage_query.rows.reader import ForbiddenRowsError, RootedReader
 
 pytestmark = pytest.mark.security
 
@@ -59,3 +61,24 @@ def test_new_files_of_a_source_are_looked_for_among_so_many(
     monkeypatch.setattr(overwritten, "BELOW_MAX", 4)
     with pytest.raises(ChangedSourceError, match="more than 4 are below"):
         overwritten._new_files(source)
+
+
+def test_a_link_that_is_changed_while_rows_are_listed_is_noticed(tmp_path: Path) -> None:
+    for name in ("own", "hidden"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    link = tmp_path / "link"
+    link.symlink_to("own")
+    reader = RootedReader([str(tmp_path / "own"), str(link)])
+    with leading_where_it_did(reader, f"{link}/file"):
+        pass
+
+    def read_while_it_is_changed() -> None:
+        with leading_where_it_did(reader, f"{link}/file"):
+            link.unlink()
+            link.symlink_to("hidden")
+
+    with pytest.raises(ChangedSourceError, match="led to another file"):
+        read_while_it_is_changed()
+    with pytest.raises(ForbiddenRowsError), leading_where_it_did(reader, f"{link}/file"):
+        pytest.fail("rows are read")

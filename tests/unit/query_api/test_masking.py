@@ -70,6 +70,7 @@ def of_columns(*names: str, **options: str) -> Source:
         ('name,"addr, city",salary', ("name", '"addr', ' city"', "salary"), {}, False),
         ('name;"a;b";salary', ("name", '"a', 'b"', "salary"), {"sep": ";"}, False),
         ('name||"a||b"||salary', ("name", '"a', 'b"', "salary"), {"sep": "||"}, False),
+        ('a, "b",salary', ("a", ' "b"', "salary"), {"ignoreLeadingWhiteSpace": "true"}, False),
         # Readers of CSV differ about these.
         (r'name,"a\",b",salary', ("name", 'a",b', "salary"), {}, False),
         ('name,"a"",b",salary', ("name", 'a",b', "salary"), {}, False),

@@ -32,6 +32,7 @@ Header = Callable[[str], str | None]
 MASK = "***"
 """The replacement of every masked value, also of NULL."""
 _TAB = {"\\t": "\t"}
+_TRIMS = {"ignoreleadingwhitespace", "ignoretrailingwhitespace"}
 
 
 def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) -> str | None:
@@ -167,6 +168,9 @@ def _has_header_of(item: Item, sources: Sequence[Source], header: Header) -> boo
 def _is_header(line: str, source: Source) -> bool:
     options = {name.lower(): value for name, value in source.options.items()}
     separator = options.get("sep", options.get("delimiter", ","))
+    if '"' in line and not options.keys().isdisjoint(_TRIMS):
+        # Quotes behind spaces are read otherwise.
+        return False
     names = [name.lower() for name, _ in replace(source, partitions="").columns()]
     return [cell.lower() for cell in _cells(line, _TAB.get(separator, separator))] == names
 

@@ -6,7 +6,8 @@ Who does not know a row's place or values finds it here. A page looks at a bound
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from lineage_core.recipe.document import File, Recipe, Source
 from lineage_core.recipe.names import JDBC
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import TraceError
-from lineage_dataframes.errors import RowError
+from lineage_dataframes.errors import ChangedSourceError, RowError
 from lineage_dataframes.sources.file_changes import check_local, check_unchanged, local_path
 from lineage_dataframes.sources.hive_text import check_fields
 from lineage_dataframes.sources.jdbc import check_tables
@@ -30,8 +31,8 @@ from lineage_dataframes.trace.rows import output_of
 from lineage_dataframes.trace.session import session_with_settings, translate_spark_errors
 from lineage_query.answers import Item
 from lineage_query.listing import CursorError
-from lineage_query.rows.reader import RowReader, reading_by
-from lineage_store.paths import shown_path
+from lineage_query.rows.reader import ForbiddenRowsError, RowReader, reading_by
+from lineage_store.paths import canonical, shown_path
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
@@ -83,7 +84,7 @@ def list_rows(
         check_recipe_allowed(recipe, reader)
         check_tables(recipe)
         source = _source_of(spark, recipe, record)
-        return _page(spark, recipe, source, record, limit, _position_of(cursor, source))
+        return _page(spark, reader, recipe, source, record, limit, _position_of(cursor, source))
 
 
 def _recipe_of(graph: FlowGraph, record: NodeRecord) -> Recipe:
@@ -112,6 +113,7 @@ def _source_of(spark: SparkSession, recipe: Recipe, record: NodeRecord) -> Sourc
 
 def _page(
     spark: SparkSession,
+    reader: RowReader,
     recipe: Recipe,
     source: Source,
     record: NodeRecord,
@@ -125,7 +127,8 @@ def _page(
     while at < min(len(files), end) and len(items) < limit:
         current_budget().check()
         wanted = limit - len(items)
-        rows = _rows_from(session, source, files[at], first, wanted)
+        with leading_where_it_did(reader, files[at].path):
+            rows = _rows_from(session, source, files[at], first, wanted)
         items += _items(session, replace(source, files=(files[at],)), record, rows)
         if len(rows) == wanted:
             first += wanted
@@ -133,6 +136,22 @@ def _page(
             at, first = at + 1, 0
     following = f"{at}.{first}" if at < len(files) else None
     return RowsPage(tuple(items), following)
+
+
+@contextmanager
+def leading_where_it_did(reader: RowReader, path: str) -> Iterator[None]:
+    """See that a path leads to one file, which may be read, before its rows are read and afterwards.
+
+    Raises:
+        ForbiddenRowsError: that file may not be read.
+        ChangedSourceError: a link on the way was changed meanwhile.
+    """
+    led_to = canonical(path)
+    if not reader.may_read(path):
+        raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
+    yield
+    if canonical(path) != led_to or not reader.may_read(path):
+        raise ChangedSourceError(f"{path} led to another file while its rows were read")
 
 
 def _rows_from(

@@ -314,7 +314,7 @@ def _new_files(source: Source) -> list[File]:
                         f"files of {source.name} are gone, and more than {BELOW_MAX:,} are below its paths now"
                     )
                 there = Path(name, file)
-                if there.is_file() and str(there) not in recorded_paths:
+                if os.path.isfile(there) and str(there) not in recorded_paths:
                     files.append(_file_now(File(f"file:{there}", 0, 0)))
     return sorted(files, key=lambda file: Path(file.path))
 
