@@ -274,7 +274,7 @@ def files_below(path: str) -> list[str]:
     files: list[str] = []
     for file_path in paths:
         current_budget().check()
-        if not _is_hidden(file_path.removeprefix(path)):
+        if not is_hidden(file_path.removeprefix(path)):
             files.append(spellings.of(file_path))
     return sorted(files)
 
@@ -294,7 +294,7 @@ def _local_files(path: str) -> list[str]:
     return files
 
 
-def _is_hidden(below: str) -> bool:
+def is_hidden(below: str) -> bool:
     """Whether Spark's readers leave a path out."""
     parts = [part for part in below.split("/") if part]
     return any(part[0] == "." or (part[0] == "_" and "=" not in part) for part in parts)

@@ -125,10 +125,19 @@ def check_files_allowed(recipe: Recipe, reader: RowReader) -> None:
         _check_leads_down(path)
         if "%" in path:
             _check_names_one_file(path)
-        if not reader.may_read(path):
-            raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
+        check_may_read(path, reader)
         if _GLOB_SIGNS & set(path):
             raise RefusedError(f"{path} has signs by which Spark reads several files")
+
+
+def check_may_read(path: str, reader: RowReader) -> None:
+    """See that ``reader`` may read a file.
+
+    Raises:
+        ForbiddenRowsError: it may not.
+    """
+    if not reader.may_read(path):
+        raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
 
 
 def _check_leads_down(path: str) -> None:

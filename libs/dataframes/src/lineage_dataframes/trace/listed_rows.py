@@ -26,12 +26,12 @@ from lineage_dataframes.sources.jdbc import check_tables
 from lineage_dataframes.sources.locations import row_locations
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.spark import literals
-from lineage_dataframes.trace.allowed import check_recipe_allowed
+from lineage_dataframes.trace.allowed import check_may_read, check_recipe_allowed
 from lineage_dataframes.trace.rows import output_of
 from lineage_dataframes.trace.session import session_with_settings, translate_spark_errors
 from lineage_query.answers import Item
 from lineage_query.listing import CursorError
-from lineage_query.rows.reader import ForbiddenRowsError, RowReader, reading_by
+from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.paths import canonical, shown_path
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
@@ -147,8 +147,7 @@ def leading_where_it_did(reader: RowReader, path: str) -> Iterator[None]:
         ChangedSourceError: a link on the way was changed meanwhile.
     """
     led_to = canonical(path)
-    if not reader.may_read(path):
-        raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
+    check_may_read(path, reader)
     yield
     if canonical(path) != led_to or not reader.may_read(path):
         raise ChangedSourceError(f"{path} led to another file while its rows were read")

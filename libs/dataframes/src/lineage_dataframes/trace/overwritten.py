@@ -24,7 +24,7 @@ from lineage_query.rows.file_status import current_state
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import FileState, canonical, file_time_text, plain_path
+from lineage_store.paths import FileState, canonical, file_time_text, is_hidden, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
@@ -303,9 +303,9 @@ def _new_files(source: Source) -> list[File]:
             continue
         for name, below, names in os.walk(folder):
             current_budget().check()
-            below[:] = [part for part in below if not _is_hidden(part)]
+            below[:] = [part for part in below if not is_hidden(part)]
             for file in names:
-                if _is_hidden(file):
+                if is_hidden(file):
                     continue
                 current_budget().check()
                 looked_at += 1
@@ -317,8 +317,3 @@ def _new_files(source: Source) -> list[File]:
                 if os.path.isfile(there) and str(there) not in recorded_paths:
                     files.append(_file_now(File(f"file:{there}", 0, 0)))
     return sorted(files, key=lambda file: Path(file.path))
-
-
-def _is_hidden(name: str) -> bool:
-    """Whether Spark's readers leave out what is called so."""
-    return name[0] == "." or (name[0] == "_" and "=" not in name)
