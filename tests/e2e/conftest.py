@@ -14,7 +14,7 @@ from lineage.access import StoredAccess
 from lineage_emitter import LineageContext
 from lineage_store.url import open_store
 from tests.support.flights_demo import Demo, run_demo
-from tests.support.job_runs import STORE
+from tests.support.job_runs import STORE, Begin
 
 Capture = Callable[..., LineageContext]
 
@@ -40,10 +40,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def begin(spark_context: SparkContext, folder: Path) -> Callable[[], LineageContext]:
+def begin(spark_context: SparkContext, folder: Path) -> Begin:
     """Begins an application; all of a module are in one store."""
     url = f"sqlite:///{folder / STORE}"
-    return lambda: LineageContext(spark_context, store=url, link=True)
+    return lambda **settings: LineageContext(spark_context, store=url, link=True, **settings)
 
 
 @pytest.fixture

@@ -419,7 +419,7 @@ def test_rows_that_records_and_dataframes_share_count_once(
 def test_a_folder_that_was_moved_is_found_without_checksums(
     folder: Path, begin: Begin, access: StoredAccess
 ) -> None:
-    """What RDDs write has no checksum: its name, size and time are left, and are no proof."""
+    """What RDDs read has no checksum: its name, size and time are left, and are no proof."""
     (folder / "parcel.txt").write_text("a\nb\n")
     with begin() as lc:
         writer = app_of(lc)
@@ -445,6 +445,41 @@ def test_a_folder_that_was_moved_is_found_without_checksums(
     answer = access.ask(query)
     assert [item.location for group in answer.groups for item in group.items] == [place]
     assert (answer.exact, answer.complete) == (False, True)
+
+
+@pytest.mark.parametrize("way", ["copied", "moved", "touched", "without checksums"])
+def test_copies_of_what_rdds_wrote_are_found_by_their_checksum(
+    folder: Path, begin: Begin, spark: SparkSession, access: StoredAccess, way: str
+) -> None:
+    own = folder / f"records {way}"
+    own.mkdir()
+    (own / "in.txt").write_text("a,1\nb,2\n")
+    with begin(output_checksums=way != "without checksums") as lc:
+        first = app_of(lc)
+        lc.textFile(str(own / "in.txt"), 1).map(str.upper).saveAsTextFile(str(own / "one"))
+    (written,) = part_files(own / "one")
+    read = own / "arrived.csv"
+    if way == "moved":
+        written.rename(read)
+    elif way == "touched":
+        read = written
+        os.utime(read, ns=(0, read.stat().st_mtime_ns + 5_000_000_000))
+    else:
+        read.write_bytes(written.read_bytes())
+    with begin():
+        frame = spark.read.schema("key string, number int").csv(str(read))
+        frame.where("number > 1").coalesce(1).write.csv(str(own / "two"))
+    ((place, _),) = rows(own / "two")
+    answer = access.ask(back(place))
+    found = [item.location for group in answer.groups for item in group.items]
+    if way == "without checksums":
+        assert found == [f"{read}:2"]
+        return
+    said = " ".join(answer.reasons if way == "copied" else answer.warnings)
+    assert first in said
+    assert "checksum" in said
+    assert found == [f"{own}/in.txt:2"]
+    assert (answer.complete, answer.exact) == (True, way != "copied"), answer.reasons
 
 
 def test_who_read_rows_that_are_gone_since_is_named(

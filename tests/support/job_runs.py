@@ -41,8 +41,8 @@ Row = tuple[str, tuple[str, ...]]
 """Text of a row and the sorted locations of the source rows that made it."""
 
 
-Begin: TypeAlias = "Callable[[], LineageContext]"
-"""Begins an application."""
+Begin: TypeAlias = "Callable[..., LineageContext]"
+"""Begins an application, with settings."""
 
 
 def app_of(lc: LineageContext) -> str:

@@ -1,4 +1,4 @@
-"""Checksums of files that DataFrames read and wrote: taken once the action has returned, while they are as it had them."""
+"""Checksums of files that DataFrames read and wrote, and RDDs wrote: taken once the action has returned, while they are as it had them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ if TYPE_CHECKING:
 FILE_BYTES_MAX = 64 << 20
 """Larger files have no checksum: size and time bind their rows."""
 BYTES_MAX = 128 << 20
-"""Of all files of an application together: an eighth of a second, in the thread that records."""
+"""Of all files of an application's DataFrames together, and of its RDDs: an eighth of a second, in the thread that records."""
 READ_BYTES = 1 << 20
 _LOCAL = "file:"
 _WRITTEN_ONCE = {DELTA, ICEBERG}
 
 
 class Checksums:
-    """Checksums of files of this machine, each taken once. For one thread."""
+    """Checksums of files of this machine, each taken once. For one thread.
 
-    def __init__(self) -> None:
+    Args:
+        bytes_max: of all files together; 0: none has a checksum.
+    """
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self._digests: dict[tuple[str, int, int], str] = {}
-        self._remaining_bytes = BYTES_MAX
+        self._remaining_bytes = bytes_max
 
     def of(self, file: File, format: str | None) -> str:
         """The checksum of a file; empty where it is not as it was recorded, too large, elsewhere, or never written again."""

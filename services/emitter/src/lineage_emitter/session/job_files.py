@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lineage_core.contract.message import RecordFiles, SinkFiles
+from lineage_core.contract.message import RecordFiles, SinkFile, SinkFiles
+from lineage_core.recipe.document import File
 from lineage_emitter.session import hadoop
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from lineage_core.contract.graph import Unit
+    from lineage_emitter.dataframes.checksums import Checksums
     from lineage_emitter.session.commit_thread import CommitThread
     from lineage_emitter.session.hadoop import FileSource
     from lineage_emitter.session.nodes import Node, Nodes
@@ -28,12 +30,15 @@ class JobFiles:
         problems: Problems,
         nodes: Nodes,
         commits: CommitThread,
+        checksums: Checksums,
     ) -> None:
         self._sc = sc
         self._app = app
         self._problems = problems
         self._nodes = nodes
         self._commits = commits
+        self._checksums = checksums
+        """Of the thread of the commits alone."""
 
     def record_sources(self, nodes: Iterable[Node]) -> None:
         """Record once which files sources read; nothing for other nodes."""
@@ -62,7 +67,7 @@ class JobFiles:
             self._problems.guard("find the files of a source", pin)
 
     def record_sink_files(self, node: Node, path: str, unit: Unit = "line") -> None:
-        """Register the files that a sink has written (before the job is recorded).
+        """Register the files that a sink has written (before the job is recorded). The program waits for no checksum.
 
         ``unit``: what its items are of these files.
         """
@@ -75,7 +80,16 @@ class JobFiles:
                 )
                 for file in hadoop.sink_files(self._sc, path)
             )
-            kind = SinkFiles if unit == "line" else RecordFiles
-            self._commits.send(kind(app=self._app, node=node.name, path=path, files=files))
+            self._commits.put(lambda: self._send_sink_files(node, path, unit, files))
 
         self._problems.guard("note the files of a sink", note)
+
+    def _send_sink_files(
+        self, node: Node, path: str, unit: Unit, files: Iterable[SinkFile]
+    ) -> None:
+        kind = SinkFiles if unit == "line" else RecordFiles
+        summed = tuple(file.model_copy(update={"checksum": self._checksum(file)}) for file in files)
+        self._commits.send(kind(app=self._app, node=node.name, path=path, files=summed))
+
+    def _checksum(self, file: SinkFile) -> str:
+        return self._checksums.of(File(file.path, file.size, round(file.mtime * 1000)), None)
