@@ -4,7 +4,9 @@ Rows carry the numbers of the lines that made them. What the test needs goes to 
 it says of itself and what the trace says.
 """
 
+import contextlib
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,12 +33,29 @@ def begin(name: str) -> LineageContext:
     return lc
 
 
-def append(number: int) -> None:
-    """A job of RDDs that appends to the table of Delta Lake."""
-    with begin(f"append {number}") as lc:
+def append(number: int, table: str = "orders", meddle: Callable[[], None] = lambda: None) -> None:
+    """A job of RDDs that appends to a table of Delta Lake. ``meddle``: is called while it does."""
+
+    def fields_of(line: str) -> tuple[str, ...]:
+        meddle()
+        return tuple(line.split(","))
+
+    name = "append" if table == "orders" else table
+    with begin(f"{name} {number}") as lc:
         lines = lc.textFile(str(home / f"in{number}.txt"), 1)
-        rows = lines.map(lambda line: tuple(line.split(",")))
-        rows.toDF(["key", "ids"]).write.format("delta").mode("append").save("orders")
+        lines.map(fields_of).toDF("key string, ids string").write.format("delta").mode(
+            "append"
+        ).save(table)
+
+
+def commit_meanwhile() -> None:
+    """Another program's commit to a table: the rows of another table."""
+    actions = map(json.loads, (home / f"other/_delta_log/{0:020}.json").read_text().splitlines())
+    (add,) = (action["add"] for action in actions if "add" in action)
+    shutil.copy(home / "other" / add["path"], home / "busy")
+    log = home / f"busy/_delta_log/{1:020}.json"
+    with contextlib.suppress(FileExistsError), log.open("x") as commit:
+        commit.write(json.dumps({"add": add}) + "\n")
 
 
 def total(name: str) -> None:
@@ -65,6 +84,11 @@ spark.sql(f"OPTIMIZE delta.`{home}/orders`")
 total("packed")
 spark.sql("UPDATE local.db.totals SET key = 'z' WHERE key = 'a'")
 report("updated", lambda: spark.table("local.db.totals"))
+other = spark.createDataFrame([("z", "9")], "key string, ids string").coalesce(1)
+other.write.format("delta").save("other")
+append(1, "busy")
+append(2, "busy", commit_meanwhile)
+report("busied", lambda: spark.read.format("delta").load("busy"))
 
 with open_store(sys.argv[1]) as store:
     access = StoredAccess(store, sys.argv[1])
@@ -84,10 +108,10 @@ with open_store(sys.argv[1]) as store:
         }
 
     traces = {}
-    for out in ("chained", "updated"):
+    for out in ("chained", "updated", "busied"):
         (part,) = (home / out).glob("part-*")
         for at, line in enumerate(part.read_text().splitlines(), 1):
-            traces[f"{out} {line}"] = asked(Direction.BACKWARD, f"{part}:{at}")
+            traces[f"{out} {line} {at}"] = asked(Direction.BACKWARD, f"{part}:{at}")
     (part,) = (home / "warehouse/db/packed/data").glob("*.parquet")
     traces["packed"] = asked(Direction.BACKWARD, f"{part}#0")
     for number in (1, 2):

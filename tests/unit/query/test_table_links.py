@@ -24,7 +24,7 @@ from lineage_core.contract.message import (
 )
 from lineage_core.recipe.document import Output, Source
 from lineage_core.recipe.document import Recipe as Document
-from lineage_core.recipe.names import DELTA, ICEBERG
+from lineage_core.recipe.names import DELTA, DELTA_LOG, ICEBERG
 from lineage_core.recipe.plan import Attribute, Range
 from lineage_core.tracing.trace_result import Direction
 from lineage_query import table_links
@@ -61,6 +61,12 @@ def wrote_table(
     store.write(app, messages)
 
 
+def wrote_unknown(store: GraphStore, app: str, path: str, commits: tuple[int, ...]) -> None:
+    """An application that wrote one of some versions of a table of Delta Lake, as others were made meanwhile."""
+    output = Output("files", path, format=DELTA, commits=commits)
+    wrote_table(store, app, output, (f"{path}/{DELTA_LOG}",), 1.0)
+
+
 def read_table(
     store: GraphStore, app: str, source: Source, files: tuple[str, ...], at: float
 ) -> None:
@@ -80,6 +86,12 @@ def read_table(
     store.write(app, messages)
 
 
+def unread(store: GraphStore, app: str, path: str) -> tuple[NotQueried, ...]:
+    """What is said of rows that an application wrote, of which no files were recorded."""
+    links = FileLinks(store, Direction.FORWARD, RowReader())
+    return links.of_rows_in_no_place(FileNode(app, "0"), path)
+
+
 def refused(
     store: GraphStore, direction: Direction, app: str, path: str, reader: RowReader | None = None
 ) -> tuple[NotQueried, ...]:
@@ -97,6 +109,8 @@ class Table:
     commits: list[list[dict[str, Any]]] = field(default_factory=list)
     live: list[dict[str, frozenset[int]]] = field(default_factory=list)
     """By version the files, and whose rows each holds."""
+    may_hold: dict[str, frozenset[int]] = field(default_factory=dict)
+    """Whose rows the log says that a file may hold: it does not say that one that deletes rows adds none."""
 
     def commit(self) -> None:
         """Add one version that some operation made."""
@@ -117,6 +131,10 @@ class Table:
             actions, held = [*info("UPDATE"), *add(name), *remove(*picked)], held | {version}
         else:
             actions = [*info("DELETE"), *add(name), *remove(*picked)]
+        self.may_hold[name] = held.union(
+            {version} if kind == "delete" else (),
+            *(self.may_hold[file] for file in picked if kind not in ("append", "overwrite")),
+        )
         self.commits.append(actions)
         self.live.append({f: of for f, of in before.items() if f not in picked} | {name: held})
 
@@ -128,7 +146,7 @@ class Table:
 
 
 def test_those_whose_rows_a_file_holds_and_those_who_read_them_are_named(tmp_path: Path) -> None:
-    named = silent = 0
+    named = silent = unnamed = 0
     for number in range(ROUNDS):
         draw = random.Random(number)
         table = Table(tmp_path / f"table{number}", draw)
@@ -137,12 +155,24 @@ def test_those_whose_rows_a_file_holds_and_those_who_read_them_are_named(tmp_pat
         path = delta(table.folder, *table.commits)
         writes = [version for version in range(len(table.commits)) if table.is_write(version)]
         captured = {version for version in writes if draw.random() < 0.6}
+        # By the version that an application made, the first and the last that it may have made.
+        unknown = {
+            version: (draw.randint(0, version), draw.randint(version, len(table.commits) - 1))
+            for version in writes
+            if version not in captured and draw.random() < 0.5
+        }
         reads = sorted(draw.sample(range(len(table.live)), draw.randint(1, len(table.live))))
         with SqliteStore(tmp_path / f"{number}.db") as store:
             for version in sorted(captured):
                 file = f"{path}/part-{version}.parquet"
                 output = Output("files", path, format=DELTA, version=str(version))
                 wrote_table(store, f"wrote-{version}", output, (file,), float(version))
+            for version, commits in unknown.items():
+                wrote_unknown(store, f"unknown-{version}", path, commits)
+            may_be = {
+                version: frozenset(range(commits[0], commits[1] + 1)) - captured
+                for version, commits in unknown.items()
+            }
             for version in reads:
                 files = tuple(f"{path}/{file}" for file in table.live[version])
                 source = Source(DELTA, (path,), "{}", version=str(version))
@@ -152,6 +182,9 @@ def test_those_whose_rows_a_file_holds_and_those_who_read_them_are_named(tmp_pat
                 for file, held in table.live[version].items():
                     writer = int(file.split("-")[1].split(".")[0])
                     others = {f"wrote-{v}" for v in held & captured}
+                    others |= {
+                        f"unknown-{v}" for v, made in may_be.items() if made & table.may_hold[file]
+                    }
                     if writer in captured:
                         # It is followed.
                         others = set()
@@ -159,7 +192,13 @@ def test_those_whose_rows_a_file_holds_and_those_who_read_them_are_named(tmp_pat
                     assert {gap.app for gap in gaps} == others, (number, version, file)
                     named, silent = named + bool(others), silent + (not others)
                     for gap in gaps:
-                        assert f"wrote version {gap.app.split('-')[1]} of" in gap.reason
+                        kind, made = gap.app.split("-")
+                        if kind == "wrote":
+                            assert f"wrote version {made} of" in gap.reason
+                        else:
+                            first, last = unknown[int(made)]
+                            assert f"wrote one of the versions {first} to {last} of" in gap.reason
+                            unnamed += int(made) in held
                         assert f"read version {version}:" in gap.reason
             for version in captured:
                 file = f"part-{version}.parquet"
@@ -171,7 +210,17 @@ def test_those_whose_rows_a_file_holds_and_those_who_read_them_are_named(tmp_pat
                 }
                 gaps = refused(store, Direction.FORWARD, f"wrote-{version}", f"{path}/{file}")
                 assert {gap.app for gap in gaps} == others, (number, version)
+            for number_made, commits_made in may_be.items():
+                others = {
+                    f"read-{read}"
+                    for read in reads
+                    for name in table.live[read]
+                    if commits_made & table.may_hold[name]
+                }
+                gaps = unread(store, f"unknown-{number_made}", path)
+                assert {gap.app for gap in gaps} == others, (number, number_made)
     assert named > ROUNDS
+    assert unnamed > ROUNDS / 2
     assert silent > ROUNDS
 
 
@@ -326,3 +375,49 @@ def test_versions_that_are_no_numbers_end_the_trace(tmp_path: Path, store: Sqlit
         path = f"{tmp_path}/{number}.parquet"
         (gap,) = refused(store, Direction.BACKWARD, f"reader{number}", path)
         assert "which version was read is not recorded" in gap.reason
+
+
+def test_writes_without_files_end_traces(tmp_path: Path, store: SqliteStore) -> None:
+    path = delta(tmp_path / "t", wrote("Append", "a.parquet"), wrote("Append", "b.parquet"))
+    back = Direction.BACKWARD
+    wrote_unknown(store, "writer", path, (0, 1))
+    read_table(
+        store, "reader", Source(DELTA, (path,), "{}", version="1"), (f"{path}/b.parquet",), 2.0
+    )
+    (gap,) = refused(store, back, "reader", f"{path}/b.parquet")
+    assert (gap.app, "wrote one of the versions 0 to 1" in gap.reason) == ("writer", True)
+    (gap,) = unread(store, "writer", path)
+    assert (gap.app, "may hold these rows" in gap.reason) == ("reader", True)
+    # The log is no file of its output.
+    assert store.graph("writer").sink_files("0") == []
+    # Others recorded what they wrote: it wrote the one that is left.
+    output = Output("files", path, format=DELTA, version="1")
+    wrote_table(store, "second", output, (f"{path}/b.parquet",), 2.0)
+    assert refused(store, back, "reader", f"{path}/b.parquet") == ()
+    assert unread(store, "writer", path) == ()
+    # Versions that its log does not list, or no longer, and writes of which nothing is known.
+    wrote_unknown(store, "later", path, (1, 2))
+    wrote_unknown(store, "many", path, (0, table_links.LOOKUPS_MAX))
+    wrote_table(store, "elsewhere", Output("table", table="db.t"), (), 1.0)
+    wrote_table(store, "iceberg", Output("table", str(tmp_path / "i")), (), 1.0)
+    for app, reason in (
+        ("later", "does not list all versions from 1 to 2"),
+        ("many", "one of 501 versions"),
+        ("elsewhere", "no files of that write are recorded"),
+        ("iceberg", "no files of that write are recorded"),
+    ):
+        (gap,) = unread(store, app, path)
+        assert (gap.app, reason in gap.reason) == (app, True), gap.reason
+
+
+def test_rows_of_a_table_under_other_names_are_followed_into_other_files(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    path = delta(tmp_path / "t", wrote("Append", "a.parquet"), moved("b.parquet", "a.parquet"))
+    # A write by the order of columns has no format.
+    wrote_table(store, "writer", Output("table", path, version="0"), (f"{path}/a.parquet",), 1.0)
+    read_table(
+        store, "reader", Source(DELTA, (path,), "{}", version="1"), (f"{path}/b.parquet",), 2.0
+    )
+    (gap,) = refused(store, Direction.FORWARD, "writer", f"{path}/a.parquet")
+    assert gap.app == "reader"

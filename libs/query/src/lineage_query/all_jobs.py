@@ -40,6 +40,7 @@ from lineage_store.recorded_files import (
     RecordedFiles,
     file_versions,
 )
+from lineage_store.records import is_table_log
 
 ROWS_MAX = 10_000
 """Maximum number of rows that one query passes from one application to others."""
@@ -128,10 +129,14 @@ class FileLinks:
             refused = self._tables.unwritten(origin.app, origin.node, path)
         else:
             return links
-        by_app = {gap.app: gap for gap in refused}
+        return replace(links, refused=(*links.refused, *self._named(refused)))
+
+    @staticmethod
+    def _named(gaps: Iterable[NotQueried]) -> list[NotQueried]:
+        """What is not queried, one an application, as many as are named."""
+        by_app = {gap.app: gap for gap in gaps}
         more = _others_text(len(by_app))
-        named = [replace(gap, reason=gap.reason + more) for gap in by_app.values()]
-        return replace(links, refused=(*links.refused, *named[:NAMED_MAX]))
+        return [replace(gap, reason=gap.reason + more) for gap in by_app.values()][:NAMED_MAX]
 
     def of_rows_in_no_place(self, origin: FileNode, path: str) -> tuple[NotQueried, ...]:
         """The applications that used a file of a node, where nothing tells in which of its files the rows of a trace are.
@@ -150,7 +155,7 @@ class FileLinks:
             file_path
             for message in self._store.messages(origin.app, *FILE_MESSAGES)
             for node, file_path, _, wrote in file_versions(message)
-            if node == origin.node and wrote != self._is_backward
+            if node == origin.node and wrote != self._is_backward and not is_table_log(file_path)
         }
         rows = f"rows of {path} that {origin.app} {verb} have no place in its files now"
         if len(files) > FILES_MAX:
@@ -159,6 +164,8 @@ class FileLinks:
             )
             return
         apps: dict[str, None] = {}
+        if not files and not self._is_backward:
+            yield from self._named(self._tables.unlisted(origin.app, origin.node, path))
         for file_path in sorted(files):
             current_budget().check()
             links = self.of(origin, plain_path(file_path), is_end=True)

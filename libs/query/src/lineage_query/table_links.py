@@ -7,42 +7,30 @@ A file of a table links two applications as any file does. What a table's own op
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from lineage_core.contract.graph import FlowGraph, NodeRecord
-from lineage_core.errors import RecipeError, VersionError
-from lineage_core.recipe.document import Recipe
-from lineage_core.recipe.names import DELTA, ICEBERG
-from lineage_core.tracing.budget import current_budget
+from lineage_core.contract.graph import NodeRecord
+from lineage_core.recipe.names import DELTA, DELTA_LOG, ICEBERG
 from lineage_query.answers import NotQueried
 from lineage_query.rows.delta_log import BEFORE_LOG, FileOrigins, file_origins
 from lineage_query.rows.iceberg_log import Snapshot, ancestors, newest_snapshots, snapshots_in
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_log import opened_log
+from lineage_query.table_versions import (
+    TableVersion,
+    UnknownCommit,
+    outputs,
+    tables_read,
+    tables_written,
+    unknown_commit,
+)
 from lineage_store.paths import RowsError, Spellings, canonical, plain_path
 from lineage_store.port import GraphStore
-from lineage_store.recorded_files import FileQuery
+from lineage_store.recorded_files import FileQuery, RecordedFile
 
 LOOKUPS_MAX = 500
 """Maximum number of files, or of snapshots, of one table that are looked up for one file."""
-VERSION_MAX = 20
-"""Maximum number of digits of a version: those of a 64-bit integer."""
 _DATA_FILES = (".parquet", ".orc", ".avro")
-
-
-@dataclass(frozen=True, slots=True)
-class TableVersion:
-    """A table in the version that a node read or wrote. ``path``: its folder. ``metadata``: of Iceberg, the file that describes it."""
-
-    kind: str
-    path: str
-    version: str
-    metadata: str = ""
-
-    def __str__(self) -> str:
-        name = "version" if self.kind == DELTA else "snapshot"
-        return f"{name} {self.version} of {plain_path(self.path)}"
 
 
 class TableLinks:
@@ -61,6 +49,7 @@ class TableLinks:
         self._ids = store.application_ids()
         self._nodes: dict[str, dict[str, NodeRecord]] = {}
         self._written: dict[str, frozenset[str]] = {}
+        self._unknown_commits: dict[str, tuple[UnknownCommit, ...]] = {}
         self._origins: tuple[tuple[str, str, int | None], FileOrigins] | None = None
 
     def unwritten(self, app: str, node: str, path: str) -> Iterator[NotQueried]:
@@ -85,6 +74,18 @@ class TableLinks:
             reason = f"{app} wrote {wrote}; whether another application read rows of {path} in other files is not known: {problem}"
             yield NotQueried(app, reason)
 
+    def unlisted(self, app: str, node: str, path: str) -> Iterator[NotQueried]:
+        """Applications that may have read what a node wrote to ``path``, of which no files were recorded."""
+        try:
+            (output,) = outputs(self._store.graph(app), [node]) or (None,)
+            commit = None if output is None else unknown_commit(app, output)
+            if commit is None:
+                raise RowsError("no files of that write are recorded")
+            yield from self._read_of_unknown(commit)
+        except RowsError as problem:
+            reason = f"{app} wrote to {plain_path(path)}; whether another application read its rows is not known: {problem}"
+            yield NotQueried(app, reason)
+
     def _written_before(self, table: TableVersion, app: str, path: str) -> Iterator[NotQueried]:
         if table.kind == ICEBERG:
             return self._committed_before(table, app, path)
@@ -106,15 +107,65 @@ class TableLinks:
         if len(held) > LOOKUPS_MAX:
             raise RowsError(f"it may hold rows of {len(held):,} versions")
         writer = origins.first_added[self._within(table, path)]
-        for version in sorted(held - {writer}, reverse=True):
-            # A captured write has all files that its version added.
-            for file in sorted(origins.added[version])[:1]:
-                for other in self._users(table, file, wrote=True):
-                    yield NotQueried(
-                        other,
-                        f"it wrote version {version} of {plain_path(table.path)}, and {app} read version {table.version}: "
-                        f"{path} holds rows that version {writer} took from other files",
-                    )
+        folder = plain_path(table.path)
+        for version in sorted(held, reverse=True):
+            writers = self._writers(table.path, origins, version)
+            if not writers:
+                for commit in self._unknown_commits_of(table.path):
+                    if commit.first <= version <= commit.last:
+                        yield NotQueried(
+                            commit.app,
+                            f"it wrote {commit}, others were made meanwhile, and {app} read version {table.version}: "
+                            f"{path} holds rows of version {version}",
+                        )
+            for other in writers if version != writer else ():
+                yield NotQueried(
+                    other,
+                    f"it wrote version {version} of {folder}, and {app} read version {table.version}: "
+                    f"{path} holds rows that version {writer} took from other files",
+                )
+
+    def _read_of_unknown(self, commit: UnknownCommit) -> Iterator[NotQueried]:
+        """Applications that read files with rows of versions that a write may have made."""
+        origins = self._delta(commit.app, commit.path, None)
+        versions = range(commit.first, commit.last + 1)
+        if len(versions) > LOOKUPS_MAX:
+            raise RowsError(f"it made one of {len(versions):,} versions")
+        if any(version not in origins.added for version in versions):
+            raise RowsError(
+                f"its log does not list all versions from {commit.first} to {commit.last}"
+            )
+        own = {v for v in versions if not self._writers(commit.path, origins, v)}
+        files = [file for file, held in origins.held.items() if not held.isdisjoint(own)]
+        if len(files) > LOOKUPS_MAX:
+            raise RowsError(f"its rows may be in {len(files):,} files")
+        for file in files:
+            for reader in self._users(commit.path, file, wrote=False):
+                yield NotQueried(
+                    reader,
+                    f"{commit.app} wrote {commit}, others were made meanwhile, and it read a file that may hold these rows",
+                )
+
+    def _writers(self, table_path: str, origins: FileOrigins, version: int) -> list[str]:
+        """The applications that recorded that they wrote a version."""
+        # A captured write has all files that its version added.
+        files = sorted(origins.added[version])[:1]
+        return [app for file in files for app in self._users(table_path, file, wrote=True)]
+
+    def _unknown_commits_of(self, table_path: str) -> tuple[UnknownCommit, ...]:
+        """The writes to a table of which it is not known which version they made."""
+        if table_path not in self._unknown_commits:
+            logs = self._recorded(table_path, DELTA_LOG, wrote=True)
+            nodes = dict.fromkeys((log.app, log.node) for log in logs)
+            if len(nodes) > LOOKUPS_MAX:
+                raise RowsError(f"which versions {len(nodes):,} writes made is not known")
+            self._unknown_commits[table_path] = tuple(
+                commit
+                for app, node in nodes
+                for output in outputs(self._store.graph(app), [node])
+                if (commit := unknown_commit(app, output)) is not None
+            )
+        return self._unknown_commits[table_path]
 
     def _moved_after(self, table: TableVersion, app: str, path: str) -> Iterator[NotQueried]:
         origins = self._delta(app, table.path, None)
@@ -129,7 +180,7 @@ class TableLinks:
         if len(others) > LOOKUPS_MAX:
             raise RowsError(f"its rows may be in {len(others):,} other files")
         for file in others:
-            for reader in self._users(table, file, wrote=False):
+            for reader in self._users(table.path, file, wrote=False):
                 yield NotQueried(
                     reader,
                     f"{app} wrote version {version} of {plain_path(table.path)}, and it read a file that holds rows which "
@@ -149,12 +200,15 @@ class TableLinks:
         folder = self._spellings.of(table.path).rstrip("/")
         return self._spellings.of(path).removeprefix(f"{folder}/")
 
-    def _users(self, table: TableVersion, file: str, *, wrote: bool) -> Iterator[str]:
-        path = file if ":/" in file else f"{table.path}/{file}"
+    def _users(self, table_path: str, file: str, *, wrote: bool) -> list[str]:
+        return [item.app for item in self._recorded(table_path, file, wrote=wrote)]
+
+    def _recorded(self, table_path: str, file: str, *, wrote: bool) -> list[RecordedFile]:
+        path = file if ":/" in file else f"{table_path}/{file}"
         recorded = self._store.recorded_files(FileQuery(path, self._spellings))
         if recorded.unread:
             raise RowsError("too many applications used files of that name")
-        yield from (item.app for item in recorded.items if item.wrote == wrote)
+        return [item for item in recorded.items if item.wrote == wrote]
 
     # -- Apache Iceberg -----------------------------------------------------------------------
 
@@ -223,7 +277,7 @@ class TableLinks:
         if app not in self._written:
             graph = self._store.graph(app)
             frames = [name for name, node in self._nodes_of(app).items() if node.kind == "frame"]
-            tables = self._recipe_tables(graph, frames, wrote=True)
+            tables = tables_written(graph, frames)
             self._written[app] = frozenset(table.version for table in tables)
         return self._written[app]
 
@@ -242,11 +296,11 @@ class TableLinks:
             return []
         graph = self._store.graph(app)
         if wrote:
-            return self._recipe_tables(graph, [node], wrote=True)
+            return tables_written(graph, [node])
         if record.op not in (DELTA, ICEBERG):
             return []
         users = [link.dest for link in graph.links() if link.src == node]
-        tables = dict.fromkeys(self._recipe_tables(graph, users, wrote=False))
+        tables = dict.fromkeys(tables_read(graph, users))
         read = [table for table in tables if table.path == record.path]
         if not read:
             raise RowsError("which version was read is not recorded")
@@ -256,33 +310,3 @@ class TableLinks:
         if app not in self._nodes:
             self._nodes[app] = {node.node: node for node in self._store.graph(app).nodes()}
         return self._nodes[app]
-
-    @staticmethod
-    def _recipe_tables(
-        graph: FlowGraph, nodes: Iterable[str], *, wrote: bool
-    ) -> list[TableVersion]:
-        found: list[TableVersion] = []
-        for node in nodes:
-            current_budget().check()
-            text = graph.recipe(node)
-            if text is None:
-                continue
-            try:
-                recipe = Recipe.from_json(text)
-            except (RecipeError, VersionError) as problem:
-                raise RowsError(f"a recipe can't be read: {problem}") from problem
-            if wrote:
-                output = recipe.output
-                parts = [(output.format, output.path, output.version, output.options)]
-            else:
-                parts = [
-                    (source.format, source.name, source.version, source.options)
-                    for source in recipe.sources
-                ]
-            found += [
-                TableVersion(kind, path, version, options.get("metadata", ""))
-                for kind, path, version, options in parts
-                if kind in (DELTA, ICEBERG) and path is not None and version is not None
-                if version.isdecimal() and len(version) <= VERSION_MAX
-            ]
-        return found

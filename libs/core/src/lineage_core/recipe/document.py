@@ -120,7 +120,8 @@ class Output:
 
     ``action``: the method that was called. ``limit``: how many rows it gave at most, where it gave just
     some (``take``). ``options``: the writer's options needed to read a file again, never credentials.
-    ``version``: of a table with versions, the one that the write made.
+    ``version``: of a table with versions, the one that the write made. ``commits``: of a table of Delta Lake, the first and the last
+    version of which one is the write's, where others were made meanwhile and nothing says which.
     """
 
     kind: OneOf["driver", "files", "table"] = "driver"
@@ -133,6 +134,7 @@ class Output:
     limit: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     version: str | None = None
+    commits: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,11 @@ class DeltaWrite:
             stream.close()
         return version, tuple(sorted(self._added(text), key=lambda file: file.path))
 
+    def candidates(self) -> tuple[int, ...]:
+        """The first and the last version of which one may be the write's; none where no version was made."""
+        after = self._last() if self.after is None else self.after
+        return (self.before + 1, after) if after > self.before else ()
+
     def _added(self, text: str) -> Iterator[File]:
         # Not by splitlines: it takes other signs for ends of lines, too.
         actions = [json.loads(line) for line in text.split("\n") if line.strip()]

@@ -79,6 +79,7 @@ class Target:
             options=dict(self.options),
             files=files,
             version=version,
+            commits=() if self.log is None or version is not None else self.log.candidates(),
         )
         return output if self.snapshots is None else self.snapshots.output(output)
 

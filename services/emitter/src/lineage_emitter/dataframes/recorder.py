@@ -24,7 +24,7 @@ from lineage_core.contract.message import (
     Split,
     Splits,
 )
-from lineage_core.recipe.names import TEXT_FORMATS
+from lineage_core.recipe.names import DELTA_LOG, TEXT_FORMATS
 from lineage_core.recipe.plan import OpaqueNode
 from lineage_emitter import scope
 from lineage_emitter.dataframes.checksums import Checksums
@@ -226,6 +226,8 @@ class RecipeRecorder:
         session.api.recipe(node.name, text)
         if output.files:
             session.api.send(_output_files(session.app, node.name, output, self._checksums))
+        elif output.commits:
+            session.api.send(_output_log(session.app, node.name, output))
         if blind:
             session.nodes.unknown(action_name, words)
 
@@ -277,6 +279,12 @@ def _output_files(app: str, node: str, output: Output, checksums: Checksums) -> 
         for number, file in enumerate(output.files)
     )
     return kind(app=app, node=node, path=output.path or "", files=files)
+
+
+def _output_log(app: str, node: str, output: Output) -> Message:
+    """The log of a table, of which it is not known which commit is the write's: who may have written a version is found by it."""
+    log = SinkFile(partition=0, path=f"{output.path}/{DELTA_LOG}", size=0, mtime=time.time())
+    return RecordFiles(app=app, node=node, path=output.path or "", files=(log,))
 
 
 def _source_splits(app: str, node: str, source: Source, checksums: Checksums) -> Message:
