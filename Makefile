@@ -122,6 +122,11 @@ hunt-faults: setup ## Measure how long the hunt takes to find each fixed bug whe
 fuzz: setup ## Fuzz decoders, recipes, plans and requests (five minutes)
 	@$(BIN)/python -m tests.fuzz --seed $(SEED) --seconds $(SECONDS) $(ARGS)
 
+# Other chains, or more: make erasure-oracle SEED=7 ARGS='--programs 100000'
+.PHONY: erasure-oracle
+erasure-oracle: setup ## Hold plans of erasure over 10,000 drawn chains of jobs against a scan of all outputs
+	@$(BIN)/python -m tests.oracle.erasure --seed $(SEED) $(ARGS)
+
 # A part, or fewer programs: make same ARGS='methods --only DataFrame. --draw 50 --seed 3'
 .PHONY: same
 same: setup ## Compare results of all public PySpark methods with and without capture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +21,8 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
+from lineage_query.erasure.finding import SubjectQuery
+from lineage_query.erasure.plan import Plan
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.oracle.budget import examples
@@ -34,17 +38,40 @@ BACKWARD_MAX = 6
 KEPT = "/.lineage/rows/"
 """Records that an RDD handed to a DataFrame are listed, too, beside what they are made of; so are rows that a DataFrame handed to an
 RDD, without a location."""
+PLANNED_MAX = 2
+"""Rows of sources that are planned to be erased in one chain."""
 FORWARD_MAX = 3
 """Rows of sources that are traced in one chain."""
 
 
 # To shrink a chain takes minutes, and the failing one says enough.
-@settings(
-    max_examples=examples(6),
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-)
-@given(chain_jobs=st.lists(jobs(), min_size=2, max_size=5))
+drawn = settings(max_examples=examples(6), phases=[Phase.explicit, Phase.reuse, Phase.generate])
+chains = given(chain_jobs=st.lists(jobs(), min_size=2, max_size=5))
+
+
+@drawn
+@chains
 def test_traces_through_chains_of_jobs(chain_jobs: list[Job], spark_context: SparkContext) -> None:
+    with ran(chain_jobs, spark_context) as (chain, access):
+        for place, ids in some(outputs(chain), BACKWARD_MAX):
+            check_backward(chain, place, ids, access)
+        for place, number in some(chain.read_sources(), FORWARD_MAX):
+            check_forward(chain, place, number, access)
+
+
+# `test_erasure_property.py` draws plans without Spark.
+@pytest.mark.long
+@drawn
+@chains
+def test_plans_through_chains_of_jobs(chain_jobs: list[Job], spark_context: SparkContext) -> None:
+    with ran(chain_jobs, spark_context) as (chain, access):
+        for place, number in some(chain.read_sources(), PLANNED_MAX):
+            check_plan(chain, place, number, access)
+
+
+@contextmanager
+def ran(chain_jobs: list[Job], spark_context: SparkContext) -> Iterator[tuple[Chain, StoredAccess]]:
+    """A chain that has run, and what answers about it."""
     tell("\n".join(map(str, chain_jobs)))
     spark = SparkSession(spark_context).newSession()
     spark.conf.set("spark.sql.shuffle.partitions", "2")
@@ -57,11 +84,7 @@ def test_traces_through_chains_of_jobs(chain_jobs: list[Job], spark_context: Spa
             with LineageContext(spark_context, store=url, link=True) as lc:
                 run_job(chain, job, lc, spark, app_of(lc))
         with open_store(url) as store:
-            access = StoredAccess(store, url)
-            for place, ids in some(outputs(chain), BACKWARD_MAX):
-                check_backward(chain, place, ids, access)
-            for place, number in some(chain.read_sources(), FORWARD_MAX):
-                check_forward(chain, place, number, access)
+            yield chain, StoredAccess(store, url)
 
 
 def some(items: list[T], count: int) -> list[T]:
@@ -142,5 +165,34 @@ def check_forward(chain: Chain, place: str, number: int, access: StoredAccess) -
     note("forward", answer)
 
 
-def note(way: str, answer: Answer) -> None:
+def check_plan(chain: Chain, place: str, number: int, access: StoredAccess) -> None:
+    """A plan to erase a row has each row of each output that is made of it, also of outputs that other jobs read."""
+    path, _, line = place.rpartition(":")
+    plan = access.plan("erase", SubjectQuery(path, rows=(int(line),)))
+    found = {
+        (row.app, row.place): row
+        for row in plan.rows
+        if row.is_there and row.place and chain.is_there(row.app, row.place)
+    }
+    expected = {
+        (version.app, at): ids
+        for version in chain.written
+        for at, ids in places_of(version.path, version.rows)
+        if chain.is_there(version.app, at)
+        if number in ids
+    }
+    shown = (place, found.keys() ^ expected.keys(), plan)
+    if plan.exact:
+        assert found.keys() <= expected.keys(), shown
+    if plan.complete:
+        assert found.keys() >= expected.keys(), shown
+    if not chain.disturbed:
+        assert plan.complete, shown
+    for row in found.keys() & expected.keys():
+        # Every row of these chains shows what it is made of.
+        assert found[row].kind != "mixed", (row, found[row])
+    note("plan", plan)
+
+
+def note(way: str, answer: Answer | Plan) -> None:
     event(f"{way}: exact {answer.exact}, complete {answer.complete}")

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
 
 from lineage.recomputing import LocalRecomputation, Sessions, SparkSessionLease
 from lineage.servers import SERVER_SCHEMES
-from lineage.spools import remove_spool
+from lineage.spools import remove_spool, rows_of, spool_of
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
 from lineage_query.answers import Answer
@@ -20,6 +20,7 @@ from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of, with_reasons
+from lineage_store.lake.address import is_lake
 from lineage_store.materialised import delete_application
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.url import index_folder, open_store
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.application_search import ApplicationSearch, FoundApplications
     from lineage_query.comparing import Difference
+    from lineage_query.erasure.finding import SubjectQuery
+    from lineage_query.erasure.plan import Plan, Purpose
     from lineage_query.exports import Exported, ExportOptions
     from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
@@ -114,6 +117,9 @@ class Access(Protocol):
 
     def suspects(self, query: SuspectsQuery) -> Suspects:
         """What to suspect of bad rows of outputs, or of an application."""
+
+    def plan(self, purpose: Purpose, query: SubjectQuery) -> Plan:
+        """What rows of a subject went into."""
 
     def dump(self, name: str) -> Iterator[str]:
         """All lineage of an application, line by line."""
@@ -258,6 +264,20 @@ class StoredAccess:
         from lineage_query.comparing import records_to_compare
 
         return records_to_compare(QueryEngine(self.store, self._reader()).trace_records, query)
+
+    def plan(self, purpose: Purpose, query: SubjectQuery) -> Plan:
+        from lineage_query.erasure.keeping import StorePlace
+        from lineage_query.erasure.plan import make_plan
+
+        place = StorePlace(
+            self._url,
+            rows_of(self._url),
+            spool_of(self._url),
+            index_folder(self._url),
+            is_lake=is_lake(self._url),
+        )
+        with self._engine() as engine:
+            return make_plan(purpose, query, self.store, self._reader(), engine, place)
 
     def dump(self, name: str) -> Iterator[str]:
         from lineage_store.dump import dump_application

@@ -16,6 +16,7 @@ from lineage.background_commands import app as session_app
 from lineage.bundling import app as bundle_app
 from lineage.command_line import CommandLine, load_numpy
 from lineage.dlq import app as dlq_app
+from lineage.erasing import app as erasing_app
 from lineage.options import (
     EXIT_INCOMPLETE,
     JsonOption,
@@ -49,6 +50,7 @@ app.add_typer(dlq_app)
 app.add_typer(records_app)
 app.add_typer(session_app)
 app.add_typer(bundle_app)
+app.add_typer(erasing_app)
 
 AppArgument = Annotated[
     str,

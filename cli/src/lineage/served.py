@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from lineage_openlineage.sending import OpenLineageRun
     from lineage_query.application_search import ApplicationSearch, FoundApplications
     from lineage_query.comparing import Difference
+    from lineage_query.erasure.finding import SubjectQuery
+    from lineage_query.erasure.plan import Plan, Purpose
     from lineage_query.exports import Exported, ExportOptions
     from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
@@ -217,6 +219,12 @@ class ServedAccess:
             left=replace(difference.left, requested_places=places[:1]),
             right=replace(difference.right, requested_places=places[1:]),
             warnings=tuple(respelled(warning, spelled) for warning in difference.warnings),
+        )
+
+    def plan(self, purpose: Purpose, query: SubjectQuery) -> Plan:
+        # Which rows are whose is found in files of this machine, by rights that a server does not have yet.
+        raise TraceError(
+            f"a server makes no plans to {purpose}: run the command where the store is (--store sqlite:///PATH, lake:PATH or neo4j://HOST)"
         )
 
     def suspects(self, query: SuspectsQuery) -> Suspects:

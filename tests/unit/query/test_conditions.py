@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from lineage_query.conditions import (
     CHARACTERS_MAX,
     DEPTH_MAX,
-    Condition,
     ConditionError,
     parse_condition,
 )
@@ -37,7 +36,8 @@ pytestmark = pytest.mark.unit
     ],
 )  # fmt: skip
 def test_conditions_are_written_anew(text: str, sql: str, columns: tuple[str, ...]) -> None:
-    assert parse_condition(text) == Condition(sql, columns)
+    condition = parse_condition(text)
+    assert (condition.sql, condition.columns) == (sql, columns)
 
 
 @pytest.mark.parametrize(

@@ -502,6 +502,7 @@ def follow_across_applications(
     reader: RowReader,
     trace_at: TraceAt,
     working: Callable[[], AbstractContextManager[None]] = nullcontext,
+    on_answer: Callable[[Answer], None] | None = None,
 ) -> Answer:
     """Continue an answer through all applications that wrote the files that were read, or read those that were written.
 
@@ -511,6 +512,7 @@ def follow_across_applications(
         reader: decides which logs of tables may be read.
         trace_at: traces rows of a file within one application; its answers list all of their items.
         working: held while the store is read, but not while rows are traced.
+        on_answer: receives the answer of each application on the way, the first included.
 
     Returns:
         The rows at which no other application continues. Complete if all applications on the way are, and all were queried.
@@ -535,6 +537,8 @@ def follow_across_applications(
     while unfollowed:
         answer = unfollowed.popleft()
         answers.append(answer)
+        if on_answer is not None:
+            on_answer(answer)
         items += sum(len(group.items) for group in answer.groups)
         _check_most(items, ITEMS_MAX, "items")
         pending = _PendingRows()

@@ -1,8 +1,9 @@
-"""Conditions on the columns of an output, as a server accepts them: a small subset of SQL, parsed and rewritten.
+"""Conditions on the columns of an output or a source: a small subset of SQL, parsed and rewritten.
 
 What a reader of a server sends becomes part of a statement that Spark runs. So its text is never passed on: it is parsed
 by the grammar below, and the statement gets what was understood. There are no functions, no subqueries and no other
-tables in it, and no constants that could be read in two ways.
+tables in it, and no constants that could be read in two ways. Rows of files are tested by the same conditions without
+Spark: :mod:`lineage_query.erasure.testing`.
 
     condition  = all {"OR" all}
     all        = one {"AND" one}
@@ -18,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from lineage_core.errors import LineageError
 
@@ -86,11 +88,92 @@ class ConditionError(LineageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition that was understood. ``sql``: its text in Spark's SQL; ``columns``: the names in it."""
+class Constant:
+    """A constant: ``kind`` is number, text, boolean, DATE or TIMESTAMP, ``value`` what is between the quotes, if any."""
 
-    sql: str
+    kind: str
+    value: str
+
+    @property
+    def sql(self) -> str:
+        """Its text in Spark's SQL."""
+        # ``$`` starts a variable that Spark may substitute before it parses a statement.
+        quoted = f"'{self.value}'".replace("$", "\\u0024")
+        match self.kind:
+            case "number" | "boolean":
+                return self.value
+            case "text":
+                return quoted
+            case _:
+                return f"{self.kind} {quoted}"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTest:
+    """A test of one column. ``operator``: a comparison, BETWEEN, IN or IS NULL; ``negated``: with NOT."""
+
+    column: str
+    operator: str
+    constants: tuple[Constant, ...] = ()
+    negated: bool = False
+
+    @property
+    def sql(self) -> str:
+        """Its text in Spark's SQL."""
+        column = f"`{self.column.replace('`', '``')}`"
+        negated = "NOT " if self.negated else ""
+        constants = [constant.sql for constant in self.constants]
+        match self.operator:
+            case "IS NULL":
+                return f"({column} IS {negated}NULL)"
+            case "IN":
+                return f"({column} {negated}IN ({', '.join(constants)}))"
+            case "BETWEEN":
+                return f"({column} {negated}BETWEEN {' AND '.join(constants)})"
+            case _:
+                return f"({column} {self.operator} {constants[0]})"
+
+
+@dataclass(frozen=True, slots=True)
+class AllOrAny:
+    """Conditions together: ``operator`` is AND or OR."""
+
+    operator: str
+    terms: tuple[ConditionTree, ...]
+
+    @property
+    def sql(self) -> str:
+        """Its text in Spark's SQL."""
+        return f"({f' {self.operator} '.join(term.sql for term in self.terms)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """The opposite of a condition."""
+
+    term: ConditionTree
+
+    @property
+    def sql(self) -> str:
+        """Its text in Spark's SQL."""
+        return f"(NOT {self.term.sql})"
+
+
+ConditionTree: TypeAlias = "ColumnTest | AllOrAny | Negation"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that was understood. ``columns``: the names in it; ``source``: its text as typed."""
+
+    tree: ConditionTree
     columns: tuple[str, ...]
+    source: str
+
+    @property
+    def sql(self) -> str:
+        """Its text in Spark's SQL."""
+        return self.tree.sql
 
     def check_columns(self, names: Iterable[str]) -> None:
         """Check that an output has each of the columns exactly once, ignoring the case of names.
@@ -114,10 +197,10 @@ def parse_condition(text: str) -> Condition:
     if len(text) > CHARACTERS_MAX:
         raise ConditionError(f"a condition has at most {CHARACTERS_MAX:,} characters")
     parser = _Parser(_tokens(text))
-    sql = parser.condition(0)
+    tree = parser.condition(0)
     if parser.kind:
         raise parser.unexpected()
-    return Condition(sql, tuple(dict.fromkeys(parser.columns)))
+    return Condition(tree, tuple(dict.fromkeys(parser.columns)), text)
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
@@ -137,7 +220,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 @dataclass
 class _Parser:
-    """Recursive descent; each method returns the text of the part that it parsed."""
+    """Recursive descent; each method returns the part that it parsed."""
 
     tokens: list[tuple[str, str]]
     columns: list[str] = field(default_factory=list)
@@ -152,31 +235,31 @@ class _Parser:
     def _text(self) -> str:
         return self.tokens[self._at][1] if self._at < len(self.tokens) else ""
 
-    def condition(self, depth: int) -> str:
+    def condition(self, depth: int) -> ConditionTree:
         """Several of which one is true."""
         terms = [self._conjunction(depth)]
         while self._takes("OR"):
             terms.append(self._conjunction(depth))
-        return terms[0] if len(terms) == 1 else f"({' OR '.join(terms)})"
+        return terms[0] if len(terms) == 1 else AllOrAny("OR", tuple(terms))
 
-    def _conjunction(self, depth: int) -> str:
+    def _conjunction(self, depth: int) -> ConditionTree:
         terms = [self._factor(depth)]
         while self._takes("AND"):
             terms.append(self._factor(depth))
-        return terms[0] if len(terms) == 1 else f"({' AND '.join(terms)})"
+        return terms[0] if len(terms) == 1 else AllOrAny("AND", tuple(terms))
 
-    def _factor(self, depth: int) -> str:
+    def _factor(self, depth: int) -> ConditionTree:
         if depth > DEPTH_MAX:
             raise ConditionError(
                 f"a condition has at most {DEPTH_MAX} parentheses within each other"
             )
         if self._takes("NOT"):
-            return f"(NOT {self._factor(depth + 1)})"
+            return Negation(self._factor(depth + 1))
         if self._takes("("):
             inner = self.condition(depth + 1)
             self._expect(")")
             return inner
-        return f"({self._column()} {self._test()})"
+        return self._test(self._column())
 
     def _column(self) -> str:
         if self.kind == "quoted":
@@ -187,32 +270,32 @@ class _Parser:
             raise self.unexpected()
         self._at += 1
         self.columns.append(name)
-        return f"`{name.replace('`', '``')}`"
+        return name
 
-    def _test(self) -> str:
+    def _test(self, column: str) -> ColumnTest:
         if self.kind == "comparison":
             comparison = self._text
             self._at += 1
-            return f"{comparison} {self._constant()}"
+            return ColumnTest(column, comparison, (self._constant(),))
         if self._takes("IS"):
-            negated = "NOT " if self._takes("NOT") else ""
+            negated = self._takes("NOT")
             self._expect("NULL")
-            return f"IS {negated}NULL"
-        negated = "NOT " if self._takes("NOT") else ""
+            return ColumnTest(column, "IS NULL", negated=negated)
+        negated = self._takes("NOT")
         if self._takes("BETWEEN"):
             low = self._constant()
             self._expect("AND")
-            return f"{negated}BETWEEN {low} AND {self._constant()}"
+            return ColumnTest(column, "BETWEEN", (low, self._constant()), negated)
         if self._takes("IN"):
             self._expect("(")
             constants = [self._constant()]
             while self._takes(","):
                 constants.append(self._constant())
             self._expect(")")
-            return f"{negated}IN ({', '.join(constants)})"
+            return ColumnTest(column, "IN", tuple(constants), negated)
         raise self.unexpected()
 
-    def _constant(self) -> str:
+    def _constant(self) -> Constant:
         kind, text = self.kind, self._text
         if kind == "word" and text.upper() in {"DATE", "TIMESTAMP"}:
             self._at += 1
@@ -220,15 +303,14 @@ class _Parser:
             if self.kind != "text" or not _DATE_OR_TIME.fullmatch(literal[1:-1]):
                 raise self.unexpected()
             self._at += 1
-            return f"{text.upper()} {literal}"
+            return Constant(text.upper(), literal[1:-1])
         if kind == "word" and text.upper() in {"TRUE", "FALSE"}:
             self._at += 1
-            return text.upper()
+            return Constant("boolean", text.upper())
         if kind not in {"number", "text"}:
             raise self.unexpected()
         self._at += 1
-        # ``$`` starts a variable that Spark may substitute before it parses a statement.
-        return text.replace("$", "\\u0024") if kind == "text" else text
+        return Constant(kind, text[1:-1] if kind == "text" else text)
 
     def _takes(self, word: str) -> bool:
         if self.kind in {"word", "mark"} and self._text.upper() == word:

@@ -114,6 +114,21 @@ class QueryEngine:
             return Trace(query, recomputed=self._trace_all_jobs(query))
         return self._trace_plan(query, derivations=derivations)
 
+    def trace_way(self, query: TraceQuery, on_answer: Callable[[Answer], None]) -> Answer:
+        """Trace through all jobs.
+
+        Args:
+            query: for records, or rows of DataFrames.
+            on_answer: receives the answer of each application on the way, with the rows from which others went on.
+
+        Returns:
+            The rows at which no other application continues.
+
+        Raises:
+            LineageError: as :meth:`trace`.
+        """
+        return self._trace_all_jobs(query, on_answer=on_answer)
+
     def _trace_plan(
         self,
         query: TraceQuery,
@@ -199,7 +214,10 @@ class QueryEngine:
         return self._tracer.application_of(part.query)
 
     def _trace_all_jobs(
-        self, query: TraceQuery, on_trace: Callable[[Trace], None] | None = None
+        self,
+        query: TraceQuery,
+        on_trace: Callable[[Trace], None] | None = None,
+        on_answer: Callable[[Answer], None] | None = None,
     ) -> Answer:
         # As above.
         from lineage_query.all_jobs import (
@@ -238,7 +256,7 @@ class QueryEngine:
 
         first = self._listed(self._trace_plan(single, on_trace=on_trace))
         return follow_across_applications(
-            first, self._store, self._reader, trace_at, self._limits.working
+            first, self._store, self._reader, trace_at, self._limits.working, on_answer
         )
 
     def _listed(self, trace: Trace) -> Answer:

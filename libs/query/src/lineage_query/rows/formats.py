@@ -17,6 +17,7 @@ OPERATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "parquet texts": ("lineage_query.rows.parquet_rows", "texts_of"),
         "parquet values": ("lineage_query.rows.parquet_rows", "values_of"),
         "parquet rows": ("lineage_query.rows.parquet_rows", "rows_with"),
+        "parquet where": ("lineage_query.erasure.source_rows", "parquet_rows_where"),
         "orc rows": ("lineage_query.rows.orc_rows", "rows_with"),
     }
 )

@@ -1,0 +1,252 @@
+"""``lineage erase`` and ``lineage access``: where rows of a person went."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lineage.options import (
+    EXIT_INCOMPLETE,
+    JsonOption,
+    StoreOption,
+    TimeoutOption,
+    chosen_store,
+    in_time,
+    opened,
+    print_json,
+    reported,
+)
+from lineage.terminal import echo
+
+if TYPE_CHECKING:
+    from lineage_query.erasure.finding import SubjectQuery
+    from lineage_query.erasure.plan import Plan, Purpose
+
+app = typer.Typer()
+ROW_DIGITS_MAX = 18
+
+SourceOption = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        metavar="PATH",
+        help="The file or folder that the rows are in.",
+        show_default=False,
+    ),
+]
+WhereOption = Annotated[
+    str,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help='Which rows: columns compared with constants, by AND, OR, NOT, IN, BETWEEN and IS NULL: "id = 42".',
+        show_default=False,
+    ),
+]
+RowsOption = Annotated[
+    str,
+    typer.Option(
+        "--rows",
+        metavar="N,...",
+        help="Which rows: lines of a file from 1, records of Parquet from 0.",
+        show_default=False,
+    ),
+]
+SubjectsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--subjects",
+        metavar="FILE.csv",
+        help="Which rows: those with the values of a line of this file, whose header names columns of the source.",
+        show_default=False,
+    ),
+]
+ExpectOption = Annotated[
+    int | None,
+    typer.Option(
+        "--expect",
+        min=1,
+        metavar="N",
+        help="Refuse unless just so many rows are found.",
+        show_default=False,
+    ),
+]
+IdentityOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--identity",
+        metavar="COLUMN",
+        help="Refuse unless all rows have one value in this column; may be repeated.",
+        show_default=False,
+    ),
+]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="csv|json|text|parquet",
+        help="Of the source (default: by its name).",
+        show_default=False,
+    ),
+]
+ColumnsOption = Annotated[
+    str,
+    typer.Option(
+        "--columns", metavar="A,B,...", help="Columns of CSV without a header.", show_default=False
+    ),
+]
+SeparatorOption = Annotated[
+    str,
+    typer.Option(
+        "--separator", metavar="SIGN", help="Of CSV (default: a comma).", show_default=False
+    ),
+]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Write a report to this file, too: one page without scripts.",
+        show_default=False,
+    ),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "-o", "--output", metavar="FILE", help="Write it to this file as JSON.", show_default=False
+    ),
+]
+
+
+@app.command("erase")
+@reported
+def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    source: SourceOption,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what is to be erased; nothing is changed.")
+    ] = False,
+    where: WhereOption = "",
+    rows: RowsOption = "",
+    subjects: SubjectsOption = None,
+    expect: ExpectOption = None,
+    identity: IdentityOption = None,
+    format_name: FormatOption = "",
+    columns: ColumnsOption = "",
+    separator: SeparatorOption = "",
+    html: HtmlOption = None,
+    output: OutputOption = None,
+    timeout: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Find what is to be erased with rows of a source: lineage erase --plan --source customers.csv --where "id = 42".
+
+    All rows of outputs of all jobs that the rows went into, told apart by whether they carry the rows or are values that others
+    went into, too; and what lineage itself keeps. What the rows hold is not in the plan.
+
+    Exit code 1: rows may be missing, and the plan says why.
+    """
+    if not plan:
+        raise typer.BadParameter(
+            "nothing is erased without a plan: give --plan", param_hint="--plan"
+        )
+    query = _query(source, where, rows, subjects, expect, identity, format_name, columns, separator)
+    with in_time(timeout):
+        _show(_plan(chosen_store(context, store), "erase", query), html, output, as_json=as_json)
+
+
+@app.command("access")
+@reported
+def access(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    source: SourceOption,
+    where: WhereOption = "",
+    rows: RowsOption = "",
+    subjects: SubjectsOption = None,
+    expect: ExpectOption = None,
+    identity: IdentityOption = None,
+    format_name: FormatOption = "",
+    columns: ColumnsOption = "",
+    separator: SeparatorOption = "",
+    html: HtmlOption = None,
+    output: OutputOption = None,
+    timeout: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Answer an access request: rows of a source and all that was made of them, with what they hold: lineage access --source customers.csv --where "id = 42".
+
+    Rows that others went into, too, may hold data of these: they are told apart.
+
+    Exit code 1: rows may be missing, and the answer says why.
+    """
+    query = _query(source, where, rows, subjects, expect, identity, format_name, columns, separator)
+    with in_time(timeout):
+        _show(_plan(chosen_store(context, store), "access", query), html, output, as_json=as_json)
+
+
+def _query(  # noqa: PLR0913, PLR0917 - an argument is an option
+    source: str,
+    where: str,
+    rows: str,
+    subjects: Path | None,
+    expect: int | None,
+    identity: Sequence[str] | None,
+    format_name: str,
+    columns: str,
+    separator: str,
+) -> SubjectQuery:
+    from lineage_query.erasure.finding import SubjectQuery, Subjects
+    from lineage_query.erasure.source_rows import SourceForm
+
+    numbers = rows.split(",") if rows else []
+    if not all(number.strip().isdecimal() and len(number) <= ROW_DIGITS_MAX for number in numbers):
+        raise typer.BadParameter("--rows takes numbers with commas between them")
+    return SubjectQuery(
+        source,
+        where,
+        tuple(map(int, numbers)),
+        Subjects() if subjects is None else Subjects.read(subjects),
+        SourceForm(format_name, separator, tuple(columns.split(",")) if columns else ()),
+        expect,
+        tuple(identity or ()),
+    )
+
+
+def _plan(url: str, purpose: Purpose, query: SubjectQuery) -> Plan:
+    with opened(url) as answering:
+        return answering.plan(purpose, query)
+
+
+def _show(plan: Plan, html: Path | None, output: Path | None, *, as_json: bool) -> None:
+    from lineage_query.erasure.report import html_of, lines_of
+
+    if html is not None:
+        _write(html, html_of(plan))
+    if output is not None:
+        _write(output, json.dumps(plan.to_json(), ensure_ascii=False, indent=2) + "\n")
+    if as_json:
+        print_json(plan.to_json())
+    else:
+        for line in lines_of(plan):
+            echo("\\n".join(line.splitlines()) if line else "")
+    if not plan.complete:
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file for its user alone: it names what persons' rows went into."""
+    from lineage_core.environment.private_files import private_opener
+
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(
+        temporary, "w", encoding="utf-8", errors="surrogatepass", opener=private_opener
+    ) as file:
+        file.write(text)
+    temporary.replace(path)

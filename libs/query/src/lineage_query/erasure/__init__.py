@@ -1,0 +1,6 @@
+"""Where rows of a source went: plans for their erasure, and answers to their subjects.
+
+`finding` finds the rows in files, by conditions (`testing`); `reaching` traces them through all jobs and `kinds` tells rows that
+carry them from values that others went into, too; `keeping` lists what lineage itself holds; `plan` is the result,
+and `report` and `html` show it.
+"""

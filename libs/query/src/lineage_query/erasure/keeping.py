@@ -1,0 +1,131 @@
+"""What lineage itself keeps of rows: beside the flows, which hold positions and keys' hashes alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from lineage_core.environment.private_files import folder_named
+from lineage_core.tracing.budget import current_budget
+from lineage_query.erasure.reached import ReachedRow
+from lineage_store.materialised import SUFFIX
+from lineage_store.port import GraphStore
+
+KeptKind: TypeAlias = Literal[
+    "kept rows", "texts of items", "recipes", "materialised", "spool", "lake", "caches"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlace:
+    """Where a store of this machine lies. ``url``: of the store; ``rows``, ``spool``, ``caches``: folders beside it."""
+
+    url: str
+    rows: Path
+    spool: Path
+    caches: Path
+    is_lake: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Something that lineage keeps. ``items``: how many rows, files or messages; ``holds``: what of the subject may be in it."""
+
+    kind: KeptKind
+    app: str
+    where: str
+    items: int
+    holds: str
+
+
+def kept_of(
+    store: GraphStore, apps: Sequence[str], rows: Sequence[ReachedRow], place: StorePlace | None
+) -> tuple[Kept, ...]:
+    """What is kept of some applications.
+
+    Args:
+        store: has the applications.
+        apps: those on the way of the subject's rows.
+        rows: what the rows went into.
+        place: of the store; None: it has no folders on this machine.
+    """
+    return tuple(_kept(store, apps, rows, place))
+
+
+def _kept(
+    store: GraphStore, apps: Sequence[str], rows: Sequence[ReachedRow], place: StorePlace | None
+) -> Iterator[Kept]:
+    ids = frozenset(store.application_ids())
+    for app in apps:
+        current_budget().check()
+        where = "the store" if place is None else place.url
+        kept_rows = [row for row in rows if row.app == app and row.kept]
+        if place is not None:
+            yield from _files(app, place, len(kept_rows))
+        texts = sum(row.app == app and row.place is None and row.text is not None for row in rows)
+        if texts:
+            yield Kept(
+                "texts of items",
+                app,
+                where,
+                texts,
+                "texts of rows, as detailed capture or an SDK stored them",
+            )
+        recipes = len(store.messages(app, "recipe"))
+        if recipes:
+            yield Kept(
+                "recipes",
+                app,
+                where,
+                recipes,
+                "constants of the program's queries, and rows that it made itself",
+            )
+        if f"{app}{SUFFIX}" in ids:
+            yield Kept("materialised", app, where, 1, "positions of rows, and no text of them")
+    if place is not None and place.is_lake:
+        yield Kept(
+            "lake",
+            "",
+            place.url,
+            0,
+            "older versions of its files stay until `lineage compact` deletes them",
+        )
+    if place is not None:
+        yield Kept(
+            "caches", "", str(place.caches), 0, "counts and checksums of lines, and no text of them"
+        )
+
+
+def _files(app: str, place: StorePlace, rows: int) -> Iterator[Kept]:
+    folder = folder_named(place.rows, app)
+    count = _file_count(folder)
+    if count:
+        reached = f"; {rows:,} of them are the subject's or were made of its rows" if rows else ""
+        yield Kept(
+            "kept rows",
+            app,
+            str(folder),
+            count,
+            f"whole rows that the program handed to DataFrames{reached}",
+        )
+    folder = folder_named(place.spool, app)
+    count = _file_count(folder)
+    if count:
+        yield Kept(
+            "spool",
+            app,
+            str(folder),
+            count,
+            "blocks and messages that were not removed after linking",
+        )
+
+
+def _file_count(folder: Path) -> int:
+    count = 0
+    for _, _, names in os.walk(folder):
+        current_budget().check()
+        count += len(names)
+    return count

@@ -1,0 +1,292 @@
+"""Tells rows that carry a subject's rows from values that other rows went into, too.
+
+A row carries them if, of the rows that it was made of, no other is of the same source (a copy, a joined row), or if a value stands in it
+that no other of these rows of the source has. Otherwise it is mixed, where its own trace backward is exact and its text can be read; else
+it is not told apart. What a program changed (hashes, other spellings, parts of texts) is not recognised as a value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from lineage_core.errors import LineageError
+from lineage_core.tracing.budget import TimeUpError, current_budget
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer
+from lineage_query.engine import QueryEngine
+from lineage_query.erasure.finding import SubjectRow
+from lineage_query.erasure.reached import Kind, Place, ReachedRow, place_of
+from lineage_query.recipe_rows import recipe_nodes_among
+from lineage_query.rows.cut_texts import is_cut
+from lineage_query.trace_query import TraceQuery
+from lineage_store.errors import StoreUnavailableError
+from lineage_store.port import GraphStore
+
+TRACED_MAX = 2_000
+"""Rows that are traced backward for one plan; the others are not told apart."""
+FRAMES_TRACED_MAX = 100
+"""Of these, rows of DataFrames: each may take a query of Spark."""
+SOURCES_LISTED_MAX = 1_000
+"""Rows of a source that are compared for one row."""
+NUMBER_CHARACTERS_MAX = 40
+_WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?![^\W_])|[^\W_]+")
+"""A number without its sign, or letters and digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a row's application made it of. ``through``: rows of the subject, or that they reached, among these."""
+
+    through: frozenset[Place]
+    others: int
+    at_least: bool
+    other_words: tuple[tuple[str, ...], ...]
+    all_listed: bool
+    exact: bool
+
+
+def told_apart(
+    rows: Sequence[ReachedRow],
+    subject: Sequence[SubjectRow],
+    store: GraphStore,
+    engine: QueryEngine,
+    *,
+    complete: bool,
+) -> list[ReachedRow]:
+    """The rows, with what kind each is and why.
+
+    ``complete``: these are all rows that the subject's went into; else what looks like another row may be one of them.
+
+    Raises:
+        BudgetError: the query exceeds its time.
+        StoreUnavailableError: the store does not answer.
+    """
+    starts = frozenset(place for row in subject if (place := place_of(row.place)) is not None)
+    known = starts | {place_of(row.place) for row in rows if row.place is not None}
+    steps = _Steps(store, engine, known)
+    return _Judging(rows, subject, starts, [steps.of(row) for row in rows], complete).judged()
+
+
+class _Steps:
+    """Traces rows one step back."""
+
+    def __init__(
+        self, store: GraphStore, engine: QueryEngine, known: frozenset[Place | None]
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._known = known
+        self._frames: dict[tuple[str, str], bool] = {}
+        self._traced = self._frames_traced = 0
+
+    def of(self, row: ReachedRow) -> _Step | str:
+        """What a row was made of, or why that is not known."""
+        current_budget().check()
+        if row.place is None:
+            return "it has no place of its own"
+        if row.kept:
+            return "lineage keeps it"
+        if row.status not in {"same", "touched"}:
+            return "its file is not what the job wrote any more"
+        is_frame = self._is_frame(row.app, row.node)
+        if self._traced >= TRACED_MAX or (is_frame and self._frames_traced >= FRAMES_TRACED_MAX):
+            return f"only {TRACED_MAX:,} rows, {FRAMES_TRACED_MAX:,} of them of DataFrames, are traced backward"
+        self._traced += 1
+        self._frames_traced += is_frame
+        return _step_of(row, self._known, self._engine)
+
+    def _is_frame(self, app: str, node: str) -> bool:
+        if (app, node) not in self._frames:
+            nodes = self._store.graph(app).nodes()
+            self._frames[app, node] = bool(recipe_nodes_among(nodes, (node,)))
+        return self._frames[app, node]
+
+
+def _step_of(row: ReachedRow, known: frozenset[Place | None], engine: QueryEngine) -> _Step | str:
+    query = TraceQuery(
+        Direction.BACKWARD, (row.place or "",), app=row.app, limit=SOURCES_LISTED_MAX
+    )
+    try:
+        return _step(engine.ask(query), known)
+    except (TimeUpError, StoreUnavailableError):
+        raise
+    except LineageError as problem:
+        current_budget().check()
+        return f"what it was made of is not known: {problem}"
+
+
+def _step(answer: Answer, known: frozenset[Place | None]) -> _Step | str:
+    through: set[Place] = set()
+    others, all_listed = 0, True
+    other_words: dict[tuple[str, ...], None] = {}
+    for group in answer.groups:
+        own = 0
+        group_words: dict[tuple[str, ...], None] = {}
+        for item in group.items:
+            place = None if item.location is None else place_of(item.location)
+            if place is not None and place in known:
+                through.add(place)
+                own += 1
+                continue
+            group_words[words_of(item.text or "")] = None
+        if own:
+            others += group.count - own
+            # Rows of other sources may be the same person's.
+            other_words |= group_words
+            all_listed = all_listed and group.count == len(group.items)
+    if not through:
+        return "its own trace backward does not lead to the rows"
+    return _Step(
+        frozenset(through),
+        others,
+        not all_listed,
+        tuple(other_words),
+        all_listed,
+        answer.exact and answer.complete,
+    )
+
+
+@dataclass
+class _Judging:
+    rows: Sequence[ReachedRow]
+    subject: Sequence[SubjectRow]
+    starts: frozenset[Place]
+    steps: Sequence[_Step | str]
+    complete: bool
+
+    def judged(self) -> list[ReachedRow]:
+        """Rows in the order of their making, as far as they depend on each other."""
+        of_place: dict[Place, ReachedRow] = {}
+        result = list(self.rows)
+        waiting = list(range(len(result)))
+        producers = {place for row in result if row.place and (place := place_of(row.place))}
+        while waiting:
+            current_budget().check()
+            ready = [at for at in waiting if self._is_ready(self.steps[at], of_place, producers)]
+            # Rows of a circle of files that were written again and again wait for each other.
+            for at in ready or waiting:
+                row = result[at] = self._judge(result[at], self.steps[at], of_place)
+                place = place_of(row.place) if row.place else None
+                if place is not None:
+                    of_place[place] = _stronger(of_place.get(place), row)
+            done = set(ready or waiting)
+            waiting = [at for at in waiting if at not in done]
+        return result
+
+    def _is_ready(
+        self, step: _Step | str, of_place: Mapping[Place, ReachedRow], producers: set[Place]
+    ) -> bool:
+        if isinstance(step, str):
+            return True
+        return all(
+            place in self.starts or place in of_place or place not in producers
+            for place in step.through
+        )
+
+    def _judge(
+        self, row: ReachedRow, step: _Step | str, of_place: Mapping[Place, ReachedRow]
+    ) -> ReachedRow:
+        columns = self._columns_in(row.text, ())
+        if isinstance(step, str):
+            return replace(row, kind="unknown", basis=step, columns=columns)
+        knows_others = step.all_listed and self.complete
+        own = self._columns_in(row.text, step.other_words) if knows_others else columns
+        if own:
+            basis = f"values of {', '.join(own)} stand in it"
+            return self._with(row, "carries", basis, step, own)
+        before = [of_place[place] for place in step.through if place in of_place]
+        is_direct = bool(step.through & self.starts)
+        if step.others == 0 and (
+            is_direct or not before or any(one.kind == "carries" for one in before)
+        ):
+            return self._with(row, "carries", "no other row of its source went into it", step, ())
+        if not step.exact:
+            basis = "what it was made of is a superset, or incomplete"
+            return self._with(row, "unknown", basis, step, ())
+        if row.text is None or is_cut(row.text):
+            return self._with(row, "unknown", "its whole text can't be read", step, ())
+        if step.others == 0:
+            weakest = max(before, key=lambda one: (one.kind == "unknown", one.others or 0))
+            judged = self._with(row, weakest.kind, f"made of {weakest.place} alone", step, ())
+            return replace(judged, others=weakest.others, at_least=weakest.at_least)
+        shared = f"; values of {', '.join(columns)} stand in it, which others of these have, too"
+        basis = f"other rows went into it{shared if columns else ''}"
+        return self._with(row, "mixed", basis, step, ())
+
+    @staticmethod
+    def _with(
+        row: ReachedRow, kind: Kind, basis: str, step: _Step, columns: tuple[str, ...]
+    ) -> ReachedRow:
+        return replace(
+            row, kind=kind, basis=basis, others=step.others, at_least=step.at_least, columns=columns
+        )
+
+    def _columns_in(self, text: str | None, others: Sequence[Sequence[str]]) -> tuple[str, ...]:
+        """Columns of the subject whose values stand in a text, but for those that another row has, too."""
+        if text is None:
+            return ()
+        words = words_of(text)
+        found: dict[str, None] = {}
+        for row in self.subject:
+            for column, value in row.values:
+                own = words_of(value)
+                if own and holds(words, own) and not any(holds(other, own) for other in others):
+                    found[column] = None
+        return tuple(found)
+
+
+def _stronger(one: ReachedRow | None, other: ReachedRow) -> ReachedRow:
+    order: Sequence[Kind] = ("mixed", "unknown", "carries")
+    return other if one is None or order.index(other.kind) > order.index(one.kind) else one
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a text in order, small letters, numbers in one spelling; of JSON, those of its values."""
+    pieces: Iterable[str] = (text,)
+    if text[:1] in {"{", "["}:
+        try:
+            pieces = list(_leaves(json.loads(text)))
+        except (ValueError, RecursionError):
+            pieces = (text,)
+    return tuple(
+        _number(match.group()) or match.group().casefold()
+        for piece in pieces
+        for match in _WORD.finditer(piece)
+    )
+
+
+def holds(words: Sequence[str], value: Sequence[str]) -> bool:
+    """Whether the words of a value stand in a text one behind the other."""
+    size = len(value)
+    return any(
+        words[at] == value[0] and tuple(words[at : at + size]) == tuple(value)
+        for at in range(len(words) - size + 1)
+    )
+
+
+def _number(word: str) -> str | None:
+    if len(word) > NUMBER_CHARACTERS_MAX or not word[0].isdigit():
+        return None
+    try:
+        return str(Decimal(word).normalize())
+    except InvalidOperation:
+        return None
+
+
+def _leaves(value: Any) -> Iterable[str]:
+    match value:
+        case dict():
+            for inner in value.values():
+                yield from _leaves(inner)
+        case list():
+            for inner in value:
+                yield from _leaves(inner)
+        case None | bool():
+            return
+        case _:
+            yield str(value)

@@ -1,0 +1,199 @@
+"""A plan of what a subject's rows went into: what is to be erased, and what an access request is answered with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from lineage_query.answers import NotQueried
+from lineage_query.engine import QueryEngine
+from lineage_query.erasure.finding import SubjectQuery, find_subject
+from lineage_query.erasure.keeping import Kept, StorePlace, kept_of
+from lineage_query.erasure.kinds import told_apart
+from lineage_query.erasure.reached import Kind, ReachedRow
+from lineage_query.erasure.reaching import Reaching
+from lineage_query.rows.reader import RowReader
+from lineage_store.paths import canonical
+from lineage_store.port import GraphStore
+
+VERSION = 1
+Purpose: TypeAlias = Literal["erase", "access"]
+LISTED_MAX = 1_000
+"""Gaps, reasons and notes of a plan that are listed each."""
+NOT_REMOVED = (
+    "What a program passed on by accumulators, broadcast variables, values in closures, the driver's memory or files that "
+    "its functions opened by themselves: lineage sees none of it.",
+    "Logs of jobs and of Spark, its event logs, shuffle files, checkpoints, backups and snapshots of file systems.",
+    "Models and other results that a program computed from the rows and kept outside of what it wrote.",
+    "Copies that no captured program made, and older versions of tables: erase them by the means of the table (VACUUM, "
+    "expire_snapshots).",
+)
+"""What no plan removes, whatever the rows are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a subject's rows are, and what they went into.
+
+    ``source``, ``condition``: as typed. ``places``: of the subject's rows; ``texts``: what they hold, for an access request.
+    ``rows``: of outputs, those of the earliest application first. ``kept``: what lineage itself keeps. ``complete``: no row
+    is missing, as far as is known; ``gaps`` say why not. ``exact``: each row was made of the subject's; ``reasons`` say why not.
+    """
+
+    purpose: Purpose
+    source: str
+    condition: str
+    places: tuple[str, ...]
+    texts: tuple[str, ...]
+    searched: int
+    rows: tuple[ReachedRow, ...]
+    kept: tuple[Kept, ...]
+    apps: tuple[str, ...]
+    exact: bool
+    reasons: tuple[str, ...]
+    complete: bool
+    gaps: tuple[NotQueried, ...]
+    notes: tuple[str, ...]
+    incomparable: Mapping[str, int] = field(default_factory=dict)
+    not_found: int = 0
+
+    @property
+    def digest(self) -> str:
+        """A name for which rows the plan is about and what they went into: equal plans have the same, whenever they are made."""
+        document = {
+            "version": VERSION,
+            "source": self.source,
+            "condition": self.condition,
+            "subject": self.places,
+            "rows": [row.without_text().to_json() for row in self.rows],
+            "exact": self.exact,
+            "complete": self.complete,
+            "gaps": [gap.to_json() for gap in self.gaps],
+        }
+        text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+    def of_kind(self, kind: Kind) -> list[ReachedRow]:
+        """Rows of one kind that are where they were written."""
+        return [row for row in self.rows if row.kind == kind and row.is_there and not row.kept]
+
+    @property
+    def elsewhere(self) -> list[ReachedRow]:
+        """Rows that are in no file as it was written: overwritten, gone, or given to the program alone."""
+        return [row for row in self.rows if not row.is_there and not row.kept]
+
+    @property
+    def not_removed(self) -> tuple[str, ...]:
+        """What an erasure by this plan leaves."""
+        return (*NOT_REMOVED, *self._own_remainders())
+
+    def _own_remainders(self) -> Iterator[str]:
+        driver = [row for row in self.rows if row.place is None and row.path is None]
+        if driver:
+            calls = ", ".join(
+                sorted({f"{row.what} ({row.label}, {row.app})" for row in driver})[:20]
+            )
+            yield f"What {len(driver):,} results handed to programs: {calls}."
+        mixed = len(self.of_kind("mixed"))
+        if mixed:
+            yield f"{mixed:,} values that other rows went into, too: only the jobs, run again without the rows, make them anew."
+        supersets = sum(not row.exact for row in self.rows)
+        if supersets:
+            yield f"{supersets:,} rows are a superset: the subject's rows may have gone into them, and may not."
+        if not self.complete:
+            yield "What the gaps above name: rows may be there that are not in this plan."
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON shape that tools rely on; keys are only ever added."""
+        return {
+            "version": VERSION,
+            "digest": self.digest,
+            "purpose": self.purpose,
+            "source": self.source,
+            "condition": self.condition,
+            "subject": list(self.places),
+            "texts": list(self.texts),
+            "searched": self.searched,
+            "rows": [row.to_json() for row in self.rows],
+            "kept": [asdict(kept) for kept in self.kept],
+            "apps": list(self.apps),
+            "exact": self.exact,
+            "reasons": list(self.reasons),
+            "complete": self.complete,
+            "gaps": [gap.to_json() for gap in self.gaps],
+            "notes": list(self.notes),
+            "incomparable": dict(self.incomparable),
+            "not_found": self.not_found,
+            "not_removed": list(self.not_removed),
+        }
+
+
+def make_plan(
+    purpose: Purpose,
+    query: SubjectQuery,
+    store: GraphStore,
+    reader: RowReader,
+    engine: QueryEngine,
+    place: StorePlace | None = None,
+) -> Plan:
+    """Find a subject's rows, and all that they went into.
+
+    Args:
+        purpose: an access request shows what the rows hold, an erasure does not.
+        query: which rows.
+        store: has the lineage.
+        reader: reads the files.
+        engine: traces over both.
+        place: of the store; None: it has no folders on this machine.
+
+    Raises:
+        SubjectError: which rows are the subject's is not known, or ambiguous.
+        ConditionError: the condition is not understood.
+        RowsError: a file can't be read.
+        BudgetError: it takes longer than the query may.
+        StoreUnavailableError: the store does not answer.
+    """
+    subject = find_subject(query, reader)
+    reached = Reaching(
+        store, reader, engine, () if place is None else (canonical(str(place.rows)),)
+    ).reach(subject.rows)
+    rows = told_apart(reached.rows, subject.rows, store, engine, complete=reached.complete)
+    shows = purpose == "access"
+    return Plan(
+        purpose=purpose,
+        source=query.source,
+        condition=_condition_of(query),
+        places=tuple(row.place for row in subject.rows),
+        texts=tuple(row.text for row in subject.rows) if shows else (),
+        searched=subject.searched,
+        rows=tuple(rows if shows else [row.without_text() for row in rows]),
+        kept=kept_of(store, [*reached.apps], rows, place),
+        apps=tuple(reached.apps),
+        exact=all(row.exact for row in rows),
+        reasons=_first(reached.reasons),
+        complete=reached.complete,
+        gaps=tuple(reached.gaps),
+        notes=_first(reached.notes),
+        incomparable=subject.incomparable,
+        not_found=subject.not_found,
+    )
+
+
+def _condition_of(query: SubjectQuery) -> str:
+    """How the rows were named, without keys of persons: these are data."""
+    if query.rows:
+        return f"rows {', '.join(map(str, sorted(set(query.rows))[:20]))}" + ", ..." * (
+            len(set(query.rows)) > 20
+        )
+    if query.subjects.keys:
+        return f"{len(query.subjects.keys):,} subjects by {', '.join(query.subjects.columns)}"
+    return query.where
+
+
+def _first(texts: Mapping[str, None]) -> tuple[str, ...]:
+    listed = list(texts)[:LISTED_MAX]
+    more = len(texts) - len(listed)
+    return (*listed, *([f"... and {more:,} more"] if more else []))

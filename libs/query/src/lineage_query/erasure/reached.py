@@ -1,0 +1,79 @@
+"""What a trace of a subject's rows reached: rows of outputs, and what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from lineage_query.rows.file_status import FileStatus
+from lineage_query.rows.places import LocationError, parse_location
+from lineage_store.paths import canonical
+
+Kind: TypeAlias = Literal["carries", "mixed", "unknown"]
+KIND_TEXTS: Mapping[Kind, str] = {
+    "carries": "carrying the subject's",
+    "mixed": "values that other rows went into, too",
+    "unknown": "not told apart",
+}
+Place: TypeAlias = "tuple[str, int | None, str]"
+"""A row of a file by canonical path, number and unit."""
+
+
+def place_of(location: str) -> Place | None:
+    """The row that a location names, however its path is spelled; None where it names none."""
+    try:
+        location_of_row = parse_location(location)
+    except LocationError:
+        return None
+    return canonical(location_of_row.path), location_of_row.number, location_of_row.unit
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedRow:
+    """A row of an output that a subject's rows went into.
+
+    ``place``: where it is, as traces take it; None: in no file, or in one that is gone. ``path``: of the output. ``status``: its file
+    compared with what the job wrote. ``kept``: it is a row that lineage itself keeps. ``exact``: the subject's rows went into
+    it; False: they may have. ``kind``: whether it carries them, by ``basis``. ``others``: how many other rows of the same source went
+    into it, None where that is not known; ``at_least``: or more. ``columns``: of the subject's rows, whose values are in it.
+    """
+
+    app: str
+    node: str
+    label: str
+    what: str
+    place: str | None
+    path: str | None
+    status: FileStatus
+    exact: bool
+    kept: bool = False
+    text: str | None = None
+    kind: Kind = "unknown"
+    basis: str = ""
+    others: int | None = None
+    at_least: bool = False
+    columns: tuple[str, ...] = ()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is still where the job wrote it."""
+        return self.place is not None and self.status == "same"
+
+    def without_text(self) -> ReachedRow:
+        """The same without what the row holds."""
+        return replace(self, text=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON shape that tools rely on."""
+        return asdict(self) | {"columns": list(self.columns), "there": self.is_there}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> ReachedRow:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        fields = {name: value for name, value in document.items() if name != "there"}
+        return cls(**fields | {"columns": tuple(document["columns"])})

@@ -1,0 +1,253 @@
+"""Traces the rows of a subject forward, through all jobs, and keeps the rows of every output on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from lineage_core.errors import LineageError
+from lineage_core.tracing.budget import TimeUpError, current_budget
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer, Group, Item, NotQueried
+from lineage_query.engine import QueryEngine
+from lineage_query.erasure.finding import SubjectRow
+from lineage_query.erasure.reached import Place, ReachedRow, place_of
+from lineage_query.finding import UNREAD_REASON
+from lineage_query.rows.file_status import FileStatus, by_state
+from lineage_query.rows.places import parse_location
+from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
+from lineage_query.verdicts import verdict_of
+from lineage_store.errors import StoreUnavailableError
+from lineage_store.materialised import whose_rows
+from lineage_store.paths import RowsError, Spellings, plain_path
+from lineage_store.port import GraphStore
+from lineage_store.recorded_files import FileQuery, RecordedFile
+
+OTHERS_MAX = 2_000
+"""Applications that did not record that they read the source, and whose verdicts are looked at."""
+REASONS_NAMED = 3
+REACHED_MAX = 200_000
+"""Maximum number of rows of outputs in a plan."""
+
+
+@dataclass(slots=True)
+class Reached:
+    """All that the subject's rows went into.
+
+    ``apps``: applications on the way. ``gaps``: why rows may be missing. ``reasons``: why rows may be there that the subject
+    did not go into. ``notes``: what to know besides.
+    """
+
+    rows: list[ReachedRow] = field(default_factory=list)
+    apps: dict[str, None] = field(default_factory=dict)
+    gaps: dict[NotQueried, None] = field(default_factory=dict)
+    reasons: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    is_complete: bool = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether no row is missing, as far as is known."""
+        return self.is_complete and not self.gaps
+
+
+class Reaching:
+    """Traces rows forward. Of use for one plan."""
+
+    def __init__(
+        self, store: GraphStore, reader: RowReader, engine: QueryEngine, kept_folders: Sequence[str]
+    ) -> None:
+        """``kept_folders``: where lineage keeps rows of its own, by canonical path."""
+        self._store = store
+        self._reader = reader
+        self._engine = engine
+        self._kept = tuple(f"{folder.rstrip('/')}/" for folder in kept_folders)
+        self._ids = store.application_ids()
+        self._spellings = Spellings()
+        self._statuses: dict[tuple[str, str, str], FileStatus] = {}
+        self._rows: dict[tuple[str, str, Place | str], ReachedRow] = {}
+        self._of_start: dict[Place, bool] = {}
+        self._result = Reached()
+
+    def reach(self, subject: Iterable[SubjectRow]) -> Reached:
+        """All rows of outputs that some rows went into.
+
+        Raises:
+            BudgetError: the query exceeds its time.
+            StoreUnavailableError: the store does not answer.
+        """
+        places_by_path: dict[str, list[str]] = {}
+        for row in subject:
+            place = place_of(row.place)
+            assert place is not None
+            self._of_start[place] = True
+            places_by_path.setdefault(place[0], []).append(row.place)
+        places_by_app: dict[str, list[str]] = {}
+        for path, places in places_by_path.items():
+            for app in self._readers_of(path):
+                places_by_app.setdefault(app, []).extend(places)
+        for app in self._ids:
+            if app in places_by_app:
+                self._trace(app, places_by_app[app])
+        self._look_at_others(list(places_by_path))
+        order = {app: number for number, app in enumerate(reversed(self._ids))}
+        self._result.rows = sorted(
+            self._rows.values(), key=lambda row: (order.get(row.app, -1), row.node)
+        )
+        return self._result
+
+    def _readers_of(self, path: str) -> Sequence[str]:
+        """The applications that read a file as it is now; those that may have read the rows in other versions are gaps."""
+        shown = plain_path(path)
+        query = FileQuery(path, self._spellings)
+        recorded = self._store.recorded_files(query)
+        if not recorded.items:
+            recorded = self._store.recorded_files(replace(query, by_links=True))
+        for app in recorded.unread:
+            self._gap(app, f"whether it read {shown} is not known: {UNREAD_REASON}")
+        readers: dict[str, None] = {}
+        for file in recorded.items:
+            current_budget().check()
+            if whose_rows(file.app, self._ids) is not None:
+                continue
+            if file.wrote:
+                self._result.notes[
+                    f"{shown} was written by {file.app}: what its rows were made of is not in this plan; `lineage back` finds it"
+                ] = None
+            elif self._is_current(path, file):
+                readers[file.app] = None
+            else:
+                self._gap(
+                    file.app,
+                    f"it read another version of {shown} ({file.version}): whether that held the rows, and where they went, is "
+                    "not known",
+                )
+        return list(readers)
+
+    def _is_current(self, path: str, file: RecordedFile) -> bool:
+        try:
+            state = self._reader.state(path)
+        except RowsError:
+            return False
+        status = by_state(state, file.version.size, file.version.mtime)
+        if status is None:
+            # Only its time differs: the application's checksums may decide.
+            status = self._status(file.app, file.node, path, "unknown")
+        return status in {"same", "touched"}
+
+    def _look_at_others(self, paths: Sequence[str]) -> None:
+        """Name applications that may have read the files in a part without lineage."""
+        others = [
+            app
+            for app in self._ids
+            if app not in self._result.apps and whose_rows(app, self._ids) is None
+        ]
+        files = f"{plain_path(paths[0])}" + f" and {len(paths) - 1:,} other files" * (
+            len(paths) > 1
+        )
+        for app in others[:OTHERS_MAX]:
+            current_budget().check()
+            verdict = verdict_of(self._store, app)
+            if not verdict.complete:
+                reasons = "; ".join(verdict.reasons[:REASONS_NAMED])
+                self._gap(
+                    app,
+                    f"its lineage is not complete ({reasons:.500}): whether it read {files} is not known",
+                )
+        for app in others[OTHERS_MAX : OTHERS_MAX + 1]:
+            self._gap(
+                app,
+                f"it and {len(others) - OTHERS_MAX - 1:,} older applications were not looked at",
+            )
+
+    def _gap(self, app: str, reason: str, node: str = "") -> None:
+        self._result.gaps[NotQueried(app, reason, node)] = None
+
+    def _trace(self, app: str, places: Sequence[str]) -> None:
+        query = TraceQuery(Direction.FORWARD, tuple(places), app=app, all_jobs=True)
+        steps: list[Answer] = []
+        try:
+            whole = self._engine.trace_way(query, steps.append)
+        except (TimeUpError, StoreUnavailableError):
+            raise
+        except LineageError as problem:
+            current_budget().check()
+            self._result.apps[app] = None
+            self._gap(app, str(problem))
+            for step in steps:
+                self._add(step, default=False)
+            return
+        result = self._result
+        result.apps |= dict.fromkeys(whole.apps or (whole.app,))
+        result.gaps |= dict.fromkeys(whole.not_queried)
+        result.reasons |= dict.fromkeys(whole.reasons)
+        result.notes |= dict.fromkeys(whole.warnings)
+        result.is_complete = result.is_complete and whole.complete
+        for step in steps:
+            self._add(step, default=whole.exact)
+
+    def _add(self, answer: Answer, *, default: bool) -> None:
+        """Keep the rows of an answer. ``default``: whether rows are exact that start at rows which are not known here."""
+        starts = [self._is_exact(item, default) for group in answer.start for item in group.items]
+        is_exact = answer.exact and (all(starts) if starts else default)
+        for group in answer.groups:
+            for item in group.items:
+                current_budget().check()
+                row = self._row_of(answer, group, item, is_exact=is_exact)
+                place = None if row.place is None else place_of(row.place)
+                key = row.app, row.node, item.address if place is None else place
+                known = self._rows.get(key)
+                self._rows[key] = row if known is None or row.exact else known
+                if place is not None:
+                    self._of_start[place] = self._of_start.get(place, False) or row.exact
+            if group.count > len(group.items):
+                self._gap(
+                    group.app or answer.app,
+                    f"{group.count - len(group.items):,} more rows of {group.path or group.label} are not listed",
+                    group.node,
+                )
+        if len(self._rows) > REACHED_MAX:
+            raise TooManyRowsError(f"the rows went into more than {REACHED_MAX:,} rows: name fewer")
+
+    def _is_exact(self, item: Item, default: bool) -> bool:
+        place = None if item.location is None else place_of(item.location)
+        return default if place is None else self._of_start.get(place, default)
+
+    def _row_of(self, answer: Answer, group: Group, item: Item, *, is_exact: bool) -> ReachedRow:
+        app = group.app or answer.app
+        status = group.file_status
+        kept = False
+        if item.location is not None:
+            place = place_of(item.location)
+            kept = place is not None and place[0].startswith(self._kept)
+            if status != "same":
+                path = parse_location(item.location).path
+                status = self._status(app, group.node, path, status)
+        return ReachedRow(
+            app,
+            group.node,
+            group.label,
+            group.what,
+            item.location,
+            group.path,
+            status,
+            is_exact,
+            kept=kept,
+            # Text that may be another row's says nothing about this one.
+            text=None if item.binding == "now" else item.text,
+        )
+
+    def _status(self, app: str, node: str, path: str, otherwise: FileStatus) -> FileStatus:
+        key = app, node, path
+        if key not in self._statuses:
+            try:
+                self._statuses[key] = self._engine.locations(app).file_status(node, path)
+            except (LineageError, KeyError):
+                current_budget().check()
+                self._statuses[key] = otherwise
+        return self._statuses[key]
+
+
+class TooManyRowsError(LineageError):
+    """A plan has more rows than it may."""

@@ -1,0 +1,284 @@
+"""Reads the columns of rows of files as they are now: lines of CSV, JSON and text, rows of Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import IO, Any
+
+from lineage_core.tracing.budget import current_budget
+from lineage_query.conditions import ConditionError
+from lineage_query.erasure.testing import RowTest
+from lineage_query.rows.formats import is_parquet
+from lineage_query.rows.reader import RowReader
+from lineage_store.paths import RowsError
+
+FORMATS = ("csv", "json", "text", "parquet")
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
+PACKED_ENDINGS = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
+TEXT_COLUMN = "value"
+"""The one column of a text file."""
+ROWS_AT_ONCE = 10_000
+LINE_BYTES_MAX = 16 << 20
+"""A longer line is refused: it would be held in memory."""
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceForm:
+    """How files are read. ``format``: one of `FORMATS`; empty: by the name of each file. ``columns``: of CSV without a header."""
+
+    format: str = ""
+    separator: str = ""
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.format not in {"", *FORMATS}:
+            raise ConditionError(
+                f"--format is one of {', '.join(FORMATS)}, not {self.format!r:.40}"
+            )
+        if len(self.separator) > 1 or self.separator in {'"', "\\", "\n", "\r"}:
+            raise ConditionError("--separator is one sign, and no quote, backslash or line end")
+
+    def format_of(self, path: str) -> str:
+        """The format of a file.
+
+        Raises:
+            ConditionError: it is one that is not read here.
+        """
+        if self.format:
+            return self.format
+        if is_parquet(path):
+            return "parquet"
+        name = _unpacked(path)
+        if name.endswith((".orc", ".avro", ".xml")):
+            raise ConditionError(f"{path}: rows are found in {', '.join(FORMATS)} alone")
+        if name.endswith(tuple(SEPARATORS)):
+            return "csv"
+        return "json" if name.endswith(JSON_ENDINGS) else "csv" if self.columns else "text"
+
+    def separator_of(self, path: str) -> str:
+        """What stands between the values of a file of CSV."""
+        ending = next((end for end in SEPARATORS if _unpacked(path).endswith(end)), ".csv")
+        return self.separator or SEPARATORS[ending]
+
+
+def _unpacked(path: str) -> str:
+    name = path.lower()
+    return next((name[: -len(end)] for end in PACKED_ENDINGS if name.endswith(end)), name)
+
+
+@dataclass(slots=True)
+class MatchedRows:
+    """Rows of a file that a test chose. ``numbers``: lines from 1, or rows of Parquet from 0. ``searched``: of how many."""
+
+    numbers: list[int]
+    searched: int = 0
+
+
+def rows_with(reader: RowReader, path: str, form: SourceForm, test: RowTest) -> MatchedRows:
+    """The rows of a file that a test chooses.
+
+    Raises:
+        ConditionError: the file has not the columns, or is written in a way that is not read here.
+        RowsError: the file is gone, can't be read, or changes while it is read.
+        BudgetError: it takes longer than the query may.
+    """
+    state = reader.state(path)
+    if state is None:
+        raise RowsError(f"{path}: no such file")
+    with closing(reader.opened(path)) as source:
+        if form.format_of(path) == "parquet":
+            matched = _of_parquet(reader, source.stream, path, test)
+        else:
+            lines = _lines(source.blocks(), path)
+            matched = _of_lines(lines, path, form, test)
+    if reader.state(path) != state:
+        raise RowsError(f"{path} is being written")
+    return matched
+
+
+def values_of(path: str, form: SourceForm, text: str, names: Sequence[str]) -> tuple[Any, ...]:
+    """The values of a row by its text. ``names``: of its columns, for CSV.
+
+    Raises:
+        ConditionError: its text is no row of that format.
+    """
+    match form.format_of(path):
+        case "csv":
+            return tuple(_split(text, form.separator_of(path), path, 0))
+        case "text":
+            return (text,)
+        case _:
+            document = json.loads(text)
+            return tuple(document.get(name) for name in names)
+
+
+def names_in(reader: RowReader, path: str, form: SourceForm, text: str) -> tuple[str, ...]:
+    """The names of the columns of a file; ``text``: of one of its rows, for formats whose rows name them."""
+    match form.format_of(path):
+        case "csv":
+            if form.columns:
+                return form.columns
+            with closing(reader.opened(path)) as source:
+                lines = _lines(source.blocks(), path)
+                return tuple(_split(next(lines, ""), form.separator_of(path), path, 1))
+        case "text":
+            return (TEXT_COLUMN,)
+        case _:
+            return tuple(json.loads(text))
+
+
+def _of_lines(lines: Iterator[str], path: str, form: SourceForm, test: RowTest) -> MatchedRows:
+    matched = MatchedRows([])
+    match form.format_of(path):
+        case "csv":
+            rows = _csv_rows(lines, path, form, test)
+        case "json":
+            rows = _json_rows(lines, path, test)
+        case _:
+            test.places_in([TEXT_COLUMN], path)
+            rows = ((number, [line] * len(test.columns)) for number, line in enumerate(lines, 1))
+    for number, row in rows:
+        matched.searched += 1
+        if matched.searched % ROWS_AT_ONCE == 0:
+            current_budget().check()
+        if test(row):
+            matched.numbers.append(number)
+    return matched
+
+
+def _csv_rows(
+    lines: Iterator[str], path: str, form: SourceForm, test: RowTest
+) -> Iterator[tuple[int, list[str | None]]]:
+    separator, first = form.separator_of(path), 1
+    names: Sequence[str] = form.columns
+    if not names:
+        header = next(lines, None)
+        if header is None:
+            return
+        names, first = _split(header, separator, path, 1), 2
+        try:
+            test.places_in(names, path)
+        except ConditionError as error:
+            raise ConditionError(
+                f"{error}: those of its first line; --columns names them where it has none"
+            ) from None
+    places = test.places_in(names, path)
+    for number, line in enumerate(lines, first):
+        fields = line.split(separator) if '"' not in line else _split(line, separator, path, number)
+        size = len(fields)
+        yield number, [fields[at] if at < size else None for at in places]
+
+
+def _split(line: str, separator: str, path: str, number: int) -> list[str]:
+    """The fields of a line of CSV.
+
+    Raises:
+        ConditionError: readers differ in what it means, or its record goes on in the next line.
+    """
+    if '\\"' in line or line.count('"') % 2:
+        raise ConditionError(
+            f"{path}:{number} has a quote that is escaped, or a record that goes on in the next line: which rows fulfil a "
+            "condition is not known here; --rows names lines"
+        )
+    return next(csv.reader([line], delimiter=separator), [])
+
+
+def _json_rows(lines: Iterator[str], path: str, test: RowTest) -> Iterator[tuple[int, list[Any]]]:
+    exact = {column.lower(): column for column in test.columns}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError):
+            document = None
+        if not isinstance(document, dict):
+            raise ConditionError(f"{path}:{number} is no JSON object: --rows names lines")
+        values: dict[str, Any] = {}
+        for name, value in document.items():
+            lower = name.lower()
+            if lower in exact and lower in values:
+                raise ConditionError(f"{path}:{number} has several columns {name!r:.100}")
+            values[lower] = value
+        yield number, [values.get(column) for column in exact]
+
+
+def _of_parquet(reader: RowReader, stream: IO[bytes], path: str, test: RowTest) -> MatchedRows:
+    import pyarrow as pa
+
+    where = test.where.source if test.where else ""
+    keys = sorted(test.keys)
+    try:
+        numbers, searched, incomparable = reader.formats.read(
+            "parquet where",
+            stream,
+            path,
+            where,
+            list(test.key_columns),
+            [list(key) for key in keys],
+        )
+    except (OSError, pa.ArrowException) as error:
+        raise RowsError(f"{path}: {error}") from error
+    for column, count in incomparable.items():
+        test.incomparable[column] = test.incomparable.get(column, 0) + count
+    return MatchedRows(list(numbers), searched)
+
+
+def parquet_rows_where(
+    file: IO[bytes],
+    path: str,
+    where: str,
+    key_columns: Sequence[str],
+    keys: Sequence[Sequence[str]],
+) -> tuple[list[int], int, dict[str, int]]:
+    """The rows of a Parquet file that a condition and keys choose; as plain values, for a process of its own.
+
+    Returns:
+        Their numbers from 0, how many rows there are, and the test's ``incomparable``.
+
+    Raises:
+        ConditionError: as `RowTest`.
+        OSError, pa.ArrowException: the file can't be read.
+    """
+    from lineage_query.rows.parquet_rows import open_parquet
+
+    test = RowTest.of(where, key_columns, keys)
+    opened = open_parquet(file)
+    names = opened.schema_arrow.names
+    columns = [names[at] for at in test.places_in(names, path)]
+    if any("." in name for name in columns):
+        raise ConditionError(f"{path}: a column with a dot in its name may be a nested one")
+    numbers: list[int] = []
+    begin = 0
+    for batch in opened.iter_batches(ROWS_AT_ONCE, columns=columns):
+        current_budget().check()
+        values = [batch.column(name).to_pylist() for name in columns]
+        rows = zip(*values, strict=True) if values else ((),) * len(batch)
+        numbers += [begin + at for at, row in enumerate(rows) if test(row)]
+        begin += len(batch)
+    return numbers, begin, test.incomparable
+
+
+def _lines(blocks: Iterator[bytes], path: str) -> Iterator[str]:
+    """Lines as ``grep -n`` counts them, without their ends."""
+    held, is_first = b"", True
+    for block in blocks:
+        *lines, held = (held + block).split(b"\n")
+        if len(held) > LINE_BYTES_MAX:
+            raise RowsError(f"{path} has a line of more than {LINE_BYTES_MAX >> 20} MiB")
+        for line in lines:
+            yield _text(line, is_first=is_first)
+            is_first = False
+    if held:
+        yield _text(held, is_first=is_first)
+
+
+def _text(line: bytes, *, is_first: bool) -> str:
+    line = line.removeprefix(_BOM) if is_first else line
+    return line.removesuffix(b"\r").decode("utf-8", "replace")

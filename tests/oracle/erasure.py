@@ -1,0 +1,121 @@
+"""Plans over drawn chains of jobs against a scan of all outputs: python -m tests.oracle.erasure --programs 10000 --seed 1.
+
+Each chain is run and stored, a row of a source is planned to be erased, and the plan is held against what the rows say of themselves:
+
+- a row that is where it was written and that the row went into is in the plan, or the plan says that it is not complete;
+- an exact plan has no other row; a chain in which nothing was overwritten has a plan that is exact and complete;
+- a row in whose text the row's token stands is never said to be a value of several rows;
+- a row that is said to be a value of several rows is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from lineage_query.engine import QueryEngine
+from lineage_query.erasure.finding import SubjectQuery
+from lineage_query.erasure.plan import Plan, make_plan
+from lineage_query.erasure.source_rows import SourceForm
+from lineage_query.rows.reader import RowReader
+from lineage_store.sqlite.store import SqliteStore
+from tests.oracle.erasure_chains import OPERATORS, Job, Row, World, token
+
+JOBS_MAX = 6
+FORM = SourceForm(format="csv", separator=";", columns=("key", "token"))
+
+
+def drawn_job(generator: random.Random) -> Job:
+    """A job as chance has it."""
+    return Job(
+        inputs=tuple(generator.randrange(6) for _ in range(generator.randint(1, 2))),
+        operator=generator.choice(sorted(OPERATORS)),
+        files=generator.randint(1, 2),
+        target=generator.choice(["new", "new", "new", "new", "append", "overwrite"]),
+        picked=generator.randrange(6),
+        lands_again=generator.random() < 0.05,
+    )
+
+
+def check_program(seed: int, folder: Path) -> Counter[str]:
+    """Draw a chain, plan, and compare.
+
+    Raises:
+        AssertionError: the plan is wrong.
+    """
+    generator = random.Random(seed)
+    with SqliteStore(folder / "lineage.db") as store:
+        world = World(folder, store)
+        world.land(generator.randint(1, 6), generator)
+        for _ in range(generator.randint(1, JOBS_MAX)):
+            world.run(drawn_job(generator), generator)
+        path, line, row = generator.choice(world.source_rows())
+        query = SubjectQuery(str(path), where=f"token = '{token(min(row.ids))}'", form=FORM)
+        reader = RowReader()
+        plan = make_plan("access", query, store, reader, QueryEngine(store, reader))
+        return compared(world, plan, f"{path}:{line}", row)
+
+
+def compared(world: World, plan: Plan, place: str, row: Row) -> Counter[str]:
+    """Compare a plan with a scan of all outputs."""
+    assert plan.places == (place,), (plan.places, place)
+    there = {reached.place: reached for reached in plan.rows if reached.is_there}
+    scanned = {at: output for at, output in world.outputs() if row.ids <= output.ids}
+    missing, extra = scanned.keys() - there.keys(), there.keys() - scanned.keys()
+    if plan.complete:
+        assert not missing, missing
+    if plan.exact:
+        assert not extra, extra
+    if not world.disturbed:
+        assert plan.complete, plan.gaps
+        assert plan.exact, plan.reasons
+    word = token(min(row.ids))
+    for at in scanned.keys() & there.keys():
+        reached, output = there[at], scanned[at]
+        shown = (at, output, reached)
+        assert not (reached.kind == "mixed" and word in output.text), shown
+        assert not (reached.kind == "mixed" and output.ids == row.ids), shown
+        if not world.disturbed:
+            assert reached.kind != "unknown", shown
+    kinds: Counter[str] = Counter(reached.kind for reached in there.values())
+    kinds["carries, without the token"] = sum(
+        there[at].kind == "carries" and word not in scanned[at].text
+        for at in scanned.keys() & there.keys()
+    )
+    return kinds + Counter(
+        programs=1,
+        scanned=len(scanned),
+        planned=len(there),
+        missing=len(missing),
+        complete=plan.complete,
+        disturbed=world.disturbed,
+    )
+
+
+def main() -> int:
+    """Command line entry."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    counts: Counter[str] = Counter()
+    began = time.perf_counter()
+    for number in range(arguments.programs):
+        seed = arguments.seed * 1_000_000 + number
+        with tempfile.TemporaryDirectory() as name:
+            try:
+                counts += check_program(seed, Path(name).resolve())
+            except Exception:
+                sys.stderr.write(f"program {seed}\n")
+                raise
+    sys.stdout.write(f"{dict(counts)} {time.perf_counter() - began:.0f} s\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

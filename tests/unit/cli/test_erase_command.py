@@ -1,0 +1,101 @@
+"""`lineage erase --plan` and `lineage access` over a stored word count."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from lineage.main import app
+from tests.support.stored_lineage import store_run
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the default store."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("LINEAGE_STORE", "LINEAGE_SPOOL", "LINEAGE_ROWS_FOLDER"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".lineage").mkdir()
+    store_run("sqlite:///.lineage/lineage.db", tmp_path)
+    return tmp_path
+
+
+def lineage(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_plan_names_rows_and_not_what_they_hold() -> None:
+    result = lineage("erase", "--plan", "--source", "in.txt", "--rows", "1", "--json")
+    assert result.exit_code == 0, result.output
+    plan = json.loads(result.stdout)
+    assert [(row["place"], row["kind"], row["others"]) for row in plan["rows"]] == [
+        ("out/part-00000:1", "mixed", 2),
+        ("out/part-00000:2", "mixed", 2),
+    ]
+    assert (plan["exact"], plan["complete"], plan["texts"]) == (True, True, [])
+    assert {row["text"] for row in plan["rows"]} == {None}
+    assert plan["digest"].startswith("sha256:")
+    again = lineage("erase", "--plan", "--source", "in.txt", "--rows", "1", "--json")
+    assert again.stdout == result.stdout
+
+
+def test_a_report_is_for_its_user_alone(here: Path) -> None:
+    result = lineage(
+        "access",
+        "--source",
+        "in.txt",
+        "--where",
+        "value = 'a b'",
+        "--html",
+        "a.html",
+        "-o",
+        "a.json",
+    )
+    assert result.exit_code == 0, result.output
+    assert "in.txt:1: a b" in result.stdout
+    assert "2 rows: values that other rows went into, too" in result.stdout
+    assert "What this does not remove" in result.stdout
+    document = json.loads((here / "a.json").read_text())
+    assert document["texts"] == ["a b"]
+    assert document["digest"] in (here / "a.html").read_text()
+    for name in ("a.html", "a.json"):
+        assert stat.S_IMODE((here / name).stat().st_mode) == 0o600
+
+
+def test_rows_that_may_be_missing_are_an_exit_code(here: Path) -> None:
+    with (here / "in.txt").open("a") as source:
+        source.write("more\n")
+    result = lineage("erase", "--plan", "--source", "in.txt", "--rows", "1")
+    assert result.exit_code == 1, result.output
+    assert "not complete: rows may be missing" in result.stdout
+    assert "another version of" in result.stdout
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--plan", "--source", "in.txt", "--where", "value > ''"), "perhaps of several subjects"),
+        (
+            ("--plan", "--source", "in.txt", "--where", "rand() > 1"),
+            "is not taken here in a condition",
+        ),
+        (("--plan", "--source", "in.txt", "--rows", "77"), "has no row 77"),
+        (("--plan", "--source", "gone.txt", "--rows", "1"), "no such file"),
+        (("--plan", "--source", "in.txt", "--rows", "x"), "--rows takes numbers"),
+        (("--source", "in.txt", "--rows", "1"), "nothing is erased without a plan"),
+        (("--plan", "--source", "in.txt", "--rows", "1", "--format", "xml"), "--format is one of"),
+    ],
+)
+def test_what_is_not_said_is_refused(arguments: tuple[str, ...], says: str) -> None:
+    result = lineage("erase", *arguments)
+    assert result.exit_code == 2, result.output
+    assert says in " ".join((result.stdout + result.stderr).split())

@@ -1,0 +1,249 @@
+"""Rows of files that fulfil conditions, against SQLite; and whose rows they are."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lineage_query.conditions import ConditionError
+from lineage_query.erasure.finding import SubjectError, SubjectQuery, Subjects, find_subject
+from lineage_query.erasure.source_rows import SourceForm, rows_with
+from lineage_query.erasure.testing import RowTest
+from lineage_query.rows.reader import RowReader
+from lineage_store.paths import RowsError
+
+pytestmark = pytest.mark.unit
+
+CUSTOMERS = """id,name,city
+41,Ann Lee,Oslo
+42,"Ray, Bob",Oslo
+43,Cid Fox,
+"""
+
+_names = st.sampled_from(["number", "text", "Number", "`text`"])
+_numbers = st.integers(-3, 3).map(str) | st.sampled_from(["0.5", "-1.5", "1e1", "+2."])
+_texts = st.sampled_from(["'a'", "'b'", "''", "'A'"])
+
+
+@st.composite
+def _tests(draw: st.DrawFn) -> str:
+    name = draw(_names)
+    constants = _texts if "text" in name.lower() else _numbers
+    one, other = draw(constants), draw(constants)
+    return draw(
+        st.sampled_from([
+            f"{name} {sign} {one}" for sign in ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")
+        ])
+        | st.sampled_from([
+            f"{name} IS NULL",
+            f"{name} is not null",
+            f"{name} IN ({one}, {other})",
+            f"{name} NOT IN ({one}, {other})",
+            f"{name} BETWEEN {one} AND {other}",
+            f"{name} not between {one} and {other}",
+        ])
+    )  # fmt: skip
+
+
+_conditions = st.recursive(
+    _tests(),
+    lambda inner: (
+        st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(
+            lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"
+        )
+        | inner.map(lambda term: f"NOT {term}")
+    ),
+    max_leaves=5,
+)
+_rows = st.lists(
+    st.tuples(st.none() | st.integers(-3, 3), st.none() | st.sampled_from(["a", "b", "A"])),
+    max_size=6,
+)
+
+
+@given(condition=_conditions, rows=_rows)
+def test_conditions_choose_the_rows_that_sqlite_chooses(
+    condition: str, rows: list[tuple[int | None, str | None]]
+) -> None:
+    test = RowTest.of(condition)
+    at = {name.lower(): number for number, name in enumerate(("number", "text"))}
+    chosen = [
+        number
+        for number, row in enumerate(rows)
+        if test([row[at[column.lower()]] for column in test.columns])
+    ]
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE t (at INTEGER, number REAL, text TEXT)")
+        connection.executemany(
+            "INSERT INTO t VALUES (?, ?, ?)", [(n, *row) for n, row in enumerate(rows)]
+        )
+        sql = condition.replace("<=>", "IS")
+        expected = [at for (at,) in connection.execute(f"SELECT at FROM t WHERE {sql} ORDER BY at")]
+    assert chosen == expected
+    assert not test.incomparable
+
+
+@settings(max_examples=30)
+@given(rows=_rows, condition=_conditions)
+def test_formats_choose_the_same_rows(
+    rows: list[tuple[int | None, str | None]],
+    condition: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    named = [{"number": number, "text": text} for number, text in rows]
+    (folder / "rows.json").write_text("".join(f"{json.dumps(row)}\n" for row in named))
+    lines = [f"{'' if number is None else number},{text or ''}" for number, text in rows]
+    (folder / "rows.csv").write_text("".join(f"{line}\n" for line in ["number,text", *lines]))
+    (folder / "rows.tsv").write_text(
+        "\n".join(["number\ttext", *(line.replace(",", "\t") for line in lines)])
+    )
+    columns: dict[str, pa.Array[Any]] = {
+        "number": pa.array([number for number, _ in rows], pa.int64()),
+        "text": pa.array([text for _, text in rows], pa.string()),
+    }
+    pq.write_table(pa.table(columns), folder / "rows.parquet")
+    reader = RowReader()
+    chosen = {
+        ending: [
+            number - first
+            for number in rows_with(
+                reader, str(folder / f"rows.{ending}"), SourceForm(), RowTest.of(condition)
+            ).numbers
+        ]
+        for ending, first in (("json", 1), ("csv", 2), ("tsv", 2), ("parquet", 0))
+    }
+    # In files of text an empty text is NULL, but for comparisons with texts.
+    assert chosen["csv"] == chosen["tsv"]
+    assert chosen["json"] == chosen["parquet"]
+    if "''" not in condition and None not in {text for _, text in rows}:
+        assert chosen["csv"] == chosen["json"]
+
+
+@pytest.fixture
+def customers(tmp_path: Path) -> Path:
+    path = tmp_path / "customers.csv"
+    path.write_text(CUSTOMERS)
+    return path
+
+
+def places(query: SubjectQuery) -> list[str]:
+    return [row.place.rpartition("/")[2] for row in find_subject(query, RowReader()).rows]
+
+
+def test_rows_by_condition_by_number_and_by_keys(customers: Path, tmp_path: Path) -> None:
+    source = str(customers)
+    assert places(SubjectQuery(source, where="id = 42")) == ["customers.csv:3"]
+    assert places(SubjectQuery(source, where="ID = 42.0 and name = 'Ray, Bob'")) == [
+        "customers.csv:3"
+    ]
+    assert places(SubjectQuery(source, rows=(2, 4, 2))) == ["customers.csv:2", "customers.csv:4"]
+    keys = tmp_path / "persons.csv"
+    keys.write_text("ID\n43\n41\n99\n")
+    found = find_subject(SubjectQuery(source, subjects=Subjects.read(keys)), RowReader())
+    assert [row.place.rpartition("/")[2] for row in found.rows] == [
+        "customers.csv:2",
+        "customers.csv:4",
+    ]
+    assert found.not_found == 1
+    assert found.rows[0].values == (("id", "41"), ("name", "Ann Lee"), ("city", "Oslo"))
+    (row,) = find_subject(SubjectQuery(source, where="name = 'Ray, Bob'"), RowReader()).rows
+    assert row.values[1] == ("name", "Ray, Bob")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"where": "city = 'Oslo'"}, "perhaps of several subjects"),
+        ({"where": "city = 'Oslo'", "expected": 3}, "2 rows are the subject's, and not 3"),
+        ({"where": "city = 'Oslo'", "identity": ("id",)}, "2 values in 'id'"),
+        ({"where": "city = 'Oslo'", "identity": ("name", "nothing")}, "several subjects|no value"),
+        ({"where": "city = 'Rome'"}, "no row"),
+        ({"where": "name = 7"}, "another type"),
+        ({"rows": (9,)}, "has no row 9"),
+        ({}, "name the rows by one of"),
+        ({"where": "id = 1", "rows": (1,)}, "name the rows by one of"),
+    ],
+)
+def test_whose_rows_they_are_has_to_be_said(
+    customers: Path, more: dict[str, object], says: str
+) -> None:
+    with pytest.raises(SubjectError, match=says):
+        find_subject(SubjectQuery(str(customers), **more), RowReader())  # type: ignore[arg-type]
+
+
+def test_several_rows_are_taken_where_it_is_said(customers: Path) -> None:
+    where = "city = 'Oslo'"
+    assert len(places(SubjectQuery(str(customers), where=where, expected=2))) == 2
+    assert len(places(SubjectQuery(str(customers), where=where, identity=("city",)))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        # A record that goes on in the next line, and a quote that is escaped.
+        ("a.csv", 'id,name\n1,"Ann\nLee"\n', "id = 1"),
+        ("a.csv", 'id,name\n1,"Ann \\"A\\" Lee"\n', "id = 1"),
+        ("a.csv", "id,ID\n1,2\n", "id = 1"),
+        ("a.csv", "1,Ann\n2,Bob\n", "id = 1"),
+        ("a.json", '{"id": 1}\nnot json\n', "id = 1"),
+        ("a.json", '{"id": 1, "ID": 2}\n', "id = 1"),
+        ("a.orc", "ORC", "id = 1"),
+        ("a.csv", "id\n1\n", "id = TIMESTAMP '2024-01-01 00:00:00'"),
+        ("a.csv", "id\n1\n", "length(id) = 1"),
+        ("a.csv", "id\n1\n", "id IN (SELECT 1)"),
+        ("a.csv", "id\n1\n", "id = 1; DROP TABLE x"),
+    ],
+)
+def test_what_may_be_read_in_two_ways_is_refused(
+    tmp_path: Path, name: str, text: str, where: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(ConditionError):
+        find_subject(SubjectQuery(str(path), where=where), RowReader())
+
+
+def test_all_files_of_a_folder_are_searched(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"part-{number}.csv").write_text(f"{number},x\n7,y\n")
+    (tmp_path / "_SUCCESS").write_text("")
+    form = SourceForm(columns=("id", "sign"))
+    found = find_subject(SubjectQuery(str(tmp_path), "id = 7", form=form, expected=3), RowReader())
+    assert found.searched == 6
+    with pytest.raises(SubjectError, match="one file"):
+        find_subject(SubjectQuery(str(tmp_path), rows=(1,)), RowReader())
+    with pytest.raises(RowsError, match="no such file"):
+        find_subject(SubjectQuery(str(tmp_path / "gone.csv"), rows=(1,)), RowReader())
+
+
+def test_columns_in_names_of_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1" / "a.csv").write_text("id,day\n1,2\n")
+    with pytest.raises(SubjectError, match="names of folders"):
+        find_subject(SubjectQuery(str(tmp_path), "day = 2"), RowReader())
+
+
+def test_lines_are_counted_as_grep_counts_them(tmp_path: Path) -> None:
+    path = tmp_path / "lines.csv"
+    path.write_bytes(b"\xef\xbb\xbfid,x\r\n1,a\r\n\r\n2,b\x85c\n3,d")
+    for number, line in ((1, 2), (2, 4), (3, 5)):
+        assert places(SubjectQuery(str(path), f"id = {number}")) == [f"lines.csv:{line}"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "id\n", "id,name\n1\n", 'id\n"1\n', "id,\n1,2\n", "id,x\n1,\n"]
+)
+def test_files_of_subjects_that_say_no_subject_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "persons.csv"
+    path.write_text(text)
+    with pytest.raises(SubjectError):
+        Subjects.read(path)
