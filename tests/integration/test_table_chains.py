@@ -93,3 +93,18 @@ def test_traces_go_through_the_versions_of_tables_that_were_read(tmp_path: Path)
             ((app, reason),) = trace["refused"]
             assert app == apps["busy 2"]
             assert f"it wrote one of the versions 1 to 2 of {tmp_path}/busy" in reason
+
+    def used(name: str) -> list[tuple[str, bool, list[str]]]:
+        of_app = {app: name for name, app in apps.items()}
+        return [(of_app[app], wrote, versions) for app, wrote, versions in said["versions"][name]]
+
+    assert used("orders") == [
+        ("packed", False, ["2"]),
+        ("totals", False, ["1"]),
+        ("append 2", True, ["1"]),
+        ("append 1", True, ["0"]),
+    ]
+    assert used("busy") == [("busied", False, ["2"]), ("busy 2", True, []), ("busy 1", True, ["0"])]
+    (written,) = [versions for _, wrote, versions in used("warehouse/db/totals") if wrote]
+    assert used("warehouse/db/totals")[1] == ("chained", False, written)
+    assert said["orders@2"] == [orders]

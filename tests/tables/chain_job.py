@@ -116,4 +116,14 @@ with open_store(sys.argv[1]) as store:
     traces["packed"] = asked(Direction.BACKWARD, f"{part}#0")
     for number in (1, 2):
         traces[f"forward {number}"] = asked(Direction.FORWARD, f"{home}/in{number}.txt:1")
-(home / "chain.json").write_text(json.dumps({"apps": apps, "traces": traces}))
+    versions = {
+        name: [
+            (run.app, run.wrote, run.use.table_versions)
+            for run in access.dataset_runs("file", f"{home}/{name}").items
+        ]
+        for name in ("orders", "busy", "warehouse/db/totals")
+    }
+    found = [dataset.name for dataset in access.datasets(f"file:{home}/orders@2").items]
+(home / "chain.json").write_text(
+    json.dumps({"apps": apps, "traces": traces, "versions": versions, "orders@2": found})
+)

@@ -63,7 +63,11 @@ def show_datasets(datasets: Datasets, *, as_json: bool) -> None:
     if as_json:
         print_json(json_value(Datasets, datasets))
         return
-    table = table_of("dataset", "written by", "read by", "last write")
+    with_versions = any(
+        one.last_write and one.last_write.use.table_versions for one in datasets.items
+    )
+    columns = ("dataset", "written by", "read by", "last write")
+    table = table_of(*columns, *(("table version",) if with_versions else ()))
     for dataset in datasets.items:
         written = dataset.last_write
         table.add_row(
@@ -71,6 +75,7 @@ def show_datasets(datasets: Datasets, *, as_json: bool) -> None:
             _names(dataset.writers),
             _names(dataset.readers),
             "" if written is None else moment_text(written.started_at, MOMENT),
+            *([] if not with_versions else [""] if written is None else [_versions(written.use)]),
         )
     console().print(table)
     _show_left_out(datasets)
@@ -82,7 +87,9 @@ def show_dataset_runs(namespace: str, name: str, runs: DatasetRuns, *, as_json: 
         document = json_value(DatasetRuns, runs)
         print_json({"namespace": namespace, "name": name, **document})
         return
-    table = table_of("started", "job", "application", "status", "did", "files", "versions", "as")
+    with_versions = any(run.use.table_versions for run in runs.items)
+    columns = ("started", "job", "application", "status", "did", "files", "versions")
+    table = table_of(*columns, *(("table version",) if with_versions else ()), "as")
     for column in (5, 6):
         table.columns[column].justify = "right"
     for run in runs.items:
@@ -95,6 +102,7 @@ def show_dataset_runs(namespace: str, name: str, runs: DatasetRuns, *, as_json: 
             "write" if run.wrote else "read",
             f"{run.use.files:,}",
             f"{run.use.versions:,}",
+            *([_versions(run.use)] if with_versions else []),
             "" if same else run.use.full_name,
         )
     console().print(table)
@@ -179,6 +187,11 @@ def _content(run: Run) -> tuple[str, str]:
 
 def _used(uses: Sequence[DatasetUse], others: Sequence[str]) -> str:
     return _names([*(use.full_name for use in uses), *others])
+
+
+def _versions(use: DatasetUse) -> str:
+    """The versions of a table that a run used, the latest first."""
+    return _names(use.table_versions[::-1])
 
 
 def _names(names: Sequence[str]) -> str:

@@ -388,7 +388,7 @@ def datasets(
         str,
         typer.Argument(
             metavar="TEXT",
-            help="Part of a dataset's name. All of it, or a path of this machine: the runs that read and wrote it.",
+            help="Part of a dataset's name, or of NAME@VERSION of a table. All of a name, or a path of this machine: the runs that read and wrote it.",
             show_default=False,
         ),
     ] = "",

@@ -17,6 +17,9 @@ from lineage_core.contract.message import (
     Begin,
     End,
     Message,
+    RecordFiles,
+    RecordSplit,
+    RecordSplits,
     Register,
     SinkFile,
     SinkFiles,
@@ -27,6 +30,7 @@ from lineage_core.tracing.budget import Budget, MessageRoom, use_budget
 from lineage_openlineage.facts import facts_of
 from lineage_query.finding import NotFoundError
 from lineage_query.jobs import (
+    TABLE_VERSIONS_MAX,
     DatasetUse,
     StoredRuns,
     find_dataset_runs,
@@ -281,3 +285,44 @@ def test_half_of_the_time_is_kept_for_the_list_itself(tmp_path: Path) -> None:
             datasets = find_datasets(StoredRuns(store))
     assert 0 < datasets.runs < datasets.runs_total == 50
     assert [dataset.name for dataset in datasets.items] == ["/out"]
+
+
+def test_datasets_say_versions_of_tables_and_are_found_by_them(store: SqliteStore) -> None:
+    path = "file:/srv/orders"
+    file = SinkFile(partition=0, path=f"{path}/a.parquet", size=1, mtime=1.0)
+    split = RecordSplit(partition=0, path=file.path, start=0, length=1, file_size=1, mtime=1.0)
+    of_reader: dict[str, Any] = {"app": "app-r", "node": "0", "whole": False, "splits": (split,)}
+    versions = range(TABLE_VERSIONS_MAX + 3)
+    written: list[Message] = [
+        Begin(app="app-w", name="writer", started_at=8.0),
+        Register(app="app-w", node="0", kind="frame", op="write", path=path),
+        RecordFiles(app="app-w", node="0", path=path, files=(file,), version="3"),
+    ]
+    read: list[Message] = [
+        Begin(app="app-r", name="reader", started_at=9.0),
+        Register(app="app-r", node="0", kind="frame-source", op="delta", path=path),
+        *(RecordSplits(version=str(version), **of_reader) for version in versions),
+        # Of files without versions nothing is said.
+        RecordSplits(**of_reader),
+    ]
+    store.write("app-w", written)
+    store.write("app-r", read)
+    source = StoredRuns(store)
+    runs = find_dataset_runs(source, "file", "/srv/orders").items
+    latest = tuple(map(str, versions))[-TABLE_VERSIONS_MAX:]
+    assert [run.use.table_versions for run in runs] == [latest, ("3",)]
+    for version in ("3", latest[-1]):
+        (found,) = find_datasets(source, f"/srv/orders@{version}").items
+        assert (found.name, found.writers, found.readers) == (
+            "/srv/orders",
+            ("writer",),
+            ("reader",),
+        )
+    assert find_datasets(source, "/srv/orders@99").items == ()
+    shown = CliRunner().invoke(
+        app,
+        ["datasets", "/srv/orders", "--store", f"sqlite:///{store.path}"],
+        env={"COLUMNS": "200"},
+    )
+    assert "table version" in shown.stdout
+    assert f"{latest[-1]}, {latest[-2]}, {latest[-3]} and 17 more" in shown.stdout

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
-from lineage_core.contract.message import Begin, Message, Register
+from lineage_core.contract.message import Begin, Message, RecordFiles, RecordSplits, Register
 from lineage_core.contract.times import JsonTime, parse_time, time_text
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.budget import (
@@ -47,6 +47,8 @@ SMALL_CONTENT = SMALL_MESSAGES // 1_000
 JOB_NAME_MAX = 512
 """Characters of a job's name; a longer one is cut, with a hash of all of it. Lists repeat it for each dataset."""
 
+TABLE_VERSIONS_MAX = 20
+"""Versions of a table that are listed of one run, the latest."""
 RUN_S = 1.0
 """Seconds that it may take to find out what one run of a list read and wrote, where the time of the query is bounded."""
 RUN_SHARE = 10
@@ -62,18 +64,28 @@ _Versions: TypeAlias = dict[str, set[FileVersion]]
 """The versions of files, by path."""
 
 
+@dataclass(slots=True)
+class _UsedFiles:
+    """Files of a dataset that a run used, and the versions of a table that they are of, in order."""
+
+    versions: _Versions = field(default_factory=dict)
+    table_versions: dict[str, None] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class DatasetUse:
     """A dataset that a run read or wrote.
 
     ``files``: how many files of it. ``versions``: how many versions of these; more than ``files`` where a file
-    changed in between.
+    changed in between. ``table_versions``: of a table of Delta Lake or Iceberg, the versions or snapshots that it read or made, at
+    most `TABLE_VERSIONS_MAX`, the latest last.
     """
 
     namespace: str
     name: str
     files: int
     versions: int
+    table_versions: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -334,7 +346,7 @@ def run_of(source: RunSource, record: ApplicationRecord) -> Run:
 
 
 def find_datasets(source: RunSource, text: str = "", runs: int | None = None) -> Datasets:
-    """Datasets whose names hold a text, by name.
+    """Datasets whose names hold a text, by name. ``NAME@VERSION`` is the name of a table in a version that a run read or wrote.
 
     A run counts as a reader or writer of each dataset that its files lie in: a run that wrote ``out`` is a writer of
     ``out/part-00000`` if it wrote that file, and a run that read ``out/part-*`` is a reader of ``out``.
@@ -351,9 +363,18 @@ def find_datasets(source: RunSource, text: str = "", runs: int | None = None) ->
     items = tuple(
         _dataset(name, dataset_uses.uses[name])
         for name in sorted(dataset_uses.uses)
-        if text in name[1] or text in full_dataset_name(*name)
+        if any(text in called for called in _names_of(name, dataset_uses.uses[name]))
     )
     return Datasets(items, dataset_uses.runs, dataset_uses.runs_total, dataset_uses.runs_withheld)
+
+
+def _names_of(name: DatasetName, runs: Iterable[DatasetRun]) -> Iterator[str]:
+    """What a dataset is searched by."""
+    yield name[1]
+    yield full_dataset_name(*name)
+    for run in runs:
+        if (run.use.namespace, run.use.name) == name:
+            yield from (f"{run.use.full_name}@{version}" for version in run.use.table_versions)
 
 
 def find_dataset_runs(
@@ -503,12 +524,12 @@ def dataset_runs(
                 record.started_at,
                 record.status,
                 wrote,
-                _dataset_use(name, versions),
+                _dataset_use(name, used),
             ),
-            [dataset_name(path) for path in versions],
+            [dataset_name(path) for path in used.versions],
         )
         for wrote in (True, False)
-        for name, versions in recorded.datasets(wrote=wrote).items()
+        for name, used in recorded.datasets(wrote=wrote).items()
     ]
 
 
@@ -516,10 +537,7 @@ def content_of_run(messages: Sequence[Message]) -> RunContent:
     """What the messages of a run say that it read and wrote."""
     recorded = _RecordedFiles(messages)
     reads, writes = (
-        tuple(
-            _dataset_use(name, versions)
-            for name, versions in recorded.datasets(wrote=wrote).items()
-        )
+        tuple(_dataset_use(name, used) for name, used in recorded.datasets(wrote=wrote).items())
         for wrote in (False, True)
     )
     return RunContent(
@@ -530,11 +548,12 @@ def content_of_run(messages: Sequence[Message]) -> RunContent:
     )
 
 
-def _dataset_use(name: DatasetName, versions: _Versions) -> DatasetUse:
+def _dataset_use(name: DatasetName, used: _UsedFiles) -> DatasetUse:
     return DatasetUse(
         *name,
-        len(versions),
-        sum(len(file_versions_seen) for file_versions_seen in versions.values()),
+        len(used.versions),
+        sum(len(file_versions_seen) for file_versions_seen in used.versions.values()),
+        tuple(used.table_versions)[-TABLE_VERSIONS_MAX:],
     )
 
 
@@ -594,6 +613,7 @@ class _RecordedFiles:
         self._cwd = ""
         self._nodes: dict[str, Register] = {}
         self._files: dict[tuple[str, bool], _Versions] = {}
+        self._table_versions: dict[tuple[str, bool], dict[str, None]] = {}
         for message in messages:
             current_budget().check()
             match message:
@@ -602,22 +622,26 @@ class _RecordedFiles:
                 case Register():
                     self._nodes[message.node] = message
                 case _:
+                    if isinstance(message, RecordSplits | RecordFiles) and message.version:
+                        key = message.node, isinstance(message, RecordFiles)
+                        self._table_versions.setdefault(key, {})[message.version] = None
                     for node, path, version, wrote in file_versions(message):
                         files = self._files.setdefault((node, wrote), {})
                         files.setdefault(path, set()).add(version)
 
-    def datasets(self, *, wrote: bool) -> dict[DatasetName, _Versions]:
+    def datasets(self, *, wrote: bool) -> dict[DatasetName, _UsedFiles]:
         """Files and their versions by dataset, of all nodes together."""
-        datasets: dict[DatasetName, _Versions] = {}
+        datasets: dict[DatasetName, _UsedFiles] = {}
         for (node, node_wrote), versions in self._files.items():
             if node_wrote != wrote:
                 continue
             register = self._nodes.get(node)
             node_path = "" if register is None else register.path or ""
             for name, paths in paths_by_dataset(node_path, versions, self._cwd).items():
-                dataset = datasets.setdefault(name, {})
+                dataset = datasets.setdefault(name, _UsedFiles())
+                dataset.table_versions |= self._table_versions.get((node, wrote), {})
                 for path in paths:
-                    dataset.setdefault(path, set()).update(versions[path])
+                    dataset.versions.setdefault(path, set()).update(versions[path])
         return datasets
 
     def without_files(self, *kinds: str) -> tuple[str, ...]:

@@ -170,13 +170,14 @@ class RecordSplits(_Message):
     """How the partitions of a source lie in files whose records are no lines.
 
     ``whole``: each record is a file as a whole. A type of its own, because who takes such records
-    for lines names wrong ones.
+    for lines names wrong ones. ``version``: of a table with versions, the one that was read; empty: not known, or none.
     """
 
     type: Literal["record_splits"] = "record_splits"
     node: Name
     whole: bool
     splits: tuple[RecordSplit, ...]
+    version: Text = ""
 
 
 class Read(_Record):
@@ -288,12 +289,13 @@ class SinkFiles(_Message):
 
 
 class RecordFiles(_Message):
-    """Files that a sink wrote under ``path``, whose records are no lines."""
+    """Files that a sink wrote under ``path``, whose records are no lines. ``version``: of a table with versions, the one that was made."""
 
     type: Literal["record_files"] = "record_files"
     node: Name
     path: Text
     files: tuple[SinkFile, ...]
+    version: Text = ""
 
 
 class Unknown(_Message):

@@ -266,7 +266,6 @@ def _opaque(recipe: Recipe) -> tuple[str, bool]:
 
 def _output_files(app: str, node: str, output: Output, checksums: Checksums) -> Message:
     """The files of an output; those of text are distinguished, as their rows are lines."""
-    kind = SinkFiles if output.format in TEXT_FORMATS else RecordFiles
     files = tuple(
         SinkFile(
             partition=number,
@@ -278,7 +277,11 @@ def _output_files(app: str, node: str, output: Output, checksums: Checksums) -> 
         )
         for number, file in enumerate(output.files)
     )
-    return kind(app=app, node=node, path=output.path or "", files=files)
+    path = output.path or ""
+    if output.format in TEXT_FORMATS:
+        return SinkFiles(app=app, node=node, path=path, files=files)
+    version = output.version or ""
+    return RecordFiles(app=app, node=node, path=path, files=files, version=version)
 
 
 def _output_log(app: str, node: str, output: Output) -> Message:
@@ -292,7 +295,8 @@ def _source_splits(app: str, node: str, source: Source, checksums: Checksums) ->
     if source.format in TEXT_FORMATS:
         return Splits(app=app, node=node, splits=tuple(_splits(Split, source, checksums)))
     splits = tuple(_splits(RecordSplit, source, checksums))
-    return RecordSplits(app=app, node=node, whole=False, splits=splits)
+    version = source.version or ""
+    return RecordSplits(app=app, node=node, whole=False, splits=splits, version=version)
 
 
 def _splits(kind: type[Any], source: Source, checksums: Checksums) -> Iterable[Any]:

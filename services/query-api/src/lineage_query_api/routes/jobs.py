@@ -161,7 +161,9 @@ def list_runs(
 @router.get("/datasets", responses=NOT_MODIFIED)
 def list_datasets(
     scope: CallerScope,
-    search: Annotated[SearchText, Query(description="part of namespace and name")] = "",
+    search: Annotated[
+        SearchText, Query(description="part of namespace and name, or NAME@VERSION of a table")
+    ] = "",
     runs: Runs = RUNS_READ,
     limit: PageSize = 50,
     cursor: ListCursor = None,
