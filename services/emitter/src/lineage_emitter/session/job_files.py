@@ -67,7 +67,7 @@ class JobFiles:
             self._problems.guard("find the files of a source", pin)
 
     def record_sink_files(self, node: Node, path: str, unit: Unit = "line") -> None:
-        """Register the files that a sink has written (before the job is recorded). The program waits for no checksum.
+        """Register the files that a sink has written (before the job is recorded).
 
         ``unit``: what its items are of these files.
         """
@@ -80,6 +80,7 @@ class JobFiles:
                 )
                 for file in hadoop.sink_files(self._sc, path)
             )
+            # Actions may run in several threads, checksums are taken in one; the end of the action waits for it.
             self._commits.put(lambda: self._send_sink_files(node, path, unit, files))
 
         self._problems.guard("note the files of a sink", note)
