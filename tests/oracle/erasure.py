@@ -27,6 +27,7 @@ from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.erasure_chains import OPERATORS, Job, Row, World, token
 
 JOBS_MAX = 6
+REPORTED_EVERY = 250
 FORM = SourceForm(format="csv", separator=";", columns=("key", "token"))
 
 
@@ -113,6 +114,8 @@ def main() -> int:
             except Exception:
                 sys.stderr.write(f"program {seed}\n")
                 raise
+        if (number + 1) % REPORTED_EVERY == 0:
+            sys.stderr.write(f"{number + 1:,} programs, {time.perf_counter() - began:.0f} s\n")
     sys.stdout.write(f"{dict(counts)} {time.perf_counter() - began:.0f} s\n")
     return 0
 

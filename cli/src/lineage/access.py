@@ -23,7 +23,7 @@ from lineage_query.verdicts import verdict_of, with_reasons
 from lineage_store.lake.address import is_lake
 from lineage_store.materialised import delete_application
 from lineage_store.port import ApplicationRecord, GraphStore
-from lineage_store.url import index_folder, open_store
+from lineage_store.url import index_folder, is_embedded, open_store
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -275,6 +275,7 @@ class StoredAccess:
             spool_of(self._url),
             index_folder(self._url),
             is_lake=is_lake(self._url),
+            has_pipeline=not is_lake(self._url) and not is_embedded(self._url),
         )
         with self._engine() as engine:
             return make_plan(purpose, query, self.store, self._reader(), engine, place)

@@ -79,6 +79,12 @@ def test_rows_that_may_be_missing_are_an_exit_code(here: Path) -> None:
     assert "another version of" in result.stdout
 
 
+def test_a_server_makes_no_plans() -> None:
+    result = lineage("access", "--source", "in.txt", "--rows", "1", "--store", "http://127.0.0.1:9")
+    assert result.exit_code == 2
+    assert "a server makes no plans" in result.stderr
+
+
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("arguments", "says"),

@@ -159,11 +159,17 @@ def test_what_lineage_keeps_is_listed(world: World, tmp_path: Path) -> None:
     (tmp_path / "spool" / "app-001").mkdir(exist_ok=True)
     (tmp_path / "spool" / "app-001" / "driver.jsonl").write_text("")
     place = StorePlace(
-        "lake:x", tmp_path / "rows", tmp_path / "spool", tmp_path / "index", is_lake=True
+        "lake:x",
+        tmp_path / "rows",
+        tmp_path / "spool",
+        tmp_path / "index",
+        is_lake=True,
+        has_pipeline=True,
     )
     listed = {(entry.kind, entry.app, entry.items) for entry in plan_of(world, 1, place=place).kept}
     assert ("kept rows", "app-001", 1) in listed
     assert ("lake", "", 0) in listed
+    assert ("dead letters", "", 0) in listed
     assert ("spool", "app-001", 1) in listed
 
 

@@ -15,19 +15,29 @@ from lineage_store.materialised import SUFFIX
 from lineage_store.port import GraphStore
 
 KeptKind: TypeAlias = Literal[
-    "kept rows", "texts of items", "recipes", "materialised", "spool", "lake", "caches"
+    "kept rows",
+    "texts of items",
+    "recipes",
+    "materialised",
+    "spool",
+    "lake",
+    "caches",
+    "dead letters",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """Where a store of this machine lies. ``url``: of the store; ``rows``, ``spool``, ``caches``: folders beside it."""
+    """Where a store of this machine lies. ``url``: of the store; ``rows``, ``spool``, ``caches``: folders beside it.
+    ``has_pipeline``: lineage comes to it through Kafka.
+    """
 
     url: str
     rows: Path
     spool: Path
     caches: Path
     is_lake: bool
+    has_pipeline: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,9 @@ def _kept(
             0,
             "older versions of its files stay until `lineage compact` deletes them",
         )
+    if place is not None and place.has_pipeline:
+        holds = "records that could not be used, and all topics until their retention; not looked at: `lineage dlq list`"
+        yield Kept("dead letters", "", "Kafka", 0, holds)
     if place is not None:
         yield Kept(
             "caches", "", str(place.caches), 0, "counts and checksums of lines, and no text of them"

@@ -143,12 +143,13 @@ def _of_lines(lines: Iterator[str], path: str, form: SourceForm, test: RowTest) 
         case _:
             test.places_in([TEXT_COLUMN], path)
             rows = ((number, [line] * len(test.columns)) for number, line in enumerate(lines, 1))
+    # Reading a block of the file checks the budget.
+    searched = 0
     for number, row in rows:
-        matched.searched += 1
-        if matched.searched % ROWS_AT_ONCE == 0:
-            current_budget().check()
+        searched += 1
         if test(row):
             matched.numbers.append(number)
+    matched.searched = searched
     return matched
 
 
@@ -169,10 +170,16 @@ def _csv_rows(
                 f"{error}: those of its first line; --columns names them where it has none"
             ) from None
     places = test.places_in(names, path)
+    needed = max(places, default=-1) + 1
     for number, line in enumerate(lines, first):
-        fields = line.split(separator) if '"' not in line else _split(line, separator, path, number)
-        size = len(fields)
-        yield number, [fields[at] if at < size else None for at in places]
+        if '"' in line:
+            fields = _split(line, separator, path, number)
+        else:
+            fields = line.split(separator, needed)
+        if len(fields) >= needed:
+            yield number, [fields[at] for at in places]
+        else:
+            yield number, [fields[at] if at < len(fields) else None for at in places]
 
 
 def _split(line: str, separator: str, path: str, number: int) -> list[str]:
@@ -269,16 +276,19 @@ def _lines(blocks: Iterator[bytes], path: str) -> Iterator[str]:
     """Lines as ``grep -n`` counts them, without their ends."""
     held, is_first = b"", True
     for block in blocks:
-        *lines, held = (held + block).split(b"\n")
+        whole, end, rest = block.rpartition(b"\n")
+        if end:
+            whole = held + whole
+            yield from _texts(whole.removeprefix(_BOM) if is_first else whole)
+            held, is_first = rest, False
+        else:
+            held += block
         if len(held) > LINE_BYTES_MAX:
             raise RowsError(f"{path} has a line of more than {LINE_BYTES_MAX >> 20} MiB")
-        for line in lines:
-            yield _text(line, is_first=is_first)
-            is_first = False
     if held:
-        yield _text(held, is_first=is_first)
+        yield from _texts(held.removeprefix(_BOM) if is_first else held)
 
 
-def _text(line: bytes, *, is_first: bool) -> str:
-    line = line.removeprefix(_BOM) if is_first else line
-    return line.removesuffix(b"\r").decode("utf-8", "replace")
+def _texts(lines: bytes) -> list[str]:
+    texts = lines.decode("utf-8", "replace").split("\n")
+    return [text.removesuffix("\r") for text in texts] if b"\r" in lines else texts

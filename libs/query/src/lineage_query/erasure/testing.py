@@ -26,6 +26,7 @@ Truth: TypeAlias = "bool | None"
 Row: TypeAlias = "Sequence[Any]"
 """Values of the columns that a test needs. Text files have texts; the empty one is NULL."""
 _Test: TypeAlias = Callable[[Row], Truth]
+DIGITS_MAX = 40
 _NUMBER = re.compile(r"\s*[-+]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][-+]?\d{1,3})?\s*", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -136,13 +137,11 @@ class RowTest:
             if value is None:
                 return null
             try:
-                known = read(value)
+                return bool(compare(read(value), wanted))
             except _IncomparableError:
-                if value == "":
-                    return null
-                self._count(column)
+                if value != "":
+                    self._count(column)
                 return null
-            return bool(compare(known, wanted))
 
         return test
 
@@ -173,7 +172,10 @@ def _reader_of(constant: Constant) -> Callable[[Any], Any]:
             )
 
 
-def _number(value: Any) -> Decimal:
+def _number(value: Any) -> int | Decimal:
+    if type(value) is str and value.isdecimal() and value.isascii() and len(value) <= DIGITS_MAX:
+        # Most are, and this takes a fifth of the time.
+        return int(value)
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return Decimal(value.strip())
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
