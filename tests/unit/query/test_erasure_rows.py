@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lineage_query.conditions import ConditionError
 from lineage_query.erasure.finding import SubjectError, SubjectQuery, Subjects, find_subject
-from lineage_query.erasure.source_rows import SourceForm, rows_with
+from lineage_query.erasure.source_rows import SourceForm, plain_rows, rows_with
 from lineage_query.erasure.testing import RowTest
 from lineage_query.rows.reader import RowReader
 from lineage_store.paths import RowsError
@@ -126,6 +126,47 @@ def test_formats_choose_the_same_rows(
     assert chosen["json"] == chosen["parquet"]
     if "''" not in condition and None not in {text for _, text in rows}:
         assert chosen["csv"] == chosen["json"]
+
+
+@given(
+    lines=st.lists(
+        st.lists(
+            st.text(alphabet="a1 .;'\u00e9\u2028\x00\x0b#", max_size=3), min_size=0, max_size=3
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    width=st.integers(1, 3),
+    data=st.data(),
+)
+def test_lines_that_are_read_at_once_are_read_as_one_by_one(
+    lines: list[list[str]], width: int, data: st.DataObject
+) -> None:
+    places = data.draw(st.lists(st.integers(0, width - 1), min_size=1, max_size=3))
+    texts = [",".join(fields) for fields in lines]
+    rows = plain_rows("\n".join(texts).encode(), ",", width, places)
+    if all(len(text.split(",")) == width for text in texts) and all(texts):
+        assert rows is not None
+    if rows is not None:
+        split = [text.split(",") for text in texts]
+        assert rows == [
+            tuple(fields[at] if at < len(fields) else None for at in places) for fields in split
+        ]
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_numbers_of_lines_hold_over_many_blocks(tmp_path: Path, ends: str) -> None:
+    path = tmp_path / "many.csv"
+    # The longest line is more than a block; some have quotes, some another width.
+    rows = [f"{at},{'x' * (at % 7)}" for at in range(200_000)]
+    rows[70_000] = f"70000,{'y' * (3 << 20)}"
+    rows[90_000], rows[90_001] = '90000,"a,b"', "90001"
+    path.write_bytes(ends.join(["id,x", *rows]).encode())
+    wanted = [0, 69_999, 70_000, 70_001, 90_000, 90_001, 199_999]
+    where = f"id IN ({', '.join(map(str, wanted))})"
+    found = find_subject(SubjectQuery(str(path), where, expected=len(wanted)), RowReader())
+    assert [row.place for row in found.rows] == [f"{path}:{at + 2}" for at in wanted]
+    assert found.searched == len(rows)
 
 
 @pytest.fixture

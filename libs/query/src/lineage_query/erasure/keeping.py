@@ -29,6 +29,7 @@ KeptKind: TypeAlias = Literal[
 @dataclass(frozen=True, slots=True)
 class StorePlace:
     """Where a store of this machine lies. ``url``: of the store; ``rows``, ``spool``, ``caches``: folders beside it.
+
     ``has_pipeline``: lineage comes to it through Kafka.
     """
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from io import BytesIO
 from typing import IO, Any
 
 from lineage_core.tracing.budget import current_budget
@@ -95,8 +96,7 @@ def rows_with(reader: RowReader, path: str, form: SourceForm, test: RowTest) -> 
         if form.format_of(path) == "parquet":
             matched = _of_parquet(reader, source.stream, path, test)
         else:
-            lines = _lines(source.blocks(), path)
-            matched = _of_lines(lines, path, form, test)
+            matched = _of_lines(_chunks(source.blocks(), path), path, form, test)
     if reader.state(path) != state:
         raise RowsError(f"{path} is being written")
     return matched
@@ -125,7 +125,7 @@ def names_in(reader: RowReader, path: str, form: SourceForm, text: str) -> tuple
             if form.columns:
                 return form.columns
             with closing(reader.opened(path)) as source:
-                lines = _lines(source.blocks(), path)
+                lines = _lines(_chunks(source.blocks(), path))
                 return tuple(_split(next(lines, ""), form.separator_of(path), path, 1))
         case "text":
             return (TEXT_COLUMN,)
@@ -133,16 +133,20 @@ def names_in(reader: RowReader, path: str, form: SourceForm, text: str) -> tuple
             return tuple(json.loads(text))
 
 
-def _of_lines(lines: Iterator[str], path: str, form: SourceForm, test: RowTest) -> MatchedRows:
+def _of_lines(chunks: Iterator[bytes], path: str, form: SourceForm, test: RowTest) -> MatchedRows:
     matched = MatchedRows([])
+    rows: Iterator[tuple[int, Sequence[Any]]]
     match form.format_of(path):
         case "csv":
-            rows = _csv_rows(lines, path, form, test)
+            rows = _csv_rows(chunks, path, form, test)
         case "json":
-            rows = _json_rows(lines, path, test)
+            rows = _json_rows(_lines(chunks), path, test)
         case _:
             test.places_in([TEXT_COLUMN], path)
-            rows = ((number, [line] * len(test.columns)) for number, line in enumerate(lines, 1))
+            rows = (
+                (number, [line] * len(test.columns))
+                for number, line in enumerate(_lines(chunks), 1)
+            )
     # Reading a block of the file checks the budget.
     searched = 0
     for number, row in rows:
@@ -154,32 +158,83 @@ def _of_lines(lines: Iterator[str], path: str, form: SourceForm, test: RowTest) 
 
 
 def _csv_rows(
-    lines: Iterator[str], path: str, form: SourceForm, test: RowTest
-) -> Iterator[tuple[int, list[str | None]]]:
-    separator, first = form.separator_of(path), 1
+    chunks: Iterator[bytes], path: str, form: SourceForm, test: RowTest
+) -> Iterator[tuple[int, Sequence[str | None]]]:
+    separator, number = form.separator_of(path), 1
     names: Sequence[str] = form.columns
-    if not names:
-        header = next(lines, None)
-        if header is None:
-            return
-        names, first = _split(header, separator, path, 1), 2
-        try:
-            test.places_in(names, path)
-        except ConditionError as error:
-            raise ConditionError(
-                f"{error}: those of its first line; --columns names them where it has none"
-            ) from None
-    places = test.places_in(names, path)
+    for chunk in chunks:
+        lines = chunk
+        if not names:
+            header, end, lines = chunk.partition(b"\n")
+            (line,) = _texts(header)
+            names, number = _names(line, separator, path, test), 2
+            if not end:
+                continue
+        places = test.places_in(names, path)
+        rows = plain_rows(lines, separator, len(names), places)
+        if rows is None:
+            yield from enumerate(_split_rows(lines, separator, places, path, number), number)
+        else:
+            yield from enumerate(rows, number)
+        number += lines.count(b"\n") + 1
+
+
+def _names(header: str, separator: str, path: str, test: RowTest) -> Sequence[str]:
+    names = _split(header, separator, path, 1)
+    try:
+        test.places_in(names, path)
+    except ConditionError as error:
+        raise ConditionError(
+            f"{error}: those of its first line; --columns names them where it has none"
+        ) from None
+    return names
+
+
+def plain_rows(
+    lines: bytes, separator: str, width: int, places: Sequence[int]
+) -> list[tuple[str, ...]] | None:
+    """Some columns of lines without quotes, all of one width; None where the lines are not of that kind.
+
+    It takes a third of the time of :func:`_split_rows`, which reads the same of any lines.
+    """
+    if not places or b'"' in lines or b"\r" in lines or not separator.isascii():
+        return None
+    # An empty line is no row of empty texts.
+    if b"\n\n" in lines or lines[:1] == b"\n" or lines[-1:] in {b"", b"\n"}:
+        return None
+    from pyarrow import csv as arrow_csv
+    from pyarrow import lib, string
+
+    names = [str(at) for at in range(width)]
+    needed = [names[at] for at in places]
+    try:
+        table = arrow_csv.read_csv(
+            BytesIO(lines),
+            arrow_csv.ReadOptions(use_threads=False, block_size=len(lines) + 1, column_names=names),
+            arrow_csv.ParseOptions(
+                delimiter=separator, quote_char=False, double_quote=False, ignore_empty_lines=False
+            ),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, string()), include_columns=list(set(needed))
+            ),
+        )
+    except lib.ArrowInvalid:
+        return None
+    if table.num_rows != lines.count(b"\n") + 1:
+        return None
+    return list(zip(*(table.column(name).to_pylist() for name in needed), strict=True))
+
+
+def _split_rows(
+    lines: bytes, separator: str, places: Sequence[int], path: str, first: int
+) -> Iterator[list[str | None]]:
     needed = max(places, default=-1) + 1
-    for number, line in enumerate(lines, first):
+    for number, line in enumerate(_texts(lines), first):
         if '"' in line:
             fields = _split(line, separator, path, number)
         else:
             fields = line.split(separator, needed)
-        if len(fields) >= needed:
-            yield number, [fields[at] for at in places]
-        else:
-            yield number, [fields[at] if at < len(fields) else None for at in places]
+        yield [fields[at] if at < len(fields) else None for at in places]
 
 
 def _split(line: str, separator: str, path: str, number: int) -> list[str]:
@@ -272,21 +327,27 @@ def parquet_rows_where(
     return numbers, begin, test.incomparable
 
 
-def _lines(blocks: Iterator[bytes], path: str) -> Iterator[str]:
-    """Lines as ``grep -n`` counts them, without their ends."""
+def _chunks(blocks: Iterator[bytes], path: str) -> Iterator[bytes]:
+    """Whole lines at once, without the end of the last one."""
     held, is_first = b"", True
     for block in blocks:
         whole, end, rest = block.rpartition(b"\n")
         if end:
             whole = held + whole
-            yield from _texts(whole.removeprefix(_BOM) if is_first else whole)
+            yield whole.removeprefix(_BOM) if is_first else whole
             held, is_first = rest, False
         else:
             held += block
         if len(held) > LINE_BYTES_MAX:
             raise RowsError(f"{path} has a line of more than {LINE_BYTES_MAX >> 20} MiB")
     if held:
-        yield from _texts(held.removeprefix(_BOM) if is_first else held)
+        yield held.removeprefix(_BOM) if is_first else held
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
+    """Lines as ``grep -n`` counts them, without their ends."""
+    for chunk in chunks:
+        yield from _texts(chunk)
 
 
 def _texts(lines: bytes) -> list[str]:
