@@ -27,6 +27,9 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 DENSE = 32
 """From one cell in so many on, a mask takes less memory than positions and is quicker to combine."""
 
+JOINED_AT_ONCE = 1 << 16
+"""Positions of parts that are kept before they are joined, at least: to join each part by itself is quadratic."""
+
 
 class Cells:
     """A set of cells of an array of some shape. Immutable."""
@@ -103,6 +106,9 @@ class Cells:
             return where
         if isinstance(where, Region):
             return cls.of_region(shape, where)
+        position = _of_numbers(shape, where)
+        if position is not None and math.prod(shape) > 1:
+            return cls(shape, positions=np.array([position], np.int64))
         positions = _of_axes(shape, where)
         if positions is not None:
             return cls.at(shape, positions)
@@ -112,6 +118,22 @@ class Cells:
         except IndexError as error:
             raise CellError(str(error)) from error
         return cls.masked(mask)
+
+    @classmethod
+    def union(cls, shape: Shape, parts: Iterable[Cells]) -> Cells:
+        """The cells of all parts. Parts after the array is whole are not requested."""
+        union, pending, count = cls.empty(shape), list[I64](), 0
+        for part in parts:
+            if part.is_whole:
+                return part
+            pending.append(part.positions())
+            count += len(pending[-1])
+            if count >= max(union.size, JOINED_AT_ONCE):
+                union = union | cls.at(shape, np.concatenate(pending))
+                if union.is_whole:
+                    return union
+                pending, count = [], 0
+        return union | cls.at(shape, np.concatenate(pending)) if pending else union
 
     @property
     def is_whole(self) -> bool:
@@ -160,6 +182,30 @@ class Cells:
             return Cells.at(self.shape, np.concatenate((self._positions, other._positions)))
         return Cells.masked(self.mask() | other.mask())
 
+    def split(self, others: Cells) -> tuple[Cells, Cells]:
+        """These cells that are among others, and those that are not."""
+        if self._positions is None:
+            mask, among = self.mask(), others.mask()
+            return Cells.masked(mask & among), Cells.masked(mask & ~among)
+        inside = others.has(self._positions)
+        return (
+            Cells(self.shape, positions=self._positions[inside]),
+            Cells(self.shape, positions=self._positions[~inside]),
+        )
+
+    def has(self, positions: I64) -> Mask:
+        """For each position whether its cell is there."""
+        if self._positions is None:
+            whole = self._mask is None
+            return (
+                np.ones(len(positions), np.bool_) if whole else self.mask().reshape(-1)[positions]
+            )
+        if not len(self._positions):
+            return np.zeros(len(positions), np.bool_)
+        at = np.searchsorted(self._positions, positions)
+        found: Mask = self._positions[np.minimum(at, len(self._positions) - 1)] == positions
+        return found
+
     def __bool__(self) -> bool:
         return self.count > 0
 
@@ -176,14 +222,30 @@ class Cells:
         return f"<{extent} of {self.size:,} cells, shape {self.shape}>"
 
 
+def _of_numbers(shape: Shape, where: Any) -> int | None:
+    """The position that a number for each axis names; None: another index, or one beyond the array."""
+    if type(where) is not tuple or len(where) != len(shape):
+        return None
+    position = 0
+    for part, length in zip(where, shape, strict=True):
+        if type(part) is not int or not -length <= part < length:
+            return None
+        position = position * length + part % length
+    return position
+
+
 def _of_axes(shape: Shape, where: Any) -> I64 | None:
     """The positions that a number or a slice for each axis name, without a look at the whole array; None: another index.
 
     Raises:
         CellError: the array does not have them.
     """
+    if shape and type(where) is list and not where:
+        return np.empty(0, np.int64)
     if not isinstance(where, tuple) or len(where) != len(shape):
         return None
+    if _are_coordinates(where):
+        return _of_coordinates(shape, where)
     positions: I64 = np.zeros(1, np.int64)
     for part, length in zip(where, shape, strict=True):
         if isinstance(part, slice):
@@ -195,4 +257,25 @@ def _of_axes(shape: Shape, where: Any) -> I64 | None:
         else:
             return None
         positions = (positions[:, None] * length + axis).reshape(-1)
+    return positions
+
+
+def _are_coordinates(where: tuple[Any, ...]) -> bool:
+    """Whether an index is an array of integers for each axis, all of one length, as ``np.nonzero`` gives them."""
+    return bool(where) and all(
+        isinstance(part, np.ndarray)
+        and part.ndim == 1
+        and part.dtype.kind in "iu"
+        and len(part) == len(where[0])
+        for part in where
+    )
+
+
+def _of_coordinates(shape: Shape, where: tuple[npt.NDArray[np.integer], ...]) -> I64:
+    positions: I64 = np.zeros(len(where[0]), np.int64)
+    for part, length in zip(where, shape, strict=True):
+        if len(part) and (int(part.min()) < -length or int(part.max()) >= length):
+            raise CellError(f"coordinates beyond an array of shape {shape}")
+        axis = part.astype(np.int64)
+        positions = positions * length + np.where(axis < 0, axis + length, axis)
     return positions

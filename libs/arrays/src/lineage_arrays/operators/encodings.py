@@ -6,13 +6,13 @@ output cells, ``FORWARD`` ones by input cells; the other direction reads all of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
-from lineage_arrays.cells import I64, Cells, Mask, Shape
+from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import ModeError
 from lineage_arrays.operators.ranges import RangeTable
 from lineage_core.codec.number_columns import pack_numbers
@@ -214,6 +214,7 @@ class PayloadStore:
     outputs: Regions = field(init=False)
     payloads: list[bytes] = field(init=False, default_factory=list)
     _index: Index | None = field(init=False, default=None)
+    _written: Cells | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.outputs = Regions(self.target)
@@ -221,7 +222,7 @@ class PayloadStore:
     def append(self, outcells: Cells, payload: bytes) -> None:
         self.outputs.append(outcells)
         self.payloads.append(payload)
-        self._index = None
+        self._index = self._written = None
 
     @property
     def index(self) -> Index:
@@ -230,33 +231,37 @@ class PayloadStore:
             self._index = index_of(self.outputs, self.encoding)
         return self._index
 
+    @property
     def written(self) -> Cells:
         """The output cells that have a payload."""
-        return Cells.at(self.target, self.outputs.cells)
+        if self._written is None:
+            self._written = Cells.at(self.target, self.outputs.cells)
+        return self._written
 
     def backward(self, cells: Cells) -> Cells:
-        input_cells = Cells.empty(self.source)
-        for region in self.index.touching(cells).tolist():
-            for position in self._shared(region, cells):
-                if input_cells.is_whole:
-                    return input_cells
-                input_cells = input_cells | self.cells_of(position, self.payloads[region])
-        return input_cells
+        return Cells.union(
+            self.source,
+            (
+                self.cells_of(position, self.payloads[region])
+                for region in self.index.touching(cells).tolist()
+                for position in self._outputs_of(region, cells).tolist()
+            ),
+        )
 
-    def _shared(self, region: int, cells: Cells) -> Iterator[int]:
-        positions = self.outputs.of(np.array([region])).positions()
-        inside: Mask = cells.mask().reshape(-1)[positions]
-        yield from positions[inside].tolist()
+    def _outputs_of(self, region: int, traced: Cells | None = None) -> I64:
+        """Output positions of a region, of traced ones alone."""
+        begin, end = self.outputs.pointer[region : region + 2]
+        positions = self.outputs.cells[begin:end]
+        return positions if traced is None else positions[traced.has(positions)]
 
     def forward(self, cells: Cells) -> Cells:
         """All payloads are read: their input cells are computed, and compared."""
-        traced_mask, positions = cells.mask(), []
-        for region in range(len(self.payloads)):
-            for position in self.outputs.of(np.array([region])).positions().tolist():
-                of = self.cells_of(position, self.payloads[region])
-                if of and bool(traced_mask.reshape(-1)[of.positions()].any()):
-                    positions.append(position)
-        return Cells.at(self.target, positions)
+        reached = []
+        for region, payload in enumerate(self.payloads):
+            for position in self._outputs_of(region).tolist():
+                if cells.has(self.cells_of(position, payload).positions()).any():
+                    reached.append(position)
+        return Cells.at(self.target, reached)
 
     @property
     def nbytes(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as ReadOnly
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lineage_arrays.cells import Cells
-from lineage_arrays.errors import ArrayLineageError
-from lineage_arrays.mappings import Mapping
+from lineage_arrays.errors import ArrayLineageError, ModeError
+from lineage_arrays.mappings import Mapping, SamePositions
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
 from lineage_arrays.operators.strategies import (
     OPAQUE,
@@ -23,18 +23,25 @@ from lineage_arrays.operators.strategies import (
     all_to_all,
     opaque,
     run_once,
+    stored_bytes,
 )
 from lineage_arrays.querying import CellTrace, backward, forward
+from lineage_arrays.traced import TracedArray
 from lineage_arrays.workflow import AnyArray, Input, Operand, Workflow
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """An operator in a graph, or (without one) a source; ``inputs``: the steps whose arrays it takes."""
+    """An operator or a function in a graph, or (with neither) a source; ``inputs``: the steps whose arrays it takes."""
 
     name: str
     operator: Operator | None = None
     inputs: tuple[Step, ...] = ()
+    function: Callable[..., Any] | None = None
+
+    @property
+    def is_source(self) -> bool:
+        return self.operator is None and self.function is None
 
 
 class OperatorGraph:
@@ -62,12 +69,27 @@ class OperatorGraph:
         Raises:
             ArrayLineageError: the name is taken, or an input stands in another graph.
         """
-        if any(step not in self.steps for step in inputs):
-            raise ArrayLineageError("an input stands in another graph")
         step_name = name or f"{operator.name or type(operator).__name__}.{len(self.steps)}"
         return self._add(Step(step_name, operator, inputs))
 
+    def apply(self, function: Callable[..., Any], *inputs: Step, name: str = "") -> Step:
+        """Add a function of plain NumPy code after others: each call in it records its own mapping.
+
+        Args:
+            function: takes traced arrays, and returns one; its calls are traced as those of a recording are.
+            inputs: steps of this graph, in the order of its arguments.
+            name: of the step; by default that of the function and a number.
+
+        Raises:
+            ArrayLineageError: the name is taken, or an input stands in another graph.
+        """
+        function_name = getattr(function, "__name__", "function")
+        step_name = name or f"{function_name}.{len(self.steps)}"
+        return self._add(Step(step_name, None, inputs, function))
+
     def _add(self, step: Step) -> Step:
+        if any(before not in self.steps for before in step.inputs):
+            raise ArrayLineageError("an input stands in another graph")
         if any(other.name == step.name for other in self.steps):
             raise ArrayLineageError(f"{step.name!r} is taken: each step has a name of its own")
         self.steps.append(step)
@@ -83,31 +105,54 @@ class OperatorGraph:
         Args:
             sources: the array of each source, by name; copied.
             strategies: how the lineage of a step is stored; by default by its mapping functions where it has some, else
-                not at all: a query runs the step again.
+                not at all: a query runs the step again. The steps of functions have none.
 
         Raises:
-            ArrayLineageError: a source is missing.
+            ArrayLineageError: a source is missing, or a function returns something else than a traced array.
             ModeError: the operator does not support a strategy, or writes lineage that is not valid.
+            UntracedError: a function makes a call whose lineage is not known.
         """
-        missing = [
-            one.name for one in self.steps if one.operator is None and one.name not in sources
-        ]
+        missing = [step.name for step in self.steps if step.is_source and step.name not in sources]
         if missing:
             raise ArrayLineageError(f"no array for {', '.join(missing)}")
         flow = Workflow()
         arrays: dict[Step, Operand] = {}
+        chosen = strategies or {}
         for step in self.steps:
-            if step.operator is None:
+            operands = tuple(arrays[before] for before in step.inputs)
+            if step.operator is not None:
+                how = chosen.get(step, default_of(step.operator))
+                value, ways = _run(step.operator, operands, how)
+                arrays[step] = Operand(flow, flow.add(step.name, value, ways), value)
+            elif step in chosen:
+                raise ModeError(f"{step.name} has no strategies: its calls map their cells")
+            elif step.function is not None:
+                arrays[step] = _applied(step.name, step.function, flow, operands)
+            else:
                 value = np.array(sources[step.name])
                 value.flags.writeable = False
                 node = flow.add("source", value, name=step.name)
                 arrays[step] = Operand(flow, node, value)
-            else:
-                operands = tuple(arrays[one] for one in step.inputs)
-                chosen = (strategies or {}).get(step, default_of(step.operator))
-                value, ways = _run(step.operator, operands, chosen)
-                arrays[step] = Operand(flow, flow.add(step.name, value, ways), value)
         return Version(flow, arrays)
+
+
+def _applied(
+    name: str, function: Callable[..., Any], flow: Workflow, operands: tuple[Operand, ...]
+) -> Operand:
+    result = function(*(_traced(flow, operand) for operand in operands))
+    if not isinstance(result, TracedArray):
+        raise ArrayLineageError(
+            f"{name} returns {type(result).__name__}, no array of this workflow: its lineage is lost"
+        )
+    # A node with the name of the step, after those of the function's calls.
+    same = Input(result, SamePositions(result.value.shape, result.value.shape))
+    return Operand(flow, flow.add(name, result.value, [same]), result.value)
+
+
+def _traced(flow: Workflow, operand: Operand) -> TracedArray:
+    """An operand for plain NumPy code, which may write to it: values are never written to, so the step's array stays."""
+    same = Input(operand, SamePositions(operand.value.shape, operand.value.shape))
+    return TracedArray(flow, operand.value, "operand", [same])
 
 
 def default_of(operator: Operator) -> tuple[Strategy, ...]:
@@ -149,6 +194,11 @@ class Version:
     def array(self, step: Step) -> AnyArray:
         """The array that a step returned; read-only."""
         return self._arrays[step].value
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that what operators wrote takes where it is stored, indexes included; mapping functions take none."""
+        return sum(stored_bytes(edge.mapping) for node in self._flow.nodes for edge in node.inputs)
 
     def back(self, step: Step, where: Any = ...) -> CellTrace:
         """Which cells of the sources some cells of a step's array were made from.

@@ -12,19 +12,16 @@ from lineage_arrays.mappings import Mapping
 from lineage_arrays.operators.encodings import (
     Encoding,
     Orientation,
-    PairStore,
-    PayloadStore,
-    RangeStore,
 )
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
 from lineage_arrays.operators.optimiser import Alternative
 from lineage_arrays.operators.strategies import (
     Again,
-    Composite,
     ReExecution,
     Strategy,
     opaque,
     run_once,
+    stored_bytes,
 )
 from lineage_arrays.workflow import AnyArray
 
@@ -86,17 +83,11 @@ def measured(
         begin = clock()
         _, ways = run_once(operator, inputs, (strategy,))
         # The cost of the index is part of the run: it is built once and used often.
-        disk_bytes = sum(_nbytes(way) for of_operand in ways for way in of_operand)
+        disk_bytes = sum(stored_bytes(way) for of_operand in ways for way in of_operand)
         run_s = max(clock() - begin - plain_s, 0.0)
         query_s = _mean_query_s([of_operand[0] for of_operand in ways], samples, clock)
         alternatives.append(Alternative(strategy, disk_bytes, run_s, query_s))
     return alternatives
-
-
-def _nbytes(way: Mapping) -> int:
-    if isinstance(way, Composite):
-        return way.store.nbytes
-    return way.nbytes if isinstance(way, PairStore | PayloadStore | RangeStore) else 0
 
 
 def _mean_query_s(

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from lineage_arrays.cells import Shape
 from lineage_arrays.errors import ModeError
+from lineage_arrays.mappings import Mapping
 from lineage_arrays.workflow import AnyArray
 from lineage_core.text_enum import StrEnum
 
@@ -90,6 +91,13 @@ class Operator(ABC):
     def map_f(self, cell: Coordinate, operand: int, shapes: Shapes) -> Any:
         """Cells of the output (any index of NumPy) that a cell of an operand went into."""
         raise ModeError(f"{self.name or type(self).__name__} has no map_f")
+
+    def mapping(self, operand: int, shapes: Shapes) -> Mapping | None:
+        """What :meth:`map_b` and :meth:`map_f` say, as one mapping (``SamePositions``, ``Boxes``): queries of many cells call it once.
+
+        None: the functions are called for each cell.
+        """
+        return None
 
     def map_p(self, cell: Coordinate, payload: bytes, operand: int, shapes: Shapes) -> Any:
         """Cells of an operand (any index of NumPy) that an output cell with a payload was made from."""

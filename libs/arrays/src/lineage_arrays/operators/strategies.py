@@ -73,23 +73,42 @@ class MappingFunctions(ToOperand):
 
     operator: Operator
 
+    @functools.cached_property
+    def _at_once(self) -> Mapping | None:
+        """The operator's own mapping of whole sets of cells.
+
+        Raises:
+            ModeError: it is one of other arrays.
+        """
+        mapping = self.operator.mapping(self.operand, self.shapes)
+        if mapping is not None and (mapping.source, mapping.target) != (self.source, self.target):
+            name = self.operator.name or type(self.operator).__name__
+            raise ModeError(
+                f"{name}: a mapping of {mapping.source} to {mapping.target}, the arrays are {self.source} and {self.target}"
+            )
+        return mapping
+
     def backward(self, cells: Cells) -> Cells:
-        input_cells = Cells.empty(self.source)
-        for cell in cells.coordinates().tolist():
-            if input_cells.is_whole:
-                break
-            where = self.operator.map_b(tuple(cell), self.operand, self.shapes)
-            input_cells = input_cells | Cells.of(self.source, where)
-        return input_cells
+        if self._at_once is not None:
+            return self._at_once.backward(cells)
+        return Cells.union(
+            self.source,
+            (
+                Cells.of(self.source, self.operator.map_b(tuple(cell), self.operand, self.shapes))
+                for cell in cells.coordinates().tolist()
+            ),
+        )
 
     def forward(self, cells: Cells) -> Cells:
-        output_cells = Cells.empty(self.target)
-        for cell in cells.coordinates().tolist():
-            if output_cells.is_whole:
-                break
-            where = self.operator.map_f(tuple(cell), self.operand, self.shapes)
-            output_cells = output_cells | Cells.of(self.target, where)
-        return output_cells
+        if self._at_once is not None:
+            return self._at_once.forward(cells)
+        return Cells.union(
+            self.target,
+            (
+                Cells.of(self.target, self.operator.map_f(tuple(cell), self.operand, self.shapes))
+                for cell in cells.coordinates().tolist()
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -108,15 +127,12 @@ class Composite:
         return self.functions.target
 
     def backward(self, cells: Cells) -> Cells:
-        written = self.store.written().mask()
-        traced_mask = cells.mask()
-        return self.store.backward(Cells.masked(traced_mask & written)) | self.functions.backward(
-            Cells.masked(traced_mask & ~written)
-        )
+        by_payload, by_function = cells.split(self.store.written)
+        return self.store.backward(by_payload) | self.functions.backward(by_function)
 
     def forward(self, cells: Cells) -> Cells:
-        by_function = self.functions.forward(cells).mask() & ~self.store.written().mask()
-        return Cells.masked(by_function) | self.store.forward(cells)
+        _, by_function = self.functions.forward(cells).split(self.store.written)
+        return by_function | self.store.forward(cells)
 
 
 class Written:
@@ -214,7 +230,8 @@ class ReExecution:
             ModeError: the operator gives another output than it gave.
         """
         supported = self._operator.supported_modes()
-        mode = next((mode for mode in (Mode.FULL, Mode.COMP, Mode.PAY) if mode in supported), None)
+        # The mode that writes least first.
+        mode = next((mode for mode in (Mode.COMP, Mode.PAY, Mode.FULL) if mode in supported), None)
         shapes = Shapes(tuple(array.shape for array in self._inputs), self._output.shape)
         if mode is None:
             return [MappingFunctions(shapes, n, self._operator) for n in range(len(self._inputs))]
@@ -260,6 +277,15 @@ class Options:
 
     def forward(self, cells: Cells) -> Cells:
         return min(self.ways, key=lambda way: _rank(way, Orientation.FORWARD)).forward(cells)
+
+
+def stored_bytes(way: Mapping) -> int:
+    """Bytes that a mapping takes where it is stored; 0 for functions and re-execution."""
+    if isinstance(way, Options):
+        return sum(stored_bytes(option) for option in way.ways)
+    if isinstance(way, Composite):
+        return way.store.nbytes
+    return way.nbytes if isinstance(way, PairStore | PayloadStore | RangeStore) else 0
 
 
 def _rank(way: Mapping, direction: Orientation) -> int:
