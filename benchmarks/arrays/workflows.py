@@ -127,14 +127,10 @@ def astronomy_rows(shape: Shape2, smaller: Shape2, pairs: int) -> Iterator[dict[
         asked = questions(workflow, arrays)
         reference = _asked(workflow, taken, BLACKBOX, asked, anew=True)
         for name, strategy in {"blackbox": BLACKBOX, **strategies}.items():
-            how = {step: (strategy,) for step in workflow.udfs}
+            how = dict.fromkeys(workflow.udfs, (strategy,))
             answers = _asked(workflow, taken, strategy, asked, anew=strategy is BLACKBOX)
             version = workflow.graph.run(taken, how)
-            seconds = in_turns(
-                lambda: without_lineage(workflow, taken),
-                lambda: workflow.graph.run(taken, how),
-                pairs if strategy.mode is not Mode.FULL else 1,
-            )
+            seconds = _timed(workflow, taken, how, pairs if strategy.mode is not Mode.FULL else 1)
             yield {
                 "shape": size,
                 "strategy": name,
@@ -149,6 +145,12 @@ def astronomy_rows(shape: Shape2, smaller: Shape2, pairs: int) -> Iterator[dict[
             }
 
 
+def _timed(
+    of: Astronomy, taken: dict[str, Any], how: dict[Step, tuple[Strategy, ...]], pairs: int
+) -> tuple[list[float], list[float]]:
+    return in_turns(lambda: without_lineage(of, taken), lambda: of.graph.run(taken, how), pairs)
+
+
 Answers = dict[str, tuple[float, CellTrace]]
 
 
@@ -158,7 +160,7 @@ def _asked(
     """Seconds and trace of each question. ``anew``: a version for each, or re-execution runs for the first alone."""
 
     def fresh() -> Version:
-        version = of.graph.run(taken, {step: (how,) for step in of.udfs})
+        version = of.graph.run(taken, dict.fromkeys(of.udfs, (how,)))
         assert version.stored_bytes >= 0  # indexes are built before a question is timed
         return version
 

@@ -9,7 +9,7 @@ import pytest
 
 from lineage_arrays import ArrayLineageError, Cells, ModeError, Recording
 from lineage_arrays.mappings import AllToAll, Mapping, SamePositions
-from lineage_arrays.operators import Mode, Operator, OperatorGraph, Shapes, Strategy, Version
+from lineage_arrays.operators import Mode, OperatorGraph, Shapes, Strategy, Version
 from lineage_arrays.operators.encodings import Encoding, PayloadStore
 from tests.support.cell_operators import BrightSpots
 
