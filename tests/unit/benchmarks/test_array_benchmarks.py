@@ -43,6 +43,10 @@ def test_pixels_outside_of_the_lineage_do_not_change_what_was_asked_about() -> N
             name: cells[name].mask() if name in cells else np.zeros(SMALL, np.bool_)
             for name in taken
         }
+        inside = {
+            name: cells[name].mask() if name in cells else np.zeros(SMALL, np.bool_)
+            for name in taken
+        }
         for _ in range(3):
             changed = {}
             for name, image in taken.items():
