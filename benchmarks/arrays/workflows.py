@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,7 +146,7 @@ def astronomy_rows(shape: Shape2, smaller: Shape2, pairs: int) -> Iterator[dict[
 
 
 def _timed(
-    of: Astronomy, taken: dict[str, Any], how: dict[Step, tuple[Strategy, ...]], pairs: int
+    of: Astronomy, taken: dict[str, Any], how: Mapping[Step, tuple[Strategy, ...]], pairs: int
 ) -> tuple[list[float], list[float]]:
     return in_turns(lambda: without_lineage(of, taken), lambda: of.graph.run(taken, how), pairs)
 
