@@ -246,7 +246,10 @@ def checked(answer: Answer, raw: bytes, *, is_head: bool) -> int:
     if status >= 500:
         raise Failed(f"{status}: {raw[:2_000]!r}")
     if status >= 400 and not (is_head and not body):
-        kind = dict(head.headers).get(b"content-type", b"").decode()
+        headers = dict(head.headers)
+        kind = headers.get(b"content-type", b"").decode()
+        if headers.get(b"content-encoding") == b"gzip":
+            body = gzip.decompress(body)
         if kind != MEDIA_TYPE or not _is_problem(body, status):
             raise Failed(f"{status} is no problem: {body[:200]!r} to {raw[:2_000]!r}")
     return status

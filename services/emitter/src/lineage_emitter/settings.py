@@ -66,6 +66,14 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
         description="take checksums of files that RDDs write on the driver's disks, by which copies of them are found",
     )
 
+    quarantine: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="records of one task that are set aside, with their lineage, where a function fails on them; "
+        "the next failure ends the task as ever; 0 sets none aside",
+    )
+
     detailed: bool = Field(
         False,
         description="items and values at every operator, not just per stage "

@@ -200,6 +200,13 @@ class Limited(_Record):
     captured: Natural
 
 
+class SetAside(_Record):
+    """Of ``records`` records the function of ``node`` failed; they were set aside instead of ending the job."""
+
+    node: Name
+    records: Natural
+
+
 class Commit(_Message):
     """A task attempt ended and all of its blocks are in ``file``.
 
@@ -212,6 +219,7 @@ class Commit(_Message):
     ``collisions``: keys that share their position with another key.
     ``spooled``: how many of the blocks could not be sent and wait in ``file`` (HOST:PATH) until they
     are, and ``spooled_reason`` why. ``limited``: where rules limit capture to some records.
+    ``set_aside``: records that functions failed on, which the attempt went on without.
     ``stage``: Spark's stage that the task was of; None: not known, as of older senders and other engines.
     """
 
@@ -237,6 +245,7 @@ class Commit(_Message):
     spooled: Natural = 0
     spooled_reason: Text = ""
     limited: tuple[Limited, ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
     stage: Natural | None = None
 
 

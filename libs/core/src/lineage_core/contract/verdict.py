@@ -25,6 +25,8 @@ from lineage_core.contract.message import (
 )
 from lineage_core.contract.reasons import listed_reasons
 
+QUARANTINE = "quarantine"
+"""The operator of the sink whose items are the records that were set aside."""
 ABANDONED_AFTER_S = 60.0
 """Seconds without a message after which an application without an end counts as abandoned."""
 REASONS_SHOWN = 5
@@ -101,8 +103,9 @@ class Verdict:
     None: not known, as some outputs, ``unchecked`` of them, were not checked. ``refusals``: the reasons.
 
     ``limited``: by node where rules of the user limit capture, how many records it saw and how many
-    of them have lineage. ``status``: running, ok, failed or abandoned. ``superset``: reasons by node; an inexact node
-    does not make the lineage incomplete: it names more than what was used, never less. ``final``: no
+    of them have lineage. ``set_aside``: by node, on how many records its function failed, which the job went on without:
+    they have lineage, and its outputs lack what they would have given. ``status``: running, ok, failed or abandoned.
+    ``superset``: reasons by node; an inexact node does not make the lineage incomplete: it names more than what was used, never less. ``final``: no
     more is on its way: the application ended and all that it sent is stored, or it was abandoned.
     Late deliveries and replayed dead letters may still change it. ``earlier``: applications that the same run of
     the program captured before; the verdict is not on them.
@@ -132,6 +135,7 @@ class Verdict:
     refusals: tuple[Refusal, ...] = ()
     unchecked: int = 0
     earlier: tuple[str, ...] = ()
+    set_aside: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
@@ -180,6 +184,7 @@ class Verdict:
                 node: {"seen": seen, "captured": captured, "share": captured / max(seen, 1)}
                 for node, (seen, captured) in self.limited.items()
             },
+            "set_aside": dict(self.set_aside),
             "reasons": list(self.reasons),
             "earlier": list(self.earlier),
         }
@@ -223,6 +228,7 @@ class Verdict:
             refusals=tuple(Refusal(**refusal) for refusal in fields.get("refusals", ())),
             unchecked=fields.get("unchecked", 0),
             earlier=tuple(fields.get("earlier", ())),
+            set_aside=dict(fields.get("set_aside", {})),
         )
 
 
@@ -274,6 +280,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         answerable=None if facts.recipes_promised or counts.recipes else True,
         unchecked=len(counts.recipes),
         earlier=() if facts.begin is None else facts.begin.earlier,
+        set_aside=facts.set_aside(),
     )
 
 
@@ -379,7 +386,11 @@ class _Facts:
     def capture_problems(self, counts: StoreCounts) -> Iterable[str]:
         if self.recipes_promised or counts.recipes:
             return
-        sinks = {node.node for node in self.nodes.values() if node.kind == "sink"}
+        sinks = {
+            node.node
+            for node in self.nodes.values()
+            if node.kind == "sink" and node.op != QUARANTINE
+        }
         sinks |= {job.sink for job in self.jobs if job.sink is not None}
         # An action over no partition has no task, and all of its lineage.
         over_nothing = self.jobs and not self.expected
@@ -393,7 +404,9 @@ class _Facts:
         failed = {(unknown.what, unknown.call_site) for unknown in self.unknown}
         for node in self.nodes.values():
             is_reported = (node.op, node.call_site) in failed
-            if node.kind == "sink" and node.node not in returned and not is_reported:
+            # What is set aside is put out by whatever task comes to it.
+            is_awaited = node.kind == "sink" and node.op != QUARANTINE
+            if is_awaited and node.node not in returned and not is_reported:
                 place = f" at {node.call_site}" if node.call_site else ""
                 yield f"{node.op}{place} did not finish: its lineage may be partial"
 
@@ -474,6 +487,18 @@ class _Facts:
             for part in commit.limited:
                 seen, captured = counts_by_node.get(part.node, (0, 0))
                 counts_by_node[part.node] = (seen + part.seen, captured + part.captured)
+        return counts_by_node
+
+    def set_aside(self) -> dict[str, int]:
+        """Records by node. A partition that was computed several times counts once, by its largest number."""
+        largest: dict[tuple[str, int], int] = {}
+        for commit in self.commits.values():
+            for part in commit.set_aside:
+                place = (part.node, commit.partition)
+                largest[place] = max(part.records, largest.get(place, 0))
+        counts_by_node: dict[str, int] = {}
+        for (node, _), records in largest.items():
+            counts_by_node[node] = counts_by_node.get(node, 0) + records
         return counts_by_node
 
 

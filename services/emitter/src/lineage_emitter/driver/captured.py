@@ -138,7 +138,8 @@ class CapturedRDD(RDD[Any]):
         with scope.operator("mapPartitionsWithIndex"):
             if scope.works_by_record():
                 node = self.session.nodes.register("operator", _innermost("map"), [self.node])
-                return self.pipe_function(node.detail.wrap_step(f), preservesPartitioning, node)
+                step = self.session.quarantine.around(f, node)
+                return self.pipe_function(node.detail.wrap_step(step), preservesPartitioning, node)
             return self._map_partitions(f, preservesPartitioning)
 
     def _map_partitions(

@@ -34,6 +34,7 @@ from lineage_emitter.session.jobs import Jobs
 from lineage_emitter.session.lazy_sinks import LazySinks
 from lineage_emitter.session.nodes import Nodes
 from lineage_emitter.session.problems import LINKING, Problems
+from lineage_emitter.session.quarantined import Quarantined
 from lineage_emitter.session.rules import Details
 from lineage_emitter.session.spark_writes import REASON as NOT_RECORDED
 from lineage_emitter.session.spark_writes import SparkWrites
@@ -100,6 +101,7 @@ class Session:
         self.problems = Problems(self.api, settings)
         self.commits = CommitThread(self.api, self.problems, settings, self.stored_rows, lazy)
         self.nodes = Nodes(self.api, self.problems, settings, details)
+        self.quarantine = Quarantined(self.nodes, settings)
         checksums = Checksums(BYTES_MAX if settings.output_checksums else 0)
         self.files = JobFiles(sc, app, self.problems, self.nodes, self.commits, checksums)
         self.jobs = Jobs(self.api, self.problems, self.nodes, self.commits, self.files, lazy)

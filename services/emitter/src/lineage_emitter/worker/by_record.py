@@ -7,7 +7,7 @@ generator's ``except``, what the records raise ends its loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -27,7 +27,9 @@ def pass_through(split: int, records: Iterable[Any]) -> Iterable[Any]:
     return records
 
 
-class _ByRecord:
+class ByRecord:
+    """A function of the user that works record by record."""
+
     kind: type
     """Of the iterator that PySpark's own returns."""
 
@@ -41,8 +43,12 @@ class _ByRecord:
         """What it makes of the records."""
         raise NotImplementedError
 
+    def outputs(self, record: Any) -> Sequence[Any]:
+        """What it makes of one record."""
+        raise NotImplementedError
 
-class Map(_ByRecord):
+
+class Map(ByRecord):
     """``map``."""
 
     kind: type = map
@@ -55,8 +61,12 @@ class Map(_ByRecord):
         except StopIteration as stop:
             raise stop_iteration_error(stop) from stop
 
+    def outputs(self, record: Any) -> Sequence[Any]:
+        """What it makes of one record."""
+        return (self.function(record),)
 
-class MapValues(_ByRecord):
+
+class MapValues(ByRecord):
     """``mapValues``."""
 
     kind: type = map
@@ -69,6 +79,10 @@ class MapValues(_ByRecord):
         except StopIteration as stop:
             raise stop_iteration_error(stop) from stop
 
+    def outputs(self, record: Any) -> Sequence[Any]:
+        """What it makes of one record."""
+        return ((record[0], self.function(record[1])),)
+
 
 class FlatMap(Map):
     """``flatMap``."""
@@ -78,8 +92,12 @@ class FlatMap(Map):
     def run(self, records: Iterable[Any]) -> Iterator[Any]:
         return chain.from_iterable(super().run(records))
 
+    def outputs(self, record: Any) -> Sequence[Any]:
+        """What it makes of one record."""
+        return tuple(self.function(record))
 
-class Filter(_ByRecord):
+
+class Filter(ByRecord):
     """``filter``."""
 
     kind: type = filter
@@ -92,3 +110,7 @@ class Filter(_ByRecord):
                     yield record
         except StopIteration as stop:
             raise stop_iteration_error(stop) from stop
+
+    def outputs(self, record: Any) -> Sequence[Any]:
+        """What it makes of one record."""
+        return (record,) if self.function(record) else ()

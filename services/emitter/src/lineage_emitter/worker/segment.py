@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lineage_core.contract.block import U64, FlowBlock
     from lineage_core.contract.row_sums import RowSums
     from lineage_emitter.dispatch.port import TaskDispatcher
+    from lineage_emitter.worker.quarantine import Quarantine
     from lineage_emitter.worker.row_files import RunRows
     from lineage_emitter.worker.task_config import TaskConfig
 
@@ -237,6 +238,10 @@ class Segment:
         self.reads: list[Numbering] = []
         self.limits: dict[str, list[int]] = {}
         """By node: records seen, and captured, where rules limit capture."""
+        self.quarantine: Quarantine | None = None
+        """What it sets aside, where a function of it may."""
+        self.set_aside: dict[str, int] = {}
+        """By node: records that its function failed on, and that were set aside."""
         self.batches = 0
         """Batches that its reader has started, where it counts them."""
         self.stored_rows: RunRows | None = None
@@ -401,6 +406,9 @@ class Segment:
             "limited": [
                 {"node": node, "seen": seen, "captured": captured}
                 for node, (seen, captured) in self.limits.items()
+            ],
+            "set_aside": [
+                {"node": node, "records": records} for node, records in self.set_aside.items()
             ],
         }
 

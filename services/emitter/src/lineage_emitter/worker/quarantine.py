@@ -1,0 +1,165 @@
+"""Quarantine: records that a function failed on are set aside with their lineage, and the task goes on without them.
+
+Each is an item of a sink of its own, made from what the record was made from; its text says which operator failed, and of what.
+Off unless the user allows it, up to a number of records a task: the next failure ends the task as it does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lineage_core.contract.block import FlowBlock, Relation, Section
+from lineage_emitter.failures import in_words
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.by_record import ByRecord, stop_iteration_error
+from lineage_emitter.worker.partition_inputs import NumberedRecords
+from lineage_emitter.worker.recorders import (
+    PREFIX_REASON,
+    emit_regions,
+    fallback_space,
+    prefix_runs,
+)
+from lineage_emitter.worker.segment import EXCLUDED
+
+if TYPE_CHECKING:
+    from lineage_emitter.worker.culprits import PositionRun
+    from lineage_emitter.worker.segment import Numbering, Segment
+
+ERROR_CHARS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineRule:
+    """``node``: the sink of what is set aside. ``records_max``: in one task. ``says_errors``: with what errors say, not their types alone."""
+
+    node: str
+    records_max: int
+    says_errors: bool
+
+
+class OrSetAside:
+    """A function that works record by record, without the records that it fails on.
+
+    What a record gives is gathered before any of it goes on: a record gives all, or is set aside.
+    """
+
+    def __init__(self, by_record: ByRecord, rule: QuarantineRule, node: str, name: str) -> None:
+        """``node``, ``name``: of the operator."""
+        self.by_record = by_record
+        self.rule = rule
+        self.node = node
+        self.name = name
+
+    def __call__(self, split: int, records: Iterable[Any]) -> NumberedRecords:
+        segment = segments.current_segment()
+        if segment.quarantine is None:
+            segment.quarantine = Quarantine(segment, self.rule)
+        # Of the records that reach this function: the segment goes on to others behind it.
+        numbering = segment.numbering
+        return NumberedRecords(
+            self._run(records, segment.quarantine, numbering), self.by_record.kind
+        )
+
+    def _run(
+        self, records: Iterable[Any], quarantine: Quarantine, numbering: Numbering
+    ) -> Iterator[Any]:
+        outputs_of = self.by_record.outputs
+        for record in records:
+            try:
+                outputs = outputs_of(record)
+            except StopIteration as stop:
+                raise stop_iteration_error(stop) from stop
+            except Exception as problem:
+                if not quarantine.takes(numbering, self, problem):
+                    raise
+            else:
+                yield from outputs
+
+
+class Quarantine:
+    """What one run of a segment sets aside."""
+
+    def __init__(self, segment: Segment, rule: QuarantineRule) -> None:
+        self._segment = segment
+        self._rule = rule
+        self._count = 0
+        self._written = 0
+        self._runs: list[list[PositionRun]] = []
+        self._is_superset: list[bool] = []
+        self._texts: list[str] = []
+        segment.on_flush(self.flush)
+
+    def takes(self, numbering: Numbering, operator: OrSetAside, problem: Exception) -> bool:
+        """Set the record aside that is being worked on; False: its failure ends the task.
+
+        A record whose lineage can't be recorded would be lost.
+        """
+        segment, rule = self._segment, self._rule
+        if segment.failed:
+            return False
+        if self._count >= rule.records_max:
+            note = f"lineage: the task had set aside {self._count:,} records, as many as LINEAGE_QUARANTINE allows"
+            problem.__notes__ = [*getattr(problem, "__notes__", []), note]
+            return False
+        reaching = numbering.unlimited or numbering
+        try:
+            runs = _made_from(reaching)
+        except Exception as failure:
+            segment.guard(lambda: segment.fail(failure))
+            return False
+        error = in_words(problem, ERROR_CHARS_MAX) if rule.says_errors else type(problem).__name__
+        self._runs.append(runs)
+        self._is_superset.append(reaching.opaque)
+        self._texts.append(f"{operator.name}: {error}")
+        self._count += 1
+        segment.set_aside[operator.node] = segment.set_aside.get(operator.node, 0) + 1
+        return True
+
+    def flush(self) -> None:
+        """Emit what is held."""
+        if not self._runs:
+            return
+        segment, node = self._segment, self._rule.node
+        space, fallback = segment.space(node), fallback_space(segment, segment.numbering)
+        outs = np.arange(self._written, self._written + len(self._runs), dtype=np.uint64)
+        runs, texts = self._runs, self._texts
+        is_superset = np.array(self._is_superset)
+        self._written += len(runs)
+        self._runs, self._texts, self._is_superset = [], [], []
+        for of_supersets, reason in ((False, ""), (True, PREFIX_REASON)):
+            chosen = np.flatnonzero(is_superset == of_supersets)
+            if len(chosen):
+                regions = [runs[row] for row in chosen.tolist()]
+                emit_regions(segment, node, space, regions, outs[chosen], reason, fallback)
+        segment.emit(
+            FlowBlock(
+                block_id=segment.next_block(node),
+                relation=Relation.ROWS,
+                in_space=fallback,
+                out=(Section(space, 0, len(outs)),),
+                in_ptr=np.zeros(len(outs) + 1, dtype=np.int64),
+                in_first=np.zeros(0, dtype=np.uint64),
+                out_first=outs,
+                values=texts,
+                app=segment.config.app,
+            )
+        )
+
+
+def _made_from(numbering: Numbering) -> list[PositionRun]:
+    """What the record now at a function was made from."""
+    ordinal = numbering.cell[0]
+    if ordinal >= EXCLUDED:
+        # A function before made it without having read any.
+        return []
+    if numbering.opaque:
+        return prefix_runs(numbering, ordinal)
+    return [
+        (space, int(position), int(position))
+        for space, _, positions in numbering.resolve(np.array([ordinal], dtype=np.uint64))
+        for position in positions
+    ]
