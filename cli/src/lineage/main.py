@@ -672,18 +672,41 @@ def suspects(  # noqa: PLR0913, PLR0917 - an argument is an option
             rank(url, query, as_json=as_json)
 
 
+@app.command("quarantine")
+@reported
+def quarantine(
+    context: typer.Context,
+    application: Annotated[
+        str,
+        typer.Argument(metavar="APP", help="Its id, a part of it, or latest.", show_default=True),
+    ] = "latest",
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="Records that are listed.")
+    ] = 20,
+    timeout: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List records that a job set aside as a function failed on them (LINEAGE_QUARANTINE), and the rows that they were made from."""
+    from lineage.quarantine import list_set_aside
+
+    url = chosen_store(context, store)
+    with in_time(timeout):
+        list_set_aside(url, application, limit, as_json=as_json)
+
+
 @app.command("replay")
 @reported
 def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
     places: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="ROW",
             help="Rows of one output, as `lineage back` takes them.",
             show_default=False,
         ),
-    ],
+    ] = None,
     excluded: Annotated[
         list[str] | None,
         typer.Option(
@@ -707,6 +730,22 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
             show_default=False,
         ),
     ] = "",
+    quarantined: Annotated[
+        bool,
+        typer.Option(
+            "--quarantined",
+            help="Without ROW: run the program of RDDs over all rows, with those repaired that the records were made from which the job set aside.",
+        ),
+    ] = False,
+    repair: Annotated[
+        str,
+        typer.Option(
+            "--with",
+            metavar="FILE.py:FUNCTION",
+            help="With --quarantined: gets a row of a source, and gives the one to be read in its place; None: none.",
+            show_default=False,
+        ),
+    ] = "",
     application: AppOption = "",
     where: WhereOption = "",
     timeout: TimeoutOption = None,
@@ -718,12 +757,27 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
     Rows of DataFrames are computed by their recipe. For rows of RDDs the program is run again, by --program; what it does besides
     reading and writing files through Spark, it does again.
 
+    With --quarantined the program runs on all rows, with those repaired that it failed on: lineage replay --quarantined
+    --program 'job.py in.txt out' --with repair.py:repaired --to mended.
+
     The job's own output is not touched. Exit code 1: on the rows that made it, a row does not come out as it was.
     """
     from lineage.replaying import replay as replay_rows
-    from lineage.rerunning import replay_program
+    from lineage.rerunning import repair_program, replay_program
 
     url = chosen_store(context, store)
+    if quarantined:
+        if places or excluded or where or not (program and repair and to):
+            raise typer.BadParameter("--quarantined takes --program, --with and --to, and no rows")
+        with in_time(timeout):
+            repair_program(url, program, repair, to, application, as_json=as_json)
+        return
+    if not places or repair:
+        raise typer.BadParameter(
+            "--with goes with --quarantined"
+            if repair
+            else "name the rows to replay, or --quarantined"
+        )
     with in_time(timeout):
         if program:
             if where:

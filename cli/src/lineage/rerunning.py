@@ -1,4 +1,4 @@
-"""``lineage replay --program``: a program of RDDs again, on the rows that made some of its output's, or without some of them."""
+"""``lineage replay --program``: a program of RDDs again, on the rows that made some of its output's, without some of them, or with rows repaired."""
 
 from __future__ import annotations
 
@@ -21,14 +21,19 @@ from lineage.terminal import echo
 from lineage_core.contract.region import Region
 from lineage_core.environment.extras import require
 from lineage_core.environment.private_files import ensure_private_folder
+from lineage_core.environment.user_functions import load_function
 from lineage_core.tracing.trace_result import TraceError
+from lineage_query.finding import find_application
 from lineage_query.record_tracing import RecordTracer
-from lineage_query.reruns import ReplayedRow, Rerun, RerunResult, plan_rerun
+from lineage_query.reruns import ReplayedRow, Rerun, RerunResult, plan_repair, plan_rerun
 from lineage_query.rows.reader import RowReader
-from lineage_store.rerun_plan import RerunPlan, read_report
+from lineage_query.set_aside import operators_of
+from lineage_store.rerun_plan import RerunPlan, RerunReport, read_report
 from lineage_store.run_notes import PLAN_VARIABLE
 from lineage_store.url import index_folder, open_store
 
+SET_ASIDE_MAX = 100_000
+"""Records of one task: as many as capture allows."""
 OWN_SETTINGS = ("LINEAGE_", "OPENLINEAGE_")
 """Settings of the caller's capture: a rerun is no run of the job, and is stored apart."""
 
@@ -52,11 +57,7 @@ def replay_program(
         LineageError: there are no such rows, or the program can't be run again on them.
         OSError: the folder can't be written.
     """
-    refuse_server(url, "programs are run again")
-    require("pyspark", "lineage replay --program")
-    words = shlex.split(program)
-    if not words:
-        raise TraceError("--program takes the program and its arguments: --program 'job.py in out'")
+    words = _words(url, program)
     with (
         open_store(url) as store,
         tempfile.TemporaryDirectory(prefix="lineage-replay-") as name,
@@ -65,17 +66,12 @@ def replay_program(
         tracer = RecordTracer(store, reader)
         rerun = plan_rerun(tracer, places, excluded, app or None)
         folder = Path(to).absolute() if to else scratch / "outputs"
-        check_new_folder(folder, map(Path, rerun.paths()))
-        ensure_private_folder(folder)
-        plan = RerunPlan(rerun.sources(), folder, rerun.paths(), scratch / "report.jsonl")
-        again = _run(scratch, plan, words)
-        report = read_report(plan.report)
-        if report.problems:
-            raise TraceError("; ".join(report.problems))
-        if again.code != 0:
-            raise TraceError(
-                f"the program ended with exit code {again.code} on these rows; what it said stands above"
-            )
+        paths = rerun.program.paths()
+        check_new_folder(folder, map(Path, paths))
+        plan = RerunPlan(rerun.sources(), folder, paths, scratch / "report.jsonl")
+        # What it failed on then, it fails on again.
+        sets_aside = bool(tracer.opened(rerun.app).verdict.set_aside)
+        again, report = _run(scratch, plan, words, sets_aside=sets_aside)
         with open_store(again.url) as store_again:
             after = RecordTracer(store_again, RowReader(scratch / "indexes"))
             rows = RerunResult(rerun, report, again.app, tracer, after).rows()
@@ -87,11 +83,74 @@ def replay_program(
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
-class _Run:
-    """A program that ran: its exit code, and the store and application with its lineage."""
+def repair_program(
+    url: str, program: str, repair: str, to: str, app: str, *, as_json: bool
+) -> None:
+    """Run a program again over all of its rows, with those repaired that set-aside records were made from.
 
-    def __init__(self, code: int, url: str, apps: Sequence[str]) -> None:
-        self.code, self.url, self._apps = code, url, apps
+    ``repair``: ``FILE.py:function``, which gets each of these rows and gives the one to be read in its place; None: none. ``to``: a new or
+    empty folder for all that the program writes.
+
+    Raises:
+        LineageError: nothing was set aside, or the program can't be run again.
+        OSError: the folder can't be written.
+    """
+    words = _words(url, program)
+    load_function(repair, "--with")
+    with (
+        open_store(url) as store,
+        tempfile.TemporaryDirectory(prefix="lineage-replay-") as name,
+    ):
+        scratch, reader = Path(name), RowReader(index_folder(url))
+        tracer = RecordTracer(store, reader)
+        rerun = plan_repair(tracer, find_application(store, app or "latest"))
+        set_aside = operators_of(tracer.opened(rerun.app))
+        folder, paths = Path(to).absolute(), rerun.program.paths()
+        check_new_folder(folder, map(Path, paths))
+        plan = RerunPlan(
+            *(rerun.sources(), folder, paths, scratch / "report.jsonl"),
+            repair=str(Path(repair.rpartition(":")[0]).absolute())
+            + ":"
+            + repair.rpartition(":")[2],
+        )
+        again, report = _run(scratch, plan, words)
+        with open_store(again.url) as store_again:
+            after = RecordTracer(store_again, RowReader(scratch / "indexes"))
+            rerun.check(report, again.app, tracer, after)
+    repaired = _count(rerun.rows)
+    if as_json:
+        print_json(
+            {
+                "app": rerun.app,
+                "set_aside": [{"operator": what, "records": n} for what, n in set_aside],
+                "repaired": repaired,
+                "reasons": list(rerun.superset),
+                "outputs": list(report.outputs),
+            }
+        )
+        return
+    rows = "1 row of its sources" if repaired == 1 else f"{repaired:,} rows of its sources"
+    echo(f"run again over all rows, with {rows} repaired", fg=typer.colors.CYAN)
+    for output in report.outputs:
+        echo(f"written to {output}")
+    for reason in rerun.superset:
+        echo(f"repaired may be more rows than failed: {reason}", fg=typer.colors.YELLOW)
+
+
+def _words(url: str, program: str) -> list[str]:
+    refuse_server(url, "programs are run again")
+    require("pyspark", "lineage replay --program")
+    words = shlex.split(program)
+    if not words:
+        raise TraceError("--program takes the program and its arguments: --program 'job.py in out'")
+    return words
+
+
+class _Run:
+    """A program that ran: the store and application with its lineage."""
+
+    def __init__(self, url: str, apps: Sequence[str]) -> None:
+        self.url, self._apps = url, apps
 
     @property
     def app(self) -> str:
@@ -107,7 +166,15 @@ class _Run:
         return self._apps[0]
 
 
-def _run(scratch: Path, plan: RerunPlan, words: Sequence[str]) -> _Run:
+def _run(
+    scratch: Path, plan: RerunPlan, words: Sequence[str], *, sets_aside: bool = False
+) -> tuple[_Run, RerunReport]:
+    """Run a program by a plan, and read what it met.
+
+    Raises:
+        TraceError: it failed, or did what a rerun does not do.
+    """
+    ensure_private_folder(plan.folder)
     plan_file = scratch / "plan.json"
     plan.write(plan_file)
     url = f"sqlite:///{scratch / 'lineage.db'}"
@@ -115,12 +182,21 @@ def _run(scratch: Path, plan: RerunPlan, words: Sequence[str]) -> _Run:
         name: value for name, value in os.environ.items() if not name.startswith(OWN_SETTINGS)
     }
     environment |= {PLAN_VARIABLE: str(plan_file), "LINEAGE_SPOOL": str(scratch / "spool")}
+    if sets_aside:
+        environment["LINEAGE_QUARANTINE"] = str(SET_ASIDE_MAX)
     # What the program prints is no part of the answer.
     code, notes = run_module(
         url, ("lineage_emitter.autorun", *words), environment, output=sys.stderr
     )
     link_folders(url, list(notes.apps.values()))
-    return _Run(code, url, list(notes.apps))
+    report = read_report(plan.report)
+    if report.problems:
+        raise TraceError("; ".join(report.problems))
+    if code != 0:
+        raise TraceError(
+            f"the program ended with exit code {code} on these rows; what it said stands above"
+        )
+    return _Run(url, list(notes.apps)), report
 
 
 # -- what is printed -------------------------------------------------------------------------------

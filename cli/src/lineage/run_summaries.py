@@ -130,5 +130,11 @@ def _summary(summary: dict[str, Any]) -> str:
     lines = [f"lineage: {app}: {state}, {flow_counts}; next: {following}"]
     lines += [f"lineage:   {reason}" for reason in summary["reasons"][:3]]
     lines += [f"lineage:   can't be traced: {refusal.text}" for refusal in verdict.refusals[:3]]
+    set_aside = sum(verdict.set_aside.values())
+    if set_aside:
+        count = "1 record was" if set_aside == 1 else f"{set_aside:,} records were"
+        lines.append(
+            f"lineage:   {count} set aside, as functions failed on them: lineage quarantine {app}"
+        )
     lines += [f"lineage:   a task died while working on {row}" for row in summary["died_on"]]
     return "\n".join(lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import time
@@ -19,6 +18,7 @@ from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.requested_outputs import refuse_server, requested_recipe
 from lineage.terminal import echo
 from lineage_core.environment.module_programs import programs_have_safe_path
+from lineage_core.environment.user_functions import load_function
 from lineage_core.recipe.document import File, Recipe
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.sources.locations import row_locations
@@ -111,23 +111,11 @@ def row_test(text: str) -> RowTest:
     The function gets a row as a dictionary. It fails where it raises AssertionError, or returns what is false, but not None.
 
     Raises:
-        TraceError: there is no such function; it raises something else, then each call does.
+        FunctionError: there is no such function.
+        TraceError: from each call: it raises something else.
     """
-    name, colon, function_name = text.rpartition(":")
-    path = Path(name)
-    if not colon or not path.is_file():
-        raise TraceError(f"--test takes FILE.py:function, and {name or text} is no file")
-    spec = importlib.util.spec_from_file_location("lineage_sift_test", path)
-    if spec is None or spec.loader is None:
-        raise TraceError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as problem:
-        raise TraceError(f"{path}: {type(problem).__name__}: {problem}") from problem
-    function: Callable[[Mapping[str, Any]], Any] | None = getattr(module, function_name, None)
-    if not callable(function):
-        raise TraceError(f"{path} has no function {function_name}")
+    function: Callable[[Mapping[str, Any]], Any]
+    function, _ = load_function(text, "--test")
 
     def fails(row: Mapping[str, Any]) -> bool:
         try:

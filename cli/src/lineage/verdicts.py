@@ -111,6 +111,9 @@ def _limits(verdict: Verdict) -> Iterator[str]:
     for node, (seen, captured) in verdict.limited.items():
         share = f"{captured:,} of {seen:,} records ({captured / max(seen, 1):.2%})"
         yield f"limited at node {node}: {share} have lineage"
+    for node, records in verdict.set_aside.items():
+        count = "1 record was" if records == 1 else f"{records:,} records were"
+        yield f"{count} set aside at node {node}, on which its function failed: lineage quarantine"
 
 
 @dataclass(frozen=True, slots=True)

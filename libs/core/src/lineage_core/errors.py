@@ -11,6 +11,7 @@ LineageError
 │   ├── RecipeError        a recipe of a DataFrame's output that can't be read
 │   └── VersionError       a contract version that this reader does not support
 ├── ConflictError          one flow id, two different flows
+├── FunctionError          a function of the user (FILE.py:function) that isn't there
 ├── FunctionsKeyError      the key of Python functions in recipes can't be used
 └── MissingExtraError      a package that an extra brings is not installed
 """
@@ -76,6 +77,10 @@ class MissingExtraError(LineageError, ImportError):
         super().__init__(message)
         self.name = module
         self.extra = extra
+
+
+class FunctionError(LineageError):
+    """A function that the user names as ``FILE.py:function`` is not there."""
 
 
 class FunctionsKeyError(LineageError):

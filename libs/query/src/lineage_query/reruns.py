@@ -7,7 +7,7 @@ were if all of them do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -17,12 +17,14 @@ from typing import Literal, TypeAlias
 from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import QUARANTINE
 from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceError
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_trace import RecordTrace
 from lineage_query.record_tracing import RecordTracer, incomplete_warning
 from lineage_query.rows.locations import Locations
+from lineage_query.set_aside import rows_of_set_aside
 from lineage_query.trace_query import TraceQuery
 from lineage_store.paths import canonical, plain_path
 from lineage_store.rerun_plan import RerunReport, RerunSource
@@ -126,6 +128,15 @@ class ProgramOfRdds:
         reached = self.topology.reachable_from(node, upstream=True)
         return [record for record in self.nodes.values() if record.node in reached]
 
+    def paths(self) -> list[str]:
+        """Local paths of what the job read or wrote."""
+        nodes = [node for node in self.nodes.values() if node.path]
+        paths = [canonical(node.path or "") for node in nodes]
+        for node in nodes:
+            paths += [canonical(split.path) for split in self.graph.splits(node.node)]
+            paths += [canonical(file.path) for file in self.graph.sink_files(node.node)]
+        return [path for path in dict.fromkeys(paths) if path.startswith("/")]
+
     def other_dependences(self, output: str) -> list[str]:
         """Why records of an output may depend on more than the rows that they are made from; none: they do not."""
         reasons: dict[str, None] = {}
@@ -139,7 +150,7 @@ class ProgramOfRdds:
             if record.node in above and record.kind in ("operator", "shuffle", "unknown"):
                 if name not in BY_ROWS:
                     reasons[f"records of {name}{site} may depend on others"] = None
-            elif record.kind not in INSIDE and record.op not in SAVE_OPERATORS:
+            elif record.kind not in INSIDE and record.op not in {*SAVE_OPERATORS, QUARANTINE}:
                 reasons[
                     f"the program gets results of {name}{site}, on which its functions may depend"
                 ] = None
@@ -179,15 +190,6 @@ class Rerun:
             for at, source in enumerate(self.program.sources)
         ]
 
-    def paths(self) -> list[str]:
-        """Local paths of what the job read or wrote."""
-        nodes = [node for node in self.program.nodes.values() if node.path]
-        paths = [canonical(node.path or "") for node in nodes]
-        for node in nodes:
-            paths += [canonical(split.path) for split in self.program.graph.splits(node.node)]
-            paths += [canonical(file.path) for file in self.program.graph.sink_files(node.node)]
-        return [path for path in dict.fromkeys(paths) if path.startswith("/")]
-
 
 def plan_rerun(
     tracer: RecordTracer, places: Sequence[str], excluded: Sequence[str], app: str | None
@@ -220,11 +222,61 @@ def plan_rerun(
         raise TraceError("the rows are of several outputs: name rows of one")
     output = program.nodes[outputs.pop()]
     left_out = _united([_excluded(tracer, program, place, first.app) for place in excluded])
-    _check_sources(program, first.locations.as_now(), output.node)
+    _check_sources(program, first.locations.as_now(), _above(program, output.node))
     reasons = program.other_dependences(output.node)
     superset = list(dict.fromkeys(reason for trace in traced for reason in trace.result.reasons))
     reads_all_rows = bool(excluded) and bool(reasons or superset)
     return Rerun(first.app, program, output, requested, left_out, reads_all_rows, reasons, superset)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A rerun of an application over all rows of its sources, some of which are given anew.
+
+    ``rows``: what the records were made from that it set aside. ``superset``: why these may be more.
+    """
+
+    app: str
+    program: ProgramOfRdds
+    rows: Rows
+    superset: Sequence[str]
+
+    def sources(self) -> list[RerunSource]:
+        """What each source of the program gives."""
+        return [
+            RerunSource(repaired=self.rows.get(at, {})) for at in range(len(self.program.sources))
+        ]
+
+    def check(
+        self, report: RerunReport, app: str, before: RecordTracer, after: RecordTracer
+    ) -> None:
+        """See that the program did what the job did; ``after`` traces the rerun, ``app``.
+
+        Raises:
+            TraceError: it did otherwise.
+        """
+        again, locations = rerun_program(after, app), before.locations(self.app)
+        check_rerun(self.program, again, report, locations, _source_nodes(self.program))
+
+
+def plan_repair(tracer: RecordTracer, app: str) -> Repair:
+    """What a rerun has to repair that is to be without the failures of a job, which set records aside.
+
+    Raises:
+        TraceError: it set none aside, not all is known of them, or the program can't be run again.
+        LineageError: lineage or files are not what they were.
+    """
+    traced = rows_of_set_aside(tracer, app)
+    program = ProgramOfRdds(traced.graph, traced.node_records())
+    rows = program.rows_of(traced.result.found)
+    if not program.outputs:
+        raise TraceError(f"{app} saved no RDD: there is no output to write anew")
+    _check_sources(program, traced.locations.as_now(), _source_nodes(program))
+    return Repair(app, program, rows, list(dict.fromkeys(traced.result.reasons)))
+
+
+def _source_nodes(program: ProgramOfRdds) -> set[str]:
+    return {source.node for source in program.sources}
 
 
 def _trace(tracer: RecordTracer, query: TraceQuery) -> RecordTrace:
@@ -263,13 +315,16 @@ def _excluded(tracer: RecordTracer, program: ProgramOfRdds, place: str, app: str
     return program.rows_of(starts)
 
 
-def _check_sources(program: ProgramOfRdds, locations: Locations, output: str) -> None:
-    """See that all that is read again is what it was.
+def _above(program: ProgramOfRdds, output: str) -> set[str]:
+    return {record.node for record in program.upstream(output)}
+
+
+def _check_sources(program: ProgramOfRdds, locations: Locations, read: Collection[str]) -> None:
+    """See that all sources that are ``read`` again are what they were.
 
     Raises:
         TraceError: a file is not.
     """
-    above = {record.node for record in program.upstream(output)}
     written = [
         canonical(node.path)
         for node in program.nodes.values()
@@ -281,7 +336,7 @@ def _check_sources(program: ProgramOfRdds, locations: Locations, output: str) ->
                 raise TraceError(
                     f"the program reads {plain_path(path)}, which it wrote itself: such programs can't be replayed"
                 )
-        if source.node not in above:
+        if source.node not in read:
             continue
         for path, status in locations.file_statuses(source.node).items():
             if status not in {"same", "touched"}:
@@ -308,13 +363,14 @@ class RerunResult:
         self._rerun = rerun
         self._app = app
         self._before, self._after = before, after
-        opened = after.opened(app)
-        if not opened.verdict.complete:
-            raise TraceError(
-                f"the rerun can't be compared: {incomplete_warning(app, opened.verdict)}"
-            )
-        self._program = ProgramOfRdds(opened.graph, opened.nodes)
-        self._check(report)
+        self._program = rerun_program(after, app)
+        check_rerun(
+            rerun.program,
+            self._program,
+            report,
+            before.locations(rerun.app),
+            _above(rerun.program, rerun.output.node),
+        )
 
     def rows(self) -> list[ReplayedRow]:
         """Each requested row.
@@ -379,43 +435,65 @@ class RerunResult:
             if rows == _without(_witnesses(tracer, app, program, space, position), left_out)
         ]
 
-    def _check(self, report: RerunReport) -> None:
-        """See that the program made the sources and outputs of the job, in its order, and read what the job read.
 
-        Raises:
-            TraceError: it did not.
-        """
-        job, again = self._rerun.program, self._program
-        # They may have changed while the program ran.
-        locations = self._before.locations(self._rerun.app)
-        _check_sources(job, locations, self._rerun.output.node)
-        if len(again.sources) != len(job.sources):
+def rerun_program(after: RecordTracer, app: str) -> ProgramOfRdds:
+    """The program as it ran again, as application ``app``.
+
+    Raises:
+        TraceError: not all lineage of it is there.
+    """
+    opened = after.opened(app)
+    if not opened.verdict.complete:
+        raise TraceError(f"the rerun can't be compared: {incomplete_warning(app, opened.verdict)}")
+    return ProgramOfRdds(opened.graph, opened.nodes)
+
+
+def check_rerun(
+    job: ProgramOfRdds,
+    again: ProgramOfRdds,
+    report: RerunReport,
+    locations: Locations,
+    read: Collection[str],
+) -> None:
+    """See that a program made the sources and outputs of the job, in its order, and read what the job read.
+
+    Args:
+        job: the job, and ``locations`` of its rows as they are after the rerun.
+        again: the rerun.
+        report: what it met.
+        locations: of the job's rows.
+        read: the sources that it read.
+
+    Raises:
+        TraceError: it did not.
+    """
+    # They may have changed while the program ran.
+    _check_sources(job, locations, read)
+    if len(again.sources) != len(job.sources):
+        raise TraceError(
+            f"the program made {len(again.sources)} sources where the job made {len(job.sources)}: it is another program, "
+            "or runs otherwise on fewer rows"
+        )
+    pairs = list(zip(job.sources, again.sources, strict=True))
+    if [after.node for _, after in pairs] != list(report.sources):
+        raise TraceError("the program made its sources in another order than they were cut down")
+    whats = [(source.op, source.path) for source in job.sources]
+    for before, after in pairs:
+        if (before.op, before.path) != (after.op, after.path) or (
+            before.call_site != after.call_site and whats.count((before.op, before.path)) > 1
+        ):
             raise TraceError(
-                f"the program made {len(again.sources)} sources where the job made {len(job.sources)}: it is another program, "
-                "or runs otherwise on fewer rows"
+                f"the program reads {_named(after)} where the job read {_named(before)}: it is another program or arguments"
             )
-        pairs = list(zip(job.sources, again.sources, strict=True))
-        if [after.node for _, after in pairs] != list(report.sources):
+        if _splits(job.graph, before.node) != _splits(again.graph, after.node):
             raise TraceError(
-                "the program made its sources in another order than they were cut down"
+                f"{_named(before)} is read in other splits than by the job: run the program with the settings of the job"
             )
-        whats = [(source.op, source.path) for source in job.sources]
-        for before, after in pairs:
-            if (before.op, before.path) != (after.op, after.path) or (
-                before.call_site != after.call_site and whats.count((before.op, before.path)) > 1
-            ):
-                raise TraceError(
-                    f"the program reads {_named(after)} where the job read {_named(before)}: it is another program or arguments"
-                )
-            if _splits(job.graph, before.node) != _splits(again.graph, after.node):
-                raise TraceError(
-                    f"{_named(before)} is read in other splits than by the job: run the program with the settings of the job"
-                )
-        if [node.op for node in again.outputs] != [node.op for node in job.outputs]:
-            raise TraceError(
-                f"the program wrote {len(again.outputs)} outputs where the job wrote {len(job.outputs)}: it is another program, "
-                "or runs otherwise on fewer rows"
-            )
+    if [node.op for node in again.outputs] != [node.op for node in job.outputs]:
+        raise TraceError(
+            f"the program wrote {len(again.outputs)} outputs where the job wrote {len(job.outputs)}: it is another program, "
+            "or runs otherwise on fewer rows"
+        )
 
 
 def _witnesses(

@@ -19,16 +19,17 @@ from lineage_core.contract.region import Region
 class RerunSource:
     """The rows of a source in the rerun, by split and ordinal.
 
-    ``kept``: just these; None: all but those ``left_out``.
+    ``kept``: just these; None: all but those ``left_out``. ``repaired``: of all, those that the plan's function gives anew.
     """
 
     kept: Mapping[int, Region] | None = None
     left_out: Mapping[int, Region] = field(default_factory=dict)
+    repaired: Mapping[int, Region] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
         """Whether all rows are read."""
-        return self.kept is None and not self.left_out
+        return self.kept is None and not self.left_out and not self.repaired
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,14 @@ class RerunPlan:
     """``sources``: in the order in which the program makes them.
 
     ``folder``: takes all that is written. ``kept_paths``: local paths of what the job read or wrote, which is not changed. ``report``: the file
-    for what the rerun meets.
+    for what the rerun meets. ``repair``: the function (``FILE.py:function``) that repairs rows; empty: none are.
     """
 
     sources: Sequence[RerunSource]
     folder: Path
     kept_paths: Sequence[str]
     report: Path
+    repair: str = ""
 
     def write(self, path: Path) -> None:
         """Write the plan to a file.
@@ -55,6 +57,7 @@ class RerunPlan:
             "folder": str(self.folder),
             "kept_paths": list(self.kept_paths),
             "report": str(self.report),
+            "repair": self.repair,
         }
         path.write_text(json.dumps(document), encoding="utf-8")
 
@@ -67,6 +70,7 @@ class RerunPlan:
             folder=Path(document["folder"]),
             kept_paths=document["kept_paths"],
             report=Path(document["report"]),
+            repair=document["repair"],
         )
 
 
@@ -103,6 +107,7 @@ def _source_to_json(source: RerunSource) -> dict[str, Any]:
     return {
         "kept": None if source.kept is None else _to_texts(source.kept),
         "left_out": _to_texts(source.left_out),
+        "repaired": _to_texts(source.repaired),
     }
 
 
@@ -111,6 +116,7 @@ def _source_from_json(document: Mapping[str, Any]) -> RerunSource:
     return RerunSource(
         kept=None if kept is None else _from_texts(kept),
         left_out=_from_texts(document["left_out"]),
+        repaired=_from_texts(document["repaired"]),
     )
 
 

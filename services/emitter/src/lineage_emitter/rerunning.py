@@ -16,18 +16,19 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from py4j.java_gateway import is_instance_of
-from pyspark import RDD
+from pyspark import RDD, cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.readwriter import DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from lineage_core.contract.region import Region
+from lineage_core.environment.user_functions import load_function
 from lineage_emitter import context_methods
 from lineage_emitter.driver.rdd import LineageRDD
 from lineage_emitter.driver.saving import SAVES
 from lineage_emitter.errors import RerunError
 from lineage_emitter.program.recipes import SourceRecipe, recipe_of
-from lineage_emitter.program.replaying import cut_source
+from lineage_emitter.program.replaying import cut_source, repair_source
 from lineage_emitter.pyspark_parts import frame_class
 from lineage_store.rerun_plan import RerunPlan, RerunSource, report_fact
 
@@ -68,6 +69,7 @@ class _Rerun:
     def __init__(self, plan: RerunPlan) -> None:
         self._plan = plan
         self._kept = [real for path in plan.kept_paths if (real := _real(path))]
+        self._repair = _repair_of(plan)
         self._sources = 0
         self._names: set[str] = set()
         self._saving = threading.local()
@@ -99,6 +101,9 @@ class _Rerun:
             raise self.refuse(
                 f"node {recipe.node} gives its rows in another order each time: the very rows can't be read again"
             )
+        if rows.repaired:
+            assert self._repair is not None
+            return repair_source(rdd, recipe, rows.repaired, self._repair)
         return cut_source(rdd, replace(recipe, ordinals=_ordinals(rdd, rows), full_rdd=rdd))
 
     # -- outputs -----------------------------------------------------------------------------
@@ -135,6 +140,15 @@ class _Rerun:
             or (around and kept.startswith(real.rstrip(os.sep) + os.sep))
             for kept in self._kept
         )
+
+
+def _repair_of(plan: RerunPlan) -> Callable[[Any], Any] | None:
+    """The function that repairs rows; workers, which have no such module, get all of it."""
+    if not plan.repair:
+        return None
+    function, module = load_function(plan.repair, "--with")
+    cloudpickle.register_pickle_by_value(module)
+    return function
 
 
 def _ordinals(rdd: RDD[Any], rows: RerunSource) -> Mapping[int, Region]:

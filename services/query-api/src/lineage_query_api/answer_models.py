@@ -305,6 +305,9 @@ class VerdictModel(FrozenModel):
     unknown: list[str]
     superset: dict[str, list[str]] = Field(description="reasons by node")
     limited: dict[str, LimitedNode]
+    set_aside: dict[str, int] = Field(
+        description="records that functions failed on and that were set aside, by node"
+    )
     reasons: list[str] = Field(description="why the lineage is incomplete")
     earlier: list[str] = Field(
         description="applications that the same run of the program captured before"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,11 @@ from lineage_core.contract.region import Region
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.recipes import SourceRecipe, rebuild
-from lineage_emitter.worker.record_selection import OrdinalsBySplit, RecordsAtOrdinals
+from lineage_emitter.worker.record_selection import (
+    OrdinalsBySplit,
+    RecordsAtOrdinals,
+    RepairedRecords,
+)
 
 OrdinalsBySource = Mapping[str, OrdinalsBySplit]
 """Rows by source node."""
@@ -81,6 +85,21 @@ def cut_source(full_rdd: Any, cut: SourceRecipe) -> RDD[Any]:
         node = full_rdd.session.nodes.register("operator", "replay", [full_rdd.node])
         rdd: RDD[Any] = full_rdd.pipe_function(RecordsAtOrdinals(cut.ordinals), True, node)
         rdd.recipe = cut  # type: ignore[attr-defined]
+        return rdd
+
+
+def repair_source(
+    full_rdd: Any, source: SourceRecipe, ordinals: OrdinalsBySplit, function: Callable[[Any], Any]
+) -> RDD[Any]:
+    """A captured source with what a function gives in the place of the rows at ``ordinals`` (None: nothing).
+
+    Raises:
+        TracingError: the source gives its rows in another order each time.
+    """
+    _refuse_unrepeatable(source)
+    with scope.operator("replay"):
+        node = full_rdd.session.nodes.register("operator", "replay", [full_rdd.node])
+        rdd: RDD[Any] = full_rdd.pipe_function(RepairedRecords(ordinals, function), True, node)
         return rdd
 
 

@@ -109,7 +109,7 @@ class Quarantine:
         try:
             runs = _made_from(reaching)
         except Exception as failure:
-            segment.guard(lambda: segment.fail(failure))
+            segment.fail(failure)
             return False
         error = in_words(problem, ERROR_CHARS_MAX) if rule.says_errors else type(problem).__name__
         self._runs.append(runs)

@@ -39,6 +39,25 @@ class RecordsAtOrdinals:
         deque(islice(iterator, READ_AHEAD_RECORDS), maxlen=0)
 
 
+class RepairedRecords:
+    """All records of a split, with what ``function`` gives in the place of those at some ordinals; None: nothing."""
+
+    def __init__(self, ordinals_by_split: OrdinalsBySplit, function: Callable[[Any], Any]) -> None:
+        self.ordinals_by_split = ordinals_by_split
+        self.function = function
+
+    def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
+        iterator, ordinal = iter(records), 0
+        for first, last in self.ordinals_by_split.get(split, ()):
+            yield from islice(iterator, first - ordinal)
+            for record in islice(iterator, last + 1 - first):
+                repaired = self.function(record)
+                if repaired is not None:
+                    yield repaired
+            ordinal = last + 1
+        yield from iterator
+
+
 class NumberRecords:
     """Sink of the action that numbers: each record is an item. Gives their count and names."""
 
