@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lineage_core.contract.address import parse_space
 from lineage_core.contract.region import Region
 from lineage_core.contract.verdict import QUARANTINE
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceError
@@ -89,6 +91,7 @@ def set_aside_records(tracer: RecordTracer, app: str, limit: int, rows: int) -> 
     """
     opened = tracer.opened(app)
     records: dict[tuple[Any, ...], SetAsideRecord] = {}
+    times = Counter[tuple[Any, ...]]()
     is_cut = False
     for space, position, item in _items(opened):
         if len(records) >= limit:
@@ -102,9 +105,11 @@ def set_aside_records(tracer: RecordTracer, app: str, limit: int, rows: int) -> 
             for items in traced.result.found.values()
             for name, region in items.spaces.items()
         }
-        # What several actions compute is set aside in each of them.
+        # A partition that is computed several times sets the same records aside each time.
+        name = (parse_space(space).partition, what, *sorted(found.items()))
+        times[space, name] += 1
         records.setdefault(
-            (what, *sorted(found.items())),
+            (name, times[space, name]),
             SetAsideRecord(item.address, what, answer.groups, answer.exact, answer.reasons),
         )
     return SetAsideRecords(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lineage_emitter.sdk.api import LineageApi
     from lineage_emitter.session.lazy_sinks import LazySinks
     from lineage_emitter.session.problems import Problems
+    from lineage_emitter.session.quarantined import Quarantined
     from lineage_emitter.session.stored_rows import StoredRowsByName
     from lineage_emitter.settings import Settings
 
@@ -30,7 +31,7 @@ LINK_BYTES = 32 << 20
 class CommitThread:
     """Takes end markers of tasks and what goes before or behind them, and passes commits on.
 
-    ``stored_rows``, ``lazy``: these receive the tasks that have run.
+    ``stored_rows``, ``lazy``, ``quarantined``: these receive the tasks that have run.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class CommitThread:
         settings: Settings,
         stored_rows: StoredRowsByName,
         lazy: LazySinks,
+        quarantined: Quarantined,
     ) -> None:
         self._api = api
         self._problems = problems
         self._settings = settings
         self._stored_rows = stored_rows
         self._lazy = lazy
+        self._quarantined = quarantined
         self.queue: SimpleQueue[Any] = SimpleQueue()
         """Markers, holds and releases; calls, made in their turn; events, set in their turn."""
         self.rows: dict[tuple[str, int], int] = {}
@@ -120,6 +123,7 @@ class CommitThread:
         fact = marker.pop("kept", None)
         if fact is not None:
             self._stored_rows.record_run(marker["node"], marker["partition"], fact)
+        self._quarantined.record_commit(marker)
         self._api.committed(marker)
         self._lazy.record_run(marker["node"], marker["partition"])
         self._unlinked_bytes += int(marker["bytes"])

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lineage_core.contract.verdict import QUARANTINE
 from lineage_emitter import scope
 from lineage_emitter.errors import UnsupportedOperatorError
 from lineage_emitter.worker.detail import Detail
@@ -114,6 +115,25 @@ class Nodes:
                     "link a node", functools.partial(self._api.link, parent.name, node.name)
                 )
         return node
+
+    def register_quarantine(self, name: str, parent: str, call_site: str) -> None:
+        """Name the sink of what the operator ``parent`` set aside; no action waits for it."""
+        with self._lock:
+            alias = self._alias(QUARANTINE, None)
+
+        def register() -> None:
+            self._api.register(
+                name,
+                QUARANTINE,
+                kind="sink",
+                op=QUARANTINE,
+                call_site=call_site,
+                alias=alias,
+                inputs=1,
+            )
+            self._api.link(parent, name)
+
+        self._problems.guard("register a node", register)
 
     def next_id(self) -> str:
         """The name of the next node that is made."""

@@ -1,39 +1,48 @@
-"""Records that may be set aside: the sink that takes them, and the functions that may do so."""
+"""Records that may be set aside: the functions that may do so, and the sinks that take them."""
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
-from lineage_core.contract.verdict import QUARANTINE
 from lineage_emitter import scope
 from lineage_emitter.worker.by_record import ByRecord
-from lineage_emitter.worker.quarantine import OrSetAside, QuarantineRule
+from lineage_emitter.worker.quarantine import OrSetAside, QuarantineRule, quarantine_of
 
 if TYPE_CHECKING:
     from lineage_emitter.session.nodes import Node, Nodes
     from lineage_emitter.settings import Settings
+    from lineage_emitter.worker.commits import Marker
 
 
 class Quarantined:
-    """Of one application. ``settings``: whether records are set aside, and how many."""
+    """Of one application. ``settings``: whether records are set aside, and how many. Thread-safe."""
 
     def __init__(self, nodes: Nodes, settings: Settings) -> None:
         self._nodes = nodes
-        self._settings = settings
-        self._sink: Node | None = None
-        if settings.quarantine:
-            # Before the program's own calls, which name their nodes by their order.
-            self._sink = nodes.register_as(
-                nodes.next_id(), QUARANTINE, "sink", QUARANTINE, alias=QUARANTINE
-            )
+        self._rule = QuarantineRule(
+            settings.quarantine, says_errors=settings.values and not settings.redact
+        )
+        self._call_sites: dict[str, str] = {}
+        """Of operators that have no sink yet."""
+        self._lock = threading.Lock()
 
     def around(self, function: Any, node: Node) -> Any:
         """A function of ``node`` as it goes into a chain: with the right to set records aside, if it may have that."""
-        if self._sink is None or not isinstance(function, ByRecord):
+        if not self._rule.records_max or not isinstance(function, ByRecord):
             return function
-        self._nodes.link(node, self._sink)
-        says_errors = self._settings.values and not self._settings.redact
-        rule = QuarantineRule(self._sink.name, self._settings.quarantine, says_errors)
         running = scope.outermost()
-        name = node.op if running is None else f"{running.name} at {running.call_site}"
-        return OrSetAside(function, rule, node.name, name)
+        name, site = (
+            (node.op, scope.call_site()) if running is None else (running.name, running.call_site)
+        )
+        with self._lock:
+            self._call_sites[node.name] = site
+        return OrSetAside(function, self._rule, node.name, f"{name} at {site}" if site else name)
+
+    def record_commit(self, marker: Marker) -> None:
+        """A task has ended: what it set aside gets its sinks."""
+        for part in marker["set_aside"]:
+            with self._lock:
+                site = self._call_sites.pop(part["node"], None)
+            if site is not None:
+                self._nodes.register_quarantine(quarantine_of(part["node"]), part["node"], site)

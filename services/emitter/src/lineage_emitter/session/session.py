@@ -99,9 +99,11 @@ class Session:
         lazy = LazySinks()
         self.stored_rows = StoredRowsByName()
         self.problems = Problems(self.api, settings)
-        self.commits = CommitThread(self.api, self.problems, settings, self.stored_rows, lazy)
         self.nodes = Nodes(self.api, self.problems, settings, details)
         self.quarantine = Quarantined(self.nodes, settings)
+        self.commits = CommitThread(
+            self.api, self.problems, settings, self.stored_rows, lazy, self.quarantine
+        )
         checksums = Checksums(BYTES_MAX if settings.output_checksums else 0)
         self.files = JobFiles(sc, app, self.problems, self.nodes, self.commits, checksums)
         self.jobs = Jobs(self.api, self.problems, self.nodes, self.commits, self.files, lazy)

@@ -1,6 +1,6 @@
 """Quarantine: records that a function failed on are set aside with their lineage, and the task goes on without them.
 
-Each is an item of a sink of its own, made from what the record was made from; its text says which operator failed, and of what.
+Each is an item of a sink of its operator, made from what the record was made from; its text says what failed, and of what.
 Off unless the user allows it, up to a number of records a task: the next failure ends the task as it does without.
 """
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lineage_core.contract.block import FlowBlock, Relation, Section
+from lineage_core.contract.verdict import QUARANTINE
 from lineage_emitter.failures import in_words
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.by_record import ByRecord, stop_iteration_error
@@ -32,11 +33,15 @@ if TYPE_CHECKING:
 ERROR_CHARS_MAX = 500
 
 
+def quarantine_of(node: str) -> str:
+    """The name of the sink of what an operator sets aside."""
+    return f"{node}:{QUARANTINE}"
+
+
 @dataclass(frozen=True, slots=True)
 class QuarantineRule:
-    """``node``: the sink of what is set aside. ``records_max``: in one task. ``says_errors``: with what errors say, not their types alone."""
+    """``records_max``: in one run of a segment. ``says_errors``: with what errors say, not their types alone."""
 
-    node: str
     records_max: int
     says_errors: bool
 
@@ -56,17 +61,9 @@ class OrSetAside:
 
     def __call__(self, split: int, records: Iterable[Any]) -> NumberedRecords:
         segment = segments.current_segment()
-        if segment.quarantine is None:
-            segment.quarantine = Quarantine(segment, self.rule)
-        # Of the records that reach this function: the segment goes on to others behind it.
-        numbering = segment.numbering
-        return NumberedRecords(
-            self._run(records, segment.quarantine, numbering), self.by_record.kind
-        )
+        return NumberedRecords(self._run(records, Quarantine(segment, self)), self.by_record.kind)
 
-    def _run(
-        self, records: Iterable[Any], quarantine: Quarantine, numbering: Numbering
-    ) -> Iterator[Any]:
+    def _run(self, records: Iterable[Any], quarantine: Quarantine) -> Iterator[Any]:
         outputs_of = self.by_record.outputs
         for record in records:
             try:
@@ -74,48 +71,51 @@ class OrSetAside:
             except StopIteration as stop:
                 raise stop_iteration_error(stop) from stop
             except Exception as problem:
-                if not quarantine.takes(numbering, self, problem):
+                if not quarantine.takes(problem):
                     raise
             else:
                 yield from outputs
 
 
 class Quarantine:
-    """What one run of a segment sets aside."""
+    """What an operator sets aside in one run of a segment.
 
-    def __init__(self, segment: Segment, rule: QuarantineRule) -> None:
+    Its sink is its own: blocks and spaces of a node are of one segment.
+    """
+
+    def __init__(self, segment: Segment, operator: OrSetAside) -> None:
         self._segment = segment
-        self._rule = rule
-        self._count = 0
+        self._operator = operator
+        # Of the records that reach the operator: the segment goes on to others behind it.
+        self._numbering = segment.numbering.unlimited or segment.numbering
         self._written = 0
         self._runs: list[list[PositionRun]] = []
         self._is_superset: list[bool] = []
         self._texts: list[str] = []
         segment.on_flush(self.flush)
 
-    def takes(self, numbering: Numbering, operator: OrSetAside, problem: Exception) -> bool:
+    def takes(self, problem: Exception) -> bool:
         """Set the record aside that is being worked on; False: its failure ends the task.
 
         A record whose lineage can't be recorded would be lost.
         """
-        segment, rule = self._segment, self._rule
+        segment, operator = self._segment, self._operator
+        rule, count = operator.rule, sum(segment.set_aside.values())
         if segment.failed:
             return False
-        if self._count >= rule.records_max:
-            note = f"lineage: the task had set aside {self._count:,} records, as many as LINEAGE_QUARANTINE allows"
+        if count >= rule.records_max:
+            note = f"lineage: the task had set aside {count:,} records, as many as LINEAGE_QUARANTINE allows"
             problem.__notes__ = [*getattr(problem, "__notes__", []), note]
             return False
-        reaching = numbering.unlimited or numbering
         try:
-            runs = _made_from(reaching)
+            runs = _made_from(self._numbering)
         except Exception as failure:
             segment.fail(failure)
             return False
         error = in_words(problem, ERROR_CHARS_MAX) if rule.says_errors else type(problem).__name__
         self._runs.append(runs)
-        self._is_superset.append(reaching.opaque)
+        self._is_superset.append(self._numbering.opaque)
         self._texts.append(f"{operator.name}: {error}")
-        self._count += 1
         segment.set_aside[operator.node] = segment.set_aside.get(operator.node, 0) + 1
         return True
 
@@ -123,8 +123,8 @@ class Quarantine:
         """Emit what is held."""
         if not self._runs:
             return
-        segment, node = self._segment, self._rule.node
-        space, fallback = segment.space(node), fallback_space(segment, segment.numbering)
+        segment, node = self._segment, quarantine_of(self._operator.node)
+        space, fallback = segment.space(node), fallback_space(segment, self._numbering)
         outs = np.arange(self._written, self._written + len(self._runs), dtype=np.uint64)
         runs, texts = self._runs, self._texts
         is_superset = np.array(self._is_superset)

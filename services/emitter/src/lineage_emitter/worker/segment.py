@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lineage_core.contract.block import U64, FlowBlock
     from lineage_core.contract.row_sums import RowSums
     from lineage_emitter.dispatch.port import TaskDispatcher
-    from lineage_emitter.worker.quarantine import Quarantine
     from lineage_emitter.worker.row_files import RunRows
     from lineage_emitter.worker.task_config import TaskConfig
 
@@ -238,8 +237,6 @@ class Segment:
         self.reads: list[Numbering] = []
         self.limits: dict[str, list[int]] = {}
         """By node: records seen, and captured, where rules limit capture."""
-        self.quarantine: Quarantine | None = None
-        """What it sets aside, where a function of it may."""
         self.set_aside: dict[str, int] = {}
         """By node: records that its function failed on, and that were set aside."""
         self.batches = 0
