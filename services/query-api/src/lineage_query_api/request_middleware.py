@@ -30,6 +30,8 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 UNEXPECTED = "something went wrong here; the server's log has it under the request id"
+DIGITS_MAX = 20
+"""Of the length of a body, as h11 reads it."""
 PATH_MAX = 32_768
 """Paths contain trace ids."""
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -137,7 +139,9 @@ class RequestMiddleware:
 
     async def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> ASGIApp | None:
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self._body_bytes:
+        # Python reads no number of thousands of digits.
+        digits = length.lstrip("0") if length.isdecimal() else ""
+        if len(digits) > DIGITS_MAX or int(digits or "0") > self._body_bytes:
             return problem(request_id, 413, f"a body has at most {self._body_bytes} bytes")
         if len(scope["path"]) > PATH_MAX:
             return problem(request_id, 414, f"a path has at most {PATH_MAX:,} signs")
