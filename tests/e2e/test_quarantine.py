@@ -66,7 +66,7 @@ def looked_up(value: int) -> int:
     return [7, 8, 9, 10][value % 5]
 
 
-def order_of(pair: Pair) -> int:
+def order_of(pair: Pair) -> Any:
     return 10 // (pair[1] % 6)
 
 
