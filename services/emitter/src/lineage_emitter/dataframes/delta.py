@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -29,6 +29,11 @@ _RELATION = f"{PACKAGE}DeltaLog$$anon$"
 _COMMIT = re.compile(r"/_delta_log/(\d{20})\.json\b")
 _ENCODED = re.compile(r"[^-\w./:=@,+~]")
 """Signs that a file's name has otherwise in an address: names with these are not compared."""
+
+WRITE = "WRITE"
+"""The operation of a commit that writes rows to a table that is there."""
+COMPARED_MODES = ("append", "overwrite")
+"""Modes that commits name as programs do."""
 
 Versions = Mapping[str, int]
 """Tables, by path, with their latest version when an action had returned."""
@@ -114,12 +119,31 @@ def _relations(plan: Any, *, cached: bool) -> Iterator[Any]:
             yield leaf.relation()
 
 
+def may_be_written(actions: Sequence[Mapping[str, Any]], mode: str) -> bool:
+    """Whether a commit may be that of a frame's rows, written in a ``mode`` (empty: not known).
+
+    A write of no rows may make no version. Then the only one that was made meanwhile is another program's, which this tells from
+    it where that did something else.
+    """
+    for action in actions:
+        said = action.get("commitInfo")
+        if said is not None:
+            operation = str(said.get("operation", WRITE))
+            named = str((said.get("operationParameters") or {}).get("mode", mode)).lower()
+            is_same_mode = mode not in COMPARED_MODES or named == mode
+            return "TABLE" in operation or (operation == WRITE and is_same_mode)
+    return True
+
+
 class DeltaWrite:
     """The log of a table, which may not be there yet."""
 
-    def __init__(self, sc: SparkContext, folder: Folder, *, is_new: bool = False) -> None:
+    def __init__(
+        self, sc: SparkContext, folder: Folder, *, mode: str = "", is_new: bool = False
+    ) -> None:
         self._sc = sc
         self._folder = folder
+        self._mode = mode.lower()
         self.before = -1 if is_new else self._last()
         """The version before the write; -1: there was no table."""
         self.after = self._last() if is_new else None
@@ -148,7 +172,8 @@ class DeltaWrite:
         Where other versions were made meanwhile, nothing says which one is this write's.
         """
         version = self.after
-        if version is None or version != self.before + 1:
+        # A write that leaves alone what is there may have made none.
+        if version is None or version != self.before + 1 or self._mode == "ignore":
             return None
         jvm: Any = self._sc._jvm
         commit = jvm.org.apache.hadoop.fs.Path(f"{self._folder.path}/_delta_log/{version:020}.json")
@@ -157,16 +182,18 @@ class DeltaWrite:
             text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
-        return version, tuple(sorted(self._added(text), key=lambda file: file.path))
+        # Not by splitlines: it takes other signs for ends of lines, too.
+        actions = [json.loads(line) for line in text.split("\n") if line.strip()]
+        if not may_be_written(actions, self._mode):
+            return None
+        return version, tuple(sorted(self._added(actions), key=lambda file: file.path))
 
     def candidates(self) -> tuple[int, ...]:
         """The first and the last version of which one may be the write's; none where no version was made."""
         after = self._last() if self.after is None else self.after
         return (self.before + 1, after) if after > self.before else ()
 
-    def _added(self, text: str) -> Iterator[File]:
-        # Not by splitlines: it takes other signs for ends of lines, too.
-        actions = [json.loads(line) for line in text.split("\n") if line.strip()]
+    def _added(self, actions: Sequence[Mapping[str, Any]]) -> Iterator[File]:
         # A file that is removed and added in one is an old one with other deletions.
         old = {action["remove"]["path"] for action in actions if "remove" in action}
         for action in (action["add"] for action in actions if "add" in action):

@@ -106,6 +106,11 @@ def install(sessions: ActiveSession) -> None:
         _writer_hook(lambda writer_calls, name: setattr(writer_calls, "format", name)),
     )
     _wrap(
+        DataFrameWriter,
+        "mode",
+        _writer_hook(lambda writer_calls, mode: setattr(writer_calls, "mode", mode or "")),
+    )
+    _wrap(
         DataFrameWriterV2,
         "using",
         _writer_hook(lambda writer_calls, name: setattr(writer_calls, "format", name)),
@@ -281,6 +286,8 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
         return writer._df, to_table(spark, action, writer_calls.table, writer_calls)
     if bound.get("format"):
         writer_calls.format = bound["format"]
+    if bound.get("mode"):
+        writer_calls.mode = bound["mode"]
     if name in FILE_FORMATS:
         writer_calls.format = name
     _options(

@@ -39,6 +39,7 @@ class WriterCalls:
     """What a program has set on a writer so far."""
 
     format: str = ""
+    mode: str = ""
     options: dict[str, str] = field(default_factory=dict)
     path: str = ""
     table: str = ""
@@ -127,16 +128,22 @@ def to_files(spark: SparkSession, action: str, path: str, writer_calls: WriterCa
         path=folder.path,
         options=writer_calls.options,
         folder=folder,
-        **_before(spark, folder, writer_calls.format),
+        **_before(spark, folder, writer_calls.format, mode=writer_calls.mode),
     )
 
 
 def _before(
-    spark: SparkSession, folder: Folder, format: str | None, *, is_new: bool = False
+    spark: SparkSession,
+    folder: Folder,
+    format: str | None,
+    *,
+    mode: str = "",
+    is_new: bool = False,
 ) -> dict[str, Any]:
     """What is in the folder now, as a target keeps it."""
     if (format or "").lower() == DELTA:
-        return {"log": delta.DeltaWrite(spark.sparkContext, folder, is_new=is_new), "format": DELTA}
+        log = delta.DeltaWrite(spark.sparkContext, folder, mode=mode, is_new=is_new)
+        return {"log": log, "format": DELTA}
     return {"before": {} if is_new else folder.files(), "format": format}
 
 
@@ -156,7 +163,7 @@ def to_table(spark: SparkSession, action: str, table: str, writer_calls: WriterC
         format=writer_calls.format or None,
         options=writer_calls.options,
     )
-    return located(spark, target)
+    return located(spark, target, mode=writer_calls.mode)
 
 
 def with_columns(target: Target, columns: Sequence[str]) -> Target:
@@ -173,10 +180,10 @@ def with_columns(target: Target, columns: Sequence[str]) -> Target:
     return replace(target, format=None)
 
 
-def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Target:
+def located(spark: SparkSession, target: Target, *, mode: str = "", is_new: bool = False) -> Target:
     """The target with its table's folder, where there is such a table and it has one.
 
-    ``is_new``: what is in the folder is all of this write.
+    ``mode``: of the write, where the program names one. ``is_new``: what is in the folder is all of this write.
     """
     assert target.table is not None
     if is_new and iceberg.is_used(explicit_settings(spark)):
@@ -205,5 +212,5 @@ def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Tar
         columns=tuple(metadata.schema().fieldNames()),
         path=folder.path,
         folder=folder,
-        **_before(spark, folder, named, is_new=is_new),
+        **_before(spark, folder, named, mode=mode, is_new=is_new),
     )
