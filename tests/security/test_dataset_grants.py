@@ -582,6 +582,15 @@ def test_what_is_granted_is_of_all_names_of_an_application() -> None:
         assert Visibility.of(given, names).shown(["/b/a"]) == HIDDEN
 
 
+@pytest.mark.parametrize(
+    ("node", "is_plain"),
+    [("4", True), ("4.1", True), ("4:quarantine", True), ("4:salary", False), ("ann", False)],
+)
+def test_ids_of_nodes_that_a_program_chose_are_known(node: str, *, is_plain: bool) -> None:
+    named = Register(app=APP, node=node, kind="sink", op="quarantine")
+    assert build_visible_application([named], rules(), final=True).ids_are_plain is is_plain
+
+
 ROW = '{"name":"ann","salary":5000,"rate":1.10,"big":12345678901234567890.10}'
 
 

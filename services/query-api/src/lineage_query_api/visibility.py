@@ -21,6 +21,7 @@ from lineage_core.contract.message import (
     Splits,
 )
 from lineage_core.contract.message import Recipe as RecipeMessage
+from lineage_core.contract.verdict import QUARANTINE
 from lineage_core.errors import LineageError
 from lineage_core.recipe.document import TABLE_NAME, Output, Recipe, Source
 from lineage_core.recipe.names import JDBC
@@ -52,7 +53,7 @@ _PATH_AS_TABLE = re.compile(r"\w+\.`([^`]+)`")
 _PATTERN_SIGN = re.compile(r"[*?\[]")
 _SEVERAL = re.compile(r"[*?\[{,]")
 """Characters in a program's path that may refer to several datasets."""
-_PLAIN_ID = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_PLAIN_ID = re.compile(rf"[0-9]{{1,9}}(\.[0-9]{{1,9}})?(:{QUARANTINE})?")
 PARTS_MAX = 64
 """Maximum number of parts of a table's name: each end of it may be the name in a rule."""
 
