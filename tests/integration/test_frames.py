@@ -131,6 +131,7 @@ def test_a_condition_names_output_rows(spark: SparkSession, tables: ParquetTable
         "aggregate",
         "rollup",
         "scalar",
+        "scalars alone",
         "correlated",
         "window",
         "inner limit",

@@ -50,6 +50,8 @@ QUERIES = {
     "except": "select city from orders except select name from places",
     "except all": "select city from orders except all select name from places",
     "scalar": "select id, amount - (select avg(amount) from orders where city = 'Rome') d from orders",
+    "scalars alone": """select (select sum(amount) from orders where city = 'Rome') s,
+        (select count(*) from orders where amount > 2) n""",
     "correlated": """select id from orders o
         where amount > (select avg(amount) from orders i where i.city = o.city)""",
     "window": """select id, sum(amount) over (partition by city) s,

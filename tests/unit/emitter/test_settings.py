@@ -27,6 +27,7 @@ OTHER_VALUES = {
     "heartbeat_s": ("0.5", 0.5),
     "link": ("no", False),
     "output_checksums": ("no", False),
+    "quarantine": ("7", 7),
     "detailed": ("true", True),
     "values": ("no", False),
     "value_encoder": ("json", "json"),

@@ -181,6 +181,10 @@ class PlanLeaves:
             return delta.source(self._spark, java_table, self._tables.versions)
         return file_source(relation) if "format" in relation else None
 
+    def _OneRowRelation(self, _: Tree) -> int:
+        """What constants and subqueries are projected from; Spark 4.3 leaves it in plans."""
+        return self._add(Values((), ((),)))
+
     def _LocalRelation(self, tree: Tree) -> int | None:
         node = tree.java
         if node.data().size() > ROWS_MAX:
