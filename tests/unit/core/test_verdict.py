@@ -15,10 +15,11 @@ from lineage_core.contract.message import (
     Job,
     Message,
     Register,
+    SetAside,
     Totals,
     Unknown,
 )
-from lineage_core.contract.verdict import StoreCounts, Verdict, judge
+from lineage_core.contract.verdict import QUARANTINE, StoreCounts, Verdict, judge
 
 pytestmark = pytest.mark.unit
 
@@ -114,6 +115,7 @@ def test_all_that_was_expected_is_there() -> None:
         "unknown": [],
         "superset": {},
         "limited": {},
+        "set_aside": {},
         "reasons": [],
         "earlier": [],
     }
@@ -124,6 +126,22 @@ FRAMES = tuple(
     for node in ("20", "21")
 )
 NONE = StoreCounts(received=0, unlinked=0, unmatched=0, flows=0)
+
+
+def test_what_was_set_aside_counts_once_and_is_no_gap() -> None:
+    def aside(partition: int, attempt: int, **records: int) -> Commit:
+        parts = tuple(SetAside(node=node[1:], records=count) for node, count in records.items())
+        return commit("9", partition, attempt, 0, set_aside=parts)
+
+    again = (aside(0, 7, _2=3), aside(0, 8, _2=2, _4=1), aside(1, 7, _2=1))
+    quarantine = Register(app=APP, node="2:quarantine", kind="sink", op=QUARANTINE)
+    end = END.model_copy(update={"totals": Totals(tasks=6, blocks=4)})
+    found = verdict(*WHOLE[:2], quarantine, *again, *WHOLE[2:-1], end)
+    assert found.complete
+    assert found.set_aside == {"2": 4, "4": 1}
+    assert Verdict.from_json(found.to_json()) == found
+    # What is set aside is no output by itself.
+    assert "nothing was captured" in verdict(BEGIN, quarantine, END).reasons
 
 
 def test_recipes_are_lineage_of_their_own() -> None:
