@@ -74,6 +74,16 @@ def test_readers_of_versions_that_may_hold_what_was_written_are_named(
     assert [gap.app for gap in links.refused] == ["reader"] * is_named
 
 
+def test_back_at_a_table_of_a_database_it_is_not_known_who_wrote_its_rows(
+    store: SqliteStore,
+) -> None:
+    store.write("asks", [Begin(app="asks", name="asks", started_at=9.0)])
+    links = FileLinks(store, Direction.BACKWARD, RowReader())
+    (gap,) = links.of_rows_in_no_place(FileNode("asks", "3"), "postgresql://db/sales.orders")
+    assert gap.app == "asks"
+    assert "whether another application wrote its rows is not known" in gap.reason
+
+
 def test_a_reader_of_the_version_is_followed_and_those_of_others_named(store: SqliteStore) -> None:
     _read(store, "reader", size=10, mtime=5.0)
     _read(store, "other", size=12, mtime=7.0)

@@ -164,7 +164,11 @@ class FileLinks:
             )
             return
         apps: dict[str, None] = {}
-        if not files and not self._is_backward:
+        if not files and self._is_backward:
+            # Tables of databases, topics: another application may have written them.
+            reason = f"{origin.app} read {path}, of which no files are recorded: whether another application wrote its rows is not known"
+            yield NotQueried(origin.app, reason)
+        elif not files:
             yield from self._named(self._tables.unlisted(origin.app, origin.node, path))
         for file_path in sorted(files):
             current_budget().check()
