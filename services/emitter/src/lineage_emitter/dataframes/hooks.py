@@ -312,9 +312,14 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
 
 
 def _writer_hook(update: Callable[..., None], *, begins: bool = False) -> Callable[[Any], Any]:
-    """``begins``: the method makes the writer. Of a writer that was made before, some calls were not seen: none counts."""
+    """``begins``: the method makes the writer. Of a writer that was made before, some calls were not seen: none counts.
+
+    ``update`` gets the arguments by place, however the program gives them.
+    """
 
     def wrap(stock: Any) -> Any:
+        signature = inspect.signature(stock)
+
         @functools.wraps(stock)
         def method(self: Any, *arguments: Any, **named: Any) -> Any:
             # Called wrongly, the method itself says so.
@@ -322,7 +327,8 @@ def _writer_hook(update: Callable[..., None], *, begins: bool = False) -> Callab
                 if begins:
                     self.__dict__[WRITER_CALLS] = WriterCalls()
                 if WRITER_CALLS in self.__dict__:
-                    update(self.__dict__[WRITER_CALLS], *arguments, **named)
+                    bound = signature.bind(self, *arguments, **named)
+                    update(self.__dict__[WRITER_CALLS], *bound.args[1:], **bound.kwargs)
             return stock(self, *arguments, **named)
 
         return method
