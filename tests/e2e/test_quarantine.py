@@ -296,14 +296,14 @@ def test_a_program_again_on_repaired_rows_is_plain_pyspark_on_these(tmp_path: Pa
     )
     assert ran.returncode == 0, ran.stderr
     assert "4 records were set aside" in ran.stderr
-    told = json.loads(lineage(tmp_path, "quarantine", "--json").stdout)
-    assert {entry["operator"].split()[0]: entry["records"] for entry in told["operators"]} == {
+    listing = json.loads(lineage(tmp_path, "quarantine", "--json").stdout)
+    assert {entry["operator"].split()[0]: entry["records"] for entry in listing["operators"]} == {
         "map": 3,
         "filter": 1,
     }
     places = {
         item["location"]
-        for record in told["records"]
+        for record in listing["records"]
         for group in record["sources"]
         for item in group["items"]
     }

@@ -18,6 +18,7 @@ from lineage.replaying import check_new_folder
 from lineage.requested_outputs import refuse_server
 from lineage.running import run_module
 from lineage.terminal import echo
+from lineage_core.contract.limits import SET_ASIDE_MAX
 from lineage_core.contract.region import Region
 from lineage_core.environment.extras import require
 from lineage_core.environment.private_files import ensure_private_folder
@@ -32,8 +33,6 @@ from lineage_store.rerun_plan import RerunPlan, RerunReport, read_report
 from lineage_store.run_notes import PLAN_VARIABLE
 from lineage_store.url import index_folder, open_store
 
-SET_ASIDE_MAX = 100_000
-"""Records of one task: as many as capture allows."""
 OWN_SETTINGS = ("LINEAGE_", "OPENLINEAGE_")
 """Settings of the caller's capture: a rerun is no run of the job, and is stored apart."""
 
@@ -97,6 +96,7 @@ def repair_program(
     """
     words = _words(url, program)
     load_function(repair, "--with")
+    file, _, function = repair.rpartition(":")
     with (
         open_store(url) as store,
         tempfile.TemporaryDirectory(prefix="lineage-replay-") as name,
@@ -109,9 +109,7 @@ def repair_program(
         check_new_folder(folder, map(Path, paths))
         plan = RerunPlan(
             *(rerun.sources(), folder, paths, scratch / "report.jsonl"),
-            repair=str(Path(repair.rpartition(":")[0]).absolute())
-            + ":"
-            + repair.rpartition(":")[2],
+            repair=f"{Path(file).absolute()}:{function}",
         )
         again, report = _run(scratch, plan, words)
         with open_store(again.url) as store_again:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from lineage_core.contract.limits import SET_ASIDE_MAX
 from lineage_emitter.errors import SettingsError
 from lineage_kafka.settings import KafkaSettings
 from lineage_openlineage.settings import OpenLineageSettings
@@ -69,7 +70,7 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
     quarantine: int = Field(
         0,
         ge=0,
-        le=100_000,
+        le=SET_ASIDE_MAX,
         description="records of one task that are set aside, with their lineage, where a function fails on them; "
         "the next failure ends the task as ever; 0 sets none aside",
     )
