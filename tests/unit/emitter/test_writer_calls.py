@@ -16,23 +16,19 @@ pytestmark = pytest.mark.unit
 class Writer:
     """As PySpark's, with parameters of its names."""
 
+    @_writer_hook(lambda _calls, _df: None, begins=True)
     def __init__(self, df: Any) -> None:
         self.given: list[Any] = [df]
 
+    @_writer_hook(lambda calls, mode: setattr(calls, "mode", mode))
     def mode(self, saveMode: str | None) -> Writer:
         self.given.append(saveMode)
         return self
 
+    @_writer_hook(lambda calls, **options: calls.options.update(options))
     def options(self, **options: Any) -> Writer:
         self.given.append(options)
         return self
-
-
-Writer.__init__ = _writer_hook(lambda _calls, _df: None, begins=True)(Writer.__init__)  # type: ignore[method-assign]
-Writer.mode = _writer_hook(lambda calls, mode: setattr(calls, "mode", mode))(Writer.mode)  # type: ignore[method-assign]
-Writer.options = _writer_hook(lambda calls, **options: calls.options.update(options))(
-    Writer.options
-)  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("call", [lambda w: w.mode("ignore"), lambda w: w.mode(saveMode="ignore")])
@@ -45,4 +41,4 @@ def test_arguments_by_place_and_by_name(call: Callable[[Writer], Writer]) -> Non
 
 def test_a_wrong_call_fails_as_the_method_does() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument"):
-        Writer(1).mode(other="ignore")  # type: ignore[call-arg]
+        Writer(1).mode(other="ignore")
