@@ -7,10 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from lineage_core.contract.message import Begin, RecordSplit, RecordSplits, SinkFile, SinkFiles
+from lineage_core.contract.message import (
+    Begin,
+    Message,
+    RecordFiles,
+    RecordSplit,
+    RecordSplits,
+    SinkFile,
+    SinkFiles,
+)
+from lineage_core.contract.times import time_text
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.all_jobs import NAMED_MAX, FileLinks, FileNode
 from lineage_query.rows.reader import RowReader
+from lineage_store.dataset_paths import table_of_database
 from lineage_store.sqlite.store import SqliteStore
 
 PATH = "/data/part-00000"
@@ -82,6 +92,56 @@ def test_back_at_a_table_of_a_database_it_is_not_known_who_wrote_its_rows(
     (gap,) = links.of_rows_in_no_place(FileNode("asks", "3"), "postgresql://db/sales.orders")
     assert gap.app == "asks"
     assert "whether another application wrote its rows is not known" in gap.reason
+
+
+def _use_table(
+    store: SqliteStore, app: str, name: str, at: float, *, wrote: bool, address: str = "jdbc:x:db"
+) -> None:
+    table = table_of_database(address, name)
+    assert table is not None
+    use = {"app": app, "node": "0", "version": time_text(at)}
+    if wrote:
+        file = SinkFile(partition=0, path=table.path, size=0, mtime=at)
+        message: Message = RecordFiles(path=table.path, files=(file,), **use)
+    else:
+        split = RecordSplit(partition=0, path=table.path, start=0, length=0, file_size=0, mtime=at)
+        message = RecordSplits(whole=False, splits=(split,), **use)
+    store.write(app, [Begin(app=app, name=app, started_at=at), message])
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_who_used_a_table_of_a_database_is_named_by_name_and_time(
+    store: SqliteStore, direction: Direction
+) -> None:
+    is_backward = direction is Direction.BACKWARD
+    _use_table(store, "origin", "public.orders", 100.0, wrote=not is_backward)
+    for name, at in (("Orders", 80.0), ('shop."PUBLIC".orders', 90.0), ("orders", 110.0)):
+        _use_table(store, f"{name} {at:g}", name, at, wrote=is_backward)
+    for name in ("hr.orders", "places"):
+        for at in (90.0, 110.0):
+            _use_table(store, f"{name} {at:g}", name, at, wrote=is_backward)
+    _use_table(store, "elsewhere", "orders", 90.0, wrote=is_backward, address="jdbc:x:other")
+    _use_table(store, "elsewhen", "orders", 110.0, wrote=is_backward, address="jdbc:x:other")
+    # A file of that name is none of it, at whatever time.
+    _write(store, "file", size=0, mtime=100.0, path="/data/orders")
+    _read(store, "reader of file", size=0, mtime=100.0, path="/data/orders")
+    # Those that did as the origin does.
+    _use_table(store, "same side", "orders", 100.0, wrote=not is_backward)
+    links = FileLinks(store, direction, RowReader())
+    *named, own = links.of_rows_in_no_place(FileNode("origin", "0"), "jdbc:x:db/public.orders")
+    in_time = ['shop."PUBLIC".orders 90', "Orders 80"] if is_backward else ["orders 110"]
+    assert [gap.app for gap in named] == in_time
+    assert own.app == "origin"
+    assert "is not known" in own.reason
+    # Nor is the table what a file of its name was copied from.
+    origin = FileNode("reader of file" if is_backward else "file", "0")
+    assert links.of(origin, "/data/orders", is_end=True).copies == ()
+
+
+def test_a_file_is_no_copy_of_a_table_of_its_name(store: SqliteStore) -> None:
+    _use_table(store, "database", "arrived", 7.0, wrote=True)
+    _read(store, "reader", path=COPY, size=0, mtime=7.0)
+    assert _copies(store, Direction.BACKWARD) == ([], True)
 
 
 def test_a_reader_of_the_version_is_followed_and_those_of_others_named(store: SqliteStore) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.tracing.budget import current_budget
+from lineage_store.dataset_paths import UnfiledDataset, unfiled_dataset
 from lineage_store.paths import split_scheme
 
 FILES_NAMED = 100
@@ -22,6 +23,10 @@ _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "viewfs": "hdfs"}
 _OBJECT_STORES = ("s3", "gs", "wasb", "wasbs")
 """Schemes whose object names are keys, without a leading slash."""
 _WITH_AUTHORITY = re.compile(r"//(?P<authority>[^/]*)(?P<path>/.*)?", re.DOTALL)
+
+_DATABASES = {"postgresql": "postgres", "sqlserver": "mssql"}
+"""Schemes of databases that OpenLineage calls otherwise."""
+_DATABASE = re.compile(r"(?P<scheme>\w+)://(?P<authority>[^/]*)(?:/(?P<database>[^/]*))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,12 @@ def dataset_name(path: str) -> tuple[str, str]:
     """Namespace and name of a path, as OpenLineage's naming rules have them.
 
     ``/a/b`` and ``file:/a/b`` are ("file", "/a/b"), ``hdfs://nn:8020/a`` is ("hdfs://nn:8020", "/a"),
-    ``s3a://bucket/a`` is ("s3://bucket", "a").
+    ``s3a://bucket/a`` is ("s3://bucket", "a"). A path that stands for a table of a database or a topic
+    (:mod:`lineage_store.dataset_paths`) is its name: ("postgres://db:5432", "shop.public.orders").
     """
+    unfiled = unfiled_dataset(path)
+    if unfiled is not None:
+        return _name_of_unfiled(unfiled)
     scheme, path_in_scheme = split_scheme(path)
     if scheme == "file":
         return "file", posixpath.normpath(path_in_scheme)
@@ -60,6 +69,16 @@ def dataset_name(path: str) -> tuple[str, str]:
     if scheme in _OBJECT_STORES:
         name = name.lstrip("/") or "/"
     return f"{scheme}://{authority}", name
+
+
+def _name_of_unfiled(dataset: UnfiledDataset) -> tuple[str, str]:
+    url = dataset.address.removeprefix("jdbc:")
+    match = _DATABASE.fullmatch(url)
+    if match is None:
+        return url, ".".join(dataset.parts)
+    scheme = _DATABASES.get(match["scheme"], match["scheme"])
+    parts = (*filter(None, [match["database"]]), *dataset.parts)
+    return f"{scheme}://{match['authority']}", ".".join(parts)
 
 
 def inputs_of(graph: FlowGraph, cwd: str = "") -> list[RunDataset]:

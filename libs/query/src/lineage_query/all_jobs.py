@@ -17,6 +17,7 @@ from itertools import chain
 
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
+from lineage_core.recipe.names import DATABASE_URL
 from lineage_core.tracing.budget import (
     TooMuchError,
     current_budget,
@@ -28,6 +29,8 @@ from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
 from lineage_query.rows.reader import RowReader
 from lineage_query.table_links import TableLinks
+from lineage_query.unfiled_links import UnfiledLinks
+from lineage_store.dataset_paths import is_no_file
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import MTIME_TOLERANCE_S, Spellings, plain_path
@@ -40,7 +43,6 @@ from lineage_store.recorded_files import (
     RecordedFiles,
     file_versions,
 )
-from lineage_store.records import is_table_log
 
 ROWS_MAX = 10_000
 """Maximum number of rows that one query passes from one application to others."""
@@ -101,6 +103,7 @@ class FileLinks:
         self._spellings = Spellings()
         self._tables = TableLinks(store, reader, self._spellings)
         self._ids = store.application_ids()
+        self._unfiled = UnfiledLinks(store, direction, self._spellings)
         self.copies: dict[FileCopy, None] = {}
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
         self._of_rows_in_no_place: dict[FileNode, tuple[NotQueried, ...]] = {}
@@ -155,7 +158,7 @@ class FileLinks:
             file_path
             for message in self._store.messages(origin.app, *FILE_MESSAGES)
             for node, file_path, _, wrote in file_versions(message)
-            if node == origin.node and wrote != self._is_backward and not is_table_log(file_path)
+            if node == origin.node and wrote != self._is_backward and not is_no_file(file_path)
         }
         rows = f"rows of {path} that {origin.app} {verb} have no place in its files now"
         if len(files) > FILES_MAX:
@@ -164,6 +167,8 @@ class FileLinks:
             )
             return
         apps: dict[str, None] = {}
+        if not files:
+            yield from self._named(self._unfiled.users(origin.app, origin.node))
         if not files and self._is_backward:
             # Tables of databases, topics: another application may have written them.
             reason = f"{origin.app} read {path}, of which no files are recorded: whether another application wrote its rows is not known"
@@ -621,8 +626,10 @@ def _queue_rows(
 
 
 def _location_of(item: Item) -> Location | None:
+    if item.location is None or item.location.startswith(DATABASE_URL):
+        return None
     try:
-        return None if item.location is None else parse_location(item.location)
+        return parse_location(item.location)
     except LocationError:
         return None
 

@@ -30,6 +30,7 @@ from lineage_core.tracing.budget import (
 from lineage_openlineage.datasets import dataset_name, paths_by_dataset
 from lineage_query.finding import NotFoundError
 from lineage_query.verdicts import verdict_of
+from lineage_store.dataset_paths import is_no_file, is_table_log
 from lineage_store.materialised import whose_rows
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.recorded_files import FileVersion, file_versions
@@ -77,8 +78,8 @@ class DatasetUse:
     """A dataset that a run read or wrote.
 
     ``files``: how many files of it. ``versions``: how many versions of these; more than ``files`` where a file
-    changed in between. ``table_versions``: of a table of Delta Lake or Iceberg, the versions or snapshots that it read or made, at
-    most `TABLE_VERSIONS_MAX`, the latest last.
+    changed in between. ``table_versions``: of a table of Delta Lake or Iceberg, the versions or snapshots that it read or made; of a table
+    of a database, when reads of it had ended and when writes began; at most `TABLE_VERSIONS_MAX`, the latest last.
     """
 
     namespace: str
@@ -97,8 +98,8 @@ class DatasetUse:
 class RunContent:
     """What a run read and wrote, as far as its lineage tells.
 
-    ``reads_without_files`` and ``writes_without_files``: paths and tables of which no file is known, such as tables of
-    databases. They belong to no dataset.
+    ``reads_without_files`` and ``writes_without_files``: paths and tables of which no file is known, such as queries that a
+    database runs. They belong to no dataset.
     """
 
     reads: tuple[DatasetUse, ...]
@@ -551,8 +552,8 @@ def content_of_run(messages: Sequence[Message]) -> RunContent:
 def _dataset_use(name: DatasetName, used: _UsedFiles) -> DatasetUse:
     return DatasetUse(
         *name,
-        len(used.versions),
-        sum(len(file_versions_seen) for file_versions_seen in used.versions.values()),
+        sum(not is_no_file(path) for path in used.versions),
+        sum(len(seen) for path, seen in used.versions.items() if not is_table_log(path)),
         tuple(used.table_versions)[-TABLE_VERSIONS_MAX:],
     )
 

@@ -28,6 +28,7 @@ from lineage_core.contract.message import (
     Splits,
 )
 from lineage_core.tracing.budget import current_budget
+from lineage_store.dataset_paths import is_no_file
 from lineage_store.paths import (
     MTIME_TOLERANCE_S,
     RowsError,
@@ -260,7 +261,7 @@ def select_files(query: FileQuery, rows: Iterable[StoredFile]) -> Sequence[Recor
         if not query.finds(app, row):
             continue
         path = row.file if row.folder == ANY_FOLDER else f"{row.folder}/{row.file}"
-        if is_at(path):
+        if is_at(path) and is_no_file(path) == is_no_file(query.path):
             version = FileVersion(row.size, row.mtime, row.checksum)
             file = RecordedFile(app, row.node, path, row.wrote, version)
             matching[file] = min(number, matching.get(file, number))

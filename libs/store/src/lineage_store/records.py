@@ -30,7 +30,7 @@ from lineage_core.contract.message import (
     Totals,
 )
 from lineage_core.contract.verdict import ABANDONED_AFTER_S
-from lineage_core.recipe.names import DELTA_LOG
+from lineage_store.dataset_paths import is_no_file
 
 ABOUT_NODES = ("register", "end", "dead_letter")
 """Types of messages about nodes, and about missing parts of them."""
@@ -146,6 +146,8 @@ def split_records(
         assert isinstance(message, Splits | RecordSplits)
         if message.node == node:
             for split in message.splits:
+                if is_no_file(split.path):
+                    continue
                 split_read = reads.get(f"{node}#{split.partition}", SplitRead())
                 record = _split_record(message, split, split_read)
                 splits_by_position[record.partition, record.row] = record
@@ -174,22 +176,17 @@ def _split_record(
     return replace(record, unit="record", row=split.row, first=split.first)
 
 
-def is_table_log(path: str) -> bool:
-    """Whether a path is that of the log of a table, which stands for a write of which no files were recorded."""
-    return path.endswith(f"/{DELTA_LOG}")
-
-
 def file_records(
     messages: Iterable[Message], node: str, newlines: Mapping[int, tuple[tuple[int, int], ...]]
 ) -> list[SinkFileRecord]:
-    """Files of a sink, by partition, but for logs of tables. ``newlines``: (row, newlines inside it) by partition."""
+    """Files of a sink, by partition, but for what stands for something else. ``newlines``: (row, newlines inside it) by partition."""
     files_by_position: dict[tuple[int, str], SinkFileRecord] = {}
     for message in messages:
         assert isinstance(message, SinkFiles | RecordFiles)
         if message.node != node:
             continue
         for file in message.files:
-            if is_table_log(file.path):
+            if is_no_file(file.path):
                 continue
             files_by_position[file.partition, file.path] = SinkFileRecord(
                 node=node,

@@ -15,6 +15,8 @@ ICEBERG = "iceberg"
 that describes the table, and ``latest``, whether ``version`` is its current snapshot, which then need not be named."""
 JDBC = "jdbc"
 """Format of sources that are tables, or queries, of a database."""
+DATABASE_URL = "jdbc:"
+"""What the names of rows of databases begin with."""
 TEXT_FORMATS = frozenset({"csv", "json", "text", HIVE_TEXT})
 """Formats whose files are text."""
 ROW_NAME = "lineage_row"

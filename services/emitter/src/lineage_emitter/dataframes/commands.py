@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +43,13 @@ class Before:
 
     ``target``: where it will insert, with the files that are there; None where it does not insert.
     ``listed``: the files of tables that it will read (`catalog`). ``read``: what it will read of tables of Iceberg.
+    ``at``: the time, in unix seconds.
     """
 
     target: Target | None = None
     listed: catalog.Listed = field(default_factory=dict)
     read: iceberg.IcebergRead | None = None
+    at: float = field(default_factory=time.time)
 
 
 def before(spark: SparkSession, text: object) -> Before:

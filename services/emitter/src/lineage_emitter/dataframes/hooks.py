@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lineage_core.recipe.names import JDBC
 from lineage_emitter import scope
-from lineage_emitter.dataframes import catalog, commands, delta, iceberg, jdbc, local_rows, plans
+from lineage_emitter.dataframes import catalog, commands, delta, iceberg, local_rows, plans
 from lineage_emitter.dataframes.current_time import AS_IT_RAN
 from lineage_emitter.dataframes.in_program import is_traced_frame, lineage_property
+from lineage_emitter.dataframes.jdbc import DATABASE_OPTIONS
 from lineage_emitter.dataframes.jvm import activate, explicit_settings
 from lineage_emitter.dataframes.leaves import Tables
 from lineage_emitter.dataframes.outputs import (
@@ -26,6 +29,7 @@ from lineage_emitter.dataframes.outputs import (
     Target,
     WriterCalls,
     located,
+    to_database,
     to_driver,
     to_files,
     to_table,
@@ -194,6 +198,7 @@ def _record_unreadable(session: Session, running: scope.Operator, problem: Excep
 def record_action(session: Session, running: scope.Operator, called: ActionCall) -> str | None:
     """Have an action recorded that has returned: the name of its node, or None where it can't be recorded."""
     frame = called.frame
+    returned_at = time.time()
     try:
         with scope.suspended():
             versions = _versions(called)
@@ -211,7 +216,7 @@ def record_action(session: Session, running: scope.Operator, called: ActionCall)
         return plans.recipe_of(frame, output_with_files, site, called.settings, tables)
 
     node = session.nodes.next_id()
-    session.frames.add(ReturnedAction(node, running, recipe))
+    session.frames.add(ReturnedAction(node, running, recipe, called.target.began_at, returned_at))
     return node
 
 
@@ -280,8 +285,9 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
         )
     spark = writer._df.sparkSession
     if name == "jdbc":
-        table_address = f"{jdbc.address(bound['url'])}/{bound['table']}"
-        return writer._df, Target("table", action, table=table_address, format="jdbc")
+        target = Target("table", action, format=JDBC)
+        place = {"url": bound["url"], "dbtable": bound["table"]}
+        return writer._df, to_database(target, place)
     if name in WRITES_V2:
         return writer._df, to_table(spark, action, writer_calls.table, writer_calls)
     if bound.get("format"):
@@ -302,9 +308,9 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
     path = bound.get("path") or writer_calls.path
     if not path:
         # A format that writes elsewhere: to a database, say.
-        return writer._df, Target(
-            "table", action, table=writer_calls.format, format=writer_calls.format
-        )
+        target = Target("table", action, table=writer_calls.format, format=writer_calls.format)
+        is_database = writer_calls.format.lower() == JDBC
+        return writer._df, (to_database(target, writer_calls.database) if is_database else target)
     return writer._df, to_files(spark, action, path, writer_calls)
 
 
@@ -346,6 +352,8 @@ def _option(writer_calls: WriterCalls, key: str, value: Any) -> None:
 
 def _options(writer_calls: WriterCalls, **options: Any) -> None:
     for key, value in options.items():
+        if key.lower() in DATABASE_OPTIONS:
+            writer_calls.database[key.lower()] = value
         if key.lower() == "path":
             writer_calls.path = str(value)
         elif key.lower() in READABLE_OPTIONS and value is not None:
@@ -444,4 +452,6 @@ def _command(
 ) -> ActionCall:
     used = iceberg.is_used(settings)
     reads = (iceberg.read_as_planned(frame), before.read) if used else ()
+    # A table that is made by the command is looked at when it has run.
+    target = replace(target, began_at=min(target.began_at, before.at))
     return ActionCall(frame, target, settings, before.listed, reads)

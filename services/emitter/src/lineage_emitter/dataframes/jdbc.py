@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.recipe.document import TABLE_NAME, Source
 from lineage_core.recipe.names import JDBC
+from lineage_store.dataset_paths import UnfiledDataset, table_of_database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RELATION = "org.apache.spark.sql.execution.datasources.jdbc.JDBCRelation"
 """The class of relations that read a database."""
+DATABASE_OPTIONS = {"url", "dbtable"}
+"""Options (in small letters) that name a table."""
 _OPTIONS = {"customschema": "customSchema", "prefertimestampntz": "preferTimestampNTZ"}
 """Options that change what is read, by the names that Spark keeps them under."""
 _URL = re.compile(r"(jdbc:(?:\w+:)+(?://)?)(?:[^@?;]*@)?([^@?;]*)(?:[?;][^@]*)?", re.DOTALL)
@@ -23,7 +28,11 @@ _keys: dict[tuple[str, str], list[str]] = {}
 
 
 class UnnamedRowsError(Exception):
-    """Which rows of a database were read can't be determined; the message says why."""
+    """Which rows of a database were read can't be determined; the message says why. ``source``: what they were read from."""
+
+    def __init__(self, message: str, source: Source) -> None:
+        super().__init__(message)
+        self.source = source
 
 
 def address(url: str) -> str:
@@ -43,13 +52,21 @@ def source(spark: SparkSession, relation: Any) -> Source:
     """
     options = relation.jdbcOptions()
     parameters = options.parameters()
+    kind = "query" if parameters.contains("query") else "dbtable"
+    table = str(parameters.apply(kind))
+    place = {"url": address(str(options.url())), kind: table}
+    plain = Source(
+        JDBC,
+        (),
+        str(relation.schema().json()),
+        options=place,
+        table=f"{place['url']}/{table}",
+    )
     chosen = any(part.whereClause() is not None for part in relation.parts())
     if chosen and not parameters.contains("partitioncolumn"):
-        raise UnnamedRowsError("rows of a database that the program's own predicates choose")
+        raise UnnamedRowsError("rows of a database that the program's own predicates choose", plain)
     if parameters.contains("sessioninitstatement"):
-        raise UnnamedRowsError("rows of a database after a statement of the program's own")
-    url, kind = str(options.url()), "query" if parameters.contains("query") else "dbtable"
-    table = str(parameters.apply(kind))
+        raise UnnamedRowsError("rows of a database after a statement of the program's own", plain)
     jvm: Any = spark._jvm
     zone = str(jvm.java.util.TimeZone.getDefault().getID())
     split_options = {
@@ -57,20 +74,31 @@ def source(spark: SparkSession, relation: Any) -> Source:
         for key, name in _OPTIONS.items()
         if parameters.contains(key)
     }
-    return Source(
-        JDBC,
-        (),
-        str(relation.schema().json()),
+    return replace(
+        plain,
         options={
             **split_options,
-            "url": address(url),
-            kind: table,
+            **place,
             # Drivers give times in the time zone of the Java that they run in.
             "zone": zone,
             "key": json.dumps(_key(spark, options, table)),
         },
-        table=f"{address(url)}/{table}",
     )
+
+
+def written_table(options: Mapping[str, object]) -> dict[str, str]:
+    """What names the table that a writer's options name, without secrets; empty: they name none."""
+    named = {name.lower(): str(value) for name, value in options.items()}
+    if not named.keys() >= DATABASE_OPTIONS:
+        return {}
+    return {"url": address(named["url"]), "dbtable": named["dbtable"]}
+
+
+def dataset(format: str | None, options: Mapping[str, str]) -> UnfiledDataset | None:
+    """The table that options of a source or an output name; None: none of a database, or a query."""
+    if format != JDBC or not options.keys() >= DATABASE_OPTIONS:
+        return None
+    return table_of_database(options["url"], options["dbtable"])
 
 
 def _key(spark: SparkSession, options: Any, table: str) -> list[str]:

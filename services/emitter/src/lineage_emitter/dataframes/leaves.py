@@ -119,6 +119,8 @@ class PlanLeaves:
         except delta.UnknownVersionError as problem:
             return self._add(OpaqueNode(self._named(tree), "Delta table", str(problem), ()))
         except jdbc.UnnamedRowsError as problem:
+            # Its rows can't be traced; that it was read is known.
+            self._add_source(problem.source)
             return self._add(OpaqueNode(self._named(tree), "JDBC", str(problem), ()))
         if source is None:
             return None
@@ -153,10 +155,13 @@ class PlanLeaves:
         return self._scan(source, columns)
 
     def _scan(self, source: Source, columns: tuple[Attribute, ...]) -> int:
-        if source not in self.sources:
-            self.sources.append(source)
+        self._add_source(source)
         source_number = self.sources.index(source)
         return self._add(Scan(columns, source_number, tuple(column.name for column in columns)))
+
+    def _add_source(self, source: Source) -> None:
+        if source not in self.sources:
+            self.sources.append(source)
 
     def _source_of(self, tree: Tree) -> Source | None:
         """The source that a relation is, made once each: a plan may read a table many times."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lineage_core.recipe.document import File, Output
-from lineage_core.recipe.names import DELTA, HIVE_TEXT, ICEBERG
-from lineage_emitter.dataframes import delta, hive, iceberg
+from lineage_core.recipe.names import DELTA, HIVE_TEXT, ICEBERG, JDBC
+from lineage_emitter.dataframes import delta, hive, iceberg, jdbc
 from lineage_emitter.dataframes.files import Folder, FolderListing, added_files
-from lineage_emitter.dataframes.jvm import explicit_settings
+from lineage_emitter.dataframes.jvm import explicit_settings, pairs_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +44,8 @@ class WriterCalls:
     options: dict[str, str] = field(default_factory=dict)
     path: str = ""
     table: str = ""
+    database: dict[str, object] = field(default_factory=dict)
+    """Options that name a table of a database. The URL may hold secrets: `to_database` leaves them out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class Target:
     options: Mapping[str, str] = field(default_factory=dict)
     folder: Folder | None = None
     before: FolderListing = field(default_factory=dict)
+    began_at: float = field(default_factory=time.time)
+    """When the action began, or sooner, in unix seconds."""
     log: delta.DeltaWrite | None = None
     snapshots: iceberg.IcebergWrite | None = None
     columns: tuple[str, ...] = ()
@@ -166,6 +171,14 @@ def to_table(spark: SparkSession, action: str, table: str, writer_calls: WriterC
     return located(spark, target, mode=writer_calls.mode)
 
 
+def to_database(target: Target, options: Mapping[str, object]) -> Target:
+    """The target of a write to the table of a database that options name, where they name one."""
+    place = jdbc.written_table(options)
+    if not place:
+        return target
+    return replace(target, table=f"{place['url']}/{place['dbtable']}", format=JDBC, options=place)
+
+
 def with_columns(target: Target, columns: Sequence[str]) -> Target:
     """The target, without its files' format where these hold columns of a frame under other names.
 
@@ -198,11 +211,13 @@ def located(spark: SparkSession, target: Target, *, mode: str = "", is_new: bool
         if not state.catalog().tableExists(name):
             return target
         metadata = state.catalog().getTableMetadata(name)
+        provider = metadata.provider()
+        if provider.isDefined() and provider.get().lower() == JDBC:
+            return to_database(target, pairs_of(metadata.storage().properties()))
         folder = Folder(spark.sparkContext, metadata.location().toString())
     except Exception:
         # A table of another catalog, say: it may have no files at all.
         return target
-    provider = metadata.provider()
     named = target.format or (provider.get() if provider.isDefined() else None)
     if named == "hive":
         named, options = hive.file_format(spark, metadata)

@@ -24,9 +24,11 @@ from lineage_core.contract.message import (
     Split,
     Splits,
 )
+from lineage_core.contract.times import time_text
 from lineage_core.recipe.names import DELTA_LOG, TEXT_FORMATS
 from lineage_core.recipe.plan import OpaqueNode
 from lineage_emitter import scope
+from lineage_emitter.dataframes import jdbc
 from lineage_emitter.dataframes.checksums import Checksums
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.failures import in_words
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from lineage_core.recipe.document import Output, Recipe, Source
     from lineage_emitter.session.nodes import Node
     from lineage_emitter.session.session import Session
+    from lineage_store.dataset_paths import UnfiledDataset
 
 logger = logging.getLogger(__name__)
 
@@ -56,12 +59,15 @@ UNDER_WAY = "it was under way when capture ended"
 class ReturnedAction:
     """An action that has returned.
 
-    ``recipe``: makes its recipe. ``node``: its name in the graph. ``operator``: the program's call.
+    ``recipe``: makes its recipe. ``node``: its name in the graph. ``operator``: the program's call. ``began_at``, ``returned_at``: in unix
+    seconds; it did not begin sooner and did not return later.
     """
 
     node: str
     operator: scope.Operator
     recipe: Callable[[str], Recipe]
+    began_at: float
+    returned_at: float
 
 
 class RecipeRecorder:
@@ -210,7 +216,7 @@ class RecipeRecorder:
     def _send(self, action: ReturnedAction, recipe: Recipe, text: str) -> None:
         session, output = self._session, recipe.output
         action_name = action.operator.name
-        parents = [self._source(action.node, source) for source in recipe.reads()]
+        parents = [self._source(action, source) for source in recipe.reads()]
         words, blind = _opaque(recipe)
         node = session.nodes.register_as(
             action.node,
@@ -228,10 +234,13 @@ class RecipeRecorder:
             session.api.send(_output_files(session.app, node.name, output, self._checksums))
         elif output.commits:
             session.api.send(_output_log(session.app, node.name, output))
+        table = jdbc.dataset(output.format, output.options)
+        if table is not None:
+            session.api.send(_table_written(session.app, node.name, table, action.began_at))
         if blind:
             session.nodes.unknown(action_name, words)
 
-    def _source(self, reader: str, source: Source) -> Node:
+    def _source(self, action: ReturnedAction, source: Source) -> Node:
         """The node of a source: one for all outputs that read the same, as it was."""
         # What is read of the files is the recipe's; that they are the same files is the graph's.
         key = source.format, source.paths, source.table, source.version, source.files
@@ -240,7 +249,7 @@ class RecipeRecorder:
             stored = self._session.stored_rows.of(source)
             name = source.format if stored is None else stored.what
             source_node = self._session.nodes.register_as(
-                f"{reader}.{len(self._sources)}",
+                f"{action.node}.{len(self._sources)}",
                 name,
                 "frame-source",
                 name,
@@ -252,6 +261,10 @@ class RecipeRecorder:
             if source.files:
                 read = _source_splits(self._session.app, source_node.name, source, self._checksums)
                 self._session.api.send(read)
+        table = jdbc.dataset(source.format, source.options)
+        if table is not None:
+            app = self._session.app
+            self._session.api.send(_table_read(app, source_node.name, table, action.returned_at))
         return source_node
 
 
@@ -288,6 +301,23 @@ def _output_log(app: str, node: str, output: Output) -> Message:
     """The log of a table, of which it is not known which commit is the write's: who may have written a version is found by it."""
     log = SinkFile(partition=0, path=f"{output.path}/{DELTA_LOG}", size=0, mtime=time.time())
     return RecordFiles(app=app, node=node, path=output.path or "", files=(log,))
+
+
+def _table_written(app: str, node: str, table: UnfiledDataset, began_at: float) -> Message:
+    """A table of a database, at the time when a write to it began: rows were not there sooner."""
+    file = SinkFile(partition=0, path=table.path, size=0, mtime=began_at)
+    return RecordFiles(
+        app=app, node=node, path=table.path, files=(file,), version=time_text(began_at)
+    )
+
+
+def _table_read(app: str, node: str, table: UnfiledDataset, returned_at: float) -> Message:
+    """A table of a database, at the time when a read of it had ended: rows that came later were not read."""
+    split = RecordSplit(
+        partition=0, path=table.path, start=0, length=0, file_size=0, mtime=returned_at
+    )
+    version = time_text(returned_at)
+    return RecordSplits(app=app, node=node, whole=False, splits=(split,), version=version)
 
 
 def _source_splits(app: str, node: str, source: Source, checksums: Checksums) -> Message:
