@@ -15,6 +15,7 @@ from pyspark import RDD, SparkContext, StorageLevel
 
 from lineage_emitter import LineageContext, LineageRDD
 from lineage_emitter.pyspark_parts import portable_hash
+from tests.support.drawn import drawn
 from tests.support.job_runs import contents
 
 pytestmark = pytest.mark.e2e
@@ -674,7 +675,7 @@ def partitioning(rdd: RDD[Any]) -> Any:
     return None if found is None else (found.numPartitions, by_hash)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", drawn(PROGRAMS, 3))
 def test_same_files_partitions_and_shuffles(
     name: str, lc: LineageContext, files: Files, tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.e2e
 DAYS = 7
 RERUN, LATE, TWICE = 3, 4, 5
 REPORTED = (3, 7)
-DRAWN = 10
+DRAWN = 6
 """Questions of each way where not all are asked."""
 
 

@@ -20,7 +20,7 @@ SECONDS = "120"
 
 @pytest.mark.parametrize(
     ("kinds", "programs"),
-    [(("calm", "blocks"), "80"), (("plain",), "12")],
+    [(("calm", "blocks"), "60"), (("plain",), "6")],
     ids=["made-up", "plain"],
 )
 def test_programs_nobody_wrote(kinds: tuple[str, ...], programs: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.support.job_runs import (
 )
 from tests.support.two_hosts import two_hosts
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 JOB = """
 import os, sys, time

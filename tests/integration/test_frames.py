@@ -24,6 +24,8 @@ from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
 from lineage_emitter.dataframes.plans import recipe_of
+from tests.oracle.budget import examples
+from tests.support.drawn import drawn
 from tests.support.frame_tables import ORDERS, QUERIES
 from tests.support.versions import IN_35
 
@@ -44,7 +46,8 @@ def ids(witnesses: Witnesses, table: str) -> list[int]:
 def test_the_witnesses_alone_give_each_row(
     name: str, spark: SparkSession, tables: ParquetTables, tmp_path: Path
 ) -> None:
-    assert check_rows(spark, tables, QUERIES[name], tmp_path)
+    places = None if examples(1) > 1 else [0, -1]
+    assert check_rows(spark, tables, QUERIES[name], tmp_path, places)
 
 
 def traced(
@@ -124,18 +127,21 @@ def test_a_condition_names_output_rows(spark: SparkSession, tables: ParquetTable
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "self join",
-        "semi",
-        "or exists",
-        "aggregate",
-        "rollup",
-        "scalar",
-        "scalars alone",
-        "correlated",
-        "window",
-        "inner limit",
-    ],
+    drawn(
+        [
+            "self join",
+            "semi",
+            "or exists",
+            "aggregate",
+            "rollup",
+            "scalar",
+            "scalars alone",
+            "correlated",
+            "window",
+            "inner limit",
+        ],
+        2,
+    ),
 )
 def test_forward_is_the_other_way_round(
     name: str, spark: SparkSession, tables: ParquetTables

@@ -19,6 +19,7 @@ from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
 from lineage_dataframes.trace.rows import rows_with_values, texts_at
 from lineage_emitter.dataframes.jdbc import address
+from tests.support.drawn import drawn
 
 pytestmark = pytest.mark.integration
 
@@ -88,7 +89,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", drawn(QUERIES, 2))
 def test_the_rows_that_are_named_give_each_row(
     name: str, database: Database, spark: SparkSession
 ) -> None:
