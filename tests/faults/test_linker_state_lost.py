@@ -66,7 +66,9 @@ class Sending:
         return sum(committed) == self._sent
 
 
-@pytest.mark.parametrize("loss", ["older copy", pytest.param("emptied while nothing is sent", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "loss", ["older copy", pytest.param("emptied while nothing is sent", marks=pytest.mark.long)]
+)
 def test_what_was_linked_before_is_linked_with_what_comes_after(
     pipeline: Pipeline, tmp_path: Path, loss: str
 ) -> None:
