@@ -106,7 +106,7 @@ def test_an_example_answers_what_it_asks(example: Path, tmp_path: Path) -> None:
     for text in (back, forward):
         assert "exact" in text.splitlines()
     assert re.search(r": complete \(ok\)", verdict)
-    assert "answerable: rows of all outputs can be traced" in verdict
+    assert "answerable: rows of all captured outputs can be traced" in verdict
 
 
 def test_examples_are_kept_without_outputs() -> None:

@@ -92,7 +92,7 @@ class Access(Protocol):
         """
 
     def answerable(self, app: str, verdict: Verdict, most_s: float | None = None) -> Verdict:
-        """The verdict with whether rows of all outputs can be traced.
+        """The verdict with whether rows of all captured outputs can be traced.
 
         ``most_s``: seconds after which outputs are left unchecked; None: all are checked.
         """

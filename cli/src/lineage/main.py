@@ -988,7 +988,7 @@ def verify(  # noqa: PLR0913, PLR0917 - an argument is an option
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether all lineage is complete, and whether rows of all outputs can be traced.
+    """Say whether all lineage is complete, and whether rows of all captured outputs can be traced.
 
     Of the latest run of a program: of all applications that it captured. Of APP: of that one. Exit
     code 1 when either is not so. An answer that may name more rows than were used is an answer.

@@ -163,7 +163,7 @@ def answers_words(verdict: Verdict) -> str:
 
 def _answers(verdict: Verdict) -> Iterator[str]:
     if verdict.answerable:
-        yield "answerable: rows of all outputs can be traced"
+        yield "answerable: rows of all captured outputs can be traced"
         return
     if verdict.refusals:
         yield "not answerable: rows of these outputs can't be traced back"

@@ -10,8 +10,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from lineage_core.recipe.document import TABLE_NAME
-from lineage_core.recipe.names import DELTA_LOG
+from lineage_core.recipe.names import DELTA_LOG, TABLE_NAME
 
 _PREFIX = "dataset:/"
 _KEPT = ":,"

@@ -289,7 +289,7 @@ class VerdictModel(FrozenModel):
     complete: bool
     received: bool = Field(description="the same as complete")
     answerable: bool | None = Field(
-        description="whether rows of all outputs can be traced; null: not known here"
+        description="whether rows of all captured outputs can be traced; null: not known here"
     )
     refusals: list[RefusalModel]
     unchecked: int = Field(description="outputs that were not checked for that")

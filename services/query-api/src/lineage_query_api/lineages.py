@@ -407,7 +407,7 @@ class Lineages:
         return self.read_within(INDEXED_EACH_S, read_all) is True
 
     def answerable(self, app: str) -> Verdict:
-        """:meth:`verdict` with whether rows of all outputs can be traced; not known where this server has no PySpark.
+        """:meth:`verdict` with whether rows of all captured outputs can be traced; not known where this server has no PySpark.
 
         Raises:
             NotFoundError: there is none.

@@ -205,7 +205,7 @@ class RefusalModel(FrozenModel):
 
 class ApplicationDetails(ApplicationModel):
     answerable: bool | None = Field(
-        description="whether rows of all outputs can be traced; null: not known here"
+        description="whether rows of all captured outputs can be traced; null: not known here"
     )
     refusals: list[RefusalModel]
     nodes: int

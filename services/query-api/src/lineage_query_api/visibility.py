@@ -23,8 +23,8 @@ from lineage_core.contract.message import (
 from lineage_core.contract.message import Recipe as RecipeMessage
 from lineage_core.contract.verdict import QUARANTINE
 from lineage_core.errors import LineageError
-from lineage_core.recipe.document import TABLE_NAME, Output, Recipe, Source
-from lineage_core.recipe.names import JDBC
+from lineage_core.recipe.document import Output, Recipe, Source
+from lineage_core.recipe.names import JDBC, TABLE_NAME
 from lineage_core.tracing.budget import current_budget
 from lineage_query_api.column_names import CORRUPT, has_names
 from lineage_query_api.copied_columns import copied_columns

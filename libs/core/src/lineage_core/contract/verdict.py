@@ -99,7 +99,7 @@ class Refusal:
 class Verdict:
     """Complete or not, and why not.
 
-    ``complete``: all was received. ``answerable``: rows of all outputs can be traced (a superset is an answer, too);
+    ``complete``: all was received. ``answerable``: rows of all captured outputs can be traced (a superset is an answer, too);
     None: not known, as some outputs, ``unchecked`` of them, were not checked. ``refusals``: the reasons.
 
     ``limited``: by node where rules of the user limit capture, how many records it saw and how many

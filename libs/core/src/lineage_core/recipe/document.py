@@ -8,7 +8,6 @@ small local tables, and no program but for Python functions where the job reques
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
@@ -36,8 +35,6 @@ RECIPE_VERSION = 2
 """Version of the document as it is written. 2 added Python functions: ``python``, ``python rows``, ``functions``."""
 READABLE_VERSIONS = (1, RECIPE_VERSION)
 """Versions that readers accept."""
-TABLE_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")
-"""A table's name in a database, not a query in its place."""
 
 
 @dataclass(frozen=True)

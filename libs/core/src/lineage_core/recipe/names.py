@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 TO_RDD = "DataFrame.rdd"
 """The action whose rows become records of an RDD."""
 DELTA = "delta"
@@ -15,6 +17,8 @@ ICEBERG = "iceberg"
 that describes the table, and ``latest``, whether ``version`` is its current snapshot, which then need not be named."""
 JDBC = "jdbc"
 """Format of sources that are tables, or queries, of a database."""
+TABLE_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")
+"""A table's name in a database, not a query in its place."""
 DATABASE_URL = "jdbc:"
 """What the names of rows of databases begin with."""
 TEXT_FORMATS = frozenset({"csv", "json", "text", HIVE_TEXT})

@@ -23,8 +23,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lineage_core.environment.secrets import secret_from_environment
-from lineage_core.recipe.document import TABLE_NAME, Recipe, Source
-from lineage_core.recipe.names import JDBC
+from lineage_core.recipe.document import Recipe, Source
+from lineage_core.recipe.names import JDBC, TABLE_NAME
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import explain_problem

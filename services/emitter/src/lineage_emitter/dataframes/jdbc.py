@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lineage_core.recipe.document import TABLE_NAME, Source
-from lineage_core.recipe.names import JDBC
+from lineage_core.recipe.document import Source
+from lineage_core.recipe.names import JDBC, TABLE_NAME
 from lineage_store.dataset_paths import UnfiledDataset, table_of_database
 
 if TYPE_CHECKING:
