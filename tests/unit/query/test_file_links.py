@@ -95,11 +95,18 @@ def test_back_at_a_table_of_a_database_it_is_not_known_who_wrote_its_rows(
 
 
 def _use_table(
-    store: SqliteStore, app: str, name: str, at: float, *, wrote: bool, address: str = "jdbc:x:db"
+    store: SqliteStore,
+    app: str,
+    name: str,
+    at: float,
+    *,
+    wrote: bool,
+    address: str = "jdbc:x:db",
+    version: str | None = None,
 ) -> None:
     table = table_of_database(address, name)
     assert table is not None
-    use = {"app": app, "node": "0", "version": time_text(at)}
+    use = {"app": app, "node": "0", "version": time_text(at) if version is None else version}
     if wrote:
         file = SinkFile(partition=0, path=table.path, size=0, mtime=at)
         message: Message = RecordFiles(path=table.path, files=(file,), **use)
@@ -136,6 +143,36 @@ def test_who_used_a_table_of_a_database_is_named_by_name_and_time(
     # Nor is the table what a file of its name was copied from.
     origin = FileNode("reader of file" if is_backward else "file", "0")
     assert links.of(origin, "/data/orders", is_end=True).copies == ()
+
+
+@pytest.mark.parametrize(
+    ("read", "is_named"),
+    [
+        ("0:5-6", True),
+        ("0:0-5", False),
+        ("0:9-20 1:0-3", False),
+        ("0:9-20 1:0-4", True),
+        ("2:0-100", False),
+        # A partition that is listed twice is read wherever it may be.
+        ("0:0-1 0:20-30", True),
+        # What is no list of ranges may be any.
+        ("", True),
+        ("0:0-1;", True),
+        ("0:0-\u0661", True),
+    ],
+)
+@pytest.mark.parametrize("direction", list(Direction))
+def test_who_used_a_topic_is_named_by_its_offsets(
+    store: SqliteStore, direction: Direction, read: str, is_named: bool
+) -> None:
+    is_backward = direction is Direction.BACKWARD
+    _use_table(store, "writes", "t", 10.0, wrote=True, version="0:5-9 1:3-8")
+    _use_table(store, "reads", "t", 20.0, wrote=False, version=read)
+    origin, other = ("reads", "writes") if is_backward else ("writes", "reads")
+    links = FileLinks(store, direction, RowReader())
+    gaps = links.of_rows_in_no_place(FileNode(origin, "0"), "t")
+    assert (other in {gap.app for gap in gaps}) == is_named
+    assert origin in {gap.app for gap in gaps}
 
 
 def test_a_file_is_no_copy_of_a_table_of_its_name(store: SqliteStore) -> None:

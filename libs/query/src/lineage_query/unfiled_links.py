@@ -1,13 +1,17 @@
-"""Who may have written what was read of datasets without files, and who may have read what was written: by name and time.
+"""Who may have written what was read of datasets without files, and who may have read what was written: by name, time and offsets.
 
 A table of a database has no versions: whoever may write to it can change any row at any time. So that a row was read that one
 application wrote is never known, and a trace ends there; it is known which applications wrote to the table before it was read.
+Rows of topics are not traced, either; which offsets were read, and among which the written ones are, may be known.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from lineage_core.contract.message import RecordFiles, RecordSplits
 from lineage_core.contract.times import time_text
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction
@@ -18,14 +22,32 @@ from lineage_store.dataset_paths import unfiled_dataset
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
-from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, RecordedFile, file_versions
+from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, RecordedFiles, file_versions
 
-PATHS_MAX = 100
-"""Maximum number of datasets of one node of which the users are looked up."""
+USES_MAX = 100
+"""Maximum number of uses of one node that are compared with those of others."""
+_RANGES = re.compile(r"\d{1,9}:\d{1,18}-\d{1,18}( \d{1,9}:\d{1,18}-\d{1,18})*", re.ASCII)
+
+
+class _Use(NamedTuple):
+    """That a node read or wrote (``wrote``) a dataset. ``at``: when it had read it, or began to write to it. ``version``: as it is recorded."""
+
+    app: str
+    node: str
+    path: str
+    wrote: bool
+    at: float
+    version: str
+
+    @property
+    def text(self) -> str:
+        ranges = f" (offsets {self.version})" if _RANGES.fullmatch(self.version) else ""
+        verb = "wrote to" if self.wrote else "read"
+        return f"{verb} {_shown(self.path)} at {time_text(self.at)}{ranges}"
 
 
 class UnfiledLinks:
-    """Applications that used the same tables of databases.
+    """Applications that used the same tables of databases and topics.
 
     Args:
         store: has the applications.
@@ -37,47 +59,91 @@ class UnfiledLinks:
         self._store = store
         self._is_backward = direction is Direction.BACKWARD
         self._spellings = spellings
+        self._uses: dict[str, list[_Use]] = {}
 
     def users(self, app: str, node: str) -> Iterator[NotQueried]:
         """Who may have written what a node read, or have read what it wrote; those that did so last come first."""
-        times: dict[str, float] = {}
-        for message in self._store.messages(app, *FILE_MESSAGES):
-            current_budget().check()
-            for user, path, version, wrote in file_versions(message):
-                is_own = user == node and wrote != self._is_backward
-                if is_own and unfiled_dataset(path) is not None:
-                    # Backward, the last read counts, and forward the first write.
-                    known = times.setdefault(path, version.mtime)
-                    times[path] = (max if self._is_backward else min)(known, version.mtime)
-        for path, at in list(times.items())[:PATHS_MAX]:
-            yield from self._users_of(app, node, path, at)
+        own = [
+            use for use in self._uses_of(app) if use.node == node and use.wrote != self._is_backward
+        ]
+        last: dict[str, tuple[_Use, _Use]] = {}
+        for use in own[:USES_MAX]:
+            yield from self._unread(use)
+            for other in self._others(use):
+                known = last.get(other.app)
+                if known is None or known[1].at < other.at:
+                    last[other.app] = use, other
+        for use, other in sorted(last.values(), key=lambda uses: uses[1].at, reverse=True):
+            reason = f"it {other.text}, and {app} {use.text}: whether these are the same rows is not known"
+            yield NotQueried(other.app, reason)
 
-    def _users_of(self, app: str, node: str, path: str, at: float) -> Iterator[NotQueried]:
-        dataset = unfiled_dataset(path)
-        assert dataset is not None
-        recorded = self._store.recorded_files(FileQuery(path, self._spellings, in_any_folder=True))
-        ids = self._store.application_ids()
+    def _unread(self, use: _Use) -> Iterator[NotQueried]:
         verb = "wrote to" if self._is_backward else "read"
-        for unread in recorded.unread:
-            yield NotQueried(unread, f"whether it {verb} {_shown(path)} is not known")
-        last: dict[str, RecordedFile] = {}
-        for file in recorded.items:
-            current_budget().check()
-            other = unfiled_dataset(file.path)
-            is_other = (file.app, file.node) != (app, node) and whose_rows(file.app, ids) is None
-            if other is None or file.wrote != self._is_backward or not is_other:
-                continue
-            in_order = file.version.mtime <= at if self._is_backward else file.version.mtime >= at
-            if in_order and dataset.may_be(other):
-                known = last.setdefault(file.app, file)
-                last[file.app] = max(known, file, key=lambda use: use.version.mtime)
-        own_verb = "read" if self._is_backward else "wrote to"
-        for file in sorted(last.values(), key=lambda use: use.version.mtime, reverse=True):
-            yield NotQueried(
-                file.app,
-                f"it {verb} {_shown(file.path)} at {time_text(file.version.mtime)}, and {app} {own_verb} {_shown(path)} at "
-                f"{time_text(at)}: whether these are the same rows is not known, as a database keeps no versions",
-            )
+        for app in self._recorded(use.path).unread:
+            yield NotQueried(app, f"whether it {verb} {_shown(use.path)} is not known")
+
+    def _others(self, use: _Use) -> Iterator[_Use]:
+        """Uses of others, in the order of time that leads from one to the other, of what may be the same rows."""
+        dataset = unfiled_dataset(use.path)
+        assert dataset is not None
+        ids = self._store.application_ids()
+        apps = dict.fromkeys(
+            file.app
+            for file in self._recorded(use.path).items
+            if file.wrote == self._is_backward
+            and whose_rows(file.app, ids) is None
+            and (named := unfiled_dataset(file.path)) is not None
+            and dataset.may_be(named)
+        )
+        for app in apps:
+            for other in self._uses_of(app):
+                current_budget().check()
+                named = unfiled_dataset(other.path)
+                if other.wrote != self._is_backward or named is None or not dataset.may_be(named):
+                    continue
+                read, written = (use, other) if self._is_backward else (other, use)
+                is_own = (use.app, use.node) == (other.app, other.node)
+                if not is_own and written.at <= read.at and _may_overlap(read, written):
+                    yield other
+
+    def _recorded(self, path: str) -> RecordedFiles:
+        return self._store.recorded_files(FileQuery(path, self._spellings, in_any_folder=True))
+
+    def _uses_of(self, app: str) -> list[_Use]:
+        """What an application recorded of datasets without files."""
+        if app not in self._uses:
+            uses = self._uses[app] = list[_Use]()
+            for message in self._store.messages(app, *FILE_MESSAGES):
+                current_budget().check()
+                if not isinstance(message, RecordFiles | RecordSplits):
+                    continue
+                for node, path, version, wrote in file_versions(message):
+                    if unfiled_dataset(path) is not None:
+                        uses.append(_Use(app, node, path, wrote, version.mtime, message.version))
+        return self._uses[app]
+
+
+def _may_overlap(read: _Use, written: _Use) -> bool:
+    """Whether some offset was both read and written, as far as the ranges are known."""
+    if not (_RANGES.fullmatch(read.version) and _RANGES.fullmatch(written.version)):
+        return True
+    ranges = _ranges(read.version)
+    return any(
+        first < ranges[partition][1] and ranges[partition][0] < end
+        for partition, (first, end) in _ranges(written.version).items()
+        if partition in ranges
+    )
+
+
+def _ranges(version: str) -> dict[int, tuple[int, int]]:
+    """By partition the first offset and the one behind the last."""
+    ranges: dict[int, tuple[int, int]] = {}
+    for part in version.split():
+        partition, _, offsets = part.partition(":")
+        first, _, end = offsets.partition("-")
+        known = ranges.get(int(partition), (int(first), int(end)))
+        ranges[int(partition)] = min(known[0], int(first)), max(known[1], int(end))
+    return ranges
 
 
 def _shown(path: str) -> str:

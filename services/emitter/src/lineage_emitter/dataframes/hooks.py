@@ -11,12 +11,12 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lineage_core.recipe.names import JDBC
+from lineage_core.recipe.names import JDBC, KAFKA
 from lineage_emitter import scope
-from lineage_emitter.dataframes import catalog, commands, delta, iceberg, local_rows, plans
+from lineage_emitter.dataframes import catalog, commands, delta, iceberg, local_rows, plans, topics
 from lineage_emitter.dataframes.current_time import AS_IT_RAN
 from lineage_emitter.dataframes.in_program import is_traced_frame, lineage_property
 from lineage_emitter.dataframes.jdbc import DATABASE_OPTIONS
@@ -33,6 +33,7 @@ from lineage_emitter.dataframes.outputs import (
     to_driver,
     to_files,
     to_table,
+    to_topic,
     with_columns,
 )
 from lineage_emitter.dataframes.recorder import ReturnedAction
@@ -66,7 +67,8 @@ class ActionCall:
     """An action as it was called.
 
     ``settings``: what was set in its session then; None: not known. ``listed``: the files of tables then (`catalog`).
-    ``reads``: of its tables of Iceberg, the plan that is recorded, and what it read at other times (`iceberg`).
+    ``reads``: of its tables of Iceberg, the plan that is recorded, and what it read at other times (`iceberg`). ``topics``: what it would
+    have read of topics then (`topics`).
     """
 
     frame: Any
@@ -74,6 +76,7 @@ class ActionCall:
     settings: Mapping[str, str] | None
     listed: catalog.Listed
     reads: tuple[iceberg.IcebergRead | None, ...] = ()
+    topics: topics.TopicReads = field(default_factory=dict)
 
 
 def install(sessions: ActiveSession) -> None:
@@ -183,7 +186,8 @@ def _describe_call(
             settings = explicit_settings(frame.sparkSession)
             reads_iceberg = iceberg.is_used(settings) and not _uses_own_snapshots(running)
             reads = (iceberg.read_now(frame),) if reads_iceberg else ()
-            return ActionCall(frame, target, settings, catalog.listed(frame), reads)
+            listed, of_topics = catalog.listed(frame), topics.read_now(frame)
+            return ActionCall(frame, target, settings, listed, reads, of_topics)
     except Exception as problem:
         _record_unreadable(session, running, problem)
         return None
@@ -205,7 +209,12 @@ def record_action(session: Session, running: scope.Operator, called: ActionCall)
             # The next action may write to the same folder.
             called = _after(called)
             output = called.target.output()
-            tables = Tables(versions, _listed(called, output), _read(running, called))
+            read_of_topics = (
+                topics.certain(called.topics, topics.read_now(frame)) if called.topics else {}
+            )
+            tables = Tables(
+                versions, _listed(called, output), _read(running, called), read_of_topics
+            )
     except Exception as problem:
         _record_unreadable(session, running, problem)
         return None
@@ -309,8 +318,11 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
     if not path:
         # A format that writes elsewhere: to a database, say.
         target = Target("table", action, table=writer_calls.format, format=writer_calls.format)
-        is_database = writer_calls.format.lower() == JDBC
-        return writer._df, (to_database(target, writer_calls.database) if is_database else target)
+        if writer_calls.format.lower() == JDBC:
+            target = to_database(target, writer_calls.database)
+        elif writer_calls.format.lower() == KAFKA:
+            target = to_topic(spark, target, writer_calls.topic)
+        return writer._df, target
     return writer._df, to_files(spark, action, path, writer_calls)
 
 
@@ -354,6 +366,8 @@ def _options(writer_calls: WriterCalls, **options: Any) -> None:
     for key, value in options.items():
         if key.lower() in DATABASE_OPTIONS:
             writer_calls.database[key.lower()] = value
+        if key.lower() == "topic" or key.lower().startswith("kafka."):
+            writer_calls.topic[key.lower()] = str(value)
         if key.lower() == "path":
             writer_calls.path = str(value)
         elif key.lower() in READABLE_OPTIONS and value is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ from lineage_core.recipe.plan import (
     Scan,
     Values,
 )
-from lineage_emitter.dataframes import catalog, delta, iceberg, jdbc, rdd_rows
+from lineage_emitter.dataframes import catalog, delta, iceberg, jdbc, rdd_rows, topics
 from lineage_emitter.dataframes.caches import cached_plan
 from lineage_emitter.dataframes.hive import UnreadableError
 from lineage_emitter.dataframes.jvm import frame_of, optimised
@@ -55,11 +55,13 @@ class Tables:
     """What was asked of the tables that an action read, as far as others than the action itself wrote them.
 
     ``versions``: see `delta`. ``listed``: see `catalog`. ``read``: see `iceberg`; None where it read none of its tables.
+    ``topics``: see `topics`.
     """
 
     versions: delta.Versions
     listed: catalog.Listed
     read: iceberg.IcebergRead | None = None
+    topics: topics.TopicReads = field(default_factory=dict)
 
 
 class PlanLeaves:
@@ -88,6 +90,8 @@ class PlanLeaves:
         self._beneath = beneath
         self._tables = tables
         self._with_delta = with_delta
+        self._is_cached = False
+        """Whether what is recorded now is of a cached frame."""
 
     def add_leaf(self, tree: Tree) -> int | None:
         """Record a leaf; None where its class is not known."""
@@ -112,6 +116,8 @@ class PlanLeaves:
         otherwise = self._read_otherwise(tree)
         if otherwise is not None:
             return otherwise
+        if tree.relation["class"] == topics.RELATION:
+            return self._topics(tree)
         if tree.fields["catalogTable"] is not None and catalog.is_listed(tree.java):
             return self._table(tree, self._named(tree))
         try:
@@ -130,6 +136,13 @@ class PlanLeaves:
         if any(column.name == "_metadata" for column in columns):
             return None
         return self._scan(source, columns)
+
+    def _topics(self, tree: Tree) -> int:
+        """Rows of topics are not traced; which were read is known, where they were not cached at another time."""
+        relation = tree.held.object(tree.relation["kept"])
+        for source in topics.sources(relation, {} if self._is_cached else self._tables.topics):
+            self._add_source(source)
+        return self._add(OpaqueNode(self._named(tree), "Kafka", "rows of topics of Kafka", ()))
 
     def _read_otherwise(self, tree: Tree) -> int | None:
         """Rows of files that are read by an option that traces do not have; None: there is none."""
@@ -242,7 +255,9 @@ class PlanLeaves:
                 iceberg.check_cached(tree.java, plan)
             except iceberg.UnknownSnapshotError as problem:
                 return self._add(OpaqueNode(self._named(tree), "Cached frame", str(problem), ()))
+        was_cached, self._is_cached = self._is_cached, True
         below, inner = self._beneath(optimised(self._spark, plan))
+        self._is_cached = was_cached
         columns = self._named(tree)
         if len(inner) != len(columns):
             return None

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lineage_core.recipe.document import File, Output
-from lineage_core.recipe.names import DELTA, HIVE_TEXT, ICEBERG, JDBC
-from lineage_emitter.dataframes import delta, hive, iceberg, jdbc
+from lineage_core.recipe.names import DELTA, HIVE_TEXT, ICEBERG, JDBC, KAFKA
+from lineage_emitter.dataframes import delta, hive, iceberg, jdbc, topics
 from lineage_emitter.dataframes.files import Folder, FolderListing, added_files
 from lineage_emitter.dataframes.jvm import explicit_settings, pairs_of
 
@@ -44,6 +44,8 @@ class WriterCalls:
     options: dict[str, str] = field(default_factory=dict)
     path: str = ""
     table: str = ""
+    topic: dict[str, str] = field(default_factory=dict)
+    """Options that name a topic and how Kafka is reached; they may hold secrets, and are not recorded."""
     database: dict[str, object] = field(default_factory=dict)
     """Options that name a table of a database. The URL may hold secrets: `to_database` leaves them out."""
 
@@ -65,6 +67,7 @@ class Target:
     """When the action began, or sooner, in unix seconds."""
     log: delta.DeltaWrite | None = None
     snapshots: iceberg.IcebergWrite | None = None
+    topic: topics.TopicWrite | None = None
     columns: tuple[str, ...] = ()
     """Of a table that is there, in order."""
 
@@ -84,7 +87,7 @@ class Target:
             limit=self.limit,
             options=dict(self.options),
             files=files,
-            version=version,
+            version=version if self.topic is None else self.topic.version(),
             commits=() if self.log is None or version is not None else self.log.candidates(),
         )
         return output if self.snapshots is None else self.snapshots.output(output)
@@ -177,6 +180,14 @@ def to_database(target: Target, options: Mapping[str, object]) -> Target:
     if not place:
         return target
     return replace(target, table=f"{place['url']}/{place['dbtable']}", format=JDBC, options=place)
+
+
+def to_topic(spark: SparkSession, target: Target, options: Mapping[str, str]) -> Target:
+    """The target of a write to the topic that options name, where they name one."""
+    write = topics.TopicWrite.begun(spark, options)
+    if write is None:
+        return target
+    return replace(target, table=write.name, format=KAFKA, options=write.place, topic=write)
 
 
 def with_columns(target: Target, columns: Sequence[str]) -> Target:

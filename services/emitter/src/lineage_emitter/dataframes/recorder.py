@@ -25,10 +25,10 @@ from lineage_core.contract.message import (
     Splits,
 )
 from lineage_core.contract.times import time_text
-from lineage_core.recipe.names import DELTA_LOG, TEXT_FORMATS
+from lineage_core.recipe.names import DELTA_LOG, KAFKA, TEXT_FORMATS
 from lineage_core.recipe.plan import OpaqueNode
 from lineage_emitter import scope
-from lineage_emitter.dataframes import jdbc
+from lineage_emitter.dataframes import jdbc, topics
 from lineage_emitter.dataframes.checksums import Checksums
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.failures import in_words
@@ -234,9 +234,11 @@ class RecipeRecorder:
             session.api.send(_output_files(session.app, node.name, output, self._checksums))
         elif output.commits:
             session.api.send(_output_log(session.app, node.name, output))
-        table = jdbc.dataset(output.format, output.options)
-        if table is not None:
-            session.api.send(_table_written(session.app, node.name, table, action.began_at))
+        dataset = _unfiled(output)
+        if dataset is not None:
+            version = _version(output, action.began_at)
+            message = _dataset_written(session.app, node.name, dataset, action.began_at, version)
+            session.api.send(message)
         if blind:
             session.nodes.unknown(action_name, words)
 
@@ -261,10 +263,13 @@ class RecipeRecorder:
             if source.files:
                 read = _source_splits(self._session.app, source_node.name, source, self._checksums)
                 self._session.api.send(read)
-        table = jdbc.dataset(source.format, source.options)
-        if table is not None:
-            app = self._session.app
-            self._session.api.send(_table_read(app, source_node.name, table, action.returned_at))
+        dataset = _unfiled(source)
+        if dataset is not None:
+            read_at = action.returned_at
+            message = _dataset_read(
+                self._session.app, source_node.name, dataset, read_at, _version(source, read_at)
+            )
+            self._session.api.send(message)
         return source_node
 
 
@@ -303,20 +308,31 @@ def _output_log(app: str, node: str, output: Output) -> Message:
     return RecordFiles(app=app, node=node, path=output.path or "", files=(log,))
 
 
-def _table_written(app: str, node: str, table: UnfiledDataset, began_at: float) -> Message:
-    """A table of a database, at the time when a write to it began: rows were not there sooner."""
-    file = SinkFile(partition=0, path=table.path, size=0, mtime=began_at)
-    return RecordFiles(
-        app=app, node=node, path=table.path, files=(file,), version=time_text(began_at)
-    )
+def _unfiled(used: Source | Output) -> UnfiledDataset | None:
+    """The table of a database, or the topic, that is read or written; None: it is neither."""
+    return jdbc.dataset(used.format, used.options) or topics.dataset(used.format, used.options)
 
 
-def _table_read(app: str, node: str, table: UnfiledDataset, returned_at: float) -> Message:
-    """A table of a database, at the time when a read of it had ended: rows that came later were not read."""
+def _version(used: Source | Output, at: float) -> str:
+    """Of a topic its offsets, of a table of a database the time."""
+    return used.version or "" if used.format == KAFKA else time_text(at)
+
+
+def _dataset_written(
+    app: str, node: str, dataset: UnfiledDataset, began_at: float, version: str
+) -> Message:
+    """A dataset without files, at the time when a write to it began: rows were not there sooner."""
+    file = SinkFile(partition=0, path=dataset.path, size=0, mtime=began_at)
+    return RecordFiles(app=app, node=node, path=dataset.path, files=(file,), version=version)
+
+
+def _dataset_read(
+    app: str, node: str, dataset: UnfiledDataset, returned_at: float, version: str
+) -> Message:
+    """A dataset without files, at the time when a read of it had ended: rows that came later were not read."""
     split = RecordSplit(
-        partition=0, path=table.path, start=0, length=0, file_size=0, mtime=returned_at
+        partition=0, path=dataset.path, start=0, length=0, file_size=0, mtime=returned_at
     )
-    version = time_text(returned_at)
     return RecordSplits(app=app, node=node, whole=False, splits=(split,), version=version)
 
 
