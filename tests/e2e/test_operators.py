@@ -98,6 +98,32 @@ def test_many_runs_of_one_side_are_told_apart(capture: Capture, tmp_path: Path) 
     assert traced_items(tmp_path, app, "collect#0#39") == ["parallelize#19#0", "parallelize:1#0#1"]
 
 
+def test_runs_of_one_side_that_give_nothing_are_told_apart(
+    capture: Capture, tmp_path: Path
+) -> None:
+    """A run without a record has a number of its own, as the others have."""
+    has_run = tmp_path / "has run"
+
+    def after_first_run(_: str) -> bool:
+        if has_run.exists():
+            return True
+        has_run.touch()
+        return False
+
+    with capture() as lc:
+        left = lc.parallelize([str(n) for n in range(5)], 5).coalesce(1)
+        ones = lc.parallelize([1, 2], 2).map(str)
+        assert left.cartesian(ones.filter(lambda text: text == "2")).count() == 5
+        assert left.cartesian(ones.filter(lambda text: text == "3")).count() == 0
+        late = left.cartesian(lc.parallelize(["late"], 1).filter(after_first_run))
+        assert late.collect() == [(str(n), "late") for n in range(1, 5)]
+        app = lc.app
+    assert judged(tmp_path, app).reasons == ()
+    for place in range(4):
+        found = traced_items(tmp_path, app, f"collect#0#{place}")
+        assert found == [f"parallelize#{place + 1}#0", "parallelize:2#0#0"]
+
+
 # -- actions that choose ---------------------------------------------------------------------------
 
 

@@ -156,15 +156,16 @@ class TaskSpool(BlockPacker):
         self._file.push()
 
     def sync(self) -> None:
-        """Make every record batch durable and close the file; an empty file is removed."""
+        """Make every record batch durable and close the file.
+
+        An empty file stays: another run of the segment in this task would take its number, and two commits would be of one name.
+        """
         try:
             self.push()
             if self.blocks:
                 self._file.fsync()
         finally:
             self._file.close()
-        if not self.blocks:
-            self._file.remove()
 
     def discard(self) -> None:
         """Close and remove the file."""
