@@ -794,19 +794,38 @@ def sift(  # noqa: PLR0913, PLR0917 - an argument is an option
     place: Annotated[
         str,
         typer.Argument(
-            metavar="OUTPUT_OR_ROW",
-            help="An output of DataFrames (its path, table or node), or one of its rows.",
+            metavar="[OUTPUT_OR_ROW]",
+            help="An output (its path, table or node), or one of its rows; may be left out with --fails-with.",
             show_default=False,
         ),
-    ],
+    ] = "",
     test: Annotated[
         str,
         typer.Option(
             "--test",
             metavar="FILE.py:FUNCTION",
-            help="Gets a row as a dictionary; fails by an assertion or by returning False.",
+            help="Gets a row, as a dictionary (with --program: its text); fails by an assertion or by returning False.",
+            show_default=False,
         ),
-    ],
+    ] = "",
+    fails_with: Annotated[
+        str,
+        typer.Option(
+            "--fails-with",
+            metavar="ERROR",
+            help="Instead of a test: the program ends with this error, by its type (ValueError), or by a part of what it says.",
+            show_default=False,
+        ),
+    ] = "",
+    program: Annotated[
+        str,
+        typer.Option(
+            "--program",
+            metavar="COMMAND",
+            help="Of RDDs: the job's program and its arguments, which is run again: 'job.py in.txt out'.",
+            show_default=False,
+        ),
+    ] = "",
     application: AppOption = "",
     where: WhereOption = "",
     runs: Annotated[
@@ -824,18 +843,39 @@ def sift(  # noqa: PLR0913, PLR0917 - an argument is an option
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Find the smallest set of input rows that still makes an output row fail a test: lineage sift totals --test checks.py:plausible.
+    """Find the smallest set of input rows that still fails: lineage sift totals --test checks.py:plausible.
 
-    Only rows that the failing row is made from are searched. Stopped (also by Ctrl-C), it prints the best so far, with exit code 1.
+    Rows of DataFrames are computed by their recipe. For RDDs the program is run again on parts of its input, many times in one Spark;
+    what it does besides reading and writing files through Spark, it does again. Where a program fails as a whole: lineage sift
+    --program 'job.py in.txt out' --fails-with ValueError.
+
+    Only rows that the failing row is made from, or that the task died on, are searched; where the program does not fail on these alone, all rows.
+    Stopped (also by Ctrl-C), it prints the best so far, with exit code 1.
     """
+    if bool(test) == bool(fails_with):
+        raise typer.BadParameter("name what fails: --test or --fails-with, one of both")
+    if fails_with and not program:
+        raise typer.BadParameter(
+            "--fails-with runs a program of RDDs: name it by --program 'job.py ...'"
+        )
+    if program and where:
+        raise typer.BadParameter("--where chooses rows of DataFrames, --program runs RDDs")
+    if test and not place:
+        raise typer.BadParameter("name the output, or one of its rows")
+    from lineage.program_sifting import FailureSought, sift_program
     from lineage.sifting import sift_rows
 
+    url = chosen_store(context, store)
+    if program:
+        sift_program(
+            *(url, place, program, FailureSought(test, fails_with), application),
+            runs_max=runs,
+            timeout_s=timeout,
+            as_json=as_json,
+        )
+        return
     sift_rows(
-        chosen_store(context, store),
-        place,
-        test,
-        application,
-        where,
+        *(url, place, test, application, where),
         runs_max=runs,
         timeout_s=timeout,
         as_json=as_json,

@@ -56,7 +56,7 @@ def replay_program(
         LineageError: there are no such rows, or the program can't be run again on them.
         OSError: the folder can't be written.
     """
-    words = _words(url, program)
+    words = program_words(url, program, "lineage replay --program")
     with (
         open_store(url) as store,
         tempfile.TemporaryDirectory(prefix="lineage-replay-") as name,
@@ -94,7 +94,7 @@ def repair_program(
         LineageError: nothing was set aside, or the program can't be run again.
         OSError: the folder can't be written.
     """
-    words = _words(url, program)
+    words = program_words(url, program, "lineage replay --program")
     load_function(repair, "--with")
     file, _, function = repair.rpartition(":")
     with (
@@ -135,9 +135,15 @@ def repair_program(
         echo(f"repaired may be more rows than failed: {reason}", fg=typer.colors.YELLOW)
 
 
-def _words(url: str, program: str) -> list[str]:
+def program_words(url: str, program: str, purpose: str) -> list[str]:
+    """The words of a program and its arguments, which is to run again for ``purpose``.
+
+    Raises:
+        TraceError: there are none, or the store is a server.
+        MissingExtraError: PySpark is not installed.
+    """
     refuse_server(url, "programs are run again")
-    require("pyspark", "lineage replay --program")
+    require("pyspark", purpose)
     words = shlex.split(program)
     if not words:
         raise TraceError("--program takes the program and its arguments: --program 'job.py in out'")
@@ -176,12 +182,8 @@ def _run(
     plan_file = scratch / "plan.json"
     plan.write(plan_file)
     url = f"sqlite:///{scratch / 'lineage.db'}"
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(OWN_SETTINGS)
-    }
+    environment = own_environment(sets_aside=sets_aside)
     environment |= {PLAN_VARIABLE: str(plan_file), "LINEAGE_SPOOL": str(scratch / "spool")}
-    if sets_aside:
-        environment["LINEAGE_QUARANTINE"] = str(SET_ASIDE_MAX)
     # What the program prints is no part of the answer.
     code, notes = run_module(
         url, ("lineage_emitter.autorun", *words), environment, output=sys.stderr
@@ -195,6 +197,16 @@ def _run(
             f"the program ended with exit code {code} on these rows; what it said stands above"
         )
     return _Run(url, list(notes.apps)), report
+
+
+def own_environment(*, sets_aside: bool = False) -> dict[str, str]:
+    """The variables of a rerun: the caller's, without settings of capture. ``sets_aside``: the job went on where functions failed."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(OWN_SETTINGS)
+    }
+    if sets_aside:
+        environment["LINEAGE_QUARANTINE"] = str(SET_ASIDE_MAX)
+    return environment
 
 
 # -- what is printed -------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import typer
 
@@ -30,6 +30,10 @@ from lineage_query.rows.places import parse_location, parse_valued
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.paths import plain_path
 from lineage_store.url import index_folder, open_store
+
+Row = TypeVar("Row")
+TestOf: TypeAlias = Callable[[Row], bool]
+"""Whether a row fails."""
 
 FAILING_MAX = 1_000
 """Failing rows of an output that are looked for; the first is sifted."""
@@ -64,7 +68,7 @@ def sift_rows(
 
     is_output = parse_valued(place) is None and parse_location(place).number is None and not where
     with importable_beside(test), open_store(url) as store:
-        fails = row_test(test)
+        fails: RowTest = test_of(test)
         reader = RowReader(index_folder(url))
         all_rows = where or ("true" if is_output else "")
         requested = requested_recipe(store, reader, [place], app or None, all_rows)
@@ -105,19 +109,18 @@ def importable_beside(test: str) -> Iterator[None]:
         sys.path = path
 
 
-def row_test(text: str) -> RowTest:
+def test_of(text: str) -> TestOf[Any]:
     """The test that ``FILE.py:function`` names, as a function that says whether a row fails.
 
-    The function gets a row as a dictionary. It fails where it raises AssertionError, or returns what is false, but not None.
+    The function gets a row: of a DataFrame as a dictionary, of an RDD as its text. It fails where it raises AssertionError, or returns what is false, but not None.
 
     Raises:
         FunctionError: there is no such function.
         TraceError: from each call: it raises something else.
     """
-    function: Callable[[Mapping[str, Any]], Any]
     function, _ = load_function(text, "--test")
 
-    def fails(row: Mapping[str, Any]) -> bool:
+    def fails(row: Any) -> bool:
         try:
             verdict = function(row)
         except AssertionError:

@@ -45,8 +45,8 @@ class Minimised:
     stopped: str = ""
 
 
-class _StoppedError(Exception):
-    """The search ends here."""
+class StoppedError(LineageError):
+    """The search ends here; a test may raise it, too."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class _Search:
     def run(self, rows: Sequence[int]) -> bool:
         """Run the test, and keep its verdict."""
         if self.runs and (reason := self.stop(self.runs)):
-            raise _StoppedError(reason)
+            raise StoppedError(reason)
         self.runs += 1
         self.rows_run += len(rows)
         verdict = self.fails(rows)
@@ -99,7 +99,8 @@ def minimise(
 
     Args:
         count: how many rows there are; they are numbers from 0.
-        fails: whether the test fails on rows, which are ascending. It must give the same verdict each time.
+        fails: whether the test fails on rows, which are ascending. It must give the same verdict each time. `StoppedError` ends the search as
+            ``stop`` does.
         stop: called before each run but the first, with the number of runs so far; a text ends the search with what there is by then.
 
     Returns:
@@ -108,6 +109,7 @@ def minimise(
     Raises:
         PassingTestError: the test does not fail on all rows.
         UnsteadyTestError: it gives another verdict on the same rows.
+        StoppedError: it was stopped in its first run.
     """
     search, best = _Search(fails, stop), list(range(count))
     stopped = ""
@@ -121,7 +123,7 @@ def minimise(
             pass
         if search.runs > 1 and not search.run(best):
             raise UnsteadyTestError("the test gives another verdict on the same rows")
-    except _StoppedError as reason:
+    except StoppedError as reason:
         stopped = str(reason)
     except KeyboardInterrupt:
         stopped = "interrupted"

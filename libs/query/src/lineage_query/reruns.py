@@ -177,7 +177,7 @@ class Rerun:
     @property
     def witnesses(self) -> dict[int, dict[int, Region]]:
         """The rows that the requested ones are made from."""
-        return _united([requested.witnesses for requested in self.requested])
+        return rows_united([requested.witnesses for requested in self.requested])
 
     def sources(self) -> list[RerunSource]:
         """What each source of the program gives."""
@@ -207,7 +207,7 @@ def plan_rerun(
         LineageError: there are no such rows, or their lineage or files are not what they were.
     """
     traced = [
-        _trace(tracer, TraceQuery(Direction.BACKWARD, (place,), app=app, limit=1))
+        trace_of_records(tracer, TraceQuery(Direction.BACKWARD, (place,), app=app, limit=1))
         for place in places
     ]
     first = traced[0]
@@ -221,8 +221,8 @@ def plan_rerun(
     if len(outputs) != 1:
         raise TraceError("the rows are of several outputs: name rows of one")
     output = program.nodes[outputs.pop()]
-    left_out = _united([_excluded(tracer, program, place, first.app) for place in excluded])
-    _check_sources(program, first.locations.as_now(), _above(program, output.node))
+    left_out = rows_united([_excluded(tracer, program, place, first.app) for place in excluded])
+    check_sources(program, first.locations.as_now(), _above(program, output.node))
     reasons = program.other_dependences(output.node)
     superset = list(dict.fromkeys(reason for trace in traced for reason in trace.result.reasons))
     reads_all_rows = bool(excluded) and bool(reasons or superset)
@@ -271,7 +271,7 @@ def plan_repair(tracer: RecordTracer, app: str) -> Repair:
     rows = program.rows_of(traced.result.found)
     if not program.outputs:
         raise TraceError(f"{app} saved no RDD: there is no output to write anew")
-    _check_sources(program, traced.locations.as_now(), _source_nodes(program))
+    check_sources(program, traced.locations.as_now(), _source_nodes(program))
     return Repair(app, program, rows, list(dict.fromkeys(traced.result.reasons)))
 
 
@@ -279,7 +279,12 @@ def _source_nodes(program: ProgramOfRdds) -> set[str]:
     return {source.node for source in program.sources}
 
 
-def _trace(tracer: RecordTracer, query: TraceQuery) -> RecordTrace:
+def trace_of_records(tracer: RecordTracer, query: TraceQuery) -> RecordTrace:
+    """Trace records of RDDs.
+
+    Raises:
+        TraceError: the query names rows of a DataFrame.
+    """
     trace = tracer.look_up(query)
     if isinstance(trace, RecipePlace):
         raise TraceError(
@@ -308,7 +313,7 @@ def _requested(program: ProgramOfRdds, place: str, trace: RecordTrace) -> _Reque
 
 
 def _excluded(tracer: RecordTracer, program: ProgramOfRdds, place: str, app: str) -> Rows:
-    trace = _trace(tracer, TraceQuery(Direction.FORWARD, (place,), app=app, limit=1))
+    trace = trace_of_records(tracer, TraceQuery(Direction.FORWARD, (place,), app=app, limit=1))
     starts = {items.node: items for items in trace.starts()}
     if trace.changed:
         raise TraceError(f"{place}: the file has changed since the job read it")
@@ -319,7 +324,7 @@ def _above(program: ProgramOfRdds, output: str) -> set[str]:
     return {record.node for record in program.upstream(output)}
 
 
-def _check_sources(program: ProgramOfRdds, locations: Locations, read: Collection[str]) -> None:
+def check_sources(program: ProgramOfRdds, locations: Locations, read: Collection[str]) -> None:
     """See that all sources that are ``read`` again are what they were.
 
     Raises:
@@ -467,8 +472,28 @@ def check_rerun(
     Raises:
         TraceError: it did not.
     """
+    check_made_sources(job, again, report, locations, read)
+    if [node.op for node in again.outputs] != [node.op for node in job.outputs]:
+        raise TraceError(
+            f"the program wrote {len(again.outputs)} outputs where the job wrote {len(job.outputs)}: it is another program, "
+            "or runs otherwise on fewer rows"
+        )
+
+
+def check_made_sources(
+    job: ProgramOfRdds,
+    again: ProgramOfRdds,
+    report: RerunReport,
+    locations: Locations,
+    read: Collection[str],
+) -> None:
+    """See that a program made the sources of the job, in its order, and read what the job read; arguments as in `check_rerun`.
+
+    Raises:
+        TraceError: it did not.
+    """
     # They may have changed while the program ran.
-    _check_sources(job, locations, read)
+    check_sources(job, locations, read)
     if len(again.sources) != len(job.sources):
         raise TraceError(
             f"the program made {len(again.sources)} sources where the job made {len(job.sources)}: it is another program, "
@@ -489,11 +514,6 @@ def check_rerun(
             raise TraceError(
                 f"{_named(before)} is read in other splits than by the job: run the program with the settings of the job"
             )
-    if [node.op for node in again.outputs] != [node.op for node in job.outputs]:
-        raise TraceError(
-            f"the program wrote {len(again.outputs)} outputs where the job wrote {len(job.outputs)}: it is another program, "
-            "or runs otherwise on fewer rows"
-        )
 
 
 def _witnesses(
@@ -527,7 +547,8 @@ def _named(node: NodeRecord) -> str:
     return f"{node.op}{path}" + f" at {node.call_site}" * bool(node.call_site)
 
 
-def _united(parts: Sequence[Rows]) -> dict[int, dict[int, Region]]:
+def rows_united(parts: Sequence[Rows]) -> dict[int, dict[int, Region]]:
+    """The rows of all parts."""
     rows: dict[int, dict[int, Region]] = {}
     for part in parts:
         for source, splits in part.items():

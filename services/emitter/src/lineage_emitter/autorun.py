@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 import types
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import TracebackType
@@ -54,7 +55,7 @@ def install() -> None:
         rerunning.install(RerunPlan.read(Path(plan)))
 
 
-def _load_libraries(path: str) -> None:
+def load_libraries(path: str) -> None:
     """Load capture, and what PySpark loads at its first work on a DataFrame, while the program waits for its JVM."""
     import lineage_emitter.driver.dataframe_hooks
     import lineage_emitter.session.session  # noqa: F401
@@ -130,8 +131,10 @@ def _active_session() -> Session | None:
     return _session(sc) if sc is not None else None
 
 
-def run(path: str, arguments: list[str]) -> int:
-    """Run the program as ``python path arguments`` would; returns its exit code."""
+def run(
+    path: str, arguments: list[str], failed: Callable[[BaseException], Any] | None = None
+) -> int:
+    """Run the program as ``python path arguments`` would; returns its exit code. ``failed`` gets what ended it, if it failed."""
     full_path = os.path.abspath(path)
     sys.argv = [path, *arguments]
     folder = os.path.dirname(os.path.realpath(path))
@@ -147,34 +150,38 @@ def run(path: str, arguments: list[str]) -> int:
         __loader__=SourceFileLoader("__main__", full_path),
     )
     sys.modules["__main__"] = main
-    code = _execute(full_path, main.__dict__)
+    code, problem = _execute(full_path, main.__dict__)
+    if problem is not None and code and failed is not None:
+        failed(problem)
     # Sessions close behind the program's threads and what it registered for its exit.
     program_end.set_exit_code(code)
     return code
 
 
-def _execute(path: str, names: dict[str, Any]) -> int:
+def _execute(path: str, names: dict[str, Any]) -> tuple[int, BaseException | None]:
+    """The exit code of a program, and what it raised at last."""
     try:
         with open(path, "rb") as file:
             source = file.read()
     except OSError as problem:
         _say(f"lineage: can't open {path!r}: {problem.strerror}")
-        return 2
+        return 2, problem
     try:
         # dont_inherit: the program has its own __future__ statements, not ours.
         program = compile(source, path, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as problem:
-        return _report(problem, None)
+        return _report(problem, None), problem
     try:
         exec(program, names)
     except SystemExit as leaving:
         if leaving.code is None or isinstance(leaving.code, int):
-            return leaving.code or 0
+            return leaving.code or 0, leaving
         _say(leaving.code)
-        return 1
+        return 1, leaving
     except BaseException as problem:
-        return _report(problem, problem.__traceback__.tb_next if problem.__traceback__ else None)
-    return 0
+        trace = problem.__traceback__.tb_next if problem.__traceback__ else None
+        return _report(problem, trace), problem
+    return 0, None
 
 
 def _report(problem: BaseException, trace: TracebackType | None) -> int:
@@ -200,7 +207,7 @@ def main() -> None:
     path, *arguments = sys.argv[1:]
     install()
     loading = threading.Thread(
-        target=_load_libraries, args=(path,), name="lineage-load", daemon=True
+        target=load_libraries, args=(path,), name="lineage-load", daemon=True
     )
     loading.start()
     sys.exit(run(path, arguments))

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from itertools import islice
 
+from lineage_store.rerun_plan import RaisedError
+
+ERRORS_MAX = 100
+"""Errors that one is traced back to."""
+MESSAGE_MAX = 10_000
+"""Characters of what an error says."""
 _TRACEBACK = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(?P<type>[A-Za-z_][\w.]*)"
 )
+
+_FROM_JVM = ("py4j.", "pyspark.errors.")
+_BETWEEN = ("During handling of the above exception, ", "The above exception was the direct cause ")
+_CULPRITS = "lineage: while working on "
+_HEAD = re.compile(r"(?:: |Caused by: )?(?P<type>[A-Za-z_][\w.$]*)(?:: ?(?P<message>.*))?")
 
 
 def error_type(problem: BaseException) -> str:
@@ -50,3 +63,70 @@ def _raised_at(problem: BaseException) -> str:
         if traceback
         else ""
     )
+
+
+def raised_errors(problem: BaseException) -> list[RaisedError]:
+    """An error, those that it came from, and those of tasks and of the JVM that its text reports: their types, and what they say."""
+    return list(dict.fromkeys(islice(_raised(problem), ERRORS_MAX)))
+
+
+def _raised(problem: BaseException | None) -> Iterator[RaisedError]:
+    seen: set[int] = set()
+    while problem is not None and id(problem) not in seen:
+        seen.add(id(problem))
+        kind = type(problem)
+        try:
+            text = str(problem)
+        except Exception:
+            text = ""
+        of_jvm = kind.__module__.startswith(_FROM_JVM)
+        own = text.split("\n", 1)[0] if of_jvm else text
+        yield RaisedError(_qualified(kind), own[:MESSAGE_MAX])
+        if of_jvm:
+            yield from _in_text(text)
+        problem = problem.__cause__ or (
+            None if problem.__suppress_context__ else problem.__context__
+        )
+
+
+def _qualified(kind: type[BaseException]) -> str:
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def _in_text(text: str) -> Iterator[RaisedError]:
+    """The errors whose tracebacks, of Python or of the JVM, a text holds."""
+    lines = iter(text.splitlines())
+    in_traceback, current = False, None
+    for line in lines:
+        if line.endswith("Traceback (most recent call last):"):
+            # The JVM's own error stands before it on the line.
+            yield from _error(current)
+            in_traceback, current = True, None
+        elif line.startswith(_BETWEEN):
+            yield from _error(current)
+            current = None
+        elif line.startswith((" ", "\t")):
+            if line.startswith("\tat "):
+                yield from _error(current)
+                in_traceback, current = False, None
+            elif current is not None and in_traceback:
+                current.append(line)
+        elif current is not None and in_traceback and not line.startswith("Caused by: "):
+            # What an error says may have several lines.
+            current.append(line)
+        elif in_traceback or line.startswith((": ", "Caused by: ")):
+            yield from _error(current)
+            current = [line]
+    yield from _error(current)
+
+
+def _error(lines: list[str] | None) -> Iterator[RaisedError]:
+    head = _HEAD.fullmatch(lines[0]) if lines else None
+    if lines and head:
+        rest = [line for line in lines[1:] if not line.startswith(_CULPRITS)]
+        message = "\n".join([head["message"] or "", *rest]).strip()
+        yield RaisedError(head["type"], message[:MESSAGE_MAX])

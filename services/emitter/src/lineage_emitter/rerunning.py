@@ -23,13 +23,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from lineage_core.contract.region import Region
 from lineage_core.environment.user_functions import load_function
-from lineage_emitter import context_methods
+from lineage_emitter import context_methods, scope
 from lineage_emitter.driver.rdd import LineageRDD
 from lineage_emitter.driver.saving import SAVES
 from lineage_emitter.errors import RerunError
 from lineage_emitter.program.recipes import SourceRecipe, recipe_of
 from lineage_emitter.program.replaying import cut_source, repair_source
 from lineage_emitter.pyspark_parts import frame_class
+from lineage_emitter.worker.record_selection import count_records
 from lineage_store.rerun_plan import RerunPlan, RerunSource, report_fact
 
 ALL_ROWS = Region.from_text("0-9223372036854775806")
@@ -94,6 +95,9 @@ class _Rerun:
                 f"the program makes more sources than the job, which made {len(self._plan.sources)}"
             )
         report_fact(self._plan.report, "source", recipe.node)
+        self._check_expected(at, rdd)
+        if self._plan.counts:
+            report_fact(self._plan.report, "counts", _counted(recipe))
         rows = self._plan.sources[at]
         if rows.is_whole:
             return rdd
@@ -105,6 +109,16 @@ class _Rerun:
             assert self._repair is not None
             return repair_source(rdd, recipe, rows.repaired, self._repair)
         return cut_source(rdd, replace(recipe, ordinals=_ordinals(rdd, rows), full_rdd=rdd))
+
+    def _check_expected(self, at: int, rdd: LineageRDD) -> None:
+        node = rdd.node
+        what = f"{node.op} of {node.path}" if node.path else node.op
+        # Rows are known by their splits.
+        described = f"{what} at {node.call_site} in {rdd.getNumPartitions()} splits"
+        report_fact(self._plan.report, "described", described)
+        expected = self._plan.expected
+        if expected and described not in expected[at : at + 1]:
+            raise self.refuse(f"the program makes other sources on fewer rows: {described}")
 
     # -- outputs -----------------------------------------------------------------------------
 
@@ -156,6 +170,14 @@ def _ordinals(rdd: RDD[Any], rows: RerunSource) -> Mapping[int, Region]:
         return rows.kept
     splits = range(rdd.getNumPartitions())
     return {split: ALL_ROWS - rows.left_out.get(split, Region()) for split in splits}
+
+
+def _counted(recipe: SourceRecipe) -> dict[int, int] | None:
+    """How many rows each split has; None: the source can't be cut down."""
+    if not recipe.repeatable:
+        return None
+    with scope.suspended():
+        return dict(recipe.plain.mapPartitionsWithIndex(count_records).collect())
 
 
 def _real(path: Any) -> str:

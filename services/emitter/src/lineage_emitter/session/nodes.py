@@ -37,6 +37,9 @@ class Node:
     """Of a source: the files that it reads, until they are recorded."""
     expected: tuple[int, ...] = field(default=())
     detail: Detail = field(default_factory=lambda: Detail(""))
+    path: str = ""
+    """Of a source or sink of files: what the program named."""
+    call_site: str = ""
 
 
 class Nodes:
@@ -105,6 +108,7 @@ class Nodes:
                 **attributes,
             }
             node.detail = self.details.of(node.name, fields, name)
+            node.path, node.call_site = str(fields.get("path") or ""), str(fields["call_site"])
 
             def register() -> None:
                 self._api.register(node.name, name, description, **fields)
