@@ -21,6 +21,7 @@ from lineage_core.contract.message import (
     Link,
     Message,
     Read,
+    RecordFiles,
     RecordSplit,
     RecordSplits,
     Register,
@@ -55,6 +56,7 @@ from lineage_query_api.visibility import (
     build_visible_application,
 )
 from lineage_query_api.visible_store import VisibleReader
+from lineage_store.dataset_paths import table_of_database
 from lineage_store.paths import RowsError
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
@@ -737,6 +739,19 @@ def test_a_table_is_hidden_in_whatever_catalog_and_however_it_is_quoted(table: s
     at = table.rpartition("/")[2]
     assert of_table(table, dbtable=at).nodes["0.0"] == HIDDEN
     assert of_table(table.replace("hr", "hq").replace("HR", "hq"), dbtable=at).is_fully_visible
+
+
+def test_a_table_is_hidden_by_what_stands_for_it_in_messages_about_files() -> None:
+    for table, hidden in (("hr.staff", True), ("shop.staff", False)):
+        dataset = table_of_database("jdbc:postgresql://db:5432/x", table)
+        assert dataset is not None
+        file = SinkFile(partition=0, path=dataset.path, size=0, mtime=1)
+        messages: list[Message] = [
+            Register(app="a", node="0", kind="unknown", op="write"),
+            RecordFiles(app="a", node="0", path=dataset.path, files=(file,)),
+        ]
+        visible_app = build_visible_application(messages, rules(), final=True)
+        assert (visible_app.nodes["0"] == HIDDEN) == hidden
 
 
 @pytest.mark.parametrize("of", ["s3://lake/hr", "S3A://lake/hr", "s3n://lake/hr", "s3a://lake/hr"])

@@ -29,6 +29,7 @@ from lineage_core.tracing.budget import current_budget
 from lineage_query_api.column_names import CORRUPT, has_names
 from lineage_query_api.copied_columns import copied_columns
 from lineage_query_api.grants import DatasetRules, Mask, matches_any
+from lineage_store.dataset_paths import unfiled_dataset
 from lineage_store.paths import REMOTE_SCHEMES, RowsError, Spellings, plain_path, split_scheme
 
 ABOUT_DATASETS = (
@@ -153,6 +154,9 @@ def spellings(name: str, links: Spellings) -> frozenset[str]:
     if scheme == "file" and "/" in rest:
         names |= {posixpath.normpath(spelling) for spelling in tuple(names) if spelling}
     names.add(name.removeprefix(_SESSION_CATALOG))
+    unfiled = unfiled_dataset(name)
+    if unfiled is not None:
+        names.add(f"{unfiled.address}/{'.'.join(unfiled.parts)}")
     return frozenset(spelling for spelling in names if spelling)
 
 
