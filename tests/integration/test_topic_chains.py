@@ -100,6 +100,15 @@ def test_forward_the_readers_whose_offsets_may_hold_the_rows_are_named(
     assert re.search(r"it read kafka://\S+/orders\.of-jobs at \S+ \(offsets \d:", reason)
 
 
+def test_of_the_options_servers_and_topic_alone_are_recorded(
+    said: dict[str, Any], folder: Path
+) -> None:
+    assert said["apps"]
+    recorded = b"".join(path.read_bytes() for path in (folder / STORE).parent.rglob("*.db*"))
+    assert TOPIC.encode() in recorded
+    assert b"not-to-be-recorded" not in recorded
+
+
 def test_back_from_rows_of_a_topic_is_refused_by_name(
     said: dict[str, Any], folder: Path, kafka: KafkaUnderTest
 ) -> None:

@@ -17,6 +17,7 @@ from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 
 STORE, SERVERS, TOPIC = sys.argv[1:]
+REACHED = {"kafka.bootstrap.servers": SERVERS, "kafka.client.id": "not-to-be-recorded"}
 spark = SparkSession.builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 home = Path.cwd()
@@ -35,12 +36,12 @@ def write(name: str, **options: str) -> None:
     (home / f"{name}.csv").write_text("".join(f"{name} {number}\n" for number in range(3)))
     with begin(name):
         lines = spark.read.schema("value string").csv(str(home / f"{name}.csv"))
-        of_kafka = {"kafka.bootstrap.servers": SERVERS, "topic": TOPIC, **options}
+        of_kafka = {**REACHED, "topic": TOPIC, **options}
         lines.write.format("kafka").options(**of_kafka).save()
 
 
 def topic(**options: str) -> DataFrame:
-    of_kafka = {"kafka.bootstrap.servers": SERVERS, "subscribe": TOPIC, **options}
+    of_kafka = {**REACHED, "subscribe": TOPIC, **options}
     frame = spark.read.format("kafka").options(**of_kafka).load()
     return frame.selectExpr("CAST(value AS string) AS value", "partition", "offset")
 

@@ -113,7 +113,12 @@ class UnfiledLinks:
         """What an application recorded of datasets without files."""
         if app not in self._uses:
             uses = self._uses[app] = list[_Use]()
-            for message in self._store.messages(app, *FILE_MESSAGES):
+            try:
+                messages = self._store.messages(app, *FILE_MESSAGES)
+            except KeyError:
+                # It was deleted meanwhile.
+                return uses
+            for message in messages:
                 current_budget().check()
                 if not isinstance(message, RecordFiles | RecordSplits):
                     continue

@@ -34,6 +34,7 @@ EARLIEST, LATEST = -2, -1
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _CONSUMER = {
     "key.deserializer": _BYTES, "value.deserializer": _BYTES, "allow.auto.create.topics": "false",
+    "default.api.timeout.ms": "15000",
 }  # fmt: skip
 
 _RANGE = re.compile(r"KafkaOffsetRange\(([\w.-]+)-(\d+),(-?\d+),(-?\d+)\b")
@@ -163,7 +164,12 @@ class TopicWrite:
 
 def _ends(spark: SparkSession, options: Mapping[str, str], topic: str) -> dict[int, int] | None:
     """The offset behind the last one of each partition, now; None: not known."""
-    of_kafka = {name: value for name, value in options.items() if name.startswith("kafka.")}
+    of_kafka = {
+        name: value
+        for name, value in options.items()
+        # What was written may lie behind a transaction of others that is still open.
+        if name.startswith("kafka.") and name != "kafka.isolation.level"
+    }
     try:
         frame = spark.read.format(KAFKA).options(**of_kafka).option("subscribe", topic).load()
         (leaf,) = leaves(frame._jdf.queryExecution().withCachedData())
