@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lineage_core.contract.message import Message, RecordFiles, SinkFiles
 from lineage_query_api.auth import new_token
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.api_server import serving
@@ -51,6 +52,18 @@ def test_its_story_holds_over_the_real_service(service: Mapping[str, str]) -> No
     npm("e2e:only", environment=service)
 
 
+VERSION = "7"
+"""Of the tables that jobs write."""
+
+
+def with_version(message: Message) -> Message:
+    """The files of a run, as those of a version of a table."""
+    if not isinstance(message, SinkFiles):
+        return message
+    fields = message.model_dump(exclude={"type"})
+    return RecordFiles(**fields, version=VERSION)
+
+
 def test_jobs_and_datasets_grow_by_clicks_over_the_real_service(tmp_path: Path) -> None:
     readers = 100
     with SqliteStore(tmp_path / "store.db") as store:
@@ -64,7 +77,7 @@ def test_jobs_and_datasets_grow_by_clicks_over_the_real_service(tmp_path: Path) 
                 {reads: [f"{reads}/1"]},
                 {writes: [f"{writes}/1"]},
             )
-            store.write(f"app-{number}", messages)
+            store.write(f"app-{number}", list(map(with_version, messages)))
         for number in range(readers):
             name = f"reader-{number}"
             store.write(name, run(name, name, 0.0, {"/lake/hub": ["/lake/hub/1"]}))
@@ -85,6 +98,7 @@ def test_jobs_and_datasets_grow_by_clicks_over_the_real_service(tmp_path: Path) 
         "reads": "file:/lake/clean",
         "writes": "file:/lake/totals",
         "before": "job 0",
+        "version": VERSION,
         "hub": "/lake/hub",
         "readers": readers,
     }

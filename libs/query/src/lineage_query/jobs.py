@@ -79,7 +79,7 @@ class DatasetUse:
 
     ``files``: how many files of it. ``versions``: how many versions of these; more than ``files`` where a file
     changed in between. ``table_versions``: of a table of Delta Lake or Iceberg, the versions or snapshots that it read or made; of a table
-    of a database, when reads of it had ended and when writes began; at most `TABLE_VERSIONS_MAX`, the latest last.
+    of a database, when reads of it had ended and when writes began; of a topic, offsets such as ``0:5-10 1:0-7``; at most `TABLE_VERSIONS_MAX`, the latest last.
     """
 
     namespace: str

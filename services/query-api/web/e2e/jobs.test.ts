@@ -13,6 +13,8 @@ interface Expected {
   reads: string;
   writes: string;
   before: string;
+  /** The version of the table `reads` that the job before made. */
+  version: string;
   /** A dataset that `readers` jobs read. */
   hub: string;
   readers: number;
@@ -92,11 +94,9 @@ describe.each(['light', 'dark'] as const)('jobs and datasets, %s', (scheme) => {
     const first = await drawn();
     expect(first).toBeLessThan(expected.readers);
     const panel = page.getByRole('complementary', { name: 'Details' });
-    await panel.getByText(`${expected.readers}`, { exact: true }).waitFor();
-    await panel
-      .getByRole('region', { name: 'Read by' })
-      .getByRole('button', { name: /^Show/ })
-      .click();
+    const readers = panel.getByRole('region', { name: 'Read by' });
+    await readers.getByText(`${expected.readers}`, { exact: true }).waitFor();
+    await readers.getByRole('button', { name: /^Show/ }).click();
     await expect.poll(drawn).toBeGreaterThan(first);
     await expectAccessible(page);
   });
@@ -129,8 +129,13 @@ describe.each(['light', 'dark'] as const)('jobs and datasets, %s', (scheme) => {
     await expect.poll(() => datasets.getByRole('link').allTextContents()).toEqual([expected.reads]);
     await expectAccessible(page);
     await shot(page, `jobs-lists-${scheme}`);
+    await datasets.getByText(`version ${expected.version}`).waitFor();
     await datasets.getByRole('link').click();
     await node(page, expected.reads).waitFor();
+    const panel = page.getByRole('complementary', { name: 'Details' });
+    const runs = panel.getByRole('region', { name: 'Runs' });
+    await runs.getByText(`wrote version ${expected.version}`).waitFor();
+    await expectAccessible(page);
     await page.goBack();
     await jobs.getByRole('button', { name: 'Show more jobs' }).click();
     await jobs.getByRole('button', { name: 'Show more jobs' }).click();

@@ -6,6 +6,7 @@ import type {
   AppPage,
   Completeness,
   DatasetPage,
+  DatasetRunPage,
   DeadLetters,
   Diff,
   Direction,
@@ -102,6 +103,14 @@ export const datasets = (
   cursor: string | null,
   signal?: AbortSignal,
 ) => get<DatasetPage>('/datasets', { search, limit, cursor }, signal);
+
+export const runsOfDataset = (
+  namespace: string,
+  name: string,
+  limit: number,
+  cursor: string | null,
+  signal?: AbortSignal,
+) => get<DatasetRunPage>('/datasets/runs', { namespace, name, limit, cursor }, signal);
 
 /** A row, as people type it, in one run of a job. */
 export interface RunPlace {

@@ -119,6 +119,16 @@ export const runsOfJobQuery = (job: string) =>
     staleTime: 60_000,
   });
 
+export const runsOfDatasetQuery = (namespace: string, name: string) =>
+  infiniteQueryOptions({
+    queryKey: ['datasets', 'runs', namespace, name],
+    queryFn: ({ pageParam, signal }) =>
+      lineage.runsOfDataset(namespace, name, RUNS_PER_PAGE, pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+    staleTime: 60_000,
+  });
+
 export const runsDiffQuery = (direction: Direction, left: RunPlace, right: RunPlace) =>
   queryOptions({
     queryKey: ['runs', 'diff', direction, left, right],

@@ -31,6 +31,7 @@ export type {
   AnswerGroup,
   ColumnValue,
   DatasetPage,
+  DatasetRunPage,
   DiffGroup,
   DiffSide,
   GraphLink,

@@ -4,6 +4,7 @@ import type { JobGraphNode } from '../api/types';
 import { useFocusOnChange } from '../pages/useFocusOnChange';
 import type { GrowSide } from '../graph/GraphContext';
 import { count, counted, time } from '../lib/format';
+import { RunsOfDataset } from './RunsOfDataset';
 import { RunsOfJob } from './RunsOfJob';
 import { SIDES, type Drawing } from './jobGraph';
 
@@ -100,7 +101,11 @@ function NodeDetails({
           </section>
         );
       })}
-      {node.kind === 'job' && <RunsOfJob key={node.name} job={node.name} />}
+      {node.kind === 'job' ? (
+        <RunsOfJob key={node.name} job={node.name} />
+      ) : (
+        <RunsOfDataset key={at} namespace={node.namespace ?? ''} name={node.name} />
+      )}
     </div>
   );
 }

@@ -9,6 +9,7 @@ import { Loading } from '../components/Loading';
 import { SearchInput } from '../components/SearchInput';
 import { useKeys } from '../components/useKeys';
 import { count, counted, time } from '../lib/format';
+import { shownVersions } from './versions';
 
 interface Props {
   words: string;
@@ -65,7 +66,7 @@ export function JobLists({ words, onSearch }: Props) {
         <Listed query={datasets} what="datasets">
           {datasets.data?.pages
             .flatMap((page) => page.items)
-            .map(({ namespace, name, writers, readers }) => (
+            .map(({ namespace, name, writers, readers, last_write }) => (
               <li key={JSON.stringify([namespace, name])}>
                 <Link to="/jobs" search={{ namespace, name }}>
                   {fullName(namespace, name)}
@@ -73,6 +74,8 @@ export function JobLists({ words, onSearch }: Props) {
                 <span className="faint">
                   written by {counted(writers.length, 'job')}, read by{' '}
                   {counted(readers.length, 'job')}
+                  {last_write !== null &&
+                    `, last written ${time(last_write.started_at)} ${shownVersions(last_write.use.table_versions)}`}
                 </span>
               </li>
             ))}
