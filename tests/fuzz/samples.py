@@ -29,6 +29,7 @@ from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import (
     Begin,
     DeadLetter,
+    Erased,
     Fail,
     Heartbeat,
     Message,
@@ -141,6 +142,7 @@ def messages() -> tuple[bytes, ...]:
         Unknown(app=APP, node=None, what="RDD", reason="r", call_site="job.py:3"),
         DeadLetter(app=APP, place="lineage-flow/0/17", reason="r"),
         Fail(app=APP, node="4", partition=0, attempt=1, reason="r"),
+        Erased(app=APP, plan="sha256:0"),
         Heartbeat(app=APP, at=1.5, beat=3),
         RecordSplits(app=APP, node="0", whole=False, splits=(split,)),
         RecordFiles(app=APP, node="3", path="out", files=()),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from lineage_core.codec.columns import pack_block
 from lineage_core.codec.csv_codec import encode_csv
 from lineage_core.contract.address import POSITION_MAX
 from lineage_core.contract.block import BlockId, FlowBlock
@@ -29,6 +30,7 @@ from lineage_core.contract.message import (
     Commit,
     DeadLetter,
     End,
+    Erased,
     Heartbeat,
     Link,
     Message,
@@ -48,6 +50,7 @@ from lineage_core.contract.region import Region
 from lineage_core.contract.sealing import seal_of
 from lineage_core.contract.verdict import ABANDONED_AFTER_S
 from lineage_core.linking.linker import TaskId
+from lineage_core.recipe.document import ERASED
 from lineage_core.tracing.budget import (
     SMALL_MESSAGES,
     Budget,
@@ -56,11 +59,12 @@ from lineage_core.tracing.budget import (
     use_budget,
 )
 from lineage_core.tracing.tracer import Direction, Tracer, trace
+from lineage_store.dump import dump_application
 from lineage_store.inexact_reasons import REASON_CHARS_MAX, REASONS_MAX
 from lineage_store.lake.address import LakeAddress
 from lineage_store.lake.store import LakeStore
 from lineage_store.paths import Spellings
-from lineage_store.port import GraphStore
+from lineage_store.port import ErasableStore, GraphStore
 from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
 from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile
 from lineage_store.records import ABANDONED, COMMITS_MISSING, RECORDS_LOST
@@ -782,3 +786,82 @@ def test_readers_see_whole_blocks_while_others_write(store: GraphStore) -> None:
     for writer in writers:
         writer.join()
     assert len(store.graph("big").blocks_into("9#0", 0, POSITION_MAX)) == 20
+
+
+SECRET = "ann of 7 elm street"
+
+
+def _texts_app(store: GraphStore) -> None:
+    """Two blocks with texts and edges between them, and two recipes."""
+    first = block(BlockId("1", 0, 1, 0), "0#0", [("1#0", [([0], 0), ([1], 1)])])
+    second = block(BlockId("2", 0, 1, 0), "1#0", [("2#0", [([0], 0), ([1], 1)])])
+    named = [
+        dataclasses.replace(one, values=[SECRET, f"{node} of bob"])
+        for node, one in (("one", first), ("two", second))
+    ]
+    recipes = [
+        Recipe(app=APP, node=node, recipe=f'{{"version":2,"holds":"{holds}"}}')
+        for node, holds in (("f1", SECRET), ("f2", "nothing"))
+    ]
+    store.write(APP, [begin(APP), *recipes], named[:1])
+    edge = EdgeBatch(first.block_id, second.block_id, 2)
+    store.write(APP, [], named[1:], [edge])
+
+
+def _without(made: FlowBlock) -> FlowBlock | None:
+    values = ["[erased]" if text == SECRET else text for text in made.values or ()]
+    return None if values == made.values else dataclasses.replace(made, values=values)
+
+
+def test_texts_and_recipes_are_replaced_and_all_else_stays(
+    store: ErasableStore, tmp_path: Path
+) -> None:
+    _texts_app(store)
+    before = list(dump_application(store, APP))
+    revision = store.revision(APP)
+    by = Recipe(app=APP, node="f1", recipe=ERASED)
+    messages: list[Message] = [by, Erased(app=APP, plan="sha256:1")]
+    assert store.erase(APP, _without, messages) == 2
+    assert store.revision(APP) != revision
+    graph = store.graph(APP)
+    assert (graph.recipe("f1"), json.loads(graph.recipe("f2") or "")["holds"]) == (
+        ERASED,
+        "nothing",
+    )
+    after = list(dump_application(store, APP))
+    assert SECRET not in "\n".join(after)
+    kinds = {line for line in before if not line.startswith(('{"message"', '{"block"'))}
+    assert kinds <= set(after)
+    assert [line.replace(SECRET, "[erased]") for line in before if line.startswith('{"block"')] == [
+        line for line in after if line.startswith('{"block"')
+    ]
+    # Once more, as after an interruption: nothing changes.
+    assert store.erase(APP, _without, messages) == 0
+    assert list(dump_application(store, APP)) == after
+    with pytest.raises(KeyError):
+        store.erase("no such", _without, messages)
+
+
+def test_no_file_of_the_store_keeps_what_was_replaced(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
+) -> None:
+    stores = (
+        SqliteStore(tmp_path / "lineage.db", clock=clock),
+        LakeStore(LakeAddress(str(tmp_path / "lake")), clock=clock),
+    )
+    for store in stores:
+        with store:
+            # Texts that are not compressed away.
+            _texts_app(store)
+            packed = _packed_texts(store)
+            files = [path for path in tmp_path.rglob("*") if path.is_file()]
+            assert any(data in path.read_bytes() for path in files for data in packed)
+            store.erase(APP, _without, [Recipe(app=APP, node="f1", recipe=ERASED)])
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert not any(data in path.read_bytes() for path in files for data in packed)
+
+
+def _packed_texts(store: GraphStore) -> list[bytes]:
+    graph = store.graph(APP)
+    loaded = graph.load([ref.block_id for ref in graph.blocks()])
+    return [pack_block(made) for made in loaded.values()]

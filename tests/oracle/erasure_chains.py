@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -139,6 +139,8 @@ class World:
     store: SqliteStore
     datasets: list[Dataset] = field(default_factory=list)
     disturbed: bool = False
+    texts: bool = False
+    """Whether the texts of rows that jobs write are stored with the lineage."""
     landed: int = 0
     _clock: float = BEGAN_S
     _jobs: int = 0
@@ -228,7 +230,9 @@ class World:
                 pairs = [pair for pair in pairs if pair[0]]
                 block_id = BlockId("9", partition, partition, len(own))
                 number, file = space
-                own.append(flow_block(block_id, f"{number}#{file}", f"9#{partition}", pairs, app))
+                block = flow_block(block_id, f"{number}#{file}", f"9#{partition}", pairs, app)
+                values = [rows[at].text for _, at in pairs] if self.texts else None
+                own.append(replace(block, values=values))
                 flows += len(pairs)
             reads = tuple(
                 Read(space=f"{number}#{file}", rows=len(of_file), exhausted=True)

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
 
 from lineage.recomputing import LocalRecomputation, Sessions, SparkSessionLease
 from lineage.servers import SERVER_SCHEMES
-from lineage.spools import remove_spool, rows_of, spool_of
+from lineage.spools import remove_spool
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
 from lineage_query.answers import Answer
@@ -20,10 +20,9 @@ from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of, with_reasons
-from lineage_store.lake.address import is_lake
 from lineage_store.materialised import delete_application
 from lineage_store.port import ApplicationRecord, GraphStore
-from lineage_store.url import index_folder, is_embedded, open_store
+from lineage_store.url import index_folder, open_store
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -266,19 +265,13 @@ class StoredAccess:
         return records_to_compare(QueryEngine(self.store, self._reader()).trace_records, query)
 
     def plan(self, purpose: Purpose, query: SubjectQuery) -> Plan:
-        from lineage_query.erasure.keeping import StorePlace
+        from lineage.store_places import store_place
         from lineage_query.erasure.plan import make_plan
 
-        place = StorePlace(
-            self._url,
-            rows_of(self._url),
-            spool_of(self._url),
-            index_folder(self._url),
-            is_lake=is_lake(self._url),
-            has_pipeline=not is_lake(self._url) and not is_embedded(self._url),
-        )
         with self._engine() as engine:
-            return make_plan(purpose, query, self.store, self._reader(), engine, place)
+            return make_plan(
+                purpose, query, self.store, self._reader(), engine, store_place(self._url)
+            )
 
     def dump(self, name: str) -> Iterator[str]:
         from lineage_store.dump import dump_application

@@ -123,6 +123,35 @@ OutputOption = Annotated[
 ]
 
 
+ApplyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--apply",
+        metavar="PLAN.json",
+        help="Erase what lineage itself keeps, by this plan (of --plan -o), and with the options it was made with.",
+        show_default=False,
+    ),
+]
+DigestOption = Annotated[
+    str,
+    typer.Option(
+        "--digest",
+        metavar="sha256:...",
+        help="Of the plan that was approved, for --apply.",
+        show_default=False,
+    ),
+]
+ListOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--list",
+        metavar="FILE",
+        help="For --apply: write the rows of outputs to this file, a line each: CSV where it is called .csv, else JSON.",
+        show_default=False,
+    ),
+]
+
+
 @app.command("erase")
 @reported
 def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
@@ -131,6 +160,9 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
     plan: Annotated[
         bool, typer.Option("--plan", help="Say what is to be erased; nothing is changed.")
     ] = False,
+    apply: ApplyOption = None,
+    digest: DigestOption = "",
+    row_list: ListOption = None,
     where: WhereOption = "",
     rows: RowsOption = "",
     subjects: SubjectsOption = None,
@@ -150,15 +182,31 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
     All rows of outputs of all jobs that the rows went into, told apart by whether they carry the rows or are values that others
     went into, too; and what lineage itself keeps. What the rows hold is not in the plan.
 
+    Then erase what lineage itself keeps: lineage erase --apply plan.json --digest sha256:... --source customers.csv --where "id = 42".
+    Outputs are yours: --list writes which of their rows to delete. It may be killed and run again at any time.
+
     Exit code 1: rows may be missing, and the plan says why.
     """
-    if not plan:
+    if plan == (apply is not None):
         raise typer.BadParameter(
-            "nothing is erased without a plan: give --plan", param_hint="--plan"
+            "nothing is erased without a plan: give --plan, or --apply and the plan's file",
+            param_hint="--plan",
         )
+    if apply is None and (digest or row_list):
+        raise typer.BadParameter("--digest and --list belong to --apply")
+    if apply is not None and not digest:
+        raise typer.BadParameter(
+            "give the digest of the plan that was approved", param_hint="--digest"
+        )
+    if apply is not None and (html or output):
+        raise typer.BadParameter("--html and -o belong to --plan")
     query = _query(source, where, rows, subjects, expect, identity, format_name, columns, separator)
+    url = chosen_store(context, store)
     with in_time(timeout):
-        _show(_plan(chosen_store(context, store), "erase", query), html, output, as_json=as_json)
+        if apply is None:
+            _show(_plan(url, "erase", query), html, output, as_json=as_json)
+        else:
+            _apply(url, apply, digest, query, row_list, as_json=as_json)
 
 
 @app.command("access")
@@ -237,6 +285,34 @@ def _show(plan: Plan, html: Path | None, output: Path | None, *, as_json: bool) 
         for line in lines_of(plan):
             echo("\\n".join(line.splitlines()) if line else "")
     if not plan.complete:
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def _apply(
+    url: str, path: Path, digest: str, query: SubjectQuery, row_list: Path | None, *, as_json: bool
+) -> None:
+    from lineage.access import StoredAccess
+    from lineage.requested_outputs import refuse_server
+    from lineage.store_places import store_place
+    from lineage_query.erasure.applying import applied_lines, apply_plan, read_plan
+    from lineage_query.erasure.row_list import list_of
+    from lineage_store.url import open_store
+
+    refuse_server(url, "what lineage keeps is erased")
+    approved = read_plan(path, digest)
+    with open_store(url) as store:
+        access = StoredAccess(store, url)
+        applied = apply_plan(
+            approved, query, lambda: access.plan("erase", query), store, store_place(url)
+        )
+    if row_list is not None:
+        _write(row_list, list_of(approved, as_csv=row_list.suffix == ".csv"))
+    if as_json:
+        print_json(applied.to_json() | {"not_removed": approved["not_removed"]})
+    else:
+        for line in applied_lines(applied, approved, row_list):
+            echo("\\n".join(line.splitlines()) if line else "")
+    if not approved["complete"]:
         raise typer.Exit(EXIT_INCOMPLETE)
 
 

@@ -79,6 +79,36 @@ def test_rows_that_may_be_missing_are_an_exit_code(here: Path) -> None:
     assert "another version of" in result.stdout
 
 
+def test_a_plan_is_carried_out_and_lists_rows(here: Path) -> None:
+    same = ("--source", "in.txt", "--rows", "1")
+    plan = json.loads(lineage("erase", "--plan", *same, "-o", "plan.json", "--json").stdout)
+    digest = plan["digest"]
+    result = lineage("erase", "--apply", "plan.json", *same)
+    assert result.exit_code == 2
+    assert "digest of the plan that was approved" in " ".join(result.stderr.split())
+    result = lineage("erase", "--apply", "plan.json", "--digest", "sha256:1", *same)
+    assert result.exit_code == 2
+    assert "and not 'sha256:1'" in result.stderr
+    by = ("erase", "--apply", "plan.json", "--digest", digest)
+    result = lineage(*by, "--source", "in.txt", "--rows", "2")
+    assert result.exit_code == 2
+    assert "the plan is another one now" in result.stderr
+    assert "condition: 'rows 1' is 'rows 2' now" in result.stderr
+    result = lineage(*by, *same, "--list", "rows.csv")
+    assert result.exit_code == 0, result.output
+    assert "store of app-1: 0 blocks, 1 recipes" not in result.stdout
+    assert "2 rows of outputs are yours to delete: listed in rows.csv" in result.stdout
+    assert "What this did not remove" in result.stdout
+    assert stat.S_IMODE((here / "rows.csv").stat().st_mode) == 0o600
+    assert len((here / "rows.csv").read_text().splitlines()) == 3
+    result = lineage(*by, *same, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["already"]
+    assert lineage("back", "out/part-00000:1").exit_code == 0
+    result = lineage(*by, *same, "--store", "http://127.0.0.1:9")
+    assert "not through a server" in result.stderr
+
+
 def test_a_server_makes_no_plans() -> None:
     result = lineage("access", "--source", "in.txt", "--rows", "1", "--store", "http://127.0.0.1:9")
     assert result.exit_code == 2

@@ -14,6 +14,7 @@ from lineage_core.contract.message import (
     Commit,
     DeadLetter,
     End,
+    Erased,
     Expected,
     Fail,
     Heartbeat,
@@ -144,6 +145,7 @@ EXAMPLES: list[Message] = [
     Unknown(app="app-1", node=None, what="zip", reason="not captured", call_site="job.py:9"),
     Recipe(app="app-1", node="9", recipe='{"version":1,"plan":["é"]}'),
     DeadLetter(app="app-1", place="lineage-flow/3/17", reason="not JSON", resolved=True),
+    Erased(app="app-1", plan="sha256:1"),
     Heartbeat(app="app-1", at=4.0),
     End(
         app="app-1", ended_at=5.0, status="ok", totals=Totals(blocks=1, flows=2, tasks=1, recipes=1)

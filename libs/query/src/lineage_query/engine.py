@@ -114,12 +114,18 @@ class QueryEngine:
             return Trace(query, recomputed=self._trace_all_jobs(query))
         return self._trace_plan(query, derivations=derivations)
 
-    def trace_way(self, query: TraceQuery, on_answer: Callable[[Answer], None]) -> Answer:
+    def trace_way(
+        self,
+        query: TraceQuery,
+        on_answer: Callable[[Answer], None],
+        on_trace: Callable[[Trace], None] | None = None,
+    ) -> Answer:
         """Trace through all jobs.
 
         Args:
             query: for records, or rows of DataFrames.
             on_answer: receives the answer of each application on the way, with the rows from which others went on.
+            on_trace: receives the traces of records, before anything is read from files.
 
         Returns:
             The rows at which no other application continues.
@@ -127,7 +133,7 @@ class QueryEngine:
         Raises:
             LineageError: as :meth:`trace`.
         """
-        return self._trace_all_jobs(query, on_answer=on_answer)
+        return self._trace_all_jobs(query, on_trace, on_answer)
 
     def _trace_plan(
         self,

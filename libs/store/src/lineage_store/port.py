@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch, FlowGraph
@@ -18,6 +18,10 @@ from lineage_store.recorded_files import FileQuery, RecordedFiles
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+Rewrite: TypeAlias = "Callable[[FlowBlock], FlowBlock | None]"
+"""Gives the block that takes the place of another, with the same flows and other texts; None: it stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +125,25 @@ class GraphStore(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+class ErasableStore(GraphStore, Protocol):
+    """A store that can replace texts which it has, and keeps no copy of them in its files."""
+
+    def erase(self, app: str, rewrite: Rewrite, messages: Iterable[Message]) -> int:
+        """Replace texts of blocks and recipes of an application, and leave its flows, edges and seals as they are.
+
+        May be repeated after an interruption at any point; what is done already changes nothing.
+
+        Args:
+            app: the application; nobody else writes to it.
+            rewrite: is called with each stored block, visible or not.
+            messages: recipes that take the place of those of their nodes, and others that are added.
+
+        Returns:
+            How many blocks were replaced.
+
+        Raises:
+            KeyError: there is no such application.
+            StoreError: the store can't be written.
+        """

@@ -12,7 +12,7 @@ from lineage_store.lake.address import is_lake, read_lake_address, staging_file
 
 if TYPE_CHECKING:
     from lineage_store.lake.store import LakeStore
-    from lineage_store.port import GraphStore
+    from lineage_store.port import ErasableStore
     from lineage_store.sqlite.store import SqliteStore
 
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
@@ -84,7 +84,7 @@ def absolute_store(url: str) -> str:
     return f"{SQLITE_PREFIX}{store_path(url)}" if is_embedded(url) else url
 
 
-def open_store(url: str, *, create: bool = False) -> GraphStore:
+def open_store(url: str, *, create: bool = False) -> ErasableStore:
     """Open an existing store, or with ``create`` a new one.
 
     A database of Neo4j is made a lineage store when it is first opened.

@@ -354,6 +354,13 @@ class DeadLetter(_Message):
     resolved: bool = False
 
 
+class Erased(_Message):
+    """Texts of the application, or constants of its recipes, were erased with a person's rows, by the plan of that digest."""
+
+    type: Literal["erased"] = "erased"
+    plan: Text
+
+
 class Heartbeat(_Message):
     """The application is alive at ``at``, by the clock of its driver.
 
@@ -403,6 +410,7 @@ Message: TypeAlias = (
     | Unknown
     | Recipe
     | DeadLetter
+    | Erased
     | Heartbeat
     | End
 )

@@ -35,6 +35,8 @@ RECIPE_VERSION = 2
 """Version of the document as it is written. 2 added Python functions: ``python``, ``python rows``, ``functions``."""
 READABLE_VERSIONS = (1, RECIPE_VERSION)
 """Versions that readers accept."""
+ERASED = '{"version":2,"erased":true}'
+"""In the place of a recipe that held values of a person."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,8 @@ class Recipe:
             raise RecipeError(f"no JSON: {problem}") from problem
         if not isinstance(raw, dict):
             raise RecipeError("a recipe is an object")
+        if raw.get("erased") is True:
+            raise RecipeError("it was erased, as it held values of a person")
         if raw.get("version", RECIPE_VERSION) not in READABLE_VERSIONS:
             raise VersionError(
                 f"recipes of version {raw['version']!r} are not known", where="version"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -39,6 +39,13 @@ class StorePlace:
     caches: Path
     is_lake: bool
     has_pipeline: bool
+    staging: str = ""
+    """Of a lake, the store of this machine in which applications wait; empty: there is none."""
+
+    @property
+    def journals(self) -> Path:
+        """Where journals of erasures are."""
+        return self.spool.parent / "erasures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +103,15 @@ def _kept(
             )
         if f"{app}{SUFFIX}" in ids:
             yield Kept("materialised", app, where, 1, "positions of rows, and no text of them")
+    if place is not None:
+        yield from _not_linked(place, ids)
     if place is not None and place.is_lake:
         yield Kept(
             "lake",
             "",
             place.url,
             0,
-            "older versions of its files stay until `lineage compact` deletes them",
+            "files that others left unfinished stay until `lineage compact` deletes them",
         )
     if place is not None and place.has_pipeline:
         holds = "records that could not be used, and all topics until their retention; not looked at: `lineage dlq list`"
@@ -111,6 +120,19 @@ def _kept(
         yield Kept(
             "caches", "", str(place.caches), 0, "counts and checksums of lines, and no text of them"
         )
+
+
+def _not_linked(place: StorePlace, ids: Collection[str]) -> Iterator[Kept]:
+    """Spools of applications that the store has not: nothing is known of what they read."""
+    linked = {folder_named(place.spool, app) for app in ids}
+    try:
+        folders = sorted(folder for folder in place.spool.iterdir() if folder not in linked)
+    except OSError:
+        return
+    count = sum(map(_file_count, folders))
+    if count:
+        holds = "of applications that are not linked: they are not looked at, and stay; `lineage link` links them"
+        yield Kept("spool", "", str(place.spool), count, holds)
 
 
 def _files(app: str, place: StorePlace, rows: int) -> Iterator[Kept]:
@@ -137,9 +159,12 @@ def _files(app: str, place: StorePlace, rows: int) -> Iterator[Kept]:
         )
 
 
-def _file_count(folder: Path) -> int:
-    count = 0
-    for _, _, names in os.walk(folder):
+def files_in(folder: Path) -> Iterator[Path]:
+    """All files below a folder; none if it is not there."""
+    for at, _, names in os.walk(folder):
         current_budget().check()
-        count += len(names)
-    return count
+        yield from (Path(at, name) for name in names)
+
+
+def _file_count(folder: Path) -> int:
+    return sum(1 for _ in files_in(folder))

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from lineage_core.contract.address import OPAQUE_SPACE
+from lineage_core.contract.region import Region
 from lineage_query.answers import NotQueried
 from lineage_query.engine import QueryEngine
-from lineage_query.erasure.finding import SubjectQuery, find_subject
+from lineage_query.erasure.finding import SubjectQuery, SubjectRow, find_subject
 from lineage_query.erasure.keeping import Kept, StorePlace, kept_of
 from lineage_query.erasure.kinds import told_apart
 from lineage_query.erasure.reached import Kind, ReachedRow
@@ -21,6 +23,7 @@ from lineage_store.port import GraphStore
 
 VERSION = 1
 Purpose: TypeAlias = Literal["erase", "access"]
+_DIGESTED = ("version", "source", "condition", "subject", "rows", "exact", "complete", "gaps")
 LISTED_MAX = 1_000
 """Gaps, reasons and notes of a plan that are listed each."""
 NOT_REMOVED = (
@@ -30,6 +33,8 @@ NOT_REMOVED = (
     "Models and other results that a program computed from the rows and kept outside of what it wrote.",
     "Copies that no captured program made, and older versions of tables: erase them by the means of the table (VACUUM, "
     "expire_snapshots).",
+    "Of what lineage keeps: positions, counts and checksums, code of Python functions in signed recipes, texts of errors, arguments of "
+    "programs, dead letters and topics in Kafka, and transaction logs of Neo4j.",
 )
 """What no plan removes, whatever the rows are."""
 
@@ -59,22 +64,26 @@ class Plan:
     notes: tuple[str, ...]
     incomparable: Mapping[str, int] = field(default_factory=dict)
     not_found: int = 0
+    subject: tuple[SubjectRow, ...] = field(default=(), repr=False)
+    """The rows with their values; in no document."""
+    passed: Mapping[str, Mapping[str, Region]] = field(default_factory=dict, repr=False)
+    """As of `Reached`; in no document."""
 
     @property
     def digest(self) -> str:
         """A name for which rows the plan is about and what they went into: equal plans have the same, whenever they are made."""
-        document = {
-            "version": VERSION,
-            "source": self.source,
-            "condition": self.condition,
-            "subject": self.places,
-            "rows": [row.without_text().to_json() for row in self.rows],
-            "exact": self.exact,
-            "complete": self.complete,
-            "gaps": [gap.to_json() for gap in self.gaps],
-        }
-        text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        return digest_of(
+            {
+                "version": VERSION,
+                "source": self.source,
+                "condition": self.condition,
+                "subject": self.places,
+                "rows": [row.to_json() for row in self.rows],
+                "exact": self.exact,
+                "complete": self.complete,
+                "gaps": [gap.to_json() for gap in self.gaps],
+            }
+        )
 
     def of_kind(self, kind: Kind) -> list[ReachedRow]:
         """Rows of one kind that are where they were written."""
@@ -97,6 +106,12 @@ class Plan:
                 sorted({f"{row.what} ({row.label}, {row.app})" for row in driver})[:20]
             )
             yield f"What {len(driver):,} results handed to programs: {calls}."
+        named = [app for app, spaces in self.passed.items() if OPAQUE_SPACE in spaces]
+        if named:
+            yield (
+                "Names that programs gave to records, as their positions are made of them: delete the lineage of "
+                f"{', '.join(named[:20])}."
+            )
         mixed = len(self.of_kind("mixed"))
         if mixed:
             yield f"{mixed:,} values that other rows went into, too: only the jobs, run again without the rows, make them anew."
@@ -129,6 +144,18 @@ class Plan:
             "not_found": self.not_found,
             "not_removed": list(self.not_removed),
         }
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """The digest of a plan as JSON, of those of its keys that name what it is about.
+
+    Raises:
+        KeyError: it is no plan.
+    """
+    parts = {key: document[key] for key in _DIGESTED}
+    parts["rows"] = [row | {"text": None} for row in parts["rows"]]
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def make_plan(
@@ -179,6 +206,8 @@ def make_plan(
         notes=_first(reached.notes),
         incomparable=subject.incomparable,
         not_found=subject.not_found,
+        subject=subject.rows,
+        passed=reached.passed,
     )
 
 

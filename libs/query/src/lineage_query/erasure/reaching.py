@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TimeUpError, current_budget
 from lineage_core.tracing.trace_result import Direction
@@ -16,6 +17,7 @@ from lineage_query.finding import UNREAD_REASON
 from lineage_query.rows.file_status import FileStatus, by_state
 from lineage_query.rows.places import parse_location
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
 from lineage_store.errors import StoreUnavailableError
@@ -45,6 +47,8 @@ class Reached:
     reasons: dict[str, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     is_complete: bool = True
+    passed: dict[str, dict[str, Region]] = field(default_factory=dict)
+    """By application and space, all items of records on the way; of DataFrames' rows there are none."""
 
     @property
     def complete(self) -> bool:
@@ -168,7 +172,7 @@ class Reaching:
         query = TraceQuery(Direction.FORWARD, tuple(places), app=app, all_jobs=True)
         steps: list[Answer] = []
         try:
-            whole = self._engine.trace_way(query, steps.append)
+            whole = self._engine.trace_way(query, steps.append, self._pass)
         except (TimeUpError, StoreUnavailableError):
             raise
         except LineageError as problem:
@@ -186,6 +190,14 @@ class Reaching:
         result.is_complete = result.is_complete and whole.complete
         for step in steps:
             self._add(step, default=whole.exact)
+
+    def _pass(self, trace: Trace) -> None:
+        if trace.records is None:
+            return
+        spaces = self._result.passed.setdefault(trace.records.app, {})
+        for items in trace.records.result.passed.values():
+            for space, region in items.spaces.items():
+                spaces[space] = spaces[space] | region if space in spaces else region
 
     def _add(self, answer: Answer, *, default: bool) -> None:
         """Keep the rows of an answer. ``default``: whether rows are exact that start at rows which are not known here."""

@@ -26,12 +26,13 @@ from lineage_store.lake.application import (
 )
 from lineage_store.lake.columns import application_key
 from lineage_store.lake.counting import count_nodes
+from lineage_store.lake.erasing import erase_application
 from lineage_store.lake.files import Files, LakeReader
 from lineage_store.lake.graph import LakeGraph
 from lineage_store.lake.recorded_files import LakeFileRows
 from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError
 from lineage_store.lake.writing import LakeWriter
-from lineage_store.port import ApplicationRecord
+from lineage_store.port import ApplicationRecord, Rewrite
 from lineage_store.recipes import names_in
 from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
 
@@ -207,6 +208,10 @@ class LakeStore:
         self.table.erase(removed)
         if self.address.is_local and removed:
             remove_if_empty(Path(self.address.location) / Path(removed[0].path).parent)
+
+    def erase(self, app: str, rewrite: Rewrite, messages: Iterable[Message]) -> int:
+        self.graph(app)
+        return erase_application(self, app, rewrite, messages)
 
     def _files(self, app: str) -> Files:
         return self.reader.files(application_key(app))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -108,14 +108,19 @@ class LakeWriter:
         body = json.dumps(dict(sorted(problems.items())))
         self._add(Kind.PROBLEMS, self._number, body, size=len(body))
 
-    def commit(self) -> None:
+    def commit(self, added: Iterable[LakeFile] = (), removed: Iterable[LakeFile] = ()) -> None:
         """Make all of it visible.
 
+        Args:
+            added: other files of the application, which are written already.
+            removed: files that are in no version from now on.
+
         Raises:
+            ReplacedError: some of ``removed`` are not there any more; nothing was changed.
             StoreError: the lake can't be written.
         """
         self._flush()
-        self._table.commit(self._files)
+        self._table.commit([*self._files, *added], removed)
         self._files = []
 
     def _add(self, kind: Kind, *row: Any, size: int = 100) -> None:

@@ -19,6 +19,7 @@ from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_store.neo4j.connection import RETRY_S, Address, Connection
 from lineage_store.neo4j.counting import HALF, count_store
+from lineage_store.neo4j.erasing import erase_blocks, remove_recipes
 from lineage_store.neo4j.graph import Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
 from lineage_store.neo4j.published_runs import PublishedRuns
@@ -28,7 +29,7 @@ from lineage_store.neo4j.rows import offset_key, parts
 from lineage_store.neo4j.schema import migrate
 from lineage_store.neo4j.server_statistics import ServerStatistics, read_server_statistics
 from lineage_store.neo4j.writing import Neo4jWriter
-from lineage_store.port import ApplicationRecord
+from lineage_store.port import ApplicationRecord, Rewrite
 from lineage_store.recipes import BEGIN_CHARS, names_in
 from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
 
@@ -308,6 +309,15 @@ class Neo4jStore:
             self._connection.run(
                 statement, app=app, id=app_key(app), prefix=prefix(app), rows=DELETED_AT_ONCE
             )
+
+    def erase(self, app: str, rewrite: Rewrite, messages: Iterable[Message]) -> int:
+        self.graph(app)
+        all_messages = list(messages)
+        replaced = erase_blocks(self._connection, app, rewrite)
+        # A node never is without a recipe: the new one is there before the old one is removed.
+        self.write(app, all_messages)
+        remove_recipes(self._connection, app, all_messages)
+        return replaced
 
     def close(self) -> None:
         self._connection.close()

@@ -52,6 +52,11 @@ class SqliteGraph:
         self._clock = clock
         self._row_ids: dict[BlockId, int] = {}
 
+    @property
+    def app_id(self) -> int:
+        """The row of the application."""
+        return self._app_id
+
     def messages(self, *kinds: str) -> Sequence[Message]:
         """Messages in the order written, of some types or (none given) all."""
         where = f" AND type IN ({', '.join('?' * len(kinds))})" if kinds else ""

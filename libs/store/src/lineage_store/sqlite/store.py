@@ -19,10 +19,11 @@ from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
-from lineage_store.port import ApplicationRecord
+from lineage_store.port import ApplicationRecord, Rewrite
 from lineage_store.recipes import BEGIN_CHARS, names_in
 from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
 from lineage_store.sqlite.connection import connect, in_parts
+from lineage_store.sqlite.erasing import erase_application
 from lineage_store.sqlite.graph import SqliteGraph
 from lineage_store.sqlite.recorded_files import SqliteFileRows
 from lineage_store.sqlite.writing import SqliteWriter
@@ -218,6 +219,16 @@ class SqliteStore:
                 "DELETE FROM recorded_folder WHERE id NOT IN (SELECT folder FROM file_version)"
             )
         self._release_pages()
+
+    def erase(self, app: str, rewrite: Rewrite, messages: Iterable[Message]) -> int:
+        app_id = self.graph(app).app_id
+        with self._lock:
+            # What is replaced is overwritten in the file, too.
+            self._db.execute("PRAGMA secure_delete = ON").fetchall()
+        with self.transaction() as connection:
+            replaced = erase_application(connection, app_id, app, rewrite, messages, self._clock())
+        self._release_pages()
+        return replaced
 
     def close(self) -> None:
         with self._lock:

@@ -1,0 +1,109 @@
+"""What takes the place of texts of a subject that are stored with the lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lineage_core.contract.block import FlowBlock
+from lineage_core.contract.region import Region
+from lineage_core.errors import ContractError
+from lineage_core.recipe.document import ERASED as ERASED_RECIPE
+from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.plan import Literal, Values, expressions_of, subexpressions_of
+from lineage_query.erasure.kinds import holds, words_of
+
+ERASED = "[erased]"
+"""The text of a row that was erased."""
+_Words = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsOfTexts:
+    """Whose texts are erased. ``whole``: all of the application's; else those of items, by space."""
+
+    whole: bool = False
+    spaces: Mapping[str, Region] = field(default_factory=dict)
+
+    def rewrite(self, block: FlowBlock) -> FlowBlock | None:
+        """The block without these texts; None if it has none of them."""
+        if block.values is None:
+            return None
+        chosen = self.rows_of(block)
+        values = [
+            ERASED if is_chosen and text is not None else text
+            for is_chosen, text in zip(chosen.tolist(), block.values, strict=True)
+        ]
+        return None if values == list(block.values) else replace(block, values=values)
+
+    def left_in(self, block: FlowBlock) -> int:
+        """How many of these texts a block still has."""
+        if block.values is None:
+            return 0
+        rows = np.flatnonzero(self.rows_of(block)).tolist()
+        return sum(block.values[row] not in {None, ERASED} for row in rows)
+
+    def rows_of(self, block: FlowBlock) -> npt.NDArray[np.bool_]:
+        """Which rows of a block have such a text."""
+        chosen = np.full(block.rows, self.whole)
+        if self.whole:
+            return chosen
+        last = block.out_first if block.out_last is None else block.out_last
+        for section in block.out:
+            region = self.spaces.get(section.space)
+            if region:
+                rows = slice(section.row_first, section.row_stop)
+                # The first run that ends at or behind the row's first position.
+                run = np.searchsorted(region.last, block.out_first[rows])
+                first = region.first[np.minimum(run, len(region.first) - 1)]
+                chosen[rows] = (run < len(region.first)) & (first <= last[rows])
+        return chosen
+
+
+def recipe_holds(text: str, keys: Sequence[_Words]) -> bool:
+    """Whether a constant, or a row that the program made, holds all values of a key; a recipe that can't be read may.
+
+    ``keys``: of subjects, the words of their values.
+    """
+    if text == ERASED_RECIPE:
+        return False
+    try:
+        recipe = Recipe.from_json(text)
+    except ContractError:
+        return True
+    for words in _constants(recipe):
+        if any(all(holds(words, value) for value in key) for key in keys):
+            return True
+    return False
+
+
+def keys_of_rows(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[_Words]:
+    """The words of the values in some columns, of each row; of all columns where none are named."""
+    lower = {column.lower() for column in columns}
+    keys: dict[_Words, None] = {}
+    for row in rows:
+        values = (
+            words_of(value) for name, value in row.items() if not lower or name.lower() in lower
+        )
+        key = tuple(words for words in values if words)
+        if key:
+            keys[key] = None
+    return list(keys)
+
+
+def _constants(recipe: Recipe) -> Iterator[tuple[str, ...]]:
+    """Words of the constants of each node, and of each row that stands in the plan."""
+    for node in recipe.plan:
+        literals = [
+            part.value
+            for expression in expressions_of(node)
+            for part in subexpressions_of(expression)
+            if isinstance(part, Literal) and part.value is not None
+        ]
+        yield tuple(word for value in literals for word in words_of(value))
+        if isinstance(node, Values):
+            for row in node.rows:
+                yield tuple(word for cell in row if cell.value for word in words_of(cell.value))

@@ -1,0 +1,132 @@
+"""The journal of an erasure: what is to be done is frozen in its first line, and a line says what is done of it.
+
+Each line is on the disk before the next step begins, so an erasure that was killed is continued where it was. A
+line that was cut off by the kill counts for nothing: each step may be done twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+from lineage_core.environment.private_files import ensure_private_folder, private_opener
+from lineage_core.errors import LineageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+VERSION = 1
+BYTES_MAX = 1 << 30
+Step = dict[str, Any]
+
+
+class JournalError(LineageError):
+    """A journal that can't be read, or that another process writes."""
+
+
+class Journal:
+    """The journal of one plan; held by one process at a time."""
+
+    def __init__(self, folder: Path, digest: str) -> None:
+        """Open the journal of a plan, or begin one.
+
+        Raises:
+            JournalError: another process holds it, or it is damaged.
+            OSError: the folder can't be written.
+        """
+        self.path = path_of(folder, digest)
+        self.digest = digest
+        ensure_private_folder(folder)
+        self._file: IO[bytes] = open(self.path, "a+b", opener=private_opener)  # noqa: SIM115 - held until close
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.close()
+            raise JournalError(f"another process carries this plan out ({self.path})") from error
+        self.steps: Sequence[Step] | None = None
+        self.results: dict[int, Mapping[str, Any]] = {}
+        self.is_ended = False
+        try:
+            self._load()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def begin(self, steps: Sequence[Step]) -> None:
+        """Freeze what is to be done."""
+        self._append(
+            {"event": "begun", "version": VERSION, "plan": self.digest, "steps": list(steps)}
+        )
+        self.steps = steps
+
+    def done(self, number: int, result: Mapping[str, Any]) -> None:
+        """Say that a step is done."""
+        self._append({"event": "done", "step": number, "result": dict(result)})
+        self.results[number] = result
+
+    def end(self) -> None:
+        """Say that all is done."""
+        self._append({"event": "ended"})
+        self.is_ended = True
+
+    def _append(self, entry: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        descriptor = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _load(self) -> None:
+        size = self.path.stat().st_size
+        if size > BYTES_MAX:
+            raise JournalError(f"{self.path} has more than {BYTES_MAX >> 20} MiB")
+        self._file.seek(0)
+        content = self._file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            # What a kill cut off.
+            self._file.truncate(len(whole))
+        try:
+            for line in whole.splitlines():
+                self._take(json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            raise JournalError(f"{self.path} is damaged: {error}") from error
+
+    def _take(self, entry: Mapping[str, Any]) -> None:
+        match entry["event"]:
+            case "begun" if entry["plan"] == self.digest and entry["version"] == VERSION:
+                self.steps = entry["steps"]
+            case "done":
+                self.results[int(entry["step"])] = entry["result"]
+            case "ended":
+                self.is_ended = True
+            case event:
+                raise ValueError(f"{event!r:.80} is no event of this plan")
+
+    def close(self) -> None:
+        """Let another process have it."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def path_of(folder: Path, digest: str) -> Path:
+    """Where the journal of a plan is."""
+    return folder / f"{digest.removeprefix('sha256:')[:32]}.jsonl"

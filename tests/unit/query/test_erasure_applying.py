@@ -1,0 +1,288 @@
+"""What lineage itself keeps is erased by a plan: step by step, after any interruption, and nothing else is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.message import Recipe, Unknown
+from lineage_core.recipe.document import ERASED as ERASED_RECIPE
+from lineage_core.recipe.document import Recipe as Document
+from lineage_core.recipe.plan import Attribute, Literal, Values
+from lineage_query.engine import QueryEngine
+from lineage_query.erasure import applying
+from lineage_query.erasure.applying import Applied, applied_lines, apply_plan, read_plan
+from lineage_query.erasure.erased_texts import ERASED
+from lineage_query.erasure.finding import SubjectQuery
+from lineage_query.erasure.journal import Journal, JournalError
+from lineage_query.erasure.keeping import StorePlace
+from lineage_query.erasure.plan import Plan, make_plan
+from lineage_query.erasure.row_list import list_of, rows_of
+from lineage_query.erasure.steps import ErasureError
+from lineage_query.rows.reader import RowReader
+from lineage_store.sqlite.store import SqliteStore
+from tests.oracle.erasure_chains import Job, Row, World
+from tests.support.stored_lineage import flows
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A source of four rows, r1x to r4x, a copy and a count of it; texts of all items are stored."""
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        world = World(tmp_path, store, texts=True)
+        world.land(0, random.Random(0))
+        rows = [Row(key, frozenset({at + 1}), shows=True) for at, key in enumerate("aabc")]
+        path = world.datasets[0].path
+        world.datasets[0].files[path] = rows
+        world._write(path, rows)
+        for operator in ("copy", "group"):
+            world.run(Job((0,), operator, 1, "new", 0, lands_again=False), random.Random(0))
+        yield world
+
+
+def place_of(world: World) -> StorePlace:
+    folder = world.folder
+    return StorePlace(
+        "sqlite:///x", folder / "rows", folder / "spool", folder / "index", False, False
+    )
+
+
+def query_of(world: World) -> SubjectQuery:
+    return SubjectQuery(str(world.datasets[0].path), rows=(1,))
+
+
+def plan_of(world: World) -> Plan:
+    reader = RowReader()
+    engine = QueryEngine(world.store, reader)
+    return make_plan("erase", query_of(world), world.store, reader, engine, place_of(world))
+
+
+def applied(world: World, document: dict[str, Any]) -> Applied:
+    return apply_plan(
+        document, query_of(world), lambda: plan_of(world), world.store, place_of(world)
+    )
+
+
+def texts(world: World) -> list[str]:
+    found: list[str] = []
+    for app in world.store.application_ids():
+        graph = world.store.graph(app)
+        for block in graph.load([ref.block_id for ref in graph.blocks()]).values():
+            found += [text for text in block.values or () if text is not None]
+    return found
+
+
+def test_texts_of_the_rows_go_and_others_stay(world: World) -> None:
+    assert sum("r1x" in text for text in texts(world)) == 2
+    before = texts(world)
+    document = plan_of(world).to_json()
+    result = applied(world, document)
+    assert not result.already
+    after = texts(world)
+    assert [text for text in before if "r1x" not in text] == [
+        text for text in after if text != ERASED
+    ]
+    assert after.count(ERASED) == 2
+    # The spools of its applications and indexes of files go, too.
+    assert not any((world.folder / "spool").iterdir())
+    lines = "\n".join(applied_lines(result, document, None))
+    assert "2 rows of outputs are yours to delete" in lines
+    assert "What this did not remove" in lines
+
+
+def test_a_second_run_does_nothing_and_says_so(world: World) -> None:
+    document = plan_of(world).to_json()
+    applied(world, document)
+    revisions = {app: world.store.revision(app) for app in world.store.application_ids()}
+    # The source may be gone by then.
+    world.datasets[0].path.unlink()
+    result = applied(world, document)
+    assert result.already
+    assert "nothing to do" in next(applied_lines(result, document, None))
+    assert revisions == {app: world.store.revision(app) for app in world.store.application_ids()}
+
+
+def test_another_plan_is_refused_and_says_what_differs(world: World) -> None:
+    document = plan_of(world).to_json()
+    world.run(Job((2,), "copy", 1, "new", 0, lands_again=False), random.Random(0))
+    with pytest.raises(ErasureError, match=r"rows: .*out4.* is new"):
+        applied(world, document)
+    assert ERASED not in texts(world)
+
+
+def test_an_application_that_runs_is_refused(world: World) -> None:
+    document = plan_of(world).to_json()
+    app = world.store.application_ids()[0]
+    world.store._db.execute("UPDATE application SET status = 'running', seen_at = 9e9")
+    with pytest.raises(ErasureError, match=f"{app[:3]}.* still runs"):
+        applied(world, document)
+
+
+def test_files_that_are_no_plan_to_erase_are_refused(world: World, tmp_path: Path) -> None:
+    plan = plan_of(world)
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan.to_json()))
+    assert read_plan(path, plan.digest)["digest"] == plan.digest
+    with pytest.raises(ErasureError, match="and not 'sha256:1'"):
+        read_plan(path, "sha256:1")
+    changed = plan.to_json() | {"rows": []}
+    for document, reason in (
+        (json.dumps(changed), "was changed"),
+        (json.dumps(replace(plan, purpose="access").to_json()), "access request"),
+        ("[1]", "is no plan"),
+        ("{", "is no plan"),
+        (json.dumps(plan.to_json() | {"rows": 3}), "is no plan"),
+    ):
+        path.write_text(document)
+        with pytest.raises(ErasureError, match=reason):
+            read_plan(path)
+
+
+def test_recipes_with_the_subjects_values_go(world: World) -> None:
+    app = world.store.application_ids()[0]
+    column = Attribute(1, "v", "string")
+    recipes = {
+        node: Document("3.5", {}, (), (Values((column,), ((Literal(text, "string"),),)),)).to_json()
+        for node, text in (("f1", "a;r1x"), ("f2", "a;r2x"))
+    }
+    world.store.write(
+        app, [Recipe(app=app, node=node, recipe=text) for node, text in recipes.items()]
+    )
+    applied(world, plan_of(world).to_json())
+    graph = world.store.graph(app)
+    assert graph.recipe("f1") == ERASED_RECIPE
+    assert graph.recipe("f2") == recipes["f2"]
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_an_interruption_between_any_two_steps_is_continued(
+    world: World, monkeypatch: pytest.MonkeyPatch, torn: bool
+) -> None:
+    document = plan_of(world).to_json()
+    append = Journal._append
+    lines = 0
+    for stop_at in range(20):
+        written = 0
+
+        def stopping(journal: Journal, entry: Any, stop_at: int = stop_at) -> None:
+            nonlocal written
+            if written == stop_at % 2:
+                if torn:
+                    journal._file.write(b'{"event":"do')
+                    journal._file.flush()
+                raise InterruptedError
+            append(journal, entry)
+            written += 1
+
+        monkeypatch.setattr(Journal, "_append", stopping)
+        try:
+            applied(world, document)
+        except InterruptedError:
+            lines += written
+            continue
+        break
+    assert lines == 4
+    monkeypatch.undo()
+    assert applied(world, document).already
+    assert not any("r1x" in text for text in texts(world))
+    assert sum("r2x" in text for text in texts(world)) == 1
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from lineage_query.erasure import applying
+from lineage_store.sqlite.store import SqliteStore
+from tests.unit.query.test_erasure_applying import applied, plan_of
+from tests.oracle.erasure_chains import Dataset, World
+folder = Path(sys.argv[1])
+perform, steps = applying._perform, []
+def killing(*arguments):
+    result = perform(*arguments)
+    steps.append(1)
+    if len(steps) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+applying._perform = killing
+with SqliteStore(folder / "lineage.db") as store:
+    world = World(folder, store)
+    world.datasets.append(Dataset(folder / "landed0.txt"))
+    applied(world, plan_of(world).to_json())
+"""
+
+
+def test_a_kill_is_continued(world: World) -> None:
+    document = plan_of(world).to_json()
+    root = Path(__file__).parents[3]
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, str(world.folder)],
+        env=os.environ | {"PYTHONPATH": str(root)},
+        cwd=root,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL
+    assert any("r1x" in text for text in texts(world)) is False
+    (journal,) = (world.folder / "erasures").iterdir()
+    assert (
+        journal.read_text().count("\n") == 2
+    )  # Begun, and one step; the second was not said to be done.
+    result = applied(world, document)
+    assert not result.already
+    assert applied(world, document).already
+
+
+def test_one_process_at_a_time_and_damage_is_told(world: World) -> None:
+    document = plan_of(world).to_json()
+    folder = place_of(world).journals
+    with Journal(folder, document["digest"]), pytest.raises(JournalError, match="another process"):
+        applied(world, document)
+    (journal,) = folder.iterdir()
+    assert journal.stat().st_mode & 0o77 == 0
+    journal.write_text('{"event":"begun","plan":"other","version":1,"steps":[]}\n')
+    with pytest.raises(JournalError, match="damaged"):
+        applied(world, document)
+
+
+def test_the_list_names_rows_of_outputs(world: World) -> None:
+    document = plan_of(world).to_json()
+    rows = list(rows_of(document))
+    assert [(Path(row["path"]).parent.name, row["row"], row["kind"]) for row in rows] == [
+        ("out2", 1, "carries"),
+        ("out3", 1, "carries"),
+    ]
+    assert [json.loads(line) for line in list_of(document, as_csv=False).splitlines()] == rows
+    header, *lines = list_of(document, as_csv=True).splitlines()
+    assert header.startswith("path,row,unit,place")
+    assert len(lines) == 2
+    assert "r1x" not in list_of(document, as_csv=True)
+
+
+def test_texts_of_an_incomplete_application_all_go(world: World) -> None:
+    app = world.store.application_ids()[0]
+    world.store.write(app, [Unknown(app=app, what="socketTextStream", reason="not captured")])
+    extra = flows(BlockId("7", 0, 0, 0), "6#0", "7#0", [([0], 0)], app)
+    world.store.write(app, blocks=[replace(extra, values=["a;r1x, by another way"])])
+    plan = plan_of(world)
+    assert not plan.complete
+    result = applied(world, plan.to_json())
+    assert any(step.get("whole") and step["app"] == app for step, _ in result.steps)
+    assert not any("r1x" in text for text in texts(world))
+
+
+def test_every_kind_of_step_is_known() -> None:
+    step: dict[str, Any] = {"kind": "other"}
+    with pytest.raises(ErasureError, match="'other' is no step"):
+        applying._perform(step, "", None, None)  # type: ignore[arg-type]
