@@ -78,8 +78,8 @@ def test_recipes_over_the_whole_pipeline(
         app = until(whole, lambda store: next(iter(store.application_ids()), ""))
         verdict = whole.complete(app)
         assert (verdict.recipes_expected, verdict.recipes_received) == (2, 2)
-        with whole.store() as store:
-            assert shown(store, app) == expected
+        with whole.store() as loaded:
+            assert shown(loaded, app) == expected
         # A recipe that is none is a dead letter, and the verdict tells of it.
         broken = {"v": 1, "type": "recipe", "app": app, "node": "1", "recipe": "[]"}
         producer = Producer({"bootstrap.servers": kafka.bootstrap})
