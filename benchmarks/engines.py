@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import runpy
 import shutil
 import statistics
 import subprocess
@@ -32,8 +31,6 @@ from lineage.access import StoredAccess
 from lineage.stack.downloads import jars_of
 from lineage.stack.programs import java
 from lineage_core.tracing.trace_result import Direction
-from lineage_emitter import LineageApi
-from lineage_emitter.sdk.dask_capture import capture_dask
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 
@@ -75,7 +72,7 @@ def dask_command(options: argparse.Namespace) -> Command:
     def command(home: Path, is_captured: bool) -> list[str]:
         words = [str(PROGRAMS / "dask_wordcount.py"), str(options.source), str(home / "out")]
         words += [str(options.partitions), str(options.cores)]
-        captured = ["-m", "benchmarks.engines", "--captured"] if is_captured else []
+        captured = ["-m", "benchmarks.captured_dask"] if is_captured else []
         return [sys.executable, *captured, *words]
 
     return command
@@ -194,19 +191,9 @@ def _place(name: str, out: Path, word: str) -> str:
     raise RunError(f"{word} is not in {out}")
 
 
-def run_captured(words: Sequence[str]) -> None:
-    """Run a program of Dask captured, in this process."""
-    sys.argv = list(words)
-    with LineageApi("wordcount") as api, capture_dask(api):
-        runpy.run_path(words[0], run_name="__main__")
-
-
 def main(words: Sequence[str] | None = None) -> int:
     """Command line entry."""
     words = list(sys.argv[1:] if words is None else words)
-    if words[:1] == ["--captured"]:
-        run_captured(words[1:])
-        return 0
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engines", description=__doc__)
     parser.add_argument("engines", nargs="*", choices=[*ENGINES, []], default=[], metavar="ENGINE")
     parser.add_argument("--size", type=parse_size, default=parse_size("30MB"))

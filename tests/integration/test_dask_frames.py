@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -296,3 +299,49 @@ def test_what_is_not_captured_is_refused_by_name(
         pytest.raises(UnsupportedOperatorError, match=name),
     ):
         use(table())
+
+
+LATE = """
+import sys
+from lineage import LineageApi, capture_dask
+import dask
+from dask import bag
+
+before = dask.base.compute
+with LineageApi("late", app="late") as api, capture_dask(api), dask.config.set(scheduler="synchronous"):
+    assert bag.from_sequence([1, 2, 3]).sum().compute() == 6
+    assert "pandas" not in sys.modules and "dask.dataframe" not in sys.modules
+    import pandas as pd
+    from dask import dataframe as dd
+
+    df = dd.from_pandas(pd.DataFrame({"v": range(6)}), npartitions=2)
+    assert df[df.v > 3].compute().v.tolist() == [4, 5]
+    try:
+        df.persist()
+    except Exception as refused:
+        print(type(refused).__name__)
+assert dask.base.compute is before
+print(len(dd.from_pandas(pd.DataFrame({"v": range(6)}), npartitions=2).persist()))
+"""
+
+
+def test_a_program_that_loads_dataframes_late_is_captured(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATE],
+        env=os.environ | {"LINEAGE_STORE": f"sqlite:///{tmp_path / STORE}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["UnsupportedOperatorError", "6"]
+    assert judged(tmp_path, "late").reasons == ()
+    with open_store(f"sqlite:///{tmp_path / STORE}") as store:
+        tracer = Tracer(store.graph("late"))
+        for row in range(2):
+            answer = tracer.trace(Direction.BACKWARD, {"compute-3#0": Region.from_positions([row])})
+            (node,) = answer.found.values()
+            assert answer.exact
+            assert {space: list(at.positions()) for space, at in node.spaces.items()} == {
+                "FromPandas-2#1": [1 + row]
+            }

@@ -18,6 +18,11 @@ class _Watch(MetaPathFinder):
         self._on_load = on_load
         self._looking = False
 
+    def end(self) -> None:
+        """Hear no more."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != self._module or self._looking:
             return None
@@ -37,9 +42,15 @@ class _Watch(MetaPathFinder):
         return spec
 
 
-def call_on_load(module: str, on_load: Callable[[Any], None]) -> None:
-    """Call ``on_load`` with a module once it is loaded; at once if it is loaded already."""
+def call_on_load(module: str, on_load: Callable[[Any], None]) -> Callable[[], None]:
+    """Call ``on_load`` with a module once it is loaded; at once if it is loaded already.
+
+    Returns:
+        What ends the watch, if nothing was loaded until then.
+    """
     if module in sys.modules:
         on_load(sys.modules[module])
-    else:
-        sys.meta_path.insert(0, _Watch(module, on_load))
+        return lambda: None
+    watch = _Watch(module, on_load)
+    sys.meta_path.insert(0, watch)
+    return watch.end

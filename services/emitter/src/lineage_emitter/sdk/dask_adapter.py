@@ -16,8 +16,9 @@ from itertools import count
 from typing import Any, NoReturn
 
 import dask
+import numpy as np
 from dask import bag, base
-from dask.bag.core import Bag
+from dask.bag.core import Bag, reify
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import system_encoding
@@ -26,8 +27,9 @@ from fsspec.core import open_files
 
 from lineage_core.contract.message import SinkFiles, Split, Splits
 from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.module_watch import call_on_load
 from lineage_emitter.sdk.api import LineageApi
-from lineage_emitter.sdk.dask_bags import Row, TracedBag, TracedItem, bag_of_rows, numbered, refuse
+from lineage_emitter.sdk.dask_bags import TracedBag, TracedItem, bag_of_batches, refuse
 from lineage_emitter.sdk.dask_files import (
     changed,
     is_plain,
@@ -35,10 +37,11 @@ from lineage_emitter.sdk.dask_files import (
     sink_file,
     write_lines,
 )
-from lineage_emitter.sdk.dask_frames import UNKNOWN, FrameBase, FrameTracing, Scalar, rows_of
+from lineage_emitter.sdk.dask_rows import Rows, joined_rows, numbered, origins_of
 
 calls = import_module("dask.delayed")  # the package has a function of this name
 SOURCES = ("from_sequence", "read_text", "range", "from_url")
+NO_FIT = "rows and their origins do not fit each other"
 MANY_BAGS = ("concat", "zip", "map", "map_partitions", "from_delayed")
 
 
@@ -51,6 +54,8 @@ class _Capture:
         self.api = api
         self.numbers = count()
         self.compute = base.compute
+        self.frames: Any = None
+        """The module that traces DataFrames, once the program has loaded ``dask.dataframe``: many programs never do."""
         self.frame_sources: dict[str, str] = {}
         self.splits: tuple[Split, ...] = ()
 
@@ -69,21 +74,23 @@ class _Capture:
             self.splits += splits
         name = f"numbered-{node}-{made.name}"
         graph = {
-            (name, n): (numbered, f"{node}#{n}", (made.name, n)) for n in range(made.npartitions)
+            (name, n): (reify, (numbered, f"{node}#{n}", (made.name, n)))
+            for n in range(made.npartitions)
         }
         layers = HighLevelGraph.from_collections(name, graph, dependencies=[made])
         return TracedBag(layers, name, made.npartitions)
 
     def computed(self, *args: Any, **options: Any) -> tuple[Any, ...]:
         """What ``dask.compute`` gives, with its lineage."""
-        captured = TracedBag | TracedItem | Delayed | FrameBase
+        captured = TracedBag | TracedItem | Delayed
         for arg in args:
-            if not isinstance(arg, captured) and (found := base.unpack_collections(arg)[0]):
+            is_captured = isinstance(arg, captured) or self.is_frame(arg)
+            if not is_captured and (found := base.unpack_collections(arg)[0]):
                 refuse(f"dask.compute of {type(found[0]).__name__} here")
-        if any(isinstance(arg, FrameBase) for arg in args):
+        if any(map(self.is_frame, args)):
             return tuple(
                 self.computed_frame(arg, **options)
-                if isinstance(arg, FrameBase)
+                if self.is_frame(arg)
                 else self.computed(arg, **options)[0]
                 for arg in args
             )
@@ -119,31 +126,40 @@ class _Capture:
             (name, n): (_written, (traced.name, n), file, last_endline)
             for n, file in enumerate(files)
         }
-        layers = HighLevelGraph.from_collections(name, graph, dependencies=[bag_of_rows(traced)])
+        layers = HighLevelGraph.from_collections(name, graph, dependencies=[bag_of_batches(traced)])
         (parts,) = self.compute(Bag(layers, name, traced.npartitions), **options)
         self.keep_files(os.path.dirname(files[0].path), files, parts)
         return [file.path for file in files]
 
     def keep_files(self, folder: str, files: list[Any], parts: Sequence[Any]) -> None:
         """Keep the lineage of the lines of files, one of each partition."""
-        sink = self.sink("to_textfiles", [row for _, rows in parts for row in rows], path=folder)
+        sink = self.sink("to_textfiles", [rows for _, rows in parts], path=folder)
         sink_files = []
         for n, (file, (wrote, rows)) in enumerate(zip(files, parts, strict=True)):
             described, problem = sink_file(n, file, wrote)
             sink_files.append(described)
-            self.keep_task(sink, n, rows[: wrote.lines], problem)
+            self.keep_task(
+                sink, n, rows.of_values([], np.arange(min(wrote.lines, len(rows.origins)))), problem
+            )
         self.api.send(SinkFiles(app=self.api.app, node=sink, path=folder, files=tuple(sink_files)))
 
-    def computed_frame(self, frame: FrameBase, **options: Any) -> Any:
+    def is_frame(self, collection: Any) -> bool:
+        """Whether it is a DataFrame, a series, or a value computed from them."""
+        return self.frames is not None and isinstance(collection, self.frames.FrameBase)
+
+    def computed_frame(self, frame: Any, **options: Any) -> Any:
         """What ``compute`` gives of a DataFrame, a series or a value, with its lineage."""
-        tracing = FrameTracing(self.frame_source, refuse)
+        frames = self.frames
+        tracing = frames.FrameTracing(self.frame_source, refuse)
         packed = tracing.packed(frame)
         for name in ("fuse", "concatenate"):
             options.pop(name, None)
-        rows, origins = rows_of(*self.compute(packed, **options))
-        kept = [Row(None, _ids(text), frozenset(tracing.reasons)) for text in origins]
-        self.keep_rows(kept if len(kept) == len(rows) else [Row(None, frozenset([UNKNOWN]))])
-        return rows.iloc[0] if isinstance(frame, Scalar) else rows
+        rows, origins = frames.rows_of(*self.compute(packed, **options))
+        ids = list(map(_ids, origins))
+        is_unknown = len(ids) != len(rows) or any(frames.UNKNOWN in of_row for of_row in ids)
+        kept = Rows([], origins_of([] if is_unknown else ids), frozenset(tracing.reasons))
+        self.keep_rows([kept], NO_FIT if is_unknown else "")
+        return rows.iloc[0] if isinstance(frame, frames.Scalar) else rows
 
     def frame_source(self, expression: Any) -> str:
         """The node of what a DataFrame is read from."""
@@ -160,36 +176,47 @@ class _Capture:
             self.keep_calls(collection)
         if not isinstance(collection, TracedBag | TracedItem):
             return result
-        self.keep_rows([result] if isinstance(result, Row) else result)
-        return result.value if isinstance(result, Row) else [row.value for row in result]
+        batches = [result] if isinstance(result, Rows) else result
+        self.keep_rows(batches)
+        values = [value for rows in batches for value in rows.values]
+        return values[0] if isinstance(collection, TracedItem) else values
 
-    def keep_rows(self, rows: Sequence[Row]) -> None:
-        """Keep the lineage of the rows of a result."""
-        is_unknown = any(UNKNOWN in row.ids for row in rows)
-        problem = "rows and their origins do not fit each other" if is_unknown else ""
-        self.keep_task(self.sink("compute", rows), 0, rows, problem)
+    def keep_rows(self, batches: Sequence[Rows], problem: str = "") -> None:
+        """Keep the lineage of the rows of a result, or why there is none."""
+        self.keep_task(self.sink("compute", batches), 0, joined_rows(batches), problem)
 
-    def sink(self, kind: str, rows: Iterable[Row], **fields: Any) -> str:
+    def sink(self, kind: str, batches: Iterable[Rows], **fields: Any) -> str:
         """A sink, linked to the sources of its rows."""
         for path in changed(self.splits):
             self.api.unknown("read_text", f"{path} changed while it was read")
         sink = self.api.register(f"{kind}-{next(self.numbers)}", kind, kind="sink", **fields)
-        spaces = {item.partition("#")[0] for row in rows for item in row.ids}
-        for source in sorted(spaces - {UNKNOWN}):
+        spaces = {space.partition("#")[0] for rows in batches for space in rows.origins.spaces}
+        for source in sorted(spaces):
             self.api.flow_link(source, sink)
         return sink
 
-    def keep_task(self, sink: str, partition: int, rows: Sequence[Row], problem: str) -> None:
+    def keep_task(self, sink: str, partition: int, rows: Rows, problem: str) -> None:
         """Keep the lineage of the rows of a partition of a sink, or why there is none."""
+        space = f"{sink}#{partition}"
         with self.api.task(sink, partition) as task:
             if problem:
                 task.end_capture(CaptureFailedError(problem))
                 return
-            task.superset_reason = "; ".join(sorted(set().union(*(row.reasons for row in rows))))
-            for n, row in enumerate(rows):
-                for item in sorted(row.ids):
-                    task.add_input(item)
-                task.add_output(f"{sink}#{partition}#{n}", reset=True)
+            task.superset_reason = "; ".join(sorted(rows.reasons))
+            for flows in rows.origins.flows():
+                task.capture_columns(
+                    flows.in_space,
+                    flows.in_first,
+                    space,
+                    flows.out,
+                    in_ptr=flows.in_ptr,
+                    in_last=flows.in_last,
+                )
+            alone = rows.origins.without_items()
+            nothing = np.zeros(0, np.uint64)
+            task.capture_columns(
+                space, nothing, space, alone, in_ptr=np.zeros(len(alone) + 1, np.int64)
+            )
 
     def keep_calls(self, call: Delayed) -> None:
         """Keep the lineage of delayed calls: a value is made from its arguments. Keys name them in this result."""
@@ -205,19 +232,19 @@ class _Capture:
             task.add_output(f"{sink}#0#0")
 
 
-def _computed_by(frame: FrameBase, capture: _Capture, **options: Any) -> Any:
+def _computed_by(frame: Any, capture: _Capture, **options: Any) -> Any:
     return capture.computed_frame(frame, **options)
 
 
-def _refuse_graph(frame: FrameBase) -> NoReturn:
+def _refuse_graph(frame: Any) -> NoReturn:
     refuse(f"{type(frame).__name__} in other ways than by compute")
 
 
-def _written(rows: Iterable[Row], file: Any, last_endline: bool) -> list[Any]:
+def _written(batches: Iterable[Rows], file: Any, last_endline: bool) -> list[Any]:
     """Write a partition; gives what was written, and the lineage of its lines."""
-    rows = list(rows)
-    wrote = write_lines([row.value for row in rows], file, last_endline=last_endline)
-    return [(wrote, [Row(None, row.ids, row.reasons) for row in rows])]
+    rows = joined_rows(batches)
+    wrote = write_lines(rows.values, file, last_endline=last_endline)
+    return [(wrote, Rows([], rows.origins, rows.reasons))]
 
 
 def _written_by(traced: TracedBag, capture: _Capture, *args: Any, **options: Any) -> list[str]:
@@ -239,10 +266,10 @@ def _persisted_by(client: Client, persist: Callable[..., Any], kept: Any, **opti
     return persist(client, kept, **options)
 
 
-def _argument(unpack: Callable[..., Any], argument: Any, **options: Any) -> Any:
+def _argument(capture: _Capture, unpack: Callable[..., Any], argument: Any, **options: Any) -> Any:
     if isinstance(argument, TracedBag | TracedItem):
         refuse("dask.delayed of a bag")
-    if isinstance(argument, FrameBase):
+    if capture.is_frame(argument):
         refuse("dask.delayed of a DataFrame")
     return unpack(argument, **options)
 
@@ -260,10 +287,8 @@ def replace_operators(api: LineageApi) -> Iterator[None]:
     capture = _Capture(api)
     replaced: list[tuple[Any, str, Any]] = [
         (Client, "compute", partial(refuse, "Client.compute")),
-        (FrameBase, "compute", partialmethod(_computed_by, capture)),
-        (FrameBase, "__dask_graph__", partialmethod(_refuse_graph)),
         (Client, "persist", partialmethod(_persisted_by, Client.persist)),
-        (calls, "unpack_collections", partial(_argument, calls.unpack_collections)),
+        (calls, "unpack_collections", partial(_argument, capture, calls.unpack_collections)),
     ]
     replaced.append((TracedBag, "to_textfiles", partialmethod(_written_by, capture)))
     for name in SOURCES:
@@ -275,7 +300,18 @@ def replace_operators(api: LineageApi) -> Iterator[None]:
         replaced.append((module, "compute", capture.computed))
         replaced.append((module, "persist", partial(_persisted, base.persist)))
     with ExitStack() as stack:
-        for owner, name, replacement in replaced:
+
+        def replace(owner: Any, name: str, replacement: Any) -> None:
             stack.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, replacement)
+
+        def capture_frames(_loaded: Any) -> None:
+            capture.frames = import_module("lineage_emitter.sdk.dask_frames")
+            frame = capture.frames.FrameBase
+            replace(frame, "compute", partialmethod(_computed_by, capture))
+            replace(frame, "__dask_graph__", partialmethod(_refuse_graph))
+
+        for owner, name, replacement in replaced:
+            replace(owner, name, replacement)
+        stack.callback(call_on_load("dask.dataframe", capture_frames))
         yield

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from itertools import chain, compress, count, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import numpy as np
 from dask import base
-from dask.bag.core import Bag, Item
+from dask.bag.core import Bag, Item, reify
+from dask.highlevelgraph import HighLevelGraph
+from dask.utils import funcname
 
 from lineage_emitter.errors import UnsupportedOperatorError
+from lineage_emitter.sdk.dask_rows import (
+    BATCH_RECORDS,
+    Origins,
+    Rows,
+    joined,
+    joined_rows,
+    origins_of,
+)
+
+if TYPE_CHECKING:
+    from lineage_core.contract.block import I64
 
 PARTITION_REASON = "a function over whole partitions may use any record of the partition"
 REDUCTION_REASON = "a reduction may use fewer records than it is given"
@@ -42,91 +57,177 @@ CAPTURED = frozenset(
     ]
 )
 _all_combined = "fold", "sum", "count", "mean", "var", "std"
+_SIZED = frozenset((list, tuple, str, bytes, dict, set, frozenset, range))
+"""Types of which the length is known to be that of what they iterate over."""
+ROWS_PENDING = 1 << 21
+"""Records whose values wait to be counted."""
 
 
 class Row(NamedTuple):
-    """A record, the source records that it was made from, and why these may be too many."""
+    """A record by itself, as a shuffle moves it: the source records that it was made from, and why these may be too many."""
 
     value: Any
     ids: frozenset[str] = frozenset()
     reasons: frozenset[str] = frozenset()
 
 
-def _combined(value: Any, rows: list[Row], reasons: Iterable[str] = ()) -> Row:
-    value = list(value) if isinstance(value, Iterator) else value
-    ids = frozenset[str]().union(*(row.ids for row in rows))
-    return Row(value, ids, frozenset(reasons).union(*(row.reasons for row in rows)))
+# -- in tasks: what they get and give are batches --------------------------------------------------
 
 
-def numbered(space: str, records: Iterable[Any]) -> list[Row]:
-    """Records of a source, by their place in it."""
-    return [Row(record, frozenset((f"{space}#{n}",))) for n, record in enumerate(records)]
+def _mapped(func: Callable[..., Any], args: Any, options: Any, batches: Iterable[Rows]) -> Any:
+    if args or options:
+        func = partial(_called, func, args, options)
+    for rows in batches:
+        values = list(map(func, rows.values))
+        if len(values) < len(rows.values):
+            # The function raised StopIteration: to Dask the partition ends here.
+            yield rows.of_values(_without_iterators(values), np.arange(len(values)))
+            return
+        yield Rows(_without_iterators(values), rows.origins, rows.reasons)
 
 
-def _mapped(func: Callable[..., Any], args: Any, options: Any, row: Row) -> Row:
-    return _combined(func(row.value, *args, **options), [row])
+def _called(func: Callable[..., Any], args: Any, options: Any, value: Any) -> Any:
+    return func(value, *args, **options)
+
+
+def _without_iterators(values: list[Any]) -> list[Any]:
+    if not any(issubclass(kind, Iterator) for kind in set(map(type, values))):
+        return values
+    return [list(value) if isinstance(value, Iterator) else value for value in values]
+
+
+def _chosen(predicate: Callable[[Any], Any], batches: Iterable[Rows], *, keep: bool) -> Any:
+    for rows in batches:
+        is_kept = np.array([bool(predicate(value)) is keep for value in rows.values], np.bool_)
+        if is_kept.any():
+            values = list(compress(rows.values, is_kept.tolist()))
+            yield rows.of_values(values, np.flatnonzero(is_kept))
+
+
+def _spread(batches: Iterable[Rows]) -> Iterator[Rows]:
+    for rows in batches:
+        parts = rows.values
+        if not _SIZED.issuperset(map(type, parts)):
+            parts = [part if type(part) in _SIZED else list(part) for part in parts]
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        if sizes.any():
+            values = list(chain.from_iterable(parts))
+            yield rows.of_values(values, np.repeat(np.arange(len(parts)), sizes))
+
+
+def _gathered(func: Callable[[Any], Any], reasons: Iterable[str], batches: Iterable[Rows]) -> Rows:
+    """One row, made from all rows."""
+    rows = joined_rows(batches)
+    (value,) = _without_iterators([func(rows.values)])
+    return Rows([value], rows.origins.together(), rows.reasons.union(reasons))
+
+
+def _gathered_item(func: Callable[[Any], Any], row: Rows) -> Rows:
+    return next(_mapped(func, (), {}, [row]))  # type: ignore[no-any-return]
+
+
+def _partition(func: Callable[[Any], Any], batches: Iterable[Rows]) -> Iterator[Rows]:
+    return _spread([_gathered(func, [PARTITION_REASON], batches)])
+
+
+def _single_rows(batches: Iterable[Rows]) -> Iterator[Row]:
+    for rows in batches:
+        for value, ids in zip(rows.values, rows.origins.ids(), strict=True):
+            yield Row(value, ids, rows.reasons)
 
 
 def _on_value(func: Callable[[Any], Any], row: Row) -> Any:
     return func(row.value)
 
 
-def _spread(row: Row) -> list[Row]:
-    return [Row(value, row.ids, row.reasons) for value in row.value]
+def _groups(groups: Iterable[tuple[Any, list[Row]]]) -> Iterator[Rows]:
+    groups = iter(groups)
+    while batch := list(islice(groups, BATCH_RECORDS)):
+        origins = origins_of(frozenset().union(*(row.ids for row in rows)) for _, rows in batch)
+        reasons = frozenset[str]().union(*(row.reasons for _, rows in batch for row in rows))
+        yield Rows([(key, [row.value for row in rows]) for key, rows in batch], origins, reasons)
 
 
 def _starred(func: Callable[..., Any], value: Any, **options: Any) -> Any:
     return func(*value, **options)
 
 
-def _gathered(func: Callable[[Any], Any], reasons: Iterable[str], rows: Iterable[Row]) -> Row:
-    rows = list(rows)
-    return _combined(func([row.value for row in rows]), rows, reasons)
-
-
-def _partition(func: Callable[[Any], Any], rows: Iterable[Row]) -> list[Row]:
-    return _spread(_gathered(func, [PARTITION_REASON], rows))
-
-
-def _group(group: tuple[Any, list[Row]]) -> Row:
-    return _combined((group[0], [row.value for row in group[1]]), group[1])
-
-
-class _Count:
-    """How often a value is there, and where it was."""
-
-    __slots__ = ("count", "ids", "reasons")
+class _Counting:
+    """Numbers the values of rows, and unites where equal values were."""
 
     def __init__(self) -> None:
-        self.count, self.ids, self.reasons = 0, set[str](), set[str]()
+        self.numbers: defaultdict[Any, int] = defaultdict(count().__next__)
+        self.reasons = frozenset[str]()
+        self._counts = np.zeros(0, np.int64)
+        self._origins: list[Origins] = []
+        self._pending: list[tuple[I64, Origins]] = []
+        self._rows = 0
+
+    def add(self, rows: Rows) -> None:
+        """Count the values of rows."""
+        values, numbers = rows.values, self.numbers
+        number = np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
+        self._pending.append((number, rows.origins))
+        self.reasons |= rows.reasons
+        self._rows += len(values)
+        if self._rows > ROWS_PENDING:
+            self._unite()
+
+    def _unite(self) -> None:
+        number = np.concatenate([part for part, _ in self._pending])
+        self._counts = _longer(self._counts, len(self.numbers))
+        self._counts += np.bincount(number, minlength=len(self.numbers))
+        origins = joined([part for _, part in self._pending])
+        self._origins.append(origins.grouped(number, len(self.numbers)))
+        self._pending, self._rows = [], 0
+
+    def result(self) -> Rows:
+        """A row for each value: the value, and how often it is there."""
+        if self._pending:
+            self._unite()
+        values = list(zip(self.numbers, self._counts.tolist(), strict=True))
+        return Rows(values, _by_number(self._origins, len(self.numbers)), self.reasons)
 
 
-def _counted(rows: Iterable[Row]) -> dict[Any, _Count]:
-    counts: defaultdict[Any, _Count] = defaultdict(_Count)
-    for value, ids, reasons in rows:
-        counted = counts[value]
-        counted.count += 1
-        counted.ids |= ids
-        counted.reasons |= reasons
-    return dict(counts)
+def _longer(counts: I64, length: int) -> I64:
+    return np.concatenate((counts, np.zeros(length - len(counts), np.int64)))
 
 
-def _counted_together(parts: Iterable[dict[Any, _Count]]) -> dict[Any, _Count]:
-    whole: defaultdict[Any, _Count] = defaultdict(_Count)
-    for part in parts:
-        for value, counted in part.items():
-            total = whole[value]
-            total.count += counted.count
-            total.ids |= counted.ids
-            total.reasons |= counted.reasons
-    return dict(whole)
+def _by_number(parts: list[Origins], numbers: int) -> Origins:
+    """The union of the origins of rows with equal places."""
+    if len(parts) == 1:
+        return parts[0]
+    group = [np.arange(len(part)) for part in parts]
+    return joined(parts).grouped(np.concatenate([np.zeros(0, np.int64), *group]), numbers)
 
 
-def _count_rows(counts: dict[Any, _Count]) -> list[Row]:
-    return [
-        Row((value, each.count), frozenset(each.ids), frozenset(each.reasons))
-        for value, each in counts.items()
-    ]
+def _one_batch(rows: Rows) -> list[Rows]:
+    return [rows]
+
+
+def _counted(batches: Iterable[Rows]) -> Rows:
+    counting = _Counting()
+    for rows in batches:
+        counting.add(rows)
+    return counting.result()
+
+
+def _counted_together(parts: Iterable[Rows]) -> Rows:
+    parts = list(parts)
+    totals: defaultdict[Any, int] = defaultdict(int)
+    for rows in parts:
+        for value, number in rows.values:
+            totals[value] += number
+    numbers = {value: number for number, value in enumerate(totals)}
+    group = [numbers[value] for rows in parts for value, _ in rows.values]
+    origins = joined([rows.origins for rows in parts]).grouped(
+        np.array(group, np.int64), len(numbers)
+    )
+    reasons = frozenset[str]().union(*(rows.reasons for rows in parts))
+    return Rows(list(totals.items()), origins, reasons)
+
+
+# -- in the program --------------------------------------------------------------------------------
 
 
 def refuse(operator: str, *_: Any, **__: Any) -> NoReturn:
@@ -139,17 +240,17 @@ def refuse(operator: str, *_: Any, **__: Any) -> NoReturn:
 
 
 class TracedItem(Item):  # type: ignore[misc]
-    """One value computed from a bag; its task gives a :class:`Row`."""
+    """One value computed from a bag; its task gives :class:`Rows` of one row."""
 
     to_delayed = partial(refuse, "Item.to_delayed")
 
     def apply(self, func: Callable[[Any], Any]) -> TracedItem:
-        item = Item(self.dask, self.key).apply(partial(_mapped, func, (), {}))
+        item = Item(self.dask, self.key).apply(partial(_gathered_item, func))
         return TracedItem(item.dask, item.key)
 
 
 class TracedBag(Bag):  # type: ignore[misc]
-    """A bag whose tasks give rows. An operator that is not captured is refused by name."""
+    """A bag whose tasks give batches of rows. An operator that is not captured is refused by name."""
 
     reasons: tuple[str, ...] = (REDUCTION_REASON,)
 
@@ -165,37 +266,35 @@ class TracedBag(Bag):  # type: ignore[misc]
     def map(self, func: Callable[..., Any], *args: Any, **options: Any) -> TracedBag:
         if base.unpack_collections(args, options)[0]:
             refuse("Bag.map over several collections")
-        return _traced(bag_of_rows(self).map(partial(_mapped, func, args, options)))
+        return each_partition(self, partial(_mapped, func, args, options))
 
     def starmap(self, func: Callable[..., Any], **options: Any) -> TracedBag:
         return self.map(partial(_starred, func), **options)
 
     def filter(self, predicate: Callable[[Any], Any]) -> TracedBag:
-        return _traced(bag_of_rows(self).filter(partial(_on_value, predicate)))
+        return each_partition(self, partial(_chosen, predicate, keep=True))
 
     def remove(self, predicate: Callable[[Any], Any]) -> TracedBag:
-        return _traced(bag_of_rows(self).remove(partial(_on_value, predicate)))
+        return each_partition(self, partial(_chosen, predicate, keep=False))
 
     def flatten(self) -> TracedBag:
-        return _traced(bag_of_rows(self).map(_spread).flatten())
+        return each_partition(self, _spread)
 
     def groupby(self, grouper: Callable[[Any], Any], **options: Any) -> TracedBag:
-        return _traced(
-            bag_of_rows(self).groupby(partial(_on_value, grouper), **options).map(_group)
-        )
+        single = bag_of_batches(each_partition(self, _single_rows))
+        return each_partition(single.groupby(partial(_on_value, grouper), **options), _groups)
 
     def frequencies(self, split_every: Any = None, sort: bool = False) -> TracedBag:
         if sort:
             refuse("Bag.frequencies that are sorted")
-        counts = bag_of_rows(self).reduction(_counted, _counted_together, split_every, out_type=Bag)
-        return _traced(counts.map_partitions(_count_rows))
+        batches = bag_of_batches(self)
+        counts = batches.reduction(_counted, _counted_together, split_every, out_type=Bag)
+        return each_partition(counts, _one_batch)
 
     def map_partitions(self, func: Callable[..., Any], *args: Any, **options: Any) -> TracedBag:
         if args or base.unpack_collections(options)[0]:
             refuse("Bag.map_partitions over several collections")
-        return _traced(
-            bag_of_rows(self).map_partitions(partial(_partition, partial(func, **options)))
-        )
+        return each_partition(self, partial(_partition, partial(func, **options)))
 
     def reduction(
         self,
@@ -208,13 +307,21 @@ class TracedBag(Bag):  # type: ignore[misc]
         if out_type is not Item:
             refuse("Bag.reduction into a bag")
         first, then = (partial(_gathered, func, self.reasons) for func in (perpartition, aggregate))
-        item = bag_of_rows(self).reduction(first, then, split_every)
+        item = bag_of_batches(self).reduction(first, then, split_every)
         return TracedItem(item.dask, item.key)
 
 
-def bag_of_rows(traced: TracedBag) -> Bag:
-    """The same bag, with rows for records."""
+def bag_of_batches(traced: TracedBag) -> Bag:
+    """The same bag, with batches for records."""
     return Bag(traced.dask, traced.name, traced.npartitions)
+
+
+def each_partition(source: Bag, func: Callable[[Any], Any]) -> TracedBag:
+    """A bag whose partitions are what a function makes of those of another."""
+    name = f"{funcname(func)}-{base.tokenize(source, func)}"
+    graph = {(name, n): (reify, (func, (source.name, n))) for n in range(source.npartitions)}
+    layers = HighLevelGraph.from_collections(name, graph, dependencies=[source])
+    return TracedBag(layers, name, source.npartitions)
 
 
 def _traced(rows: Bag) -> TracedBag:
