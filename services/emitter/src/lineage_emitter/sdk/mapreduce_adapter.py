@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lineage_core.codec import arrow_text as arrow
 from lineage_core.contract.message import SinkFile, SinkFiles, Split, Splits
+from lineage_core.contract.runs import sorted_unique
 from lineage_emitter.errors import CaptureFailedError, UnsupportedOperatorError
 from lineage_emitter.sdk.api import LineageApi
 from lineage_emitter.sdk.files import is_compressed
@@ -29,14 +29,14 @@ from lineage_emitter.sdk.mapreduce_command import StreamingJob, captured
 from lineage_emitter.sdk.mapreduce_task import version
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from lineage_core.contract.block import U64
+    from lineage_core.contract.block import I64
     from lineage_emitter.sdk.task_capture import TaskCapture
 
 Event = tuple[bool, bytes, bytes]
 """Whether a record came out, the lines that it was made from, and its key. Of records that went in one behind the other with one
 key the lines stand in one event, divided by commas."""
+_AS_COMMAS = bytes.maketrans(b".#", b",,")
+ATTEMPT_BITS = 16
 RECORDS_PAIRED = 1 << 17
 """Records whose lineage is in memory at a time."""
 MAP_REASON = "a mapper may use any line that its task read so far"
@@ -207,23 +207,20 @@ class _Outputs:
             CaptureFailedError: a line is of another attempt.
         """
         counts = [lines.count(b",") + 1 if lines else 0 for lines in made_from]
-        joined = b",".join(filter(None, made_from)).decode().replace("~", "")
-        if not joined:
+        if not any(counts):
             return
-        column = arrow.text_column(joined.split(","))
-        assert column is not None
-        attempts, places = arrow.split_last(column, "#")
-        of_record, names = arrow.encode_dictionary(attempts)
-        first, last = _first_and_last(places)
+        places = _places(b",".join(filter(None, made_from)), sum(counts))
         tag = None if tags is None else np.repeat(np.array(tags, np.int64), counts)
-        for code, attempt in enumerate(map(str, names)):
-            if attempt not in self.splits:
-                raise CaptureFailedError(f"attempt {attempt} at a map task left no log")
-            chosen = of_record == code
+        attempt_of = places[:, 0] << ATTEMPT_BITS | places[:, 1]
+        for attempt in sorted_unique(attempt_of).tolist():
+            split, number = attempt >> ATTEMPT_BITS, attempt & (1 << ATTEMPT_BITS) - 1
+            if f"{split}.{number}" not in self.splits:
+                raise CaptureFailedError(f"attempt {split}.{number} at a map task left no log")
+            chosen = attempt_of == attempt
             task.add_inputs(
-                f"{self.read}#{attempt.partition('.')[0]}",
-                first[chosen],
-                last=last[chosen],
+                f"{self.read}#{split}",
+                places[chosen, 2].astype(np.uint64),
+                last=places[chosen, 3].astype(np.uint64),
                 tags=None if tag is None else tag[chosen],
             )
 
@@ -264,16 +261,26 @@ def _batches(events: Iterator[Event]) -> Iterator[list[Event]]:
         yield batch
 
 
-def _first_and_last(places: pa.StringArray) -> tuple[U64, U64]:
-    """Numbers of the first and last line of places such as ``5`` and ``0-9``."""
-    if b"-" not in arrow.utf8_of(places):
-        first = arrow.to_integers(places)
-        return first, first
-    runs = [str(place).partition("-") for place in places.to_pylist()]
-    return (
-        np.array([int(first) for first, _, _ in runs], np.uint64),
-        np.array([int(last or first) for first, _, last in runs], np.uint64),
-    )
+def _places(joined: bytes, count: int) -> I64:
+    """Split, attempt, first and last line (int64[n, 4]) of places such as ``3.0#5`` and ``~3.0#0-9``, divided by commas.
+
+    Raises:
+        CaptureFailedError: they are no ``count`` places.
+    """
+    width = 3
+    if b"-" in joined:
+        runs = [place.partition(b"-") for place in joined.split(b",")]
+        joined = b",".join([b"%s#%s" % (at, end or at.rpartition(b"#")[2]) for at, _, end in runs])
+        width = 4
+    numbers = np.zeros(0, np.int64)
+    if not joined.translate(None, b"0123456789~.#,"):
+        numbers = np.fromstring(joined.translate(_AS_COMMAS, b"~"), np.int64, sep=",")
+    if len(numbers) != width * count or joined.count(b"#") != (width - 2) * count:
+        raise CaptureFailedError(f"a log names no lines: {joined[:80]!r}")
+    places = numbers.reshape(count, width)
+    if int(places[:, 1].max()) >> ATTEMPT_BITS:
+        raise CaptureFailedError(f"a log names attempt {int(places[:, 1].max())} at a task")
+    return places if width == 4 else places[:, [0, 1, 2, 2]]
 
 
 def _number(path: Path) -> int:
