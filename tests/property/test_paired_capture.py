@@ -20,7 +20,8 @@ from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import Direction
 from lineage_core.tracing.tracer import Tracer
 from lineage_emitter import LineageApi
-from lineage_emitter.sdk import paired_buffer, pairing
+from lineage_emitter.sdk import flow_columns, paired_buffer, pairing
+from lineage_emitter.worker import recorders
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged
 
@@ -148,6 +149,8 @@ def small(runs: int, opened: int) -> Iterator[None]:
         patch.setattr(paired_buffer, "EVENTS_MAX", 5)
         patch.setattr(paired_buffer, "COLUMN_EVENTS_MAX", 3)
         patch.setattr(pairing, "DIRECT_RUNS_MAX", runs)
+        for module in (pairing, recorders, flow_columns):
+            patch.setattr(module, "RUNS_MAX", max(1, runs // 2))
         patch.setattr(pairing, "OPEN_INPUTS_MAX", opened)
         patch.setattr(pairing, "SPARE_TAGS", 1)
         yield

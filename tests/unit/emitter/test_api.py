@@ -20,7 +20,8 @@ from lineage_core.tracing.tracer import Tracer
 from lineage_emitter import LineageApi
 from lineage_emitter.dispatch.spool import TaskSpool
 from lineage_emitter.errors import CaptureFailedError, SettingsError
-from lineage_emitter.sdk import containers, paired_buffer, pairing
+from lineage_emitter.sdk import containers, flow_columns, paired_buffer, pairing
+from lineage_emitter.worker import recorders
 from lineage_query.engine import QueryEngine
 from lineage_query.finding import NotFoundError
 from lineage_query.rows.reader import RowReader
@@ -524,6 +525,22 @@ def test_an_engine_that_is_not_configured_does_nothing(
     assert "total#0" in "".join(judged(here, api.app).reasons)
 
 
+@pytest.mark.parametrize("is_output", [False, True])
+def test_items_behind_the_end_of_a_dropped_task_are_a_problem(here: Path, is_output: bool) -> None:
+    with LineageApi("late") as api:
+        api.register("job", kind="container")
+        step = api.register("step", kind="sink", parent="job")
+        task = api.begin(step)
+        task.add_input("read#0#1")
+        api.commit("job")
+        task.fail("too late")
+        if is_output:
+            task.add_output(f"{step}#0#0")
+        else:
+            task.add_input("read#0#2")
+    assert any("the task has ended" in reason for reason in judged(here, api.app).reasons)
+
+
 def test_a_failure_keeps_the_inputs_that_were_at_work(here: Path) -> None:
     with LineageApi("crash") as api:
         graph_of(api)
@@ -554,6 +571,24 @@ def test_tags_that_hold_too_much_end_the_capture_of_a_task(
             for n in range(11):
                 api.add_input(f"read#0#{n}", tag=n)
     assert any("more than 10 tags hold inputs" in r for r in judged(here, api.app).reasons)
+
+
+@pytest.mark.parametrize(("reset", "numbered"), [(True, 0), (False, 1)])
+def test_inputs_are_numbered_where_many_outputs_may_share_them(
+    here: Path, monkeypatch: pytest.MonkeyPatch, reset: bool, numbered: int
+) -> None:
+    for module in (pairing, recorders, flow_columns):
+        monkeypatch.setattr(module, "RUNS_MAX", 4)
+    with LineageApi("wide") as api:
+        graph_of(api)
+        with api.task("total"):
+            for n in range(11):
+                api.add_input(f"read#0#{3 * n}", tag="wide")
+            api.add_output("total#0#0", tag="wide", reset=reset)
+    assert traced(here, "total#0#0") == [f"read#0#{3 * n}" for n in range(11)]
+    with open_store(api.settings.store) as store:
+        nodes = store.graph(api.app).nodes()
+        assert sum(node.node == "total:inputs" for node in nodes) == numbered
 
 
 def test_memory_of_paired_capture_does_not_grow(

@@ -418,13 +418,19 @@ class LineageApi:
 
     def add_input(self, item: str, tag: Hashable = "", *, reset: bool = False) -> None:
         """An input that the current task works on now (see :meth:`TaskCapture.add_input`)."""
-        self._task().add_input(item, tag, reset=reset)
+        task = getattr(self._local, "task", None)
+        if task is None or task.ended:
+            task = self._task()
+        task.add_input(item, tag, reset=reset)
 
     def add_output(
         self, item: str, tag: Hashable = "", *, reset: bool = False, value: str | None = None
     ) -> None:
         """An output of the current task (see :meth:`TaskCapture.add_output`)."""
-        self._task().add_output(item, tag, reset=reset, value=value)
+        task = getattr(self._local, "task", None)
+        if task is None or task.ended:
+            task = self._task()
+        task.add_output(item, tag, reset=reset, value=value)
 
     def add_inputs(
         self,

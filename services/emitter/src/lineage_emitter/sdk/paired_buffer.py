@@ -13,10 +13,12 @@ from lineage_core.contract.positions import text_positions
 from lineage_core.errors import BlockError, RegionError
 from lineage_emitter.sdk.flow_buffer import ADDRESS, WAITING_TEXT_MAX, runs_of
 from lineage_emitter.sdk.flow_columns import clean_values
-from lineage_emitter.sdk.pairing import Events, Items, Mask, Pairing
+from lineage_emitter.sdk.pairing import Events, Items, Pairing
 from lineage_emitter.worker.recorders import FLOWS_MAX
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lineage_core.contract.block import I64, U64
 
 EVENTS_MAX = FLOWS_MAX
@@ -28,8 +30,20 @@ _ONE_ITEM = (
     r"\A[A-Za-z0-9_][A-Za-z0-9_.:-]*(?:#[0-9]+(?:\.[0-9]+)?|@[0-9]+|#\*)#(?:0|[1-9][0-9]{0,18})\z"
 )
 
-Event = tuple[str, Hashable, bool, bool, str | None]
-"""Item, tag, whether it is an output, whether it resets the tag, value."""
+INPUT, OUTPUT, RESET = 0, 1, 2
+"""What an event is: an input or an output, plus a reset."""
+
+
+class _Waiting:
+    """Events in the order in which they were added: of each its item, its tag and what it is, by their rows the values."""
+
+    __slots__ = ("items", "kinds", "tags", "values")
+
+    def __init__(self) -> None:
+        self.items: list[str] = []
+        self.tags: list[Hashable] = []
+        self.kinds = bytearray()
+        self.values: dict[int, str] = {}
 
 
 class PairedBuffer:
@@ -37,14 +51,18 @@ class PairedBuffer:
 
     def __init__(self, pairing: Pairing) -> None:
         self._pairing = pairing
-        self._events: list[Event] = []
+        self._waiting = _Waiting()
         self._text_room = WAITING_TEXT_MAX
         self._last_inputs: list[str] = []
 
-    def add(
-        self, item: str, tag: Hashable, value: str | None, *, is_output: bool, reset: bool
-    ) -> None:
+    def add(self, item: str, tag: Hashable, kind: int, value: str | None = None) -> None:
         """Take an input or an output.
+
+        Args:
+            item: as :meth:`TaskCapture.add_input` takes it.
+            tag: any hashable value.
+            kind: ``INPUT`` or ``OUTPUT``, plus ``RESET``.
+            value: of an output.
 
         Raises:
             AddressError, RegionError: an item added since the last call that paired can't be read.
@@ -52,9 +70,16 @@ class PairedBuffer:
             TypeError: an item or a value is no text.
             OSError: the spool can't be written.
         """
-        self._events.append((item, tag, is_output, reset, value))
-        self._text_room -= len(item) if value is None else len(item) + len(value)
-        if len(self._events) >= EVENTS_MAX or self._text_room < 0:
+        # Half a million calls a second: a list for each column takes no object for each event.
+        waiting = self._waiting
+        self._text_room -= len(item)
+        if value is not None:
+            self._text_room -= len(value)
+            waiting.values[len(waiting.kinds)] = value
+        waiting.items.append(item)
+        waiting.tags.append(tag)
+        waiting.kinds.append(kind)
+        if self._text_room < 0 or len(waiting.kinds) >= EVENTS_MAX:
             self.pair()
 
     def add_columns(self, events: Events) -> None:
@@ -83,45 +108,42 @@ class PairedBuffer:
 
     def pair(self) -> None:
         """Pair all that waits; as :meth:`add`."""
-        events, self._events = self._events, []
+        waiting, self._waiting = self._waiting, _Waiting()
         self._text_room = WAITING_TEXT_MAX
-        if not events:
+        rows = len(waiting.kinds)
+        if not rows:
             return
-        self._last_inputs = _trailing_inputs(events)
-        texts, tags, outputs, resets, values = map(list, zip(*events, strict=True))
-        items, counts = items_of(texts)
-        is_output = np.array(outputs, np.bool_)
-        reset = np.array(resets, np.bool_)
+        self._last_inputs = _trailing_inputs(waiting)
+        items, counts = items_of(waiting.items)
+        kinds = np.frombuffer(waiting.kinds, np.uint8)
+        is_output, reset = kinds & OUTPUT > 0, kinds & RESET > 0
+        tags: list[Hashable] = waiting.tags
+        values = None
+        if waiting.values:
+            values = _objects(clean_values([waiting.values.get(row) for row in range(rows)]))
         if bool((counts[is_output] != 1).any()):
             raise RegionError("an output is one run of positions")
-        if len(items) != len(events):
-            event = np.repeat(np.arange(len(events)), counts)
+        if len(items) != rows:
+            event = np.repeat(np.arange(rows), counts)
             reset = reset[event] & (np.diff(event, prepend=-1) > 0)
             is_output, tags = is_output[event], [tags[at] for at in event.tolist()]
-            values = [values[at] for at in event.tolist()]
-        some = any(value is not None for value in values)
-        self._pairing.add(
-            Events(
-                items,
-                is_output,
-                reset,
-                tags,
-                _objects(clean_values(list(values))) if some else None,
-            )
-        )
+            values = None if values is None else values[event]
+        self._pairing.add(Events(items, is_output, reset, tags, values))
 
     def last_inputs(self) -> list[str]:
         """The inputs added last, since the output before them; at most so many as a failure names."""
-        return _trailing_inputs(self._events) or ([] if self._events else self._last_inputs)
+        if self._waiting.kinds:
+            return _trailing_inputs(self._waiting)
+        return self._last_inputs
 
 
-def _trailing_inputs(events: Sequence[Event]) -> list[str]:
+def _trailing_inputs(waiting: _Waiting) -> list[str]:
     inputs: list[str] = []
-    for item, _, is_output, reset, _ in reversed(events):
-        if is_output or len(inputs) == LAST_INPUTS_MAX:
+    for item, kind in zip(reversed(waiting.items), reversed(waiting.kinds), strict=True):
+        if kind & OUTPUT or len(inputs) == LAST_INPUTS_MAX:
             break
         inputs.append(item)
-        if reset:
+        if kind & RESET:
             break
     return inputs[::-1]
 
@@ -132,9 +154,12 @@ def items_of(texts: Sequence[str]) -> tuple[Items, I64]:
     Raises:
         AddressError, RegionError: an address can't be read, or names no position.
     """
-    plain = _plain_addresses(texts)
-    if plain.all():
-        return _addressed(texts), np.ones(len(texts), np.int64)
+    column = _text_column(texts)
+    plain = np.zeros(len(texts), np.bool_)
+    if column is not None:
+        plain = arrow.matches(column, _ONE_ITEM)
+        if plain.all():
+            return _addressed(column), np.ones(len(texts), np.int64)
     counts = np.ones(len(texts), np.int64)
     spaces: dict[str, int] = {}
     code: list[int] = []
@@ -173,21 +198,21 @@ def items_of(texts: Sequence[str]) -> tuple[Items, I64]:
     ), counts
 
 
-def _plain_addresses(texts: Sequence[str]) -> Mask:
-    """Which texts are addresses of one position."""
-    if not all(type(text) is str for text in texts):
-        wrong = next(text for text in texts if type(text) is not str)
-        raise TypeError(f"an item is a text, not {type(wrong).__name__}")
+def _text_column(texts: Sequence[str]) -> pa.StringArray | None:
+    """Texts as a column; None where some can't be in one.
+
+    Raises:
+        TypeError: some are no texts.
+    """
+    if wrong := set(map(type, texts)) - {str}:
+        raise TypeError(f"an item is a text, not {wrong.pop().__name__}")
     try:
-        column = arrow.text_column(texts)
+        return arrow.text_column(texts)
     except UnicodeEncodeError:
-        column = None
-    return np.zeros(len(texts), np.bool_) if column is None else arrow.matches(column, _ONE_ITEM)
+        return None
 
 
-def _addressed(texts: Sequence[str]) -> Items:
-    column = arrow.text_column(texts)
-    assert column is not None
+def _addressed(column: pa.StringArray) -> Items:
     spaces, numbers = arrow.split_last(column, "#")
     positions = arrow.to_integers(numbers)
     codes, names = arrow.encode_dictionary(spaces)

@@ -17,7 +17,7 @@ from lineage_core.contract.address import OPAQUE_SPACE
 from lineage_core.contract.runs import normalise, spread
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.sdk.flow_columns import FlowColumns, equal_runs
-from lineage_emitter.worker.recorders import RUNS_MAX
+from lineage_emitter.worker.recorders import RUNS_MAX, split_by_runs
 
 if TYPE_CHECKING:
     from lineage_core.contract.block import I64, U64
@@ -113,12 +113,22 @@ class Events:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Windows:
-    """Outputs, and of each the inputs ``low`` to ``high`` (exclusive) that it is made from."""
+    """Outputs, and of each the inputs ``low`` to ``high`` (exclusive) that it is made from.
+
+    ``lasts``: whether some of these wait for more outputs.
+    """
 
     outputs: Items
     values: Texts | None
     low: I64
     high: I64
+    lasts: Mask
+
+    def take(self, rows: I64) -> _Windows:
+        """Some of the windows, in the order of ``rows``."""
+        values = None if self.values is None else self.values[rows]
+        outputs = self.outputs.take(rows)
+        return _Windows(outputs, values, self.low[rows], self.high[rows], self.lasts[rows])
 
 
 class Pairing:
@@ -176,7 +186,8 @@ class Pairing:
         input_tags = tags[~is_output]
         out = np.flatnonzero(is_output)
         values = None if events.values is None else events.values[order[out] - opened]
-        windows = _Windows(items.take(order[out]), values, low[out], count[out])
+        lasts = final[out] < count[out]
+        windows = _Windows(items.take(order[out]), values, low[out], count[out], lasts)
         inputs = self._write_windows(inputs, windows)
         is_open = np.arange(len(inputs)) >= final[~is_output]
         self._keep(inputs.take(is_open), input_tags[is_open])
@@ -274,13 +285,12 @@ class Pairing:
             windows.outputs.space + is_opaque * len(windows.outputs.spaces), kind="stable"
         )
         if bool((np.diff(by_space) != 1).any()):
-            values = None if windows.values is None else windows.values[by_space]
-            outputs = windows.outputs.take(by_space)
-            windows = _Windows(outputs, values, windows.low[by_space], windows.high[by_space])
+            windows = windows.take(by_space)
         segments = _Segments(inputs)
         counts = segments.counts(windows)
         for chosen in (self._unnumbered(inputs), np.ones(len(inputs), np.bool_)):
-            if int(counts.sum()) <= DIRECT_RUNS_MAX and int(counts.max()) <= RUNS_MAX:
+            repeats = bool((windows.lasts & (counts > RUNS_MAX)).any())
+            if int(counts.sum()) <= DIRECT_RUNS_MAX and not repeats:
                 break
             inputs = self._number(inputs, chosen)
             segments = _Segments(inputs)
@@ -409,17 +419,22 @@ def _flows(
         order = np.argsort(group, kind="stable")
         runs, owner, group = runs.take(order), owner[order], group[order]
     for start, stop in equal_runs(group):
-        part = slice(start, stop)
+        chosen = slice(start, stop)
         in_space = runs.spaces[int(runs.space[start])]
         if in_space == OPAQUE_SPACE:
             assert runs.text is not None
             yield (
                 in_space,
-                _opaque_flows(runs.first[part], runs.text[part], owner[part], outputs, values),
+                _opaque_flows(
+                    runs.first[chosen], runs.text[chosen], owner[chosen], outputs, values
+                ),
             )
         else:
-            row, first, last = _normal_runs(owner[part], runs.first[part], runs.last[part])
+            row, first, last = _normal_runs(owner[chosen], runs.first[chosen], runs.last[chosen])
             begins = np.flatnonzero(np.diff(row, prepend=-1))
+            # A block takes so many runs of a flow: an output with more has several flows.
+            of_row, part, _ = split_by_runs(np.diff(begins, append=len(row)))
+            begins = begins[of_row] + part * RUNS_MAX
             single = len(begins) == len(row)
             yield (
                 in_space,

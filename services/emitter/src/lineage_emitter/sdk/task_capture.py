@@ -15,7 +15,7 @@ from lineage_emitter.errors import DeliveryError
 from lineage_emitter.failures import in_words
 from lineage_emitter.sdk.flow_buffer import COLUMNED_FLOWS_MAX, FlowBuffer
 from lineage_emitter.sdk.flow_columns import FlowColumns
-from lineage_emitter.sdk.paired_buffer import PairedBuffer, column_events
+from lineage_emitter.sdk.paired_buffer import INPUT, OUTPUT, RESET, PairedBuffer, column_events
 from lineage_emitter.sdk.pairing import Pairing
 from lineage_emitter.worker.recorders import FLOWS_MAX, RUNS_MAX
 
@@ -40,6 +40,7 @@ class TaskCapture(FlowBuffer):
         self.superset_reason = ""
         """Why inputs may be too many, of all flows of the task; empty where they are exact."""
         self._paired: PairedBuffer | None = None
+        """None before the first item and when the task has ended."""
 
     def capture(self, flow_id: str, hash_in: str, hash_out: str, value: str | None = None) -> None:
         """Capture one flow (see :meth:`FlowBuffer.capture`).
@@ -71,7 +72,7 @@ class TaskCapture(FlowBuffer):
         if self._failure:
             return
         try:
-            self._pairs().add(item, tag, None, is_output=False, reset=reset)
+            (self._paired or self._pairs()).add(item, tag, INPUT + RESET if reset else INPUT)
         except Exception as problem:
             self.end_capture(problem)
 
@@ -92,7 +93,8 @@ class TaskCapture(FlowBuffer):
         if self._failure:
             return
         try:
-            self._pairs().add(item, tag, value, is_output=True, reset=reset)
+            kind = OUTPUT + RESET if reset else OUTPUT
+            (self._paired or self._pairs()).add(item, tag, kind, value)
         except Exception as problem:
             self.end_capture(problem)
 
@@ -351,13 +353,11 @@ class TaskCapture(FlowBuffer):
             self._end()
             self._older.close()
             self._out.discard()
+            paired, self._paired = self._paired, None
             if not self._api.settle(self._node, self._partition, self._attempt):
                 return
             self._api.failed(self._node, self._partition, self._attempt, reason)
-            last_inputs = list(inputs) or (
-                [] if self._paired is None else self._paired.last_inputs()
-            )
-            self._paired = None
+            last_inputs = list(inputs) or ([] if paired is None else paired.last_inputs())
             if last_inputs:
                 self._api.keep_crash(self._node, self._partition, last_inputs)
         except Exception as problem:
