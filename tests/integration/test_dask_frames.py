@@ -24,6 +24,7 @@ from lineage import LineageApi, UnsupportedOperatorError, capture_dask
 from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import Direction
 from lineage_core.tracing.tracer import Tracer
+from lineage_emitter.sdk import dask_frames
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged
 
@@ -345,3 +346,23 @@ def test_a_program_that_loads_dataframes_late_is_captured(tmp_path: Path) -> Non
             assert {space: list(at.positions()) for space, at in node.spaces.items()} == {
                 "FromPandas-2#1": [1 + row]
             }
+
+
+@pytest.mark.parametrize("wrong", ["unknown", "fewer", "more"])
+def test_origins_that_do_not_fit_the_rows_count_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    rows_of = dask_frames.rows_of
+
+    def rows_with_others(*packed: Any) -> Any:
+        rows, origins = rows_of(*packed)
+        if wrong == "unknown":
+            return rows, ["?", *origins[1:]]
+        return rows, origins[1:] if wrong == "fewer" else ["?", *origins]
+
+    monkeypatch.setattr(dask_frames, "rows_of", rows_with_others)
+    store = f"sqlite:///{tmp_path / STORE}"
+    with LineageApi("wrong", store=store, spool=str(tmp_path / "s")) as api, capture_dask(api):
+        table().compute()
+    reasons = judged(tmp_path, api.app).reasons
+    assert any("rows and their origins do not fit each other" in reason for reason in reasons)

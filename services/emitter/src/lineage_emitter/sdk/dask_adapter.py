@@ -156,9 +156,10 @@ class _Capture:
             options.pop(name, None)
         rows, origins = frames.rows_of(*self.compute(packed, **options))
         ids = list(map(_ids, origins))
-        is_unknown = len(ids) != len(rows) or any(frames.UNKNOWN in of_row for of_row in ids)
-        kept = Rows([], origins_of([] if is_unknown else ids), frozenset(tracing.reasons))
-        self.keep_rows([kept], NO_FIT if is_unknown else "")
+        known = [of_row for of_row in ids if frames.UNKNOWN not in of_row]
+        fits = len(known) == len(ids) == len(rows)
+        kept = Rows([], origins_of(known), frozenset(tracing.reasons))
+        self.keep_rows([kept], "" if fits else NO_FIT)
         return rows.iloc[0] if isinstance(frame, frames.Scalar) else rows
 
     def frame_source(self, expression: Any) -> str:
