@@ -211,3 +211,59 @@ def test_sources_that_change_while_the_program_runs_are_noticed(ran: Path) -> No
         (ran / "in.txt").write_bytes(content)
     assert done.returncode not in {0, 1}
     assert "has changed since the job read it" in done.stderr
+
+
+def stepped(folder: Path, *arguments: str) -> list[dict[str, Any]]:
+    done = lineage(folder, "step", *arguments, "--program", "job.py in.txt out", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["exact"], answer["reasons"]) == (True, [])
+    steps: list[dict[str, Any]] = answer["steps"]
+    return steps
+
+
+def test_the_steps_of_a_row_have_the_values_of_each_operator(ran: Path) -> None:
+    place = places_of(ran / "out/totals")["Anna 37.5"]
+    steps = stepped(ran, place)
+    assert [step["step"] for step in steps] == list(range(1, len(steps) + 1))
+    by_number = {step["step"]: step for step in steps}
+    texts = {n: sorted(item["text"] for item in step["items"]) for n, step in by_number.items()}
+
+    # By plain Python, what each operator makes of the values that the steps before it gave.
+    lines = [line for line in LINES if line.startswith("a,")]
+    fields = [line.split(",") for line in lines]
+    pairs = [(field[0], float(field[1])) for field in fields]
+    total = ("a", sum(amount for _, amount in pairs))
+    joined = ("a", (total[1], "Anna"))
+    values: list[list[Any]] = [fields, pairs, [total], [("a", "Anna")], [joined]]
+    found = list(texts.values())
+    assert sorted(lines) in found
+    for expected in values:
+        assert sorted(map(repr, expected)) in found
+    # Each operator is one step.
+    names = [step["name"] for step in steps]
+    assert sorted(names) == sorted(
+        ["textFile", "map", "map", "parallelize", "reduceByKey", "join", "map", "saveAsTextFile"]
+    )
+    # The last one is the row, byte for byte, and each other step is an input of a later one.
+    assert steps[-1]["items"] == [{"location": place, "text": "Anna 37.5"}]
+    used = {number for step in steps for number in step["inputs"]}
+    assert used == set(range(1, len(steps)))
+    assert all(number < step["step"] for step in steps for number in step["inputs"])
+
+
+@pytest.mark.long
+def test_a_step_by_its_number_or_operator_and_what_people_see(ran: Path) -> None:
+    place = places_of(ran / "out/totals")["Bob 18.75"]
+    program = ("--program", "job.py in.txt out")
+    done = lineage(ran, "step", place, *program, "--at", "1")
+    assert done.stdout.splitlines()[0].startswith("1. textFile")
+    assert "b,16.5,green" in done.stdout
+    done = lineage(ran, "step", place, *program, "--at", "nothing")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no step is nothing" in done.stderr
+    # Of the largest total its functions know more than its witnesses.
+    share = places_of(ran / "out/shares")["a 0.5859"]
+    done = lineage(ran, "step", share, *program)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "does not come out as it was" in done.stderr

@@ -787,6 +787,54 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
         replay_rows(url, places, excluded or [], to, application, where, as_json=as_json)
 
 
+@app.command("step")
+@reported
+def step(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="ROW",
+            help="A row that an RDD was saved to, as `lineage back` takes it.",
+            show_default=False,
+        ),
+    ],
+    program: Annotated[
+        str,
+        typer.Option(
+            "--program",
+            metavar="COMMAND",
+            help="The job's program and its arguments, which is run again: 'job.py in.txt out'.",
+            show_default=False,
+        ),
+    ],
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at", metavar="N|OPERATOR", help="Show this step alone, or those of this operator."
+        ),
+    ] = "",
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="Most values of a step.")
+    ] = 20,
+    application: AppOption = "",
+    timeout: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each operator gave on the way to a row: lineage step out/part-00000:1 --program 'job.py in.txt out'.
+
+    The program of RDDs is run again on the rows that the row is made from, and keeps the values between its operators. What it does besides
+    reading and writing files through Spark, it does again; the job's own output is not touched.
+    """
+    from lineage.stepping import step_through
+
+    with in_time(timeout):
+        step_through(
+            *(chosen_store(context, store), place, program, at, application, limit), as_json=as_json
+        )
+
+
 @app.command("sift")
 @reported
 def sift(  # noqa: PLR0913, PLR0917 - an argument is an option

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -70,7 +71,7 @@ def replay_program(
         plan = RerunPlan(rerun.sources(), folder, paths, scratch / "report.jsonl")
         # What it failed on then, it fails on again.
         sets_aside = bool(tracer.opened(rerun.app).verdict.set_aside)
-        again, report = _run(scratch, plan, words, sets_aside=sets_aside)
+        again, report = run_by_plan(scratch, plan, words, sets_aside=sets_aside)
         with open_store(again.url) as store_again:
             after = RecordTracer(store_again, RowReader(scratch / "indexes"))
             rows = RerunResult(rerun, report, again.app, tracer, after).rows()
@@ -111,7 +112,7 @@ def repair_program(
             *(rerun.sources(), folder, paths, scratch / "report.jsonl"),
             repair=f"{Path(file).absolute()}:{function}",
         )
-        again, report = _run(scratch, plan, words)
+        again, report = run_by_plan(scratch, plan, words)
         with open_store(again.url) as store_again:
             after = RecordTracer(store_again, RowReader(scratch / "indexes"))
             rerun.check(report, again.app, tracer, after)
@@ -150,7 +151,7 @@ def program_words(url: str, program: str, purpose: str) -> list[str]:
     return words
 
 
-class _Run:
+class CapturedRun:
     """A program that ran: the store and application with its lineage."""
 
     def __init__(self, url: str, apps: Sequence[str]) -> None:
@@ -170,10 +171,15 @@ class _Run:
         return self._apps[0]
 
 
-def _run(
-    scratch: Path, plan: RerunPlan, words: Sequence[str], *, sets_aside: bool = False
-) -> tuple[_Run, RerunReport]:
-    """Run a program by a plan, and read what it met.
+def run_by_plan(
+    scratch: Path,
+    plan: RerunPlan,
+    words: Sequence[str],
+    settings: Mapping[str, str] = MappingProxyType({}),
+    *,
+    sets_aside: bool = False,
+) -> tuple[CapturedRun, RerunReport]:
+    """Run a program by a plan, and read what it met. ``settings``: further ones of its capture.
 
     Raises:
         TraceError: it failed, or did what a rerun does not do.
@@ -183,6 +189,7 @@ def _run(
     plan.write(plan_file)
     url = f"sqlite:///{scratch / 'lineage.db'}"
     environment = own_environment(sets_aside=sets_aside)
+    environment |= settings
     environment |= {PLAN_VARIABLE: str(plan_file), "LINEAGE_SPOOL": str(scratch / "spool")}
     # What the program prints is no part of the answer.
     code, notes = run_module(
@@ -196,7 +203,7 @@ def _run(
         raise TraceError(
             f"the program ended with exit code {code} on these rows; what it said stands above"
         )
-    return _Run(url, list(notes.apps)), report
+    return CapturedRun(url, list(notes.apps)), report
 
 
 def own_environment(*, sets_aside: bool = False) -> dict[str, str]:

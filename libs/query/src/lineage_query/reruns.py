@@ -385,6 +385,27 @@ class RerunResult:
         """
         return [self._row(requested) for requested in self._rerun.requested]
 
+    def items_again(self) -> list[tuple[str, int] | None]:
+        """The item of the rerun that is each requested row, as the job gave it; of several equal ones the first. None: there is none.
+
+        Raises:
+            TraceError: too many rows come out to compare them.
+        """
+        return [self._item(requested) for requested in self._rerun.requested]
+
+    def _item(self, requested: _Requested) -> tuple[str, int] | None:
+        output = self._program.outputs[self._rerun.program.outputs.index(self._rerun.output)].node
+        items = self._made_from(self._after, self._app, self._program, requested.witnesses, output)
+        texts = _texts(self._after, self._app, items)
+        return next(
+            (
+                item
+                for item, text in zip(items, texts, strict=True)
+                if text is not None and text == requested.before
+            ),
+            None,
+        )
+
     def _row(self, requested: _Requested) -> ReplayedRow:
         job, left_out = self._rerun.program, self._rerun.left_out
         expected = _without(requested.witnesses, left_out)

@@ -1,0 +1,107 @@
+"""``lineage step``: what each operator of a program gave on the way to a row of its output, from a rerun on what the row is made from."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from lineage.options import print_json
+from lineage.rerunning import program_words, run_by_plan
+from lineage.terminal import echo
+from lineage_core.tracing.trace_result import TraceError
+from lineage_query.operator_steps import OperatorStep, OperatorSteps, steps_to
+from lineage_query.record_tracing import RecordTracer
+from lineage_query.reruns import RerunResult, plan_rerun
+from lineage_query.rows.reader import RowReader
+from lineage_store.rerun_plan import RerunPlan
+from lineage_store.url import index_folder, open_store
+
+VALUE_CHARACTERS = 32_768
+"""Kept of a value: the most that capture keeps."""
+
+
+def step_through(
+    url: str, place: str, program: str, at: str, app: str, limit: int, *, as_json: bool
+) -> None:
+    """Run a program again on what a row is made from, and print the values that each operator gave.
+
+    ``at``: the number of a step, or an operator: the others are left out. ``limit``: of the values of a step.
+
+    Raises:
+        LineageError: there is no such row or step, or the program can't be run again, or gives another row.
+    """
+    words = program_words(url, program, "lineage step")
+    with (
+        open_store(url) as store,
+        tempfile.TemporaryDirectory(prefix="lineage-step-") as name,
+    ):
+        scratch, tracer = Path(name), RecordTracer(store, RowReader(index_folder(url)))
+        rerun = plan_rerun(tracer, [place], [], app or None)
+        if rerun.requested[0].before is None:
+            raise TraceError(
+                f"{place} has no text, by which it is known again: steps are those of saved texts"
+            )
+        plan = RerunPlan(
+            *(rerun.sources(), scratch / "outputs", rerun.program.paths()), scratch / "report.jsonl"
+        )
+        detail = {
+            "LINEAGE_DETAILED": "true",
+            "LINEAGE_VALUE_LENGTH": str(VALUE_CHARACTERS),
+        }
+        sets_aside = bool(tracer.opened(rerun.app).verdict.set_aside)
+        again, report = run_by_plan(scratch, plan, words, detail, sets_aside=sets_aside)
+        with open_store(again.url) as store_again:
+            after = RecordTracer(store_again, RowReader(scratch / "indexes"))
+            result = RerunResult(rerun, report, again.app, tracer, after)
+            (item,) = result.items_again()
+            if item is None:
+                reasons = "; ".join(rerun.reasons) or "nothing says why"
+                raise TraceError(
+                    f"{place} does not come out as it was on the rows that it is made from: {reasons}"
+                )
+            found = steps_to(after, again.app, *item, limit)
+    last = found.steps[-1]
+    # What the rerun wrote is gone: the row stands in the job's output.
+    own = (replace(last.items[0], location=place),)
+    steps = [*found.steps[:-1], replace(last, items=own)]
+    chosen = [step for step in steps if not at or step.is_named(at)]
+    if not chosen:
+        raise TraceError(f"no step is {at}: there are {len(steps)}, the last one is {last.name}")
+    if as_json:
+        print_json(_to_json(rerun.app, place, chosen, found))
+    else:
+        _show(chosen, found)
+
+
+def _to_json(
+    app: str, place: str, steps: Sequence[OperatorStep], found: OperatorSteps
+) -> dict[str, Any]:
+    return {
+        "app": app,
+        "place": place,
+        "steps": [step.to_json() for step in steps],
+        "exact": not found.superset,
+        "reasons": list(found.superset),
+    }
+
+
+def _show(steps: Sequence[OperatorStep], found: OperatorSteps) -> None:
+    for step in steps:
+        site = f" at {step.call_site}" if step.call_site else ""
+        inputs = f", of {' and '.join(map(str, step.inputs))}" if step.inputs else ""
+        echo(f"{step.number}. {step.name}{site}{inputs}", fg=typer.colors.CYAN)
+        for item in step.items:
+            # Addresses are the rerun's, and gone with it.
+            text = "(no value was kept)" if item.text is None else item.text
+            echo(f"   {item.location}: {text}" if item.location else f"   {text}")
+        if step.count > len(step.items):
+            echo(
+                f"   ... and {step.count - len(step.items):,} more (--limit N lists more)", dim=True
+            )
+    for reason in found.superset:
+        echo(f"lineage: operators may have got fewer values: {reason}", err=True)
