@@ -2,6 +2,7 @@
 
 - a stored text of a row that the subject's went into is erased, in a chain in which nothing was overwritten just these;
 - whatever is left of the subject's token in stored texts, the plan was not complete;
+- while a row of an output, or of the source, is left, no verification is clean;
 - all other traces, of each source row forward and of each output row backward, answer as before but for texts of erased rows.
 """
 
@@ -24,11 +25,12 @@ from lineage_query.erasure.finding import SubjectQuery
 from lineage_query.erasure.journal import Journal
 from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.plan import Plan, make_plan
+from lineage_query.erasure.verifying import Verifying
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.erasure import FORM, JOBS_MAX, drawn_job
-from tests.oracle.erasure_chains import World, token
+from tests.oracle.erasure_chains import Row, World, token
 
 _At = tuple[str, int, int, int]
 """Application, partition, position of the row and number of the block."""
@@ -71,10 +73,16 @@ def check_applied(seed: int, folder: Path) -> Counter[str]:
         assert after.keys() == answers.keys()
         for asked, answer in answers.items():
             assert after[asked] == answer, asked
+        clean = _verified(world, plan, query, make, row, generator)
         return Counter(
-            programs=1, erased=len(erased), kept=len(texts) - len(erased), interrupted=interruptions,
+            programs=1, clean=clean, erased=len(erased), kept=len(texts) - len(erased), interrupted=interruptions,
             complete=plan.complete, traces=len(answers),
         )  # fmt: skip
+
+
+def place_beside(folder: Path) -> StorePlace:
+    """Of the store of a world."""
+    return StorePlace("x", folder / "rows", folder / "spool", folder / "index", False, False)
 
 
 def _apply(
@@ -82,9 +90,7 @@ def _apply(
 ) -> int:
     """Carry it out, stopped now and then before a line of the journal is written; how often it was stopped."""
     append, stopped = Journal._append, 0
-    place = StorePlace(
-        "x", world.folder / "rows", world.folder / "spool", world.folder / "index", False, False
-    )
+    place = place_beside(world.folder)
 
     def stopping(journal: Journal, entry: Any) -> None:
         if generator.random() < 0.4:
@@ -101,6 +107,32 @@ def _apply(
         break
     assert apply_plan(plan.to_json(), query, make, world.store, place).already
     return stopped
+
+
+def _verified(
+    world: World, plan: Plan, query: SubjectQuery, make: Any, row: Row, generator: random.Random
+) -> int:
+    """Delete what the plan names, file by file in a drawn order: while something is left, nothing is clean; 1: it is at last."""
+
+    def verify() -> bool:
+        reader = RowReader()
+        engine = QueryEngine(world.store, reader)
+        return Verifying(
+            plan.to_json(), query, world.store, reader, engine, place_beside(world.folder), make
+        ).verify().clean  # fmt: skip
+
+    left = {at: output for at, output in world.outputs() if row.ids <= output.ids}
+    files = sorted({at.rpartition(":")[0] for at in left})
+    generator.shuffle(files)
+    source = Path(query.source)
+    for path in (*files, str(source)):
+        assert not verify(), path
+        if path == str(source):
+            kept = [line for line in source.read_text().splitlines() if line != row.text]
+            source.write_text("".join(f"{line}\n" for line in kept))
+        else:
+            Path(path).unlink()
+    return verify()
 
 
 def _texts(store: SqliteStore) -> Iterator[tuple[_At, str]]:

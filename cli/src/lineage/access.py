@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lineage.recomputing import LocalRecomputation, Sessions, SparkSessionLease
 from lineage.servers import SERVER_SCHEMES
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lineage_query.comparing import Difference
     from lineage_query.erasure.finding import SubjectQuery
     from lineage_query.erasure.plan import Plan, Purpose
+    from lineage_query.erasure.verifying import Verified
     from lineage_query.exports import Exported, ExportOptions
     from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary
@@ -272,6 +274,18 @@ class StoredAccess:
             return make_plan(
                 purpose, query, self.store, self._reader(), engine, store_place(self._url)
             )
+
+    def verify_erasure(self, document: Mapping[str, Any], query: SubjectQuery) -> Verified:
+        """What is left of the rows of a plan, as JSON; ``query``: by which it was made."""
+        from lineage.store_places import store_place
+        from lineage_query.erasure.verifying import Verifying
+
+        place = store_place(self._url)
+        with self._engine() as engine:
+            return Verifying(
+                document, query, self.store, self._reader(), engine, place,
+                partial(self.plan, "erase", query),
+            ).verify()  # fmt: skip
 
     def dump(self, name: str) -> Iterator[str]:
         from lineage_store.dump import dump_application

@@ -132,6 +132,15 @@ ApplyOption = Annotated[
         show_default=False,
     ),
 ]
+VerifyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--verify",
+        metavar="PLAN.json",
+        help="Look for what is left of the rows of this plan, by trace and by reading; needs the options it was made with.",
+        show_default=False,
+    ),
+]
 DigestOption = Annotated[
     str,
     typer.Option(
@@ -163,6 +172,7 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
     apply: ApplyOption = None,
     digest: DigestOption = "",
     row_list: ListOption = None,
+    verify: VerifyOption = None,
     where: WhereOption = "",
     rows: RowsOption = "",
     subjects: SubjectsOption = None,
@@ -185,11 +195,13 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
     Then erase what lineage itself keeps: lineage erase --apply plan.json --digest sha256:... --source customers.csv --where "id = 42".
     Outputs are yours: --list writes which of their rows to delete. It may be killed and run again at any time.
 
-    Exit code 1: rows may be missing, and the plan says why.
+    At last, look for what is left: lineage erase --verify plan.json --source customers.csv --where "id = 42".
+
+    Exit code 1: rows may be missing, and the plan says why; of --verify: something is left, or could not be looked at.
     """
-    if plan == (apply is not None):
+    if plan + (apply is not None) + (verify is not None) != 1:
         raise typer.BadParameter(
-            "nothing is erased without a plan: give --plan, or --apply and the plan's file",
+            "nothing is erased without a plan: give --plan, or the plan's file by --apply or --verify",
             param_hint="--plan",
         )
     if apply is None and (digest or row_list):
@@ -198,12 +210,14 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
         raise typer.BadParameter(
             "give the digest of the plan that was approved", param_hint="--digest"
         )
-    if apply is not None and (html or output):
+    if not plan and (html or output):
         raise typer.BadParameter("--html and -o belong to --plan")
     query = _query(source, where, rows, subjects, expect, identity, format_name, columns, separator)
     url = chosen_store(context, store)
     with in_time(timeout):
-        if apply is None:
+        if verify is not None:
+            _verify(url, verify, query, as_json=as_json)
+        elif apply is None:
             _show(_plan(url, "erase", query), html, output, as_json=as_json)
         else:
             _apply(url, apply, digest, query, row_list, as_json=as_json)
@@ -313,6 +327,25 @@ def _apply(
         for line in applied_lines(applied, approved, row_list):
             echo("\\n".join(line.splitlines()) if line else "")
     if not approved["complete"]:
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def _verify(url: str, path: Path, query: SubjectQuery, *, as_json: bool) -> None:
+    from lineage.access import StoredAccess
+    from lineage.requested_outputs import refuse_server
+    from lineage_query.erasure.applying import read_plan
+    from lineage_store.url import open_store
+
+    refuse_server(url, "what is left is looked for")
+    document = read_plan(path)
+    with open_store(url) as store:
+        verified = StoredAccess(store, url).verify_erasure(document, query)
+    if as_json:
+        print_json(verified.to_json())
+    else:
+        for line in verified.lines():
+            echo("\\n".join(line.splitlines()) if line else "")
+    if not verified.clean:
         raise typer.Exit(EXIT_INCOMPLETE)
 
 

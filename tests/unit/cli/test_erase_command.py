@@ -105,6 +105,12 @@ def test_a_plan_is_carried_out_and_lists_rows(here: Path) -> None:
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["already"]
     assert lineage("back", "out/part-00000:1").exit_code == 0
+    result = lineage("erase", "--verify", "plan.json", *same)
+    assert result.exit_code == 1, result.output
+    assert "out/part-00000:1: mixed, its file is as it was written" in result.stdout
+    assert "could not be looked at" in result.stdout
+    result = lineage("erase", "--verify", "plan.json", *same, "--json")
+    assert json.loads(result.stdout)["clean"] is False
     result = lineage(*by, *same, "--store", "http://127.0.0.1:9")
     assert "not through a server" in result.stderr
 

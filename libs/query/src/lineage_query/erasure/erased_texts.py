@@ -18,7 +18,7 @@ from lineage_query.erasure.kinds import holds, words_of
 
 ERASED = "[erased]"
 """The text of a row that was erased."""
-_Words = tuple[tuple[str, ...], ...]
+Words = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ItemsOfTexts:
         return chosen
 
 
-def recipe_holds(text: str, keys: Sequence[_Words]) -> bool:
+def recipe_holds(text: str, keys: Sequence[Words]) -> bool:
     """Whether a constant, or a row that the program made, holds all values of a key; a recipe that can't be read may.
 
     ``keys``: of subjects, the words of their values.
@@ -80,10 +80,10 @@ def recipe_holds(text: str, keys: Sequence[_Words]) -> bool:
     return False
 
 
-def keys_of_rows(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[_Words]:
+def keys_of_rows(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[Words]:
     """The words of the values in some columns, of each row; of all columns where none are named."""
     lower = {column.lower() for column in columns}
-    keys: dict[_Words, None] = {}
+    keys: dict[Words, None] = {}
     for row in rows:
         values = (
             words_of(value) for name, value in row.items() if not lower or name.lower() in lower

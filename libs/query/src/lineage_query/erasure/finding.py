@@ -137,15 +137,20 @@ def find_subject(query: SubjectQuery, reader: RowReader) -> SubjectRows:
         RowsError: a file can't be read.
         BudgetError: it takes longer than the query may.
     """
-    query.check()
-    files = _files(query.source, reader)
-    found = _named(query, files, reader) if query.rows else _tested(query, files, reader)
+    found = matching_rows(query, reader)
     if not found.rows:
         raise SubjectError(
             f"no row of {query.source} is the subject's ({found.searched:,} were read)"
         )
     _check_ambiguity(query, found)
     return found
+
+
+def matching_rows(query: SubjectQuery, reader: RowReader) -> SubjectRows:
+    """The rows that a query names, none or several, whoever's they are; raises as `find_subject`."""
+    query.check()
+    files = _files(query.source, reader)
+    return _named(query, files, reader) if query.rows else _tested(query, files, reader)
 
 
 def _files(source: str, reader: RowReader) -> list[str]:

@@ -130,3 +130,15 @@ class Journal:
 def path_of(folder: Path, digest: str) -> Path:
     """Where the journal of a plan is."""
     return folder / f"{digest.removeprefix('sha256:')[:32]}.jsonl"
+
+
+def steps_in(folder: Path, digest: str) -> Sequence[Step] | None:
+    """The steps of a plan that was carried out to its end; None: it was not.
+
+    Raises:
+        JournalError: another process carries it out, or its journal is damaged.
+    """
+    if not path_of(folder, digest).exists():
+        return None
+    with Journal(folder, digest) as journal:
+        return journal.steps if journal.is_ended else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from io import BytesIO
 from typing import IO, Any
+
+import numpy as np
 
 from lineage_core.tracing.budget import current_budget
 from lineage_query.conditions import ConditionError
@@ -25,6 +28,7 @@ TEXT_COLUMN = "value"
 """The one column of a text file."""
 ROWS_AT_ONCE = 10_000
 LINE_BYTES_MAX = 16 << 20
+RECORDS_AT_ONCE = 10_000
 """A longer line is refused: it would be held in memory."""
 _BOM = b"\xef\xbb\xbf"
 
@@ -100,6 +104,26 @@ def rows_with(reader: RowReader, path: str, form: SourceForm, test: RowTest) -> 
     if reader.state(path) != state:
         raise RowsError(f"{path} is being written")
     return matched
+
+
+def all_rows(reader: RowReader, path: str) -> Iterator[tuple[int, str]]:
+    """All rows of a file with their texts: lines from 1, or rows of Parquet from 0.
+
+    Raises:
+        RowsError: the file is gone, can't be read, or is of a format that is not read here.
+    """
+    if is_parquet(path):
+        for first in itertools.count(0, RECORDS_AT_ONCE):
+            numbers = np.arange(first, first + RECORDS_AT_ONCE, dtype=np.uint64)
+            for number, text in enumerate(reader.records(path, numbers), first):
+                if text is None:
+                    return
+                yield number, text
+    with closing(reader.opened(path)) as source:
+        for line, text in enumerate(_lines(_chunks(source.blocks(), path)), 1):
+            if "\0" in text:
+                raise RowsError(f"{path} is no text, and of a format that is not read here")
+            yield line, text
 
 
 def values_of(path: str, form: SourceForm, text: str, names: Sequence[str]) -> tuple[Any, ...]:

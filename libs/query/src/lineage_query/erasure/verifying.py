@@ -1,0 +1,339 @@
+"""Looks for what an erasure left: by trace and by reading. What could not be looked at is said, and is never clean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+from lineage_core.contract.message import Recipe
+from lineage_core.errors import LineageError
+from lineage_core.recipe.document import ERASED as ERASED_RECIPE
+from lineage_core.tracing.budget import TimeUpError, current_budget
+from lineage_query.blocks import iter_blocks
+from lineage_query.engine import QueryEngine
+from lineage_query.erasure.applying import items_of
+from lineage_query.erasure.erased_texts import Words, keys_of_rows, recipe_holds
+from lineage_query.erasure.finding import SubjectQuery, matching_rows
+from lineage_query.erasure.journal import Step, steps_in
+from lineage_query.erasure.keeping import StorePlace, kept_of
+from lineage_query.erasure.kinds import holds, words_of
+from lineage_query.erasure.known_values import known_values
+from lineage_query.erasure.plan import Plan
+from lineage_query.erasure.source_rows import all_rows
+from lineage_query.erasure.steps import identifying_columns
+from lineage_query.rows.cut_texts import is_cut
+from lineage_query.rows.file_status import by_state
+from lineage_query.rows.places import LocationError, parse_location
+from lineage_query.rows.reader import RowReader
+from lineage_query.verdicts import verdict_of
+from lineage_store.errors import StoreUnavailableError
+from lineage_store.paths import Spellings, canonical, plain_path
+from lineage_store.port import GraphStore
+from lineage_store.recorded_files import FileQuery, RecordedFile
+from lineage_store.url import open_embedded, store_path
+
+LISTED_MAX = 10_000
+"""Things that are listed; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something of the subject that is there. ``where``: a place, an application or a file; ``why``: how that is known."""
+
+    kind: str
+    where: str
+    why: str
+
+
+@dataclass(slots=True)
+class Verified:
+    """``left``: what is there. ``unseen``: what could not be looked at, and why. ``rows_read``: of outputs."""
+
+    digest: str
+    left: dict[Left, None] = field(default_factory=dict)
+    unseen: dict[str, None] = field(default_factory=dict)
+    rows_read: int = 0
+    more: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is left, and all could be looked at."""
+        return not self.left and not self.unseen
+
+    def add(self, kind: str, where: str, why: str) -> None:
+        """Note something that is left."""
+        if len(self.left) < LISTED_MAX:
+            self.left[Left(kind, where, why)] = None
+        else:
+            self.more += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON shape that tools rely on."""
+        return {
+            "plan": self.digest,
+            "clean": self.clean,
+            "left": [asdict(left) for left in self.left],
+            "unseen": list(self.unseen),
+            "rows_read": self.rows_read,
+            "more": self.more,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        if self.clean:
+            yield f"clean: nothing is left, by trace and in {self.rows_read:,} rows that were read"
+            return
+        if self.left:
+            yield f"{len(self.left) + self.more:,} left"
+            yield from (f"  {left.where}: {left.kind}, {left.why}" for left in self.left)
+            if self.more:
+                yield f"  ... and {self.more:,} more"
+        if self.unseen:
+            yield "could not be looked at"
+            yield from (f"  {reason}" for reason in self.unseen)
+
+
+@dataclass
+class Verifying:
+    """One verification. ``make``: makes the plan as it is now."""
+
+    document: Mapping[str, Any]
+    query: SubjectQuery
+    store: GraphStore
+    reader: RowReader
+    engine: QueryEngine
+    place: StorePlace
+    make: Callable[[], Plan]
+
+    def verify(self) -> Verified:
+        """Look at everything.
+
+        Raises:
+            BudgetError: it takes longer than the query may.
+            StoreUnavailableError: the store does not answer.
+        """
+        self._result = Verified(self.document["digest"])
+        self._values = known_values(self.query)
+        self._look(self._source, self.query.source)
+        self._columns = identifying_columns(self.query)
+        self._keys = keys_of_rows(self._values, self._columns)
+        if not self._keys:
+            self._unseen(
+                'values of the subject are not known: name the rows by equal values (--where "id = 42") or --subjects'
+            )
+        for gap in self.document["gaps"]:
+            self._unseen(f"the plan was not complete: {gap['app']}: {gap['reason']}")
+        self._look(self._readers, "which applications read the rows")
+        self._outputs()
+        self._own()
+        return self._result
+
+    def _unseen(self, reason: str) -> None:
+        self._result.unseen[reason] = None
+
+    def _look(self, at: Callable[[], None], what: str) -> None:
+        """Look at something; where that fails, say so."""
+        try:
+            at()
+        except (TimeUpError, StoreUnavailableError):
+            raise
+        except (LineageError, OSError, KeyError) as problem:
+            current_budget().check()
+            self._unseen(f"{what}: {problem}")
+
+    # -- the source, and a trace of what is left of it ---------------------------------------
+
+    def _source(self) -> None:
+        source = self.query.source
+        path = canonical(source)
+        if not self.reader.is_folder(source) and self.reader.state(path) is None:
+            return
+        if self.query.rows:
+            self._unseen(f"{source}: --rows names lines, and others may be there by now")
+            return
+        rows = matching_rows(self.query, self.reader).rows
+        if not rows:
+            return
+        self._values = [dict(row.values) for row in rows]
+        for row in rows:
+            self._result.add("source", row.place, "the row is there")
+        plan = self.make()
+        for reached in plan.rows:
+            if reached.is_there and not reached.kept:
+                self._result.add(reached.kind, str(reached.place), "a trace leads to it")
+        for gap in plan.gaps:
+            self._unseen(gap.warning())
+
+    def _readers(self) -> None:
+        """Applications that read the rows, or rows made of them, and that the plan does not know."""
+        known = {*self.document["apps"], *(row["app"] for row in self.document["rows"])}
+        places = [*self.document["subject"], *(row["place"] for row in self.document["rows"])]
+        spellings = Spellings()
+        for path in sorted({_path_of(place) for place in places if place is not None}):
+            current_budget().check()
+            recorded = self.store.recorded_files(FileQuery(path, spellings))
+            for file in recorded.items:
+                # What is there now is looked at itself.
+                if not file.wrote and file.app not in known and not self._is_current(path, file):
+                    self._unseen(
+                        f"{file.app} read {plain_path(path)} in another version, and is not in the plan"
+                    )
+            for app in recorded.unread:
+                self._unseen(f"whether {app} read {plain_path(path)} is not known")
+
+    def _is_current(self, path: str, file: RecordedFile) -> bool:
+        return by_state(self.reader.state(path), file.version.size, file.version.mtime) == "same"
+
+    def _is_made_anew(self, path: str) -> bool:
+        """Whether a later job wrote the file as it is now: what it read is looked at, too."""
+        recorded = self.store.recorded_files(FileQuery(path, Spellings()))
+        return any(
+            file.wrote
+            and file.app not in self.document["apps"]
+            and self._is_current(path, file)
+            and verdict_of(self.store, file.app).complete
+            for file in recorded.items
+        )
+
+    # -- outputs -----------------------------------------------------------------------------
+
+    def _outputs(self) -> None:
+        rows = [row for row in self.document["rows"] if not row["kept"]]
+        texts: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            if row["place"] is None:
+                self._unseen(
+                    f"{row['app']}: {row['what']} ({row['label']}) gave values to the program, or to what is no file: what became "
+                    "of them is not known"
+                )
+            else:
+                self._look(partial(self._planned, row, texts), row["place"])
+        files = {_path_of(row["place"]) for row in rows if row["place"] is not None}
+        folders = {row["path"] for row in rows if row["path"] is not None}
+        for folder in sorted(folders):
+            if self.reader.is_folder(folder):
+                self._look(partial(self._files, folder, files), folder)
+            else:
+                files.add(canonical(folder))
+        for path in sorted(files):
+            self._look(partial(self._read, path, texts.get(path, ())), plain_path(path))
+
+    def _files(self, folder: str, files: set[str]) -> None:
+        files.update(self.reader.files_below(canonical(folder)))
+
+    def _planned(self, row: dict[str, Any], texts: dict[str, list[dict[str, Any]]]) -> None:
+        """A row of the plan: it is there while its file is as it was written; else its file is read."""
+        if not row["there"] and row["status"] in {"gone", "changed"}:
+            return
+        path = _path_of(row["place"])
+        if self.reader.state(path) is None:
+            return
+        if row["app"] not in self.store.application_ids():
+            raise LineageError(
+                f"the lineage of {row['app']} is gone: whether the file has changed is not known"
+            )
+        status = self.engine.locations(row["app"]).file_status(row["node"], plain_path(path))
+        if status in {"same", "touched"}:
+            self._result.add(row["kind"], row["place"], "its file is as it was written")
+            return
+        if status == "gone":
+            return
+        if self._is_made_anew(path):
+            return
+        known = {name.lower() for values in self._values for name in values}
+        columns = {name.lower() for name in row["columns"]}
+        if not columns or not columns <= known:
+            raise LineageError(
+                "its file was changed, and which values of the row stood in it is not known here: whether the row is still there is not known"
+            )
+        texts.setdefault(path, []).append(row)
+
+    def _read(self, path: str, planned: Sequence[Mapping[str, Any]]) -> None:
+        """Read a file for values of the subject: those that identify, and those that rows of the plan showed."""
+        if self.reader.state(path) is None:
+            return
+        looked_for = dict.fromkeys(self._keys, "values that identify stand in it")
+        for columns in {tuple(row["columns"]) for row in planned}:
+            for key in keys_of_rows(self._values, columns):
+                looked_for.setdefault(key, f"values of {', '.join(columns)} stand in it")
+        shown = plain_path(path)
+        for number, text in all_rows(self.reader, path):
+            self._result.rows_read += 1
+            if not self._result.rows_read % 1_000:
+                current_budget().check()
+            if is_cut(text):
+                self._unseen(f"{shown}: row {number:,} is too long to be read to its end")
+            words = words_of(text)
+            for key, why in looked_for.items():
+                if _holds(words, key):
+                    self._result.add("text", f"{shown}, row {number:,}", why)
+                    break
+
+    # -- what is ours ------------------------------------------------------------------------
+
+    def _own(self) -> None:
+        steps = steps_in(self.place.journals, self._result.digest)
+        if steps is None:
+            self._result.add(
+                "lineage", "the store", "the plan is not carried out: lineage erase --apply"
+            )
+        of_app = {step["app"]: step for step in steps or () if step["kind"] == "store"}
+        for app in self.store.application_ids():
+            current_budget().check()
+            self._look(partial(self._application, app, of_app.get(app)), app)
+        for step in steps or ():
+            self._look(partial(self._folders, step), step["kind"])
+        for kept in kept_of(self.store, (), (), self.place):
+            if kept.kind in {"spool", "dead letters"}:
+                self._unseen(f"{kept.kind}: {kept.where} ({kept.holds})")
+
+    def _application(self, app: str, step: Step | None) -> None:
+        graph = self.store.graph(app)
+        items = None if step is None else items_of(step)
+        texts = 0
+        for block in iter_blocks(graph, [ref.block_id for ref in graph.blocks()]):
+            texts += 0 if items is None else items.left_in(block)
+            for column in (block.values, block.in_text, block.out_text):
+                texts += sum(
+                    any(_holds(words_of(text), key) for key in self._keys)
+                    for text in column or ()
+                    if text is not None
+                )
+        if texts:
+            self._result.add("lineage", app, f"{texts:,} texts are stored")
+        for message in self.store.messages(app, "recipe"):
+            if isinstance(message, Recipe) and message.recipe != ERASED_RECIPE:
+                was_named = step is not None and message.node in step["recipes"]
+                if was_named or recipe_holds(message.recipe, self._keys):
+                    self._result.add(
+                        "lineage", app, f"the recipe of {message.node} may hold values"
+                    )
+
+    def _folders(self, step: Step) -> None:
+        match step["kind"]:
+            case "kept rows":
+                for path in step["files"]:
+                    if os.path.exists(path):
+                        self._result.add("lineage", path, "kept rows")
+            case "spool" if os.path.isdir(step["folder"]):
+                self._result.add("lineage", step["folder"], "a spool")
+            case "staging" if store_path(self.place.staging).exists():
+                with open_embedded(self.place.staging) as store:
+                    if step["app"] in store.application_ids():
+                        self._result.add("lineage", step["app"], "a copy waits beside the lake")
+            case _:
+                pass
+
+
+def _holds(words: Sequence[str], key: Words) -> bool:
+    return all(holds(words, value) for value in key)
+
+
+def _path_of(place: str) -> str:
+    try:
+        return canonical(parse_location(place).path)
+    except LocationError:
+        return canonical(place.partition("#")[0])
