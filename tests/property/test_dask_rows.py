@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.sdk import dask_bags, dask_rows
 from lineage_emitter.sdk.dask_rows import Origins, joined, joined_rows, numbered, origins_of
 
@@ -142,3 +143,13 @@ def test_records_that_are_chosen_keep_their_places(values: list[int], batch: int
     expected = [(value, f"s#0#{n}") for n, value in enumerate(values) if value % 3 == 0]
     assert rows.values == [value for value, _ in expected]
     assert list(rows.origins.ids()) == [frozenset([address]) for _, address in expected]
+
+
+def test_positions_that_no_item_can_name_are_refused() -> None:
+    with pytest.raises(CaptureFailedError, match="are not captured"):
+        origins_of([frozenset([f"a#0#{dask_rows.POSITIONS_MAX}"])])
+    with (
+        patch.object(dask_rows, "POSITIONS_MAX", 3),
+        pytest.raises(CaptureFailedError, match="more than 3 records"),
+    ):
+        list(numbered("a#0", range(4)))

@@ -17,11 +17,11 @@ SUPPORTED = ("3.5", "4.0", "4.1", "4.2", "4.3")
 """Versions that tests run in, the newest last."""
 
 PARTS = {
-    "pyspark": "RDD SparkConf SparkContext StorageLevel TaskContext cloudpickle inheritable_thread_target traceback_utils",
+    "pyspark": "RDD SparkConf SparkContext StorageLevel TaskContext cloudpickle inheritable_thread_target java_gateway traceback_utils",
     "pyspark.accumulators": "Accumulator AccumulatorParam",
     "pyspark.daemon": "manager worker",
     "pyspark.errors": "PySparkException PySparkRuntimeError",
-    "pyspark.java_gateway": "launch_gateway",
+    "pyspark.java_gateway": "Popen launch_gateway",
     "pyspark.rdd": "Partitioner PipelinedRDD PythonEvalType RDDBarrier _load_from_socket portable_hash",
     "pyspark.resultiterable": "ResultIterable",
     "pyspark.serializers": "AutoBatchedSerializer BatchedSerializer CPickleSerializer FramedSerializer NoOpSerializer "

@@ -26,7 +26,8 @@ ITEMS_EXPANDED = 1 << 21
 POSITION_BITS = np.uint64(40)
 """Bits of an item that are its position in its space; those above say which space it is."""
 SPACES_MAX = 1 << 24
-_POSITIONS = (np.uint64(1) << POSITION_BITS) - np.uint64(1)
+POSITIONS_MAX = 1 << int(POSITION_BITS)
+_POSITIONS = np.uint64(POSITIONS_MAX - 1)
 
 
 class Flows(NamedTuple):
@@ -173,9 +174,15 @@ class Rows:
 
 
 def numbered(space: str, records: Iterable[Any]) -> Iterator[Rows]:
-    """Records of a source, by their place in it."""
+    """Records of a source, by their place in it.
+
+    Raises:
+        CaptureFailedError: there are more than an item can name.
+    """
     records, start = iter(records), 0
     while values := list(islice(records, BATCH_RECORDS)):
+        if start + len(values) > POSITIONS_MAX:
+            raise CaptureFailedError(f"{space} has more than {POSITIONS_MAX:,} records")
         positions = np.arange(start, start + len(values), dtype=np.uint64)
         yield Rows(values, Origins((space,), positions))
         start += len(values)
@@ -218,13 +225,21 @@ def joined(parts: Sequence[Origins]) -> Origins:
 
 
 def origins_of(ids: Iterable[frozenset[str]]) -> Origins:
-    """Origins of rows that were made from the items of these addresses."""
+    """Origins of rows that were made from the items of these addresses.
+
+    Raises:
+        CaptureFailedError: a position is larger than an item can name.
+    """
     sets: dict[frozenset[str], int] = {}
     set_of = [sets.setdefault(of_row, len(sets)) for of_row in ids]
     codes: dict[str, int] = {}
     items = list[int]()
     for address in chain.from_iterable(sets):
         space, _, position = address.rpartition("#")
+        if int(position) >= POSITIONS_MAX:
+            raise CaptureFailedError(
+                f"{address}: positions from {POSITIONS_MAX:,} on are not captured"
+            )
         items.append(codes.setdefault(space, len(codes)) << int(POSITION_BITS) | int(position))
     ptr = np.concatenate(([0], np.cumsum(np.fromiter(map(len, sets), np.int64, len(sets)))))
     return Origins(tuple(codes), np.array(items, np.uint64), ptr, np.array(set_of, np.int64))
