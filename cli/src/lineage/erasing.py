@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -150,6 +151,13 @@ DigestOption = Annotated[
         show_default=False,
     ),
 ]
+TablesOption = Annotated[
+    bool,
+    typer.Option(
+        "--delete-from-tables",
+        help="For --apply: delete the rows that carry the subject's from tables of Delta Lake, too.",
+    ),
+]
 ListOption = Annotated[
     Path | None,
     typer.Option(
@@ -172,6 +180,7 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
     apply: ApplyOption = None,
     digest: DigestOption = "",
     row_list: ListOption = None,
+    delete_from_tables: TablesOption = False,
     verify: VerifyOption = None,
     where: WhereOption = "",
     rows: RowsOption = "",
@@ -204,8 +213,8 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
             "nothing is erased without a plan: give --plan, or the plan's file by --apply or --verify",
             param_hint="--plan",
         )
-    if apply is None and (digest or row_list):
-        raise typer.BadParameter("--digest and --list belong to --apply")
+    if apply is None and (digest or row_list or delete_from_tables):
+        raise typer.BadParameter("--digest, --list and --delete-from-tables belong to --apply")
     if apply is not None and not digest:
         raise typer.BadParameter(
             "give the digest of the plan that was approved", param_hint="--digest"
@@ -220,7 +229,7 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
         elif apply is None:
             _show(_plan(url, "erase", query), html, output, as_json=as_json)
         else:
-            _apply(url, apply, digest, query, row_list, as_json=as_json)
+            _apply(url, apply, digest, query, row_list, tables=delete_from_tables, as_json=as_json)
 
 
 @app.command("access")
@@ -303,7 +312,14 @@ def _show(plan: Plan, html: Path | None, output: Path | None, *, as_json: bool) 
 
 
 def _apply(
-    url: str, path: Path, digest: str, query: SubjectQuery, row_list: Path | None, *, as_json: bool
+    url: str,
+    path: Path,
+    digest: str,
+    query: SubjectQuery,
+    row_list: Path | None,
+    *,
+    tables: bool,
+    as_json: bool,
 ) -> None:
     from lineage.access import StoredAccess
     from lineage.requested_outputs import refuse_server
@@ -319,11 +335,24 @@ def _apply(
         applied = apply_plan(
             approved, query, lambda: access.plan("erase", query), store, store_place(url)
         )
+    deleted = []
+    if tables:
+        from lineage_query.erasure.tables import delete_from_tables
+
+        deleted = delete_from_tables(approved, store_place(url))
     if row_list is not None:
         _write(row_list, list_of(approved, as_csv=row_list.suffix == ".csv"))
     if as_json:
-        print_json(applied.to_json() | {"not_removed": approved["not_removed"]})
+        of_tables = [asdict(table) for table in deleted]
+        print_json(
+            applied.to_json() | {"tables": of_tables, "not_removed": approved["not_removed"]}
+        )
     else:
+        for table in deleted:
+            before = " before" if table.already else ""
+            echo(
+                f"{table.table}: {table.rows:,} rows were deleted{before}; VACUUM deletes its old files"
+            )
         for line in applied_lines(applied, approved, row_list):
             echo("\\n".join(line.splitlines()) if line else "")
     if not approved["complete"]:

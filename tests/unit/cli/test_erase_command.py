@@ -105,6 +105,10 @@ def test_a_plan_is_carried_out_and_lists_rows(here: Path) -> None:
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["already"]
     assert lineage("back", "out/part-00000:1").exit_code == 0
+    result = lineage(*by, *same, "--delete-from-tables", "--json")
+    assert json.loads(result.stdout)["tables"] == []
+    result = lineage("erase", "--plan", *same, "--delete-from-tables")
+    assert "belong to --apply" in " ".join(result.stderr.split())
     result = lineage("erase", "--verify", "plan.json", *same)
     assert result.exit_code == 1, result.output
     assert "out/part-00000:1: mixed, its file is as it was written" in result.stdout

@@ -32,14 +32,14 @@ class JournalError(LineageError):
 class Journal:
     """The journal of one plan; held by one process at a time."""
 
-    def __init__(self, folder: Path, digest: str) -> None:
-        """Open the journal of a plan, or begin one.
+    def __init__(self, folder: Path, digest: str, part: str = "") -> None:
+        """Open the journal of a plan, or begin one. ``part``: of what is done by it; empty: in what lineage keeps.
 
         Raises:
             JournalError: another process holds it, or it is damaged.
             OSError: the folder can't be written.
         """
-        self.path = path_of(folder, digest)
+        self.path = path_of(folder, digest, part)
         self.digest = digest
         ensure_private_folder(folder)
         self._file: IO[bytes] = open(self.path, "a+b", opener=private_opener)  # noqa: SIM115 - held until close
@@ -127,9 +127,10 @@ class Journal:
         self.close()
 
 
-def path_of(folder: Path, digest: str) -> Path:
+def path_of(folder: Path, digest: str, part: str = "") -> Path:
     """Where the journal of a plan is."""
-    return folder / f"{digest.removeprefix('sha256:')[:32]}.jsonl"
+    ending = f".{part}.jsonl" if part else ".jsonl"
+    return folder / f"{digest.removeprefix('sha256:')[:32]}{ending}"
 
 
 def steps_in(folder: Path, digest: str) -> Sequence[Step] | None:
