@@ -22,6 +22,7 @@ from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.known_values import known_values
 from lineage_query.erasure.plan import Plan, make_plan
 from lineage_query.erasure.source_rows import SourceForm
+from lineage_query.erasure.steps import ErasureError
 from lineage_query.erasure.verifying import Verified, Verifying
 from lineage_query.rows.reader import RowReader
 from lineage_store.sqlite.ingest import ingest
@@ -242,7 +243,7 @@ def test_a_job_that_read_the_row_since_is_told(erasure: Erasure) -> None:
 def test_what_could_not_be_looked_at_is_not_clean(erasure: Erasure) -> None:
     erasure.erase()
     rows = replace(erasure.query, where="", rows=(3,))
-    unseen = erasure.verify(query=rows).unseen
+    unseen = erasure.verify(query=rows, document=erasure.document | {"condition": "rows 3"}).unseen
     assert any("--rows names lines" in reason for reason in unseen)
     assert any("values of the subject are not known" in reason for reason in unseen)
     gaps = [{"app": "app-9", "node": "", "reason": "lost"}]
@@ -281,3 +282,21 @@ def test_values_that_a_query_names() -> None:
     assert of("id > 42") == of("NOT id = 42") == of("id = 1 OR id = 2") == of("id <> 1") == []
     by = Subjects(("id",), (("7",), ("8",)))
     assert known_values(SubjectQuery("x", subjects=by)) == [{"id": "7"}, {"id": "8"}]
+
+
+def test_another_subject_is_refused_instead_of_called_clean(erasure: Erasure) -> None:
+    erasure.apply()
+    other = replace(erasure.query, where="token = 'r9x'")
+    with pytest.raises(ErasureError, match="give the options it was made with"):
+        erasure.verify(query=other)
+
+
+def test_subjects_by_keys_are_bound_to_the_plan_without_their_keys(erasure: Erasure) -> None:
+    erasure.query = replace(erasure.query, where="", subjects=Subjects(("token",), (("r3x",),)))
+    erasure.document = erasure.make().to_json()
+    erasure.erase()
+    assert erasure.verify().clean
+    assert "r3x" not in next(erasure.place.journals.iterdir()).read_text()
+    other = replace(erasure.query, subjects=Subjects(("token",), (("r9x",),)))
+    with pytest.raises(ErasureError, match="not the subjects"):
+        erasure.verify(query=other)

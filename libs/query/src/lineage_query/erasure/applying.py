@@ -148,7 +148,7 @@ def apply_plan(
                     f"the plan is another one now ({plan.digest}); make it again and look at it: "
                     + "; ".join(differences(approved, plan))
                 )
-            journal.begin(steps_of(plan, query, store, place))
+            journal.begin(steps_of(plan, query, store, place), query.subjects.keys)
         for number, step in enumerate(journal.steps or ()):
             if number not in journal.results:
                 journal.done(number, _perform(step, digest, store, place))

@@ -7,9 +7,11 @@ line that was cut off by the kill counts for nothing: each step may be done twic
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -27,6 +29,25 @@ Step = dict[str, Any]
 
 class JournalError(LineageError):
     """A journal that can't be read, or that another process writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundKeys:
+    """Which subjects a plan is about, without their keys: a hash of all of them together."""
+
+    salt: str
+    hash: str
+
+    @classmethod
+    def of(cls, keys: Sequence[Sequence[str]], salt: str = "") -> BoundKeys:
+        """The hash of some keys, in whatever order. ``salt``: in hexadecimal digits; empty: a new one."""
+        salt = salt or os.urandom(16).hex()
+        text = json.dumps(sorted(map(list, keys))).encode()
+        return cls(salt, hashlib.scrypt(text, salt=bytes.fromhex(salt), n=1 << 14, r=8, p=1).hex())
+
+    def holds(self, keys: Sequence[Sequence[str]]) -> bool:
+        """Whether these are the keys."""
+        return BoundKeys.of(keys, self.salt) == self
 
 
 class Journal:
@@ -49,6 +70,7 @@ class Journal:
             self._file.close()
             raise JournalError(f"another process carries this plan out ({self.path})") from error
         self.steps: Sequence[Step] | None = None
+        self.bound: BoundKeys | None = None
         self.results: dict[int, Mapping[str, Any]] = {}
         self.is_ended = False
         try:
@@ -57,11 +79,12 @@ class Journal:
             self._file.close()
             raise
 
-    def begin(self, steps: Sequence[Step]) -> None:
-        """Freeze what is to be done."""
-        self._append(
-            {"event": "begun", "version": VERSION, "plan": self.digest, "steps": list(steps)}
-        )
+    def begin(self, steps: Sequence[Step], keys: Sequence[Sequence[str]] = ()) -> None:
+        """Freeze what is to be done. ``keys``: of the subjects, where they are named by keys."""
+        self.bound = BoundKeys.of(keys) if keys else None
+        bound = None if self.bound is None else asdict(self.bound)
+        begun = {"event": "begun", "version": VERSION, "plan": self.digest}
+        self._append(begun | {"steps": list(steps), "subjects": bound})
         self.steps = steps
 
     def done(self, number: int, result: Mapping[str, Any]) -> None:
@@ -104,6 +127,8 @@ class Journal:
         match entry["event"]:
             case "begun" if entry["plan"] == self.digest and entry["version"] == VERSION:
                 self.steps = entry["steps"]
+                bound = entry.get("subjects")
+                self.bound = None if bound is None else BoundKeys(bound["salt"], bound["hash"])
             case "done":
                 self.results[int(entry["step"])] = entry["result"]
             case "ended":
@@ -143,3 +168,11 @@ def steps_in(folder: Path, digest: str) -> Sequence[Step] | None:
         return None
     with Journal(folder, digest) as journal:
         return journal.steps if journal.is_ended else None
+
+
+def bound_keys(folder: Path, digest: str) -> BoundKeys | None:
+    """Which subjects a plan is about that was begun to be carried out; None: it was not, or they are named otherwise; raises as `steps_in`."""
+    if not path_of(folder, digest).exists():
+        return None
+    with Journal(folder, digest) as journal:
+        return journal.bound

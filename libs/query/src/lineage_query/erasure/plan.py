@@ -192,7 +192,7 @@ def make_plan(
     return Plan(
         purpose=purpose,
         source=query.source,
-        condition=_condition_of(query),
+        condition=condition_of(query),
         places=tuple(row.place for row in subject.rows),
         texts=tuple(row.text for row in subject.rows) if shows else (),
         searched=subject.searched,
@@ -211,7 +211,7 @@ def make_plan(
     )
 
 
-def _condition_of(query: SubjectQuery) -> str:
+def condition_of(query: SubjectQuery) -> str:
     """How the rows were named, without keys of persons: these are data."""
     if query.rows:
         return f"rows {', '.join(map(str, sorted(set(query.rows))[:20]))}" + ", ..." * (

@@ -17,13 +17,13 @@ from lineage_query.engine import QueryEngine
 from lineage_query.erasure.applying import items_of
 from lineage_query.erasure.erased_texts import Words, keys_of_rows, recipe_holds
 from lineage_query.erasure.finding import SubjectQuery, matching_rows
-from lineage_query.erasure.journal import Step, steps_in
+from lineage_query.erasure.journal import Step, bound_keys, steps_in
 from lineage_query.erasure.keeping import StorePlace, kept_of
 from lineage_query.erasure.kinds import holds, words_of
 from lineage_query.erasure.known_values import known_values
-from lineage_query.erasure.plan import Plan
+from lineage_query.erasure.plan import Plan, condition_of
 from lineage_query.erasure.source_rows import all_rows
-from lineage_query.erasure.steps import identifying_columns
+from lineage_query.erasure.steps import ErasureError, identifying_columns
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.file_status import by_state
 from lineage_query.rows.places import LocationError, parse_location
@@ -112,10 +112,12 @@ class Verifying:
         """Look at everything.
 
         Raises:
+            ErasureError: the query is not the plan's: nothing would be found of whom the plan is about.
             BudgetError: it takes longer than the query may.
             StoreUnavailableError: the store does not answer.
         """
         self._result = Verified(self.document["digest"])
+        self._check_query()
         self._values = known_values(self.query)
         self._look(self._source, self.query.source)
         self._columns = identifying_columns(self.query)
@@ -130,6 +132,21 @@ class Verifying:
         self._outputs()
         self._own()
         return self._result
+
+    def _check_query(self) -> None:
+        asked = self.query.source, condition_of(self.query)
+        planned = self.document["source"], self.document["condition"]
+        if asked != planned:
+            raise ErasureError(
+                f"the plan is about {planned}, and not {asked}: give the options it was made with"
+            )
+        if not self.query.subjects.keys:
+            return
+        bound = bound_keys(self.place.journals, self.document["digest"])
+        if bound is None:
+            self._unseen("whether these are the subjects that the plan is about is not known")
+        elif not bound.holds(self.query.subjects.keys):
+            raise ErasureError("these are not the subjects that the plan is about")
 
     def _unseen(self, reason: str) -> None:
         self._result.unseen[reason] = None
