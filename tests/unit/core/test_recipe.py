@@ -4,7 +4,15 @@ import json
 import pytest
 
 from lineage_core.errors import RecipeError, VersionError
-from lineage_core.recipe.document import RECIPE_VERSION, File, Function, Output, Recipe, Source
+from lineage_core.recipe.document import (
+    ERASED,
+    RECIPE_VERSION,
+    File,
+    Function,
+    Output,
+    Recipe,
+    Source,
+)
 from lineage_core.recipe.plan import (
     Aggregate,
     Attribute,
@@ -153,3 +161,8 @@ def changed(path: list[str | int], value: object) -> str:
 def test_what_breaks_the_contract_is_refused(text: str, says: str) -> None:
     with pytest.raises(RecipeError, match=says):
         Recipe.from_json(text)
+
+
+def test_an_erased_recipe_says_so() -> None:
+    with pytest.raises(RecipeError, match="erased, as it held values of a person"):
+        Recipe.from_json(ERASED)
