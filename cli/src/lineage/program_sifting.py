@@ -355,7 +355,7 @@ class ProgramAnswer:
         if self.found.one_minimal:
             heading += " fail still, and none of them can be left out"
         else:
-            heading += f" fail still; the search ended after {self.found.stopped}"
+            heading += f" fail still; the search was stopped: {self.found.stopped}"
         echo(heading, fg=typer.colors.CYAN)
         for place, text in self.rows:
             echo(f"{place}: {text}")

@@ -184,7 +184,7 @@ def _show(
     if found.found.one_minimal:
         heading += " fail still, and none of them can be left out"
     else:
-        heading += f" fail still; the search ended after {found.found.stopped}"
+        heading += f" fail still; the search was stopped: {found.found.stopped}"
     echo(heading, fg=typer.colors.CYAN)
     for place, text in rows:
         echo(f"{place}: {text}")
