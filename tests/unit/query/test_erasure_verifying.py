@@ -12,7 +12,19 @@ from typing import Any
 import pytest
 
 from lineage_core.contract.block import BlockId
-from lineage_core.contract.message import Recipe, SinkFile, SinkFiles
+from lineage_core.contract.message import (
+    Begin,
+    Fail,
+    Link,
+    Message,
+    Recipe,
+    RecordSplit,
+    RecordSplits,
+    SinkFile,
+    SinkFiles,
+    Split,
+    Splits,
+)
 from lineage_core.recipe.document import Recipe as Document
 from lineage_core.recipe.plan import Attribute, Literal, Values
 from lineage_query.engine import QueryEngine
@@ -227,6 +239,64 @@ def test_an_output_that_a_later_job_wrote_again_is_clean(erasure: Erasure) -> No
     ingest(erasure.store, spool.folder)
     verified = erasure.verify()
     assert verified.clean, list(verified.lines())
+
+
+def test_an_output_that_was_made_anew_of_a_copy_is_not_clean(erasure: Erasure) -> None:
+    copy, other = erasure.world.folder / "backup.txt", erasure.world.datasets[1].path
+    copy.write_bytes(erasure.source.read_bytes())
+    erasure.erase()
+    counted = next(row for row in erasure.document["rows"] if "out3" in row["place"])
+    path = Path(counted["place"].rpartition(":")[0])
+    for made_of, is_clean in ((erasure.source, True), (other, False), (copy, False)):
+        # No value that identifies stands in it.
+        path.write_text(f"a;2\nb;1\nc;1\n{made_of.name}\n")
+        later = f"of-{made_of.stem}"
+        spool, status, read = Spool(erasure.place.spool, later), path.stat(), made_of.stat()
+        spool.begin(2e9)
+        spool.node("1", "source", "textFile", path=str(made_of), partitions=1)
+        split = Split(
+            partition=0,
+            path=f"file:{made_of}",
+            start=0,
+            length=read.st_size,
+            file_size=read.st_size,
+            mtime=read.st_mtime,
+        )
+        spool.send(Splits(app=later, node="1", splits=(split,)))
+        spool.node("9", "sink", "saveAsTextFile", path=str(path.parent), partitions=1)
+        spool.send(Link(app=later, src="1", dest="9"))
+        spool.task("9", 0, 0, [], rows=4)
+        spool.job("9", n9=1)
+        file = SinkFile(
+            partition=0, path=f"file:{path}", size=status.st_size, mtime=status.st_mtime
+        )
+        spool.send(SinkFiles(app=later, node="9", path=str(path.parent), files=(file,)))
+        spool.end(blocks=0, tasks=1)
+        ingest(erasure.store, spool.folder)
+        assert erasure.verify().clean == is_clean, made_of
+
+
+def test_values_in_messages_are_found(erasure: Erasure) -> None:
+    erasure.erase()
+    app = erasure.store.application_ids()[0]
+    error = "ValueError: invalid literal for int() with base 10: 'c;r3x'"
+    split = RecordSplit(
+        partition=0, path="/o/Token=r3x/f.parquet", start=0, length=1, file_size=1, mtime=1.0
+    )
+    not_meant = split.model_copy(update={"path": "/o/other=r3x/r3x.parquet"})
+    nodes: Any = {"app": app, "node": "8", "whole": False}
+    messages: dict[str, Message] = {
+        "an error at 9": Fail(app=app, node="9", partition=0, attempt=7, reason=error),
+        "the path of a file of 8": RecordSplits(splits=(split,), **nodes),
+        "an argument of the program": Begin(app=app, name="j", started_at=1.0, argv=("x", "R3X")),
+    }
+    erasure.store.write(app, [RecordSplits(splits=(not_meant,), **nodes)])
+    assert erasure.verify().clean
+    for number, (what, message) in enumerate(messages.items(), 1):
+        erasure.store.write(app, [message])
+        verified = erasure.verify()
+        assert f"{what} holds the values" in {left.why for left in verified.left}
+        assert len(verified.left) == number
 
 
 def test_a_job_that_read_the_row_since_is_told(erasure: Erasure) -> None:

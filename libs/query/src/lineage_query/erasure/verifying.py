@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from lineage_core.contract.message import Recipe
+from lineage_core.contract.message import Begin, Recipe
 from lineage_core.errors import LineageError
 from lineage_core.recipe.document import ERASED as ERASED_RECIPE
 from lineage_core.tracing.budget import TimeUpError, current_budget
@@ -21,6 +21,7 @@ from lineage_query.erasure.journal import Step, bound_keys, steps_in
 from lineage_query.erasure.keeping import StorePlace, kept_of
 from lineage_query.erasure.kinds import holds, words_of
 from lineage_query.erasure.known_values import known_values
+from lineage_query.erasure.message_texts import TYPES, texts_of
 from lineage_query.erasure.plan import Plan, condition_of
 from lineage_query.erasure.source_rows import all_rows
 from lineage_query.erasure.steps import ErasureError, identifying_columns
@@ -32,9 +33,10 @@ from lineage_query.verdicts import verdict_of
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.paths import Spellings, canonical, plain_path
 from lineage_store.port import GraphStore
-from lineage_store.recorded_files import FileQuery, RecordedFile
+from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, RecordedFile, file_versions
 from lineage_store.url import open_embedded, store_path
 
+SOURCE_KINDS = ("source", "frame-source")
 LISTED_MAX = 10_000
 """Things that are listed; the others are counted."""
 
@@ -204,16 +206,46 @@ class Verifying:
     def _is_current(self, path: str, file: RecordedFile) -> bool:
         return by_state(self.reader.state(path), file.version.size, file.version.mtime) == "same"
 
-    def _is_made_anew(self, path: str) -> bool:
-        """Whether a later job wrote the file as it is now: what it read is looked at, too."""
+    def _is_made_anew(self, path: str, app: str) -> bool:
+        """Whether a later job wrote the file as it is now, of what is looked at, too, or of what ``app`` had made the row of."""
         recorded = self.store.recorded_files(FileQuery(path, Spellings()))
         return any(
             file.wrote
             and file.app not in self.document["apps"]
             and self._is_current(path, file)
             and verdict_of(self.store, file.app).complete
+            and self._read_the_same(file.app, app)
             for file in recorded.items
         )
+
+    def _read_the_same(self, later: str, app: str) -> bool:
+        """Whether a later job read nothing but the source, outputs of the plan, and what an application of the plan had read.
+
+        What else it read may be a copy of the rows that no lineage leads to.
+        """
+        rows, source = self.document["rows"], canonical(self.query.source)
+        looked_at = {source, *(_path_of(row["place"]) for row in rows if row["place"] is not None)}
+        looked_at.update(canonical(row["path"]) for row in rows if row["path"] is not None)
+        # Beside the source, a copy of it may lie.
+        looked_at.update(path for path in self._sources_of(app) if not _is_below(source, path))
+        read = self._files_read(later) - self._files_read(app)
+        return all(any(_is_below(path, known) for known in looked_at) for path in read)
+
+    def _sources_of(self, app: str) -> set[str]:
+        """The files and folders that an application named to read them."""
+        begun = self.store.messages(app, "begin")
+        folder = next((message.cwd for message in begun if isinstance(message, Begin)), "")
+        nodes = self.store.graph(app).nodes()
+        named = (node.path for node in nodes if node.kind in SOURCE_KINDS)
+        return {canonical(path, folder or None) for path in named if path}
+
+    def _files_read(self, app: str) -> set[str]:
+        return {
+            canonical(path)
+            for message in self.store.messages(app, *FILE_MESSAGES)
+            for _, path, _, wrote in file_versions(message)
+            if not wrote
+        }
 
     # -- outputs -----------------------------------------------------------------------------
 
@@ -258,7 +290,7 @@ class Verifying:
             return
         if status == "gone":
             return
-        if self._is_made_anew(path):
+        if self._is_made_anew(path, row["app"]):
             return
         known = {name.lower() for values in self._values for name in values}
         columns = {name.lower() for name in row["columns"]}
@@ -321,6 +353,13 @@ class Verifying:
                 )
         if texts:
             self._result.add("lineage", app, f"{texts:,} texts are stored")
+        columns = {column.lower() for column in self._columns}
+        for message in self.store.messages(app, *TYPES):
+            current_budget().check()
+            for what, text in texts_of(message, columns):
+                words = words_of(text)
+                if any(_holds(words, key) for key in self._keys):
+                    self._result.add("lineage", app, f"{what} holds the values")
         for message in self.store.messages(app, "recipe"):
             if isinstance(message, Recipe) and message.recipe != ERASED_RECIPE:
                 was_named = step is not None and message.node in step["recipes"]
@@ -347,6 +386,10 @@ class Verifying:
 
 def _holds(words: Sequence[str], key: Words) -> bool:
     return all(holds(words, value) for value in key)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _path_of(place: str) -> str:
