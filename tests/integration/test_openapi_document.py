@@ -86,11 +86,13 @@ def test_operations_name_the_right_that_they_need(document: dict[str, Any]) -> N
     needs: dict[str, set[str]] = {}
     for _, operation in operations(document):
         for ways in operation["security"]:
-            needs.setdefault(ways["bearer"][0], set()).add(operation["operationId"])
+            needs.setdefault(" and ".join(ways["bearer"]), set()).add(operation["operationId"])
     assert needs.pop("read") > {"me", "list_applications", "make_trace", "answer"}
     assert needs == {
         "rows": {"get_rows", "dump"},
         "delete": {"delete_application"},
+        "erase": {"plan_erasure"},
+        "access and rows": {"report_access"},
         "admin": {"create_record_view", "remove_record_view"},
     }
 
@@ -111,6 +113,12 @@ def test_an_issuer_is_a_way_in_where_there_is_one() -> None:
         {"bearer": ["rows"]},
         {"oidc": ["lineage-rows"]},
         {"oidc": ["lineage-admin"]},
+    ]
+    reports = document["paths"]["/v1/access-reports"]["post"]
+    assert reports["security"] == [
+        {"bearer": ["access", "rows"]},
+        {"oidc": ["lineage-access", "lineage-rows"]},
+        {"oidc": ["lineage-access", "lineage-admin"]},
     ]
 
 

@@ -67,6 +67,41 @@ def test_applications_are_found_the_same(url: str, server: str) -> None:
     assert {0, 1, 2} <= set(counts)
 
 
+def test_plans_are_the_same(url: str, server: str, tmp_path: Path) -> None:
+    """But for what the store keeps beside itself, where a server does not look."""
+    (tmp_path / "keys.csv").write_text("value\nb\nzz\n")
+    source = ("--source", str(tmp_path / "in.txt"))
+    for words in (
+        ("--rows", "1,2"),
+        ("--where", "value = 'b'", "--identity", "value"),
+        ("--where", "value > ''", "--expect", "5"),
+        ("--subjects", "keys.csv"),
+    ):
+        for command in (("erase", "--plan"), ("access",)):
+            expected = lineage(url, *command, *source, *words, "--json")
+            found = lineage(server, *command, *source, *words, "--json")
+            assert found.exit_code == expected.exit_code, found.output
+            plans = json.loads(expected.stdout), json.loads(found.stdout)
+            for plan in plans:
+                plan.pop("kept")
+                plan.pop("not_removed")
+            assert plans[0] == plans[1], words
+            assert plans[0]["rows"]
+            shown = [lineage(store, *command, *source, *words).stdout for store in (url, server)]
+            rows = [
+                text.partition("lineage itself keeps")[0].partition("exact:")[0].rstrip()
+                for text in shown
+            ]
+            assert rows[0] == rows[1] != ""
+            assert "this plan did not look there" in shown[1]
+    # By the whole path, as the server has another folder.
+    near = lineage(server, "erase", "--plan", "--source", "in.txt", "--rows", "1", "--json")
+    assert json.loads(near.stdout)["source"] == str(tmp_path / "in.txt")
+    refused = lineage(server, "erase", "--plan", *source, "--where", "value > ''")
+    assert refused.exit_code == 2
+    assert "perhaps of several subjects" in refused.stderr
+
+
 def test_commands_print_the_same(url: str, server: str) -> None:
     asked = [("back", place) for place in PLACES] + [("forward", place) for place in PLACES]
     told = 0

@@ -107,6 +107,8 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
         "role": "reader",
         "rows": False,
         "delete": False,
+        "erase": False,
+        "access": False,
         "by": "token",
     }
     ann = {
@@ -115,6 +117,8 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
         "role": "admin",
         "rows": True,
         "delete": True,
+        "erase": False,
+        "access": False,
         "by": "token",
     }
     assert [

@@ -244,6 +244,8 @@ def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
         for side, app in (("left", "app-1"), ("right", "app-2"))
     }
     bodies["/v1/answers/suspects"] = {"places": ["write#0#0", "write#0#1"]}
+    for path in ("/v1/erasure-plans", "/v1/access-reports"):
+        bodies[path] = {"source": str(tmp_path / "in.txt"), "rows": [1]}
     values = {"{app}": "app-1", "{node}": "read", "{trace}": trace}
     parameters = {
         "/v1/runs": {"job": "job"},
@@ -253,7 +255,12 @@ def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
     released = threading.Event()
     store: GraphStore = Hanging(released)
     settings = read_settings(
-        store="sqlite:///x", api_open=True, api_query_s=0.3, api_stream_s=0.3, api_parallel=32
+        store="sqlite:///x",
+        api_open=True,
+        api_roots=str(tmp_path),
+        api_query_s=0.3,
+        api_stream_s=0.3,
+        api_parallel=32,
     )
     asked = [
         (method.upper(), path)

@@ -184,7 +184,10 @@ class Served:
         store_secret(self.url, folder / APP)
         (folder / OWN).mkdir()
         store_run(self.url, folder / OWN, OWN, name="shop sales")
-        made = {one: new_token(one, role, rows=True, delete=True) for one, role in CALLERS.items()}
+        made = {
+            one: new_token(one, role, rows=True, delete=True, erase=True, access=True)
+            for one, role in CALLERS.items()
+        }
         self.tokens = {name: token for name, (token, _) in made.items()}
         (folder / "tokens.toml").write_text("".join(lines for _, lines in made.values()))
         (folder / "grants.toml").write_text(grants)

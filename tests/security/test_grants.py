@@ -71,6 +71,8 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "right": {"app": OWN, "places": ["write#0#0"]},
     },
     ("post", "/v1/answers/suspects"): {"places": ["write#0#0"], "app": "{app}"},
+    ("post", "/v1/erasure-plans"): {"source": "/{app}/in.txt", "rows": [1]},
+    ("post", "/v1/access-reports"): {"source": "/{app}/in.txt", "rows": [1]},
 }  # fmt: skip
 
 
@@ -84,7 +86,8 @@ class Served:
             (folder / app).mkdir()
             store_run(self.url, folder / app, app, name=name)
         made = {
-            name: new_token(name, role, rows=True, delete=True) for name, role in CALLERS.items()
+            name: new_token(name, role, rows=True, delete=True, erase=True, access=True)
+            for name, role in CALLERS.items()
         }
         self.tokens = {name: token for name, (token, _) in made.items()}
         (folder / "tokens.toml").write_text("".join(lines for _, lines in made.values()))

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 PAGE_MAX = 1_000
 """Items that a server lists at once."""
+UNREADABLE = "the server's answer can't be read: is it of another version?"
 TIMEOUT_S = 60.0
 STREAM_TIMEOUT_S = 600.0
 """The server completes files and views before it sends their first byte."""
@@ -222,10 +223,18 @@ class ServedAccess:
         )
 
     def plan(self, purpose: Purpose, query: SubjectQuery) -> Plan:
-        # Which rows are whose is found in files of this machine, by rights that a server does not have yet.
-        raise TraceError(
-            f"a server makes no plans to {purpose}: run the command where the store is (--store sqlite:///PATH, lake:PATH or neo4j://HOST)"
-        )
+        from lineage_query.erasure.plan import Plan
+
+        route = "/v1/erasure-plans" if purpose == "erase" else "/v1/access-reports"
+        document = self._send("POST", route, json=_subject_body(query), timeout=STREAM_TIMEOUT_S)
+        try:
+            plan = Plan.from_json(document)
+        except (KeyError, TypeError) as error:
+            raise ServerError(UNREADABLE) from error
+        if plan.digest != document.get("digest"):
+            # What can't be read would be left out of what is approved.
+            raise ServerError(UNREADABLE)
+        return plan
 
     def suspects(self, query: SuspectsQuery) -> Suspects:
         from lineage_query.suspects.answer import Suspects
@@ -414,6 +423,23 @@ def _spelled(places: Sequence[str], typed: Sequence[str]) -> Iterator[None]:
         raise ServerError(respelled(str(error), spelled), error.kind) from error
 
 
+def _subject_body(query: SubjectQuery) -> dict[str, Any]:
+    """A query for rows of a subject, its source by the whole path: a server has another folder."""
+    query.check()
+    is_url = "://" in query.source
+    return {
+        "source": query.source if is_url else canonical(query.source),
+        "where": query.where or None,
+        "rows": list(query.rows),
+        "subjects": asdict(query.subjects) if query.subjects.keys else None,
+        "format": query.form.format or None,
+        "columns": list(query.form.columns),
+        "separator": query.form.separator,
+        "expect": query.expected,
+        "identity": list(query.identity),
+    }
+
+
 def _query_body(question: TraceQuery, places: Sequence[str]) -> dict[str, Any]:
     body = {
         "direction": question.direction.value,
@@ -442,7 +468,7 @@ def _first_line(parts: Iterator[bytes]) -> tuple[dict[str, Any], bytes]:
         head = json.loads(line)
         head["bytes"] += 0
     except (ValueError, KeyError, TypeError) as error:
-        raise ServerError("the server's answer can't be read: is it of another version?") from error
+        raise ServerError(UNREADABLE) from error
     return head, rest
 
 

@@ -141,6 +141,16 @@ def token(
         bool,
         typer.Option("--delete/--no-delete", help="May delete applications, whatever the role."),
     ] = False,
+    erase: Annotated[
+        bool,
+        typer.Option("--erase", help="May make plans of what is to be erased, whatever the role."),
+    ] = False,
+    access: Annotated[
+        bool,
+        typer.Option(
+            "--access", help="May have access requests answered; needs the right to rows, too."
+        ),
+    ] = False,
 ) -> None:
     """Make a bearer token for a server of the query API.
 
@@ -149,7 +159,7 @@ def token(
     """
     from lineage_query_api.auth import new_token
 
-    secret, lines = new_token(name, role, rows=rows, delete=delete)
+    secret, lines = new_token(name, role, rows=rows, delete=delete, erase=erase, access=access)
     echo(lines, nl=False)
     sys.stdout.flush()
     echo(secret, err=True)
@@ -179,8 +189,13 @@ def login(
         me = access.me()
     file = keep(server, entered)
     rights = "may read rows" if me["rows"] else "may not read the text of rows"
-    if me.get("delete"):  # An older server does not send this.
-        rights += ", may delete"
+    # An older server does not send these.
+    for right, text in (
+        ("delete", "may delete"),
+        ("erase", "may plan erasures"),
+        ("access", "may answer access requests"),
+    ):
+        rights += f", {text}" * bool(me.get(right))
     echo(f"logged in to {server} as {me['name']} ({me['role']}, {rights}); kept in {file}")
 
 

@@ -70,6 +70,13 @@ def test_a_report_is_for_its_user_alone(here: Path) -> None:
         assert stat.S_IMODE((here / name).stat().st_mode) == 0o600
 
 
+@pytest.mark.usefixtures("here")
+def test_lines_begin_at_one() -> None:
+    result = lineage("erase", "--plan", "--source", "in.txt", "--rows", "0")
+    assert result.exit_code == 2, result.output
+    assert "in.txt has no row 0" in result.stderr
+
+
 def test_rows_that_may_be_missing_are_an_exit_code(here: Path) -> None:
     with (here / "in.txt").open("a") as source:
         source.write("more\n")
@@ -119,10 +126,20 @@ def test_a_plan_is_carried_out_and_lists_rows(here: Path) -> None:
     assert "not through a server" in result.stderr
 
 
-def test_a_server_makes_no_plans() -> None:
-    result = lineage("access", "--source", "in.txt", "--rows", "1", "--store", "http://127.0.0.1:9")
+def test_a_server_carries_nothing_out(here: Path) -> None:
+    same = ("--source", "in.txt", "--rows", "1")
+    assert lineage("erase", "--plan", *same, "-o", "plan.json").exit_code == 0
+    for way in (("--apply", "plan.json", "--digest", "sha256:1"), ("--verify", "plan.json")):
+        result = lineage("erase", *way, *same, "--store", "http://127.0.0.1:9")
+        assert result.exit_code == 2
+        assert "not through a server" in result.stderr
+
+
+def test_a_query_that_names_rows_in_two_ways_is_sent_to_no_server() -> None:
+    both = ("--source", "in.txt", "--rows", "1", "--where", "value = 'b'")
+    result = lineage("erase", "--plan", *both, "--store", "http://127.0.0.1:9")
     assert result.exit_code == 2
-    assert "a server makes no plans" in result.stderr
+    assert "by one of --where, --rows and --subjects" in result.stderr
 
 
 @pytest.mark.usefixtures("here")

@@ -18,7 +18,7 @@ from lineage_query.erasure.kinds import holds, words_of
 from lineage_query.erasure.plan import Plan, make_plan
 from lineage_query.erasure.reached import ReachedRow
 from lineage_query.erasure.report import html_of, lines_of
-from lineage_query.rows.reader import RowReader
+from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.erasure_chains import Job, Row, World
 
@@ -59,6 +59,45 @@ def short(rows: tuple[ReachedRow, ...] | list[ReachedRow]) -> list[tuple[str, st
     return [
         (str(row.place).rpartition("/")[0].rpartition("/")[2], row.kind, row.others) for row in rows
     ]
+
+
+@pytest.mark.parametrize("readable", [(), (2,), (3,), (2, 4)])
+def test_outputs_that_can_not_be_read_are_listed_and_not_called_gone(
+    world: World, tmp_path: Path, readable: tuple[int, ...]
+) -> None:
+    """As for a server that reads some folders: the rows are those of who reads all."""
+    run(world, "copy", 0)  # out2
+    run(world, "copy", 2)  # out3
+    run(world, "count", 3)  # out4
+    expected = plan_of(world, 1)
+    assert [row.is_there for row in expected.rows] == [True] * 3
+    source = str(world.datasets[0].path)
+    reader = _Some((source, *(f"{tmp_path}/out{number}/" for number in readable)))
+    engine = QueryEngine(world.store, reader)
+    plan = make_plan("erase", SubjectQuery(source, rows=(1,)), world.store, reader, engine)
+    assert [row.place for row in plan.rows] == [row.place for row in expected.rows]
+    assert (plan.complete, plan.exact) == (expected.complete, expected.exact)
+    seen = [int(str(row.place).rpartition("/out")[2][0]) in readable for row in plan.rows]
+    assert [row.is_there for row in plan.rows] == seen
+    assert {row.kind for row in plan.unseen} == {"unknown"}
+    count = seen.count(False)
+    assert len(plan.unseen) == count
+    assert any(line.startswith(f"{count} rows in files that can't be") for line in plan.not_removed)
+    shown = "\n".join(lines_of(plan))
+    assert "or may be in files that can't be looked at from here" in shown
+    assert "can't be looked at" not in "\n".join(lines_of(expected))
+    again = Plan.from_json(json.loads(json.dumps(plan.to_json())))
+    assert again.to_json() == plan.to_json()
+    assert list(lines_of(again)) == list(lines_of(plan))
+    assert html_of(again) == html_of(plan)
+
+
+class _Some(RootedReader):
+    """Reads what begins with some paths."""
+
+    def __init__(self, beginnings: tuple[str, ...]) -> None:
+        super().__init__(())
+        self._roots = beginnings
 
 
 def test_outputs_on_the_way_are_in_the_plan_and_rows_are_told_apart(world: World) -> None:

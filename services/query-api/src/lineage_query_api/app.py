@@ -40,6 +40,7 @@ from lineage_query_api.routes import (
     applications,
     comparing,
     dead_letters,
+    erasure,
     exports,
     graph,
     jobs,
@@ -147,6 +148,7 @@ def create_app(
         comparing,
         dead_letters,
         answers,
+        erasure,
         openlineage,
         record_view,
     ):

@@ -552,6 +552,8 @@ def _fields(scope: Scope, body: _RequestBody) -> dict[str, Any]:
             "role": caller.role,
             "rows": caller.rows,
             "delete": caller.delete,
+            "erase": caller.erase,
+            "access": caller.access,
             "by": caller.auth,
         },
         "method": _cut(scope["method"], CLIENT_BYTES_MAX),

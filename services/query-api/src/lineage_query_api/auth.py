@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from http import HTTPStatus
 from pathlib import Path
@@ -33,6 +33,15 @@ ALGORITHMS = (
 )
 """Asymmetric ones: with a symmetric one, the issuer's public key would be the secret."""
 LEEWAY_S = 30
+_ROLES = {
+    "lineage-reader",
+    "lineage-rows",
+    "lineage-delete",
+    "lineage-erase",
+    "lineage-access",
+    "lineage-admin",
+}
+"""Roles of an issuer, each of which lets its holder in."""
 
 Role = Literal["reader", "admin"]
 How = Literal["none", "token", "oidc"]
@@ -42,6 +51,7 @@ How = Literal["none", "token", "oidc"]
 class Principal:
     """A caller. ``rows``: may read the text of rows. ``delete``: may delete applications.
 
+    ``erase``: may make plans of what is to be erased. ``access``: may have access requests answered, with the right to rows.
     ``identities``: what grants name them by: ``token:NAME``, ``sub:SUBJECT``, ``role:ROLE``.
     """
 
@@ -51,6 +61,8 @@ class Principal:
     delete: bool
     auth: How
     identities: frozenset[str] = frozenset()
+    erase: bool = False
+    access: bool = False
 
     @property
     def identity(self) -> str:
@@ -60,8 +72,16 @@ class Principal:
         )
 
 
-ANYBODY = Principal("anybody on this machine", "admin", rows=True, delete=True, auth="none")
-OWNER = Principal("the user who runs this server", "admin", rows=True, delete=True, auth="token")
+ANYBODY = Principal(
+    "anybody on this machine",
+    "admin",
+    rows=True,
+    delete=True,
+    auth="none",
+    erase=True,
+    access=True,
+)
+OWNER = replace(ANYBODY, name="the user who runs this server", auth="token")
 
 
 class _Token(BaseModel):
@@ -72,6 +92,8 @@ class _Token(BaseModel):
     role: Role = "reader"
     rows: bool = False
     delete: StrictBool = False
+    erase: StrictBool = False
+    access: StrictBool = False
     expires: datetime | None = None
 
     @property
@@ -79,7 +101,16 @@ class _Token(BaseModel):
         """The holder of the token, with the rights."""
         rows = self.rows or self.role == "admin"
         identities = frozenset({f"token:{self.name}"})
-        return Principal(self.name, self.role, rows, self.delete, "token", identities)
+        return Principal(
+            self.name,
+            self.role,
+            rows,
+            self.delete,
+            "token",
+            identities,
+            erase=self.erase,
+            access=self.access,
+        )
 
 
 class _Tokens(BaseModel):
@@ -223,17 +254,23 @@ class Oidc:
         name = str(claims.get("preferred_username") or claims["sub"])
         # Not by the name that is shown: people may choose it themselves.
         identities = frozenset({f"sub:{claims['sub']}", *(f"role:{role}" for role in roles)})
-        delete = "lineage-delete" in roles
-        if "lineage-admin" in roles:
-            return Principal(name, "admin", True, delete, "oidc", identities)
-        if delete or roles & {"lineage-reader", "lineage-rows"}:
-            rows = "lineage-rows" in roles
-            return Principal(name, "reader", rows, delete, "oidc", identities)
+        if roles & _ROLES:
+            is_admin = "lineage-admin" in roles
+            return Principal(
+                name,
+                "admin" if is_admin else "reader",
+                rows=is_admin or "lineage-rows" in roles,
+                delete="lineage-delete" in roles,
+                auth="oidc",
+                identities=identities,
+                erase="lineage-erase" in roles,
+                access="lineage-access" in roles,
+            )
         raise ProblemError(
             HTTPStatus.FORBIDDEN,
             f"{name} has no role here",
-            hint=f"the claim {self._role_claim} must list lineage-reader, lineage-rows, lineage-delete "
-            "or lineage-admin",
+            hint=f"the claim {self._role_claim} must list lineage-reader, lineage-rows, lineage-delete, "
+            "lineage-erase, lineage-access or lineage-admin",
         )
 
     def _signing_keys(self) -> Keys:
@@ -264,12 +301,22 @@ def hash_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def new_token(name: str, role: Role, *, rows: bool, delete: bool = False) -> tuple[str, str]:
+def new_token(
+    name: str,
+    role: Role,
+    *,
+    rows: bool,
+    delete: bool = False,
+    erase: bool = False,
+    access: bool = False,
+) -> tuple[str, str]:
     """A new token (256 random bits), and the lines for the file of tokens."""
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     lines = f'[[token]]\nname = "{quoted}"\nrole = "{role}"\nrows = {str(rows).lower()}\n'
     lines += f"delete = {str(delete).lower()}\n"
+    # Written only where they are given: an older server, which does not know them, refuses the file.
+    lines += "erase = true\n" * erase + "access = true\n" * access
     return token, lines + f'sha256 = "{hash_of(token)}"\n'
 
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Path, Query, Request
 
 from lineage_query_api.audit import record_before
 from lineage_query_api.auth import Gate, Principal
-from lineage_query_api.errors import ProblemError, rows_refused_error
+from lineage_query_api.errors import (
+    ProblemError,
+    partly_granted_error,
+    rows_refused_error,
+)
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import NO_NUL
 from lineage_query_api.openapi_document import DescribedApi
 from lineage_query_api.scopes import Scope, Scopes
 from lineage_query_api.trace_ids import unpack
 
+AllLineages: TypeAlias = tuple[Lineages, Principal]
+"""The lineages of all applications, nothing left out, and the caller with the right to rows only where it holds for all."""
 UNKNOWN_NAMED = 5
 """Parameters that a refusal names."""
 
@@ -103,6 +109,37 @@ async def _deleter(request: Request, caller: Caller, store: Store) -> Principal:
     return caller
 
 
+async def _eraser(request: Request, scope: CallerScope) -> AllLineages:
+    if not scope.caller.erase:
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN,
+            "this caller may make no plans to erase",
+            hint="ask for a token with the right to erase, or for the role lineage-erase",
+        )
+    return await _recorded(request, scope.over_all())
+
+
+async def _accessor(request: Request, scope: CallerScope) -> AllLineages:
+    if not scope.caller.access:
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN,
+            "this caller may have no access requests answered",
+            hint="ask for a token with the right to access, or for the role lineage-access",
+        )
+    check_rows(scope.caller)
+    lineages, caller = scope.over_all()
+    if not caller.rows:
+        raise partly_granted_error()
+    return await _recorded(request, (lineages, caller))
+
+
+async def _recorded(request: Request, within: AllLineages) -> AllLineages:
+    """Give a request the time of a stream, and record it before it starts."""
+    within[0].allow_stream()
+    await record_before(request)
+    return within
+
+
 def check_rows(caller: Principal) -> None:
     """Refuse callers who may not read the text of rows: search results reveal it too.
 
@@ -121,10 +158,14 @@ def _row_reader(caller: Caller) -> Principal:
 Admin = Annotated[Principal, Depends(_admin)]
 Deleter = Annotated[Principal, Depends(_deleter)]
 RowCaller = Annotated[Principal, Depends(_row_reader)]
+Eraser = Annotated[AllLineages, Depends(_eraser)]
+Accessor = Annotated[AllLineages, Depends(_accessor)]
 RIGHTS: Mapping[object, str] = {
     _scope: "read",
     _row_reader: "rows",
     _deleter: "delete",
+    _eraser: "erase",
+    _accessor: "access",
     _admin: "admin",
 }
 """The right that a dependency asks for."""

@@ -57,6 +57,16 @@ def hidden_parts_error() -> ProblemError:
     )
 
 
+def partly_granted_error() -> ProblemError:
+    """A request whose answer is about all applications, by a caller who may not see all of them."""
+    return ProblemError(
+        HTTPStatus.FORBIDDEN,
+        "this covers all applications, with all of their datasets and rows, and some may not be seen by this caller",
+        hint='ask for a grant of applications = ["*"], with rows = true for an access request, and for no other grant, hide or '
+        "mask that narrows datasets",
+    )
+
+
 def too_costly_error(detail: str, hint: str) -> ProblemError:
     """A request that costs more than the server allows."""
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, hint=hint)

@@ -31,6 +31,8 @@ from lineage_query.answers import Answer, Item
 from lineage_query.comparing import records_to_compare
 from lineage_query.dataset_index import DatasetIndex
 from lineage_query.engine import QueryEngine
+from lineage_query.erasure.finding import SubjectQuery
+from lineage_query.erasure.plan import Plan, Purpose, make_plan
 from lineage_query.finding import NotFoundError, find_application, other_readers
 from lineage_query.listing import Listing
 from lineage_query.planning import plan_of
@@ -258,6 +260,11 @@ class Lineages:
     def within(self, store: GrantedStore | VisibleStore) -> Lineages:
         """Lineages restricted to the applications granted to a caller, or to the visible part of one of them."""
         return Lineages(store, self._reader, self.settings, part_of=self)
+
+    @property
+    def is_unrestricted(self) -> bool:
+        """Whether these are of the whole store, and no grants leave anything out."""
+        return self._part_of is None
 
     @property
     def unrestricted_store(self) -> GraphStore:
@@ -575,6 +582,19 @@ class Lineages:
             else:
                 warnings += also_read_warnings(place, app, others)
         return warnings
+
+    def plan(self, purpose: Purpose, query: SubjectQuery, *, rows: bool) -> Plan:
+        """What rows of a subject went into. ``rows``: the caller may read the text of rows.
+
+        Only for lineages of all applications: over fewer it would be called complete.
+
+        Raises:
+            LineageError: as `make_plan`.
+            ProblemError: too many ask at once.
+        """
+        assert self.is_unrestricted
+        with self.turn():
+            return make_plan(purpose, query, self.store, self._reader, self._engine(rows=rows))
 
     def trace_records(self, query: TraceQuery) -> RecordTrace:
         """Trace records within bounds.

@@ -43,7 +43,7 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class _Request(BaseModel):
+class RequestModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -54,6 +54,8 @@ class Me(FrozenModel):
     role: Literal["reader", "admin"]
     rows: bool = Field(description="may read the text of rows")
     delete: bool = Field(description="may delete applications")
+    erase: bool = Field(description="may make plans of what is to be erased")
+    access: bool = Field(description="may have access requests answered, with the right to rows")
     auth: Literal["none", "token", "oidc"]
     version: str
     store: str | None = Field(
@@ -269,21 +271,21 @@ class ItemPage(FrozenModel):
     standing: StandingText = STANDING
 
 
-class RegionModel(_Request):
+class RegionModel(RequestModel):
     space: NodeText = Field(description="such as 4#0", examples=["4#0"])
     ranges: Annotated[str, StringConstraints(max_length=RANGES_MAX)] = Field(
         description="positions as ranges", examples=["0-3 7 12"]
     )
 
 
-class ColumnValue(_Request):
+class ColumnValue(RequestModel):
     """A column of a DataFrame and its value as text, which the column's type reads; null is NULL."""
 
     column: Annotated[str, StringConstraints(min_length=1, max_length=1_000, pattern=NO_NUL)]
     value: Annotated[str, StringConstraints(max_length=PLACE_MAX, pattern=NO_NUL)] | None
 
 
-class StartModel(_Request):
+class StartModel(RequestModel):
     """Where a trace begins: places, regions, or a node's items whose text holds something.
 
     Of a DataFrame: its node with the values that some columns have.
@@ -296,7 +298,7 @@ class StartModel(_Request):
     values: list[ColumnValue] = Field(default=[], max_length=100)
 
 
-class TraceRequest(_Request):
+class TraceRequest(RequestModel):
     direction: DirectionText
     start: StartModel
     until: NodeText = Field("ends", description="ends, or a node whose items are wanted")
@@ -419,7 +421,7 @@ class RowsModel(FrozenModel):
     rows: list[RowModel]
 
 
-class DiffRequest(_Request):
+class DiffRequest(RequestModel):
     left: TraceRequest
     right: TraceRequest
 
@@ -457,7 +459,7 @@ class DiffModel(FrozenModel):
     warnings: list[str]
 
 
-class SuspectsRequest(_Request):
+class SuspectsRequest(RequestModel):
     places: list[PlaceText] = Field(min_length=1, max_length=200, description="bad outputs")
     limit: int = Field(50, ge=1, le=1_000)
     good: list[PlaceText] = Field(default=[], max_length=200, description="good outputs")
@@ -518,7 +520,7 @@ class ProgressModel(FrozenModel):
     updated_at: JsonTime
 
 
-class _PlacesRequest(_Request):
+class _PlacesRequest(RequestModel):
     direction: DirectionText
     places: list[PlaceText] = Field(min_length=1, max_length=PLACES_MAX)
     app: NodeText | None = Field(
@@ -574,7 +576,7 @@ class ExportRequest(_PlacesRequest):
         return self
 
 
-class CompareRequest(_Request):
+class CompareRequest(RequestModel):
     """Two traces of records, each from places as people type them."""
 
     direction: DirectionText = "backward"
@@ -586,14 +588,14 @@ class CompareRequest(_Request):
     limit: int | None = Field(20, ge=0, description="items listed of each node and side")
 
 
-class RunPlaces(_Request):
+class RunPlaces(RequestModel):
     """Places as people type them, in one run of a job."""
 
     app: NodeText = Field(description="the application, or the beginning of its id")
     places: list[PlaceText] = Field(min_length=1, max_length=PLACES_MAX)
 
 
-class CompareRunsRequest(_Request):
+class CompareRunsRequest(RequestModel):
     """The traces of places in two runs of a job."""
 
     direction: DirectionText = "backward"
@@ -612,7 +614,7 @@ class RankRequest(SuspectsRequest):
     )
 
 
-class ViewRequest(_Request):
+class ViewRequest(RequestModel):
     """What a record-level view is to hold: what traces go along, or (no places) all flows."""
 
     places: list[PlaceText] = Field(default=[], max_length=PLACES_MAX)

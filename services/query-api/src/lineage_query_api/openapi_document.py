@@ -18,13 +18,24 @@ BEARER = {
     "scheme": "bearer",
     "description": "a token of `lineage token`, of the OIDC issuer, or of a server of one user",
 }
-ROLES: Mapping[str, tuple[str, ...]] = {
-    "read": ("lineage-reader", "lineage-rows", "lineage-delete", "lineage-admin"),
-    "rows": ("lineage-rows", "lineage-admin"),
-    "delete": ("lineage-delete",),
-    "admin": ("lineage-admin",),
+ROLES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "read": (
+        ("lineage-reader",),
+        ("lineage-rows",),
+        ("lineage-delete",),
+        ("lineage-erase",),
+        ("lineage-access",),
+        ("lineage-admin",),
+    ),
+    "rows": (("lineage-rows",), ("lineage-admin",)),
+    "delete": (("lineage-delete",),),
+    "erase": (("lineage-erase",),),
+    "access": (("lineage-access", "lineage-rows"), ("lineage-access", "lineage-admin")),
+    "admin": (("lineage-admin",),),
 }
-"""By right, the roles of OpenID Connect of which one is enough."""
+"""By right, the roles of OpenID Connect: all of one of these are enough."""
+WITH: Mapping[str, tuple[str, ...]] = {"access": ("rows",)}
+"""By right, those that a caller needs beside it."""
 
 
 def _openid_connect(issuer: str) -> dict[str, str]:
@@ -63,8 +74,8 @@ class DescribedApi(FastAPI):
         """What a caller needs, in one of these ways; nothing where the server lets everybody in."""
         if self.state.is_open:
             return []
-        of_issuer = [{"oidc": [role]} for role in ROLES[right] if self.state.oidc_issuer]
-        return [{"bearer": [right]}, *of_issuer]
+        of_issuer = [{"oidc": [*roles]} for roles in ROLES[right] if self.state.oidc_issuer]
+        return [{"bearer": [right, *WITH.get(right, ())]}, *of_issuer]
 
     def _right_of(self, dependant: Dependant) -> str | None:
         """The right that the dependencies of a route ask for last; None: none, for they know no caller."""

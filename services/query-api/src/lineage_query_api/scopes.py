@@ -23,7 +23,12 @@ from lineage_core.tracing.budget import (
 )
 from lineage_query.finding import NotFoundError
 from lineage_query_api.auth import Principal
-from lineage_query_api.errors import ProblemError, SettingsError, hidden_parts_error
+from lineage_query_api.errors import (
+    ProblemError,
+    SettingsError,
+    hidden_parts_error,
+    partly_granted_error,
+)
 from lineage_query_api.granted_store import (
     NAMES_S,
     ApplicationNames,
@@ -143,6 +148,19 @@ class Scope:
             except NotFoundError:
                 pass
         return self.traced, replace(self.caller, rows=False)
+
+    def over_all(self) -> tuple[Lineages, Principal]:
+        """The lineages of all applications, and the caller, for an answer that is true only where nothing is left out.
+
+        Decided by the grants, whatever the store has now: what arrives later is seen, too.
+
+        Raises:
+            ProblemError: 403, grants leave out applications, or hide or mask something.
+        """
+        lineages, caller = self.within(None)
+        if not lineages.is_unrestricted:
+            raise partly_granted_error()
+        return lineages, caller
 
 
 _Visible: TypeAlias = tuple[str, Hashable, Visibility]

@@ -13,14 +13,14 @@ from http import HTTPStatus
 from pydantic import ValidationError
 
 from lineage_query_api.errors import ProblemError, too_costly_error
-from lineage_query_api.models import NodeText, TraceRequest, _Request
+from lineage_query_api.models import NodeText, RequestModel, TraceRequest
 
 PACKED_MAX = 12_000
 """Characters; longer paths are refused by many proxies."""
 UNPACKED_MAX = 1 << 20
 
 
-class TraceId(_Request):
+class TraceId(RequestModel):
     """An application and the query of it."""
 
     app: NodeText

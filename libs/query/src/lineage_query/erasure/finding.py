@@ -63,12 +63,22 @@ class Subjects:
             )
         if len(keys) > SUBJECTS_MAX:
             raise SubjectError(f"{path} has more than {SUBJECTS_MAX:,} subjects")
+        try:
+            return cls.of(header[0], keys)
+        except SubjectError as error:
+            raise SubjectError(f"{path}: {error}") from error
+
+    @classmethod
+    def of(cls, columns: Sequence[str], keys: Sequence[Sequence[str]]) -> Subjects:
+        """Subjects by keys, each once.
+
+        Raises:
+            SubjectError: a key has not one value for each column.
+        """
         for key in keys:
-            if len(key) != len(header[0]) or not all(key):
-                raise SubjectError(
-                    f"{path}: {','.join(key)!r:.100} has not one value for each column"
-                )
-        return cls(tuple(header[0]), tuple(dict.fromkeys(map(tuple, keys))))
+            if len(key) != len(columns) or not all(key):
+                raise SubjectError(f"{','.join(key)!r:.100} has not one value for each column")
+        return cls(tuple(columns), tuple(dict.fromkeys(map(tuple, keys))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +233,8 @@ def _rows_at(
     if not numbers:
         return
     is_packed = form.format_of(path) == "parquet"
+    if min(numbers) < (0 if is_packed else 1):
+        raise SubjectError(f"{name} has no row {min(numbers):,}")
     at = np.array(numbers, np.uint64)
     texts = reader.records(path, at) if is_packed else reader.lines(path, at, at)
     names: tuple[str, ...] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from lineage_core.contract.address import OPAQUE_SPACE
@@ -37,6 +37,11 @@ NOT_REMOVED = (
     "programs, dead letters and topics in Kafka, and transaction logs of Neo4j.",
 )
 """What no plan removes, whatever the rows are."""
+NOT_LOOKED_AT = (
+    "What lineage keeps in folders and caches, and what waits in spools: this plan did not look there, and names kept rows as "
+    "rows of outputs. A plan that is made where the store is has them."
+)
+"""What is left where the place of the store is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,8 @@ class Plan:
     notes: tuple[str, ...]
     incomparable: Mapping[str, int] = field(default_factory=dict)
     not_found: int = 0
+    not_removed: tuple[str, ...] = NOT_REMOVED
+    """What an erasure by this plan leaves."""
     subject: tuple[SubjectRow, ...] = field(default=(), repr=False)
     """The rows with their values; in no document."""
     passed: Mapping[str, Mapping[str, Region]] = field(default_factory=dict, repr=False)
@@ -91,15 +98,16 @@ class Plan:
 
     @property
     def elsewhere(self) -> list[ReachedRow]:
-        """Rows that are in no file as it was written: overwritten, gone, or given to the program alone."""
+        """Rows that are in no file as it was written, as far as is known: overwritten, gone, or given to the program alone."""
         return [row for row in self.rows if not row.is_there and not row.kept]
 
     @property
-    def not_removed(self) -> tuple[str, ...]:
-        """What an erasure by this plan leaves."""
-        return (*NOT_REMOVED, *self._own_remainders())
+    def unseen(self) -> list[ReachedRow]:
+        """Those of them whose files can't be looked at from here: they may be there."""
+        return [row for row in self.elsewhere if row.place is not None and row.status == "unknown"]
 
-    def _own_remainders(self) -> Iterator[str]:
+    def own_remainders(self) -> Iterator[str]:
+        """What an erasure by this plan leaves, beside what none removes."""
         driver = [row for row in self.rows if row.place is None and row.path is None]
         if driver:
             calls = ", ".join(
@@ -111,6 +119,12 @@ class Plan:
             yield (
                 "Names that programs gave to records, as their positions are made of them: delete the lineage of "
                 f"{', '.join(named[:20])}."
+            )
+        unseen = len(self.unseen)
+        if unseen:
+            yield (
+                f"{unseen:,} rows in files that can't be looked at from here (outside of the folders that a server reads, or on "
+                "storage that is away): they may be there as they were written."
             )
         mixed = len(self.of_kind("mixed"))
         if mixed:
@@ -144,6 +158,33 @@ class Plan:
             "not_found": self.not_found,
             "not_removed": list(self.not_removed),
         }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Plan:
+        """Read what :meth:`to_json` gave, as far as it is in the document.
+
+        Raises:
+            KeyError, TypeError: it is no plan, or that of another version.
+        """
+        return cls(
+            purpose=document["purpose"],
+            source=document["source"],
+            condition=document["condition"],
+            places=tuple(document["subject"]),
+            texts=tuple(document["texts"]),
+            searched=document["searched"],
+            apps=tuple(document["apps"]),
+            exact=document["exact"],
+            reasons=tuple(document["reasons"]),
+            complete=document["complete"],
+            notes=tuple(document["notes"]),
+            not_removed=tuple(document["not_removed"]),
+            rows=tuple(ReachedRow.from_json(row) for row in document["rows"]),
+            kept=tuple(Kept(**kept) for kept in document["kept"]),
+            gaps=tuple(NotQueried.from_json(gap) for gap in document["gaps"]),
+            incomparable=document["incomparable"],
+            not_found=document["not_found"],
+        )
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
@@ -189,7 +230,7 @@ def make_plan(
     ).reach(subject.rows)
     rows = told_apart(reached.rows, subject.rows, store, engine, complete=reached.complete)
     shows = purpose == "access"
-    return Plan(
+    plan = Plan(
         purpose=purpose,
         source=query.source,
         condition=condition_of(query),
@@ -209,6 +250,8 @@ def make_plan(
         subject=subject.rows,
         passed=reached.passed,
     )
+    not_looked_at = () if place is not None else (NOT_LOOKED_AT,)
+    return replace(plan, not_removed=(*NOT_REMOVED, *not_looked_at, *plan.own_remainders()))
 
 
 def condition_of(query: SubjectQuery) -> str:

@@ -68,7 +68,7 @@ def lines_of(plan: Plan, limit: int | None = SHOWN_MAX) -> Iterator[str]:
                 yield from _more(len(of_output), limit)
     if plan.elsewhere:
         yield ""
-        yield f"{len(plan.elsewhere):,} {_not_there(len(plan.elsewhere))}"
+        yield f"{len(plan.elsewhere):,} {_not_there(plan)}"
         for output, of_output in _by_output(plan.elsewhere):
             yield f"  {output}: {_where_text(of_output)}"
     if plan.kept:
@@ -132,7 +132,7 @@ def _parts(plan: Plan) -> Iterator[str]:
                 for row in of_output
             ]
             yield block([heading(output), table(("place", "text", "basis"), cells)])
-    yield _section(f"Overwritten, gone, or in no file: {len(plan.elsewhere):,}")
+    yield _section(f"Overwritten, gone, not known, or in no file: {len(plan.elsewhere):,}")
     cells_of_outputs = [
         (text(output), text(_where_text(rows))) for output, rows in _by_output(plan.elsewhere)
     ]
@@ -184,10 +184,11 @@ def _where_text(rows: Sequence[ReachedRow]) -> str:
     return ", ".join(f"{count:,} {where}" for where, count in counts.items())
 
 
-def _not_there(count: int) -> str:
-    if count == 1:
-        return "row is not where it was written any more, or was in no file"
-    return "rows are not where they were written any more, or were in no file"
+def _not_there(plan: Plan) -> str:
+    unseen = ", or may be in files that can't be looked at from here" * bool(plan.unseen)
+    if len(plan.elsewhere) == 1:
+        return f"row is not where it was written any more, or was in no file{unseen}"
+    return f"rows are not where they were written any more, or were in no file{unseen}"
 
 
 def _more(count: int, limit: int | None) -> Iterator[str]:

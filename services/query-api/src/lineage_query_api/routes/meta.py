@@ -20,6 +20,8 @@ def me(request: Request, scope: CallerScope) -> Me:
         role=caller.role,
         rows=caller.rows,
         delete=caller.delete,
+        erase=caller.erase,
+        access=caller.access,
         auth=caller.auth,
         version=__version__,
         store=request.app.state.local_store,

@@ -17,6 +17,8 @@ export const ANN: Me = {
   role: 'admin',
   rows: true,
   delete: true,
+  erase: true,
+  access: true,
   auth: 'token',
   version: '1',
 };
