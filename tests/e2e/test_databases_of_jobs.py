@@ -30,6 +30,8 @@ def database(spark_context: Any) -> Iterator[Any]:
     for statement in (
         "CREATE TABLE orders (city VARCHAR(9), n INT)",
         "CREATE TABLE others (city VARCHAR(9), n INT)",
+        "CREATE TABLE firsts (city VARCHAR(9), n INT)",
+        "CREATE TABLE seconds (city VARCHAR(9), n INT)",
     ):
         connection.createStatement().execute(statement)
     yield connection
@@ -72,6 +74,12 @@ def apps(folder: Path, begin: Begin, spark_context: Any, database: Any) -> dict[
         table(spark, "(SELECT city FROM orders) q").coalesce(1).write.csv(str(folder / "asked"))
     with captured("later"):
         rows.write.mode("append").jdbc(URL, '"SHOP".orders', properties=LOGIN)
+    with captured("twice"):
+        writer = rows.write.mode("append")
+        writer.csv(str(folder / "twice"))
+        writer.format("jdbc").options(url=URL, dbtable="firsts", **LOGIN).save()
+        writer.jdbc(URL, "seconds", properties=LOGIN)
+        writer.option("dbtable", "firsts").save()
     return names
 
 
@@ -128,8 +136,8 @@ def test_forward_from_rows_that_went_to_a_table_the_jobs_that_read_it_since_are_
     assert not answer.complete
     found = gaps(answer, apps)
     # A query may have read the table, too: that is what the reason of each writer says.
-    assert found.keys() == {"writer", "elsewhere", "later", "reader", "chooser"}
-    for name in ("writer", "elsewhere", "later"):
+    assert found.keys() == {"writer", "elsewhere", "later", "twice", "reader", "chooser"}
+    for name in ("writer", "elsewhere", "later", "twice"):
         assert any("whether another application read its rows" in text for text in found[name])
     for name in ("reader", "chooser"):
         (reason,) = found[name]
@@ -142,17 +150,19 @@ def test_who_used_a_table_and_when_is_listed(
 ) -> None:
     names = {app: name for name, app in apps.items()}
 
-    def uses(name: str) -> list[tuple[str, bool]]:
+    def uses(name: str, times: int = 1) -> list[tuple[str, bool]]:
         runs: tuple[DatasetRun, ...] = access.dataset_runs("derby:memory:chains", name).items
         for run in runs:
-            (version,) = run.use.table_versions
-            assert run.started_at <= parse_time(version) + 0.001
-            assert (run.use.files, run.use.versions) == (0, 1)
+            for version in run.use.table_versions:
+                assert run.started_at <= parse_time(version) + 0.001
+            assert (run.use.files, run.use.versions) == (0, times)
         return [(names[run.app], run.wrote) for run in runs]
 
     assert uses("orders") == [("chooser", False), ("reader", False), ("saver", True)]
     assert uses("shop.orders") == [("later", True), ("writer", True)]
     assert uses("others") == [("elsewhere", True)]
+    # One writer wrote a file, then to both.
+    assert (uses("firsts", 2), uses("seconds")) == ([("twice", True)], [("twice", True)])
     shown = answered(folder, "datasets", "derby:memory:chains/orders")
     assert shown.exit_code == 0, shown.output
     assert "table version" in shown.stdout

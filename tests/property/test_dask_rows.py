@@ -134,6 +134,18 @@ def test_a_function_that_stops_ends_the_partition_as_without_capture(batch: int)
     assert list(rows.origins.ids()) == [frozenset([f"s#0#{n}"]) for n in range(4)]
 
 
+@pytest.mark.parametrize("batch", [1, 3, 4, 100])
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_predicate_that_stops_ends_the_partition_as_without_capture(
+    batch: int, keep: bool
+) -> None:
+    with patch.object(dask_rows, "BATCH_RECORDS", batch):
+        rows = joined_rows(dask_bags._chosen(ending, numbered("s#0", range(9)), keep=keep))
+    chosen = [1, 2, 3] if keep else [0]
+    assert rows.values == chosen
+    assert list(rows.origins.ids()) == [frozenset([f"s#0#{n}"]) for n in chosen]
+
+
 @given(st.lists(st.integers(0, 9)), st.integers(1, 4))
 def test_records_that_are_chosen_keep_their_places(values: list[int], batch: int) -> None:
     with patch.object(dask_rows, "BATCH_RECORDS", batch):

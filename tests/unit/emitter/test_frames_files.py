@@ -59,3 +59,21 @@ def test_secrets_of_writers_are_not_noted() -> None:
     place = "jdbc:postgresql://host/db"
     assert address(f"{place}?user=ada&password=x") == place
     assert address("jdbc:sqlserver://host;user=ada;password=x") == ("jdbc:sqlserver://host")
+    oracle = "(DESCRIPTION=(ADDRESS=(PROTOCOL=tcp)(HOST=h)(PORT=1))(CONNECT_DATA=(SERVICE_NAME=s)))"
+    assert address(f"jdbc:oracle:thin:ada/x@{oracle}") == f"jdbc:oracle:thin:{oracle}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:mysql://address=(host=h)(port=1)(user=ada)(password=secret)/db",
+        "jdbc:mysql://(host=h,user=ada,password=secret)/db",
+        "jdbc:mysql://h/db#password=secret",
+        "jdbc:teradata://h/DATABASE=x,USER=ada,PASSWORD=secret",
+        "jdbc:db2://h:50000/db:password=secret;user=ada;",
+        "jdbc:db2://h:50000/db:user=ada;password=secret;",
+        "jdbc:x://(host=(password =secret))/db",
+    ],
+)
+def test_logins_among_the_parts_of_a_place_are_not_recorded(url: str) -> None:
+    assert address(url) == url[: url.index("://")]

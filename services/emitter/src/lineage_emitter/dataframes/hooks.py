@@ -294,9 +294,10 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
         )
     spark = writer._df.sparkSession
     if name == "jdbc":
-        target = Target("table", action, format=JDBC)
-        place = {"url": bound["url"], "dbtable": bound["table"]}
-        return writer._df, to_database(target, place)
+        # As Spark does, for what the same writer writes next.
+        writer_calls.format = JDBC
+        writer_calls.database |= {"url": bound["url"], "dbtable": bound["table"]}
+        return writer._df, to_database(Target("table", action, format=JDBC), writer_calls.database)
     if name in WRITES_V2:
         return writer._df, to_table(spark, action, writer_calls.table, writer_calls)
     if bound.get("format"):
@@ -305,9 +306,14 @@ def _of_writer(stock: Any, writer: Any, arguments: Any, named: Any) -> tuple[Any
         writer_calls.mode = bound["mode"]
     if name in FILE_FORMATS:
         writer_calls.format = name
+    # The path of one write is none of the writer's next one.
     _options(
         writer_calls,
-        **{key: value for key, value in bound.items() if isinstance(value, str | bool)},
+        **{
+            key: value
+            for key, value in bound.items()
+            if key != "path" and isinstance(value, str | bool)
+        },
     )
     _options(writer_calls, **bound.get("options", {}))
     if name in {"saveAsTable", "insertInto"}:

@@ -23,6 +23,21 @@ _OPTIONS = {"customschema": "customSchema", "prefertimestampntz": "preferTimesta
 """Options that change what is read, by the names that Spark keeps them under."""
 _URL = re.compile(r"(jdbc:(?:\w+:)+(?://)?)(?:[^@?;]*@)?([^@?;]*)(?:[?;][^@]*)?", re.DOTALL)
 _SCHEME = re.compile(r"(?:jdbc:)?\w*")
+_NAMED = re.compile(r"([^(),/:=&#]*)=")
+"""What stands before each equals sign."""
+_NAMES_OF_PLACES = frozenset(
+    [
+        "description",
+        "address",
+        "address_list",
+        "protocol",
+        "host",
+        "port",
+        "connect_data",
+        "service_name",
+        "sid",
+    ]
+)
 
 _keys: dict[tuple[str, str], list[str]] = {}
 
@@ -38,7 +53,10 @@ class UnnamedRowsError(Exception):
 def address(url: str) -> str:
     """A database's URL without user, password and parameters; just its kind where these can't be distinguished."""
     match = _URL.fullmatch(url)
-    if match is None:
+    # Some drivers take a login as settings among the parts of a place.
+    if match is None or any(
+        name.strip().lower() not in _NAMES_OF_PLACES for name in _NAMED.findall(match[2])
+    ):
         kind = _SCHEME.match(url)
         return kind[0] if kind else ""
     return match[1] + match[2]

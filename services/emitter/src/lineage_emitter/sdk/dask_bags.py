@@ -98,10 +98,14 @@ def _without_iterators(values: list[Any]) -> list[Any]:
 
 def _chosen(predicate: Callable[[Any], Any], batches: Iterable[Rows], *, keep: bool) -> Any:
     for rows in batches:
-        is_kept = np.array([bool(predicate(value)) is keep for value in rows.values], np.bool_)
+        # As in `_mapped`: a predicate that raises StopIteration ends the partition.
+        verdicts = list(map(bool, map(predicate, rows.values)))
+        is_kept = np.array(verdicts, np.bool_) == keep
         if is_kept.any():
             values = list(compress(rows.values, is_kept.tolist()))
             yield rows.of_values(values, np.flatnonzero(is_kept))
+        if len(verdicts) < len(rows.values):
+            return
 
 
 def _spread(batches: Iterable[Rows]) -> Iterator[Rows]:
