@@ -198,10 +198,13 @@ class _Search:
         """Whether the program fails on some rows.
 
         Raises:
-            StoppedError: it did what a rerun does not do.
+            StoppedError: it did what a rerun does not do, or was killed.
         """
         expected = () if self._first is None else self._first.described
         run = self._runs.run(sift.sources(chosen), expected=expected)
+        if run.code < 0:
+            # For want of memory, say: it tells nothing of the rows.
+            raise StoppedError(f"a run that can't be judged: signal {-run.code} ended it")
         output = None if sift.output is None else sift.program.outputs.index(sift.output)
         if self._first is None:
             self._check_first(run)
