@@ -165,3 +165,31 @@ def test_positions_that_no_item_can_name_are_refused() -> None:
         pytest.raises(CaptureFailedError, match="more than 3 records"),
     ):
         list(numbered("a#0", range(4)))
+
+
+def test_a_record_goes_through_all_functions_before_the_next_one_goes_through_the_first() -> None:
+    told: list[tuple[str, int]] = []
+
+    def tell(name: str, value: int) -> int:
+        told.append((name, value))
+        return value
+
+    rows = dask_bags._mapped(lambda value: tell("first", value), (), {}, numbered("s#0", range(3)))
+    rows = dask_bags._chosen(lambda value: tell("chosen", value) != 1, rows, keep=True)
+    rows = dask_bags._mapped(lambda value: iter([tell("made", value)] * 2), (), {}, rows)
+    rows = dask_bags._mapped(lambda value: tell("last", value), (), {}, dask_bags._spread(rows))
+    whole = joined_rows(rows)
+    assert whole.values == [0, 0, 2, 2]
+    assert list(whole.origins.ids()) == [frozenset([f"s#0#{n}"]) for n in (0, 0, 2, 2)]
+    assert told == [
+        *(("first", 0), ("chosen", 0), ("made", 0), ("last", 0), ("last", 0)),
+        *(("first", 1), ("chosen", 1)),
+        *(("first", 2), ("chosen", 2), ("made", 2), ("last", 2), ("last", 2)),
+    ]
+
+
+def test_iterators_are_handed_on_as_they_are() -> None:
+    rows = dask_bags._mapped(iter, (), {}, numbered("s#0", ["ab", "cd"]))
+    assert joined_rows(dask_bags._mapped(next, (), {}, rows)).values == ["a", "c"]
+    rows = dask_bags._mapped(iter, (), {}, numbered("s#0", ["ab"]))
+    assert joined_rows(rows).values == [["a", "b"]]

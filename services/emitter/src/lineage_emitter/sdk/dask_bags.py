@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain, compress, count, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from itertools import chain, count, islice, repeat
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from dask import base
@@ -57,8 +57,10 @@ CAPTURED = frozenset(
     ]
 )
 _all_combined = "fold", "sum", "count", "mean", "var", "std"
-_SIZED = frozenset((list, tuple, str, bytes, dict, set, frozenset, range))
-"""Types of which the length is known to be that of what they iterate over."""
+_Placed: TypeAlias = "tuple[int, Any]"
+"""A value, and the place in its batch of the record that it is made from."""
+_Step: TypeAlias = "Callable[[Iterator[_Placed], list[bool]], Iterator[_Placed]]"
+"""Values made from values; the list gets an entry where the partition ends."""
 ROWS_PENDING = 1 << 21
 """Records whose values wait to be counted."""
 
@@ -74,16 +76,60 @@ class Row(NamedTuple):
 # -- in tasks: what they get and give are batches --------------------------------------------------
 
 
-def _mapped(func: Callable[..., Any], args: Any, options: Any, batches: Iterable[Rows]) -> Any:
+class _Steps(Iterator[Rows]):
+    """Steps over batches. As in Dask, a record goes through all of them before the next one goes through the first."""
+
+    def __init__(self, batches: Iterable[Rows], *steps: _Step) -> None:
+        self._batches, self._steps = batches, steps
+        self._made = self._rows()
+
+    def followed_by(self, step: _Step) -> _Steps:
+        """These steps, which have not begun, and a further one."""
+        return _Steps(self._batches, *self._steps, step)
+
+    def __next__(self) -> Rows:
+        return next(self._made)
+
+    def _rows(self) -> Iterator[Rows]:
+        for rows in self._batches:
+            ended: list[bool] = []
+            stream: Iterator[_Placed] = enumerate(rows.values)
+            for step in self._steps:
+                stream = step(stream, ended)
+            placed = list(stream)
+            places = np.fromiter((place for place, _ in placed), np.int64, len(placed))
+            values = _without_iterators([value for _, value in placed])
+            yield rows.of_values(values, places)
+            if ended:
+                # A function raised StopIteration: to Dask the partition ends here.
+                return
+
+
+def _step(batches: Iterable[Rows], step: _Step) -> _Steps:
+    return batches.followed_by(step) if isinstance(batches, _Steps) else _Steps(batches, step)
+
+
+def _ending(func: Callable[[Any], Any], ended: list[bool]) -> Callable[[Any], Any]:
+    """The function; it notes when it ends the partition."""
+
+    def call(argument: Any) -> Any:
+        try:
+            return func(argument)
+        except StopIteration:
+            ended.append(True)
+            raise
+
+    return call
+
+
+def _mapped(func: Callable[..., Any], args: Any, options: Any, batches: Iterable[Rows]) -> _Steps:
     if args or options:
         func = partial(_called, func, args, options)
-    for rows in batches:
-        values = list(map(func, rows.values))
-        if len(values) < len(rows.values):
-            # The function raised StopIteration: to Dask the partition ends here.
-            yield rows.of_values(_without_iterators(values), np.arange(len(values)))
-            return
-        yield Rows(_without_iterators(values), rows.origins, rows.reasons)
+
+    def step(stream: Iterator[_Placed], ended: list[bool]) -> Iterator[_Placed]:
+        return map(_ending(lambda placed: (placed[0], func(placed[1])), ended), stream)
+
+    return _step(batches, step)
 
 
 def _called(func: Callable[..., Any], args: Any, options: Any, value: Any) -> Any:
@@ -96,27 +142,19 @@ def _without_iterators(values: list[Any]) -> list[Any]:
     return [list(value) if isinstance(value, Iterator) else value for value in values]
 
 
-def _chosen(predicate: Callable[[Any], Any], batches: Iterable[Rows], *, keep: bool) -> Any:
-    for rows in batches:
-        # As in `_mapped`: a predicate that raises StopIteration ends the partition.
-        verdicts = list(map(bool, map(predicate, rows.values)))
-        is_kept = np.array(verdicts, np.bool_) == keep
-        if is_kept.any():
-            values = list(compress(rows.values, is_kept.tolist()))
-            yield rows.of_values(values, np.flatnonzero(is_kept))
-        if len(verdicts) < len(rows.values):
-            return
+def _chosen(predicate: Callable[[Any], Any], batches: Iterable[Rows], *, keep: bool) -> _Steps:
+    def step(stream: Iterator[_Placed], ended: list[bool]) -> Iterator[_Placed]:
+        return filter(_ending(lambda placed: bool(predicate(placed[1])) is keep, ended), stream)
+
+    return _step(batches, step)
 
 
-def _spread(batches: Iterable[Rows]) -> Iterator[Rows]:
-    for rows in batches:
-        parts = rows.values
-        if not _SIZED.issuperset(map(type, parts)):
-            parts = [part if type(part) in _SIZED else list(part) for part in parts]
-        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-        if sizes.any():
-            values = list(chain.from_iterable(parts))
-            yield rows.of_values(values, np.repeat(np.arange(len(parts)), sizes))
+def _spread(batches: Iterable[Rows]) -> _Steps:
+    def step(stream: Iterator[_Placed], ended: list[bool]) -> Iterator[_Placed]:
+        parts = map(_ending(lambda placed: zip(repeat(placed[0]), placed[1]), ended), stream)
+        return chain.from_iterable(parts)
+
+    return _step(batches, step)
 
 
 def _gathered(func: Callable[[Any], Any], reasons: Iterable[str], batches: Iterable[Rows]) -> Rows:
@@ -127,7 +165,7 @@ def _gathered(func: Callable[[Any], Any], reasons: Iterable[str], batches: Itera
 
 
 def _gathered_item(func: Callable[[Any], Any], row: Rows) -> Rows:
-    return next(_mapped(func, (), {}, [row]))  # type: ignore[no-any-return]
+    return next(_mapped(func, (), {}, [row]))
 
 
 def _partition(func: Callable[[Any], Any], batches: Iterable[Rows]) -> Iterator[Rows]:

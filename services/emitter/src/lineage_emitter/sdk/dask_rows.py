@@ -26,8 +26,9 @@ ITEMS_EXPANDED = 1 << 21
 POSITION_BITS = np.uint64(40)
 """Bits of an item that are its position in its space; those above say which space it is."""
 SPACES_MAX = 1 << 24
-POSITIONS_MAX = 1 << int(POSITION_BITS)
-_POSITIONS = np.uint64(POSITIONS_MAX - 1)
+POSITIONS_MAX = (1 << int(POSITION_BITS)) - 1
+"""Positions in a space. One is never used: so the last item of a space and the first one of the next are not beside each other."""
+_POSITIONS = np.uint64(POSITIONS_MAX)
 
 
 class Flows(NamedTuple):
