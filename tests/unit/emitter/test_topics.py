@@ -56,3 +56,18 @@ def test_a_version_lists_what_has_offsets() -> None:
     assert topics.version("v", ranges) is None
     many = {("t", number): (0, 10**9) for number in range(topics.VERSION_MAX)}
     assert topics.version("t", many) is None
+
+
+def test_relations_that_see_other_transactions_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def reading(isolation: str) -> Any:
+        given = SimpleNamespace(
+            apply=lambda _: "broker:9092", get=lambda _: SimpleNamespace(toString=lambda: isolation)
+        )
+        return SimpleNamespace(toString=lambda: "KafkaRelation(same)", specifiedKafkaParams=given)
+
+    monkeypatch.setattr(topics, "_field", getattr)
+    one, other = reading("None"), reading("Some(read_committed)")
+    assert topics._key(one) == topics._key(reading("None"))
+    assert topics._key(one) != topics._key(other)

@@ -227,7 +227,9 @@ def _begins_and_ends(
 
 
 def _key(relation: Any) -> str:
-    return f"{_servers_of(relation)} {relation.toString()}"
+    # Where transactions are open, what is read ends sooner for one isolation level than for another.
+    isolation = _field(relation, "specifiedKafkaParams").get("isolation.level").toString()
+    return f"{_servers_of(relation)} {isolation} {relation.toString()}"
 
 
 def _servers_of(relation: Any) -> str:
