@@ -288,3 +288,16 @@ class World:
             for path, rows in dataset.files.items()
             for line, row in enumerate(rows, 1)
         ]
+
+
+def world_of_four_rows(folder: Path, store: SqliteStore, *operators: str) -> World:
+    """A source of four rows, r1x to r4x, and a job for each operator over it; texts of all items are stored."""
+    world = World(folder, store, texts=True)
+    world.land(0, random.Random(0))
+    rows = [Row(key, frozenset({at + 1}), shows=True) for at, key in enumerate("aabc")]
+    path = world.datasets[0].path
+    world.datasets[0].files[path] = rows
+    world._write(path, rows)
+    for operator in operators:
+        world.run(Job((0,), operator, 1, "new", 0, lands_again=False), random.Random(0))
+    return world

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -305,10 +305,15 @@ def _show(plan: Plan, html: Path | None, output: Path | None, *, as_json: bool) 
     if as_json:
         print_json(plan.to_json())
     else:
-        for line in lines_of(plan):
-            echo("\\n".join(line.splitlines()) if line else "")
+        _echo_lines(lines_of(plan))
     if not plan.complete:
         raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def _echo_lines(lines: Iterable[str]) -> None:
+    """Print lines, each as one: what comes from a source may have line breaks."""
+    for line in lines:
+        echo("\\n".join(line.splitlines()) if line else "")
 
 
 def _apply(
@@ -329,17 +334,15 @@ def _apply(
     from lineage_store.url import open_store
 
     refuse_server(url, "what lineage keeps is erased")
-    approved = read_plan(path, digest)
+    approved, place = read_plan(path, digest), store_place(url)
     with open_store(url) as store:
         access = StoredAccess(store, url)
-        applied = apply_plan(
-            approved, query, lambda: access.plan("erase", query), store, store_place(url)
-        )
+        applied = apply_plan(approved, query, lambda: access.plan("erase", query), store, place)
     deleted = []
     if tables:
         from lineage_query.erasure.tables import delete_from_tables
 
-        deleted = delete_from_tables(approved, store_place(url))
+        deleted = delete_from_tables(approved, place)
     if row_list is not None:
         _write(row_list, list_of(approved, as_csv=row_list.suffix == ".csv"))
     if as_json:
@@ -353,8 +356,7 @@ def _apply(
             echo(
                 f"{table.table}: {table.rows:,} rows were deleted{before}; VACUUM deletes its old files"
             )
-        for line in applied_lines(applied, approved, row_list):
-            echo("\\n".join(line.splitlines()) if line else "")
+        _echo_lines(applied_lines(applied, approved, row_list))
     if not approved["complete"]:
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -372,8 +374,7 @@ def _verify(url: str, path: Path, query: SubjectQuery, *, as_json: bool) -> None
     if as_json:
         print_json(verified.to_json())
     else:
-        for line in verified.lines():
-            echo("\\n".join(line.splitlines()) if line else "")
+        _echo_lines(verified.lines())
     if not verified.clean:
         raise typer.Exit(EXIT_INCOMPLETE)
 

@@ -32,7 +32,7 @@ from lineage_query.erasure.row_list import list_of, rows_of
 from lineage_query.erasure.steps import ErasureError
 from lineage_query.rows.reader import RowReader
 from lineage_store.sqlite.store import SqliteStore
-from tests.oracle.erasure_chains import Job, Row, World
+from tests.oracle.erasure_chains import Job, World, world_of_four_rows
 from tests.support.stored_lineage import flows
 
 pytestmark = pytest.mark.unit
@@ -42,15 +42,7 @@ pytestmark = pytest.mark.unit
 def world(tmp_path: Path) -> Iterator[World]:
     """A source of four rows, r1x to r4x, a copy and a count of it; texts of all items are stored."""
     with SqliteStore(tmp_path / "lineage.db") as store:
-        world = World(tmp_path, store, texts=True)
-        world.land(0, random.Random(0))
-        rows = [Row(key, frozenset({at + 1}), shows=True) for at, key in enumerate("aabc")]
-        path = world.datasets[0].path
-        world.datasets[0].files[path] = rows
-        world._write(path, rows)
-        for operator in ("copy", "group"):
-            world.run(Job((0,), operator, 1, "new", 0, lands_again=False), random.Random(0))
-        yield world
+        yield world_of_four_rows(tmp_path, store, "copy", "group")
 
 
 def place_of(world: World) -> StorePlace:

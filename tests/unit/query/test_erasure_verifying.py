@@ -39,7 +39,7 @@ from lineage_query.erasure.verifying import Verified, Verifying
 from lineage_query.rows.reader import RowReader
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
-from tests.oracle.erasure_chains import Job, Row, World
+from tests.oracle.erasure_chains import Job, World, world_of_four_rows
 from tests.support.spool_builder import Spool
 from tests.support.stored_lineage import flows
 
@@ -99,15 +99,7 @@ class Erasure:
 @pytest.fixture
 def erasure(tmp_path: Path) -> Iterator[Erasure]:
     with SqliteStore(tmp_path / "lineage.db") as store:
-        world = World(tmp_path, store, texts=True)
-        world.land(0, random.Random(0))
-        rows = [Row(key, frozenset({at + 1}), shows=True) for at, key in enumerate("aabc")]
-        path = world.datasets[0].path
-        world.datasets[0].files[path] = rows
-        world._write(path, rows)
-        for operator in ("copy", "count"):
-            world.run(Job((0,), operator, 1, "new", 0, lands_again=False), random.Random(0))
-        yield Erasure(world)
+        yield Erasure(world_of_four_rows(tmp_path, store, "copy", "count"))
 
 
 def kinds(verified: Verified) -> list[tuple[str, str]]:

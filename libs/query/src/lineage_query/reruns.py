@@ -26,7 +26,7 @@ from lineage_query.record_tracing import RecordTracer, incomplete_warning
 from lineage_query.rows.locations import Locations
 from lineage_query.set_aside import rows_of_set_aside
 from lineage_query.trace_query import TraceQuery
-from lineage_store.paths import canonical, plain_path
+from lineage_store.paths import canonical, is_at_or_below, plain_path
 from lineage_store.rerun_plan import RerunReport, RerunSource
 
 SOURCE_OPERATORS = frozenset({
@@ -337,7 +337,7 @@ def check_sources(program: ProgramOfRdds, locations: Locations, read: Collection
     ]
     for source in program.sources:
         for path in locations.recorded_paths(source.node):
-            if any(path == folder or path.startswith(folder + "/") for folder in written):
+            if any(is_at_or_below(path, folder) for folder in written):
                 raise TraceError(
                     f"the program reads {plain_path(path)}, which it wrote itself: such programs can't be replayed"
                 )

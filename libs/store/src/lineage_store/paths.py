@@ -78,6 +78,11 @@ class FileState:
         return self.size == size and same_time
 
 
+def is_at_or_below(path: str, folder: str) -> bool:
+    """Whether a path is that of a folder (or file), or of something in it; both canonical."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def split_scheme(path: str) -> tuple[str, str]:
     """Scheme and rest: ``file:/a/b`` and ``/a/b`` are ("file", "/a/b")."""
     match = _SCHEME.fullmatch(path)

@@ -14,7 +14,7 @@ from lineage_core.errors import ContractError
 from lineage_core.recipe.document import ERASED as ERASED_RECIPE
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Literal, Values, expressions_of, subexpressions_of
-from lineage_query.erasure.kinds import holds, words_of
+from lineage_query.erasure.kinds import holds_all, words_of
 
 ERASED = "[erased]"
 """The text of a row that was erased."""
@@ -74,10 +74,7 @@ def recipe_holds(text: str, keys: Sequence[Words]) -> bool:
         recipe = Recipe.from_json(text)
     except ContractError:
         return True
-    for words in _constants(recipe):
-        if any(all(holds(words, value) for value in key) for key in keys):
-            return True
-    return False
+    return any(holds_all(words, key) for words in _constants(recipe) for key in keys)
 
 
 def keys_of_rows(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[Words]:

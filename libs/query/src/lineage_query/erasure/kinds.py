@@ -269,6 +269,11 @@ def holds(words: Sequence[str], value: Sequence[str]) -> bool:
     )
 
 
+def holds_all(words: Sequence[str], key: Iterable[Sequence[str]]) -> bool:
+    """Whether the words of all values of a key stand in a text."""
+    return all(holds(words, value) for value in key)
+
+
 def _number(word: str) -> str | None:
     if len(word) > NUMBER_CHARACTERS_MAX or not word[0].isdigit():
         return None

@@ -15,11 +15,11 @@ from lineage_core.tracing.budget import TimeUpError, current_budget
 from lineage_query.blocks import iter_blocks
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.applying import items_of
-from lineage_query.erasure.erased_texts import Words, keys_of_rows, recipe_holds
+from lineage_query.erasure.erased_texts import keys_of_rows, recipe_holds
 from lineage_query.erasure.finding import SubjectQuery, matching_rows
 from lineage_query.erasure.journal import Step, bound_keys, steps_in
 from lineage_query.erasure.keeping import StorePlace, kept_of
-from lineage_query.erasure.kinds import holds, words_of
+from lineage_query.erasure.kinds import holds_all, words_of
 from lineage_query.erasure.known_values import known_values
 from lineage_query.erasure.message_texts import TYPES, texts_of
 from lineage_query.erasure.plan import Plan, condition_of
@@ -31,7 +31,7 @@ from lineage_query.rows.places import LocationError, parse_location
 from lineage_query.rows.reader import RowReader
 from lineage_query.verdicts import verdict_of
 from lineage_store.errors import StoreUnavailableError
-from lineage_store.paths import Spellings, canonical, plain_path
+from lineage_store.paths import Spellings, canonical, is_at_or_below, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, RecordedFile, file_versions
 from lineage_store.url import open_embedded, store_path
@@ -227,9 +227,9 @@ class Verifying:
         looked_at = {source, *(_path_of(row["place"]) for row in rows if row["place"] is not None)}
         looked_at.update(canonical(row["path"]) for row in rows if row["path"] is not None)
         # Beside the source, a copy of it may lie.
-        looked_at.update(path for path in self._sources_of(app) if not _is_below(source, path))
+        looked_at.update(path for path in self._sources_of(app) if not is_at_or_below(source, path))
         read = self._files_read(later) - self._files_read(app)
-        return all(any(_is_below(path, known) for known in looked_at) for path in read)
+        return all(any(is_at_or_below(path, known) for known in looked_at) for path in read)
 
     def _sources_of(self, app: str) -> set[str]:
         """The files and folders that an application named to read them."""
@@ -317,7 +317,7 @@ class Verifying:
                 self._unseen(f"{shown}: row {number:,} is too long to be read to its end")
             words = words_of(text)
             for key, why in looked_for.items():
-                if _holds(words, key):
+                if holds_all(words, key):
                     self._result.add("text", f"{shown}, row {number:,}", why)
                     break
 
@@ -347,7 +347,7 @@ class Verifying:
             texts += 0 if items is None else items.left_in(block)
             for column in (block.values, block.in_text, block.out_text):
                 texts += sum(
-                    any(_holds(words_of(text), key) for key in self._keys)
+                    any(holds_all(words_of(text), key) for key in self._keys)
                     for text in column or ()
                     if text is not None
                 )
@@ -358,7 +358,7 @@ class Verifying:
             current_budget().check()
             for what, text in texts_of(message, columns):
                 words = words_of(text)
-                if any(_holds(words, key) for key in self._keys):
+                if any(holds_all(words, key) for key in self._keys):
                     self._result.add("lineage", app, f"{what} holds the values")
         for message in self.store.messages(app, "recipe"):
             if isinstance(message, Recipe) and message.recipe != ERASED_RECIPE:
@@ -382,14 +382,6 @@ class Verifying:
                         self._result.add("lineage", step["app"], "a copy waits beside the lake")
             case _:
                 pass
-
-
-def _holds(words: Sequence[str], key: Words) -> bool:
-    return all(holds(words, value) for value in key)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _path_of(place: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,7 @@ from lineage_core.codec.columns import pack_block, unpack_block
 from lineage_core.contract.message import Message, Recipe, dump_message
 from lineage_core.tracing.budget import current_budget
 from lineage_store.neo4j.connection import Connection
-from lineage_store.neo4j.keys import key, prefix
+from lineage_store.neo4j.keys import message_key, prefix
 from lineage_store.parts import in_parts
 from lineage_store.port import Rewrite
 
@@ -67,16 +66,12 @@ def erase_blocks(connection: Connection, app: str, rewrite: Rewrite) -> int:
 def remove_recipes(connection: Connection, app: str, messages: Iterable[Message]) -> None:
     """Remove recipes of the nodes that some messages bring others of, but for these."""
     rows = [
-        {"node": message.node, "id": key(app, _digest(message))}
+        {"node": message.node, "id": message_key(app, dump_message(message))}
         for message in messages
         if isinstance(message, Recipe)
     ]
     if rows:
         connection.write(partial(_run, _REMOVE_RECIPES, rows=rows, app=app))
-
-
-def _digest(message: Message) -> str:
-    return hashlib.blake2b(dump_message(message).encode(), digest_size=16).hexdigest()
 
 
 def _run(statement: LiteralString, transaction: neo4j.ManagedTransaction, **values: Any) -> None:

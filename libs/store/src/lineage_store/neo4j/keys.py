@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from lineage_core.contract.block import BlockId
 from lineage_core.linking.linker import TaskId
 
@@ -16,6 +18,11 @@ def app_key(app: str) -> str:
 def key(app: str, local: object) -> str:
     """The id of something that belongs to an application."""
     return f"{app_key(app)}{SEPARATOR}{local}"
+
+
+def message_key(app: str, body: str) -> str:
+    """The id of a message that is stored once, by its JSON."""
+    return key(app, hashlib.blake2b(body.encode(), digest_size=16).hexdigest())
 
 
 def prefix(app: str) -> str:

@@ -5,7 +5,6 @@ Everything may be repeated, come in any order and from several writers at once.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from lineage_core.contract.message import (
 from lineage_core.contract.sealing import Seal
 from lineage_core.linking.linker import TaskId
 from lineage_store.neo4j import statements
-from lineage_store.neo4j.keys import app_key, key, task_key
+from lineage_store.neo4j.keys import app_key, key, message_key, task_key
 from lineage_store.neo4j.rows import (
     ROWS_AT_ONCE,
     Row,
@@ -308,7 +307,7 @@ class Neo4jWriter:
                 row = {"id": row_key, "of": app_key(message.app), "props": properties}
                 self._heartbeats[row_key] = row
             return
-        row_key = key(message.app, hashlib.blake2b(body.encode(), digest_size=16).hexdigest())
+        row_key = message_key(message.app, body)
         nodes = nodes_described(message)
         if nodes:
             properties["about"] = nodes
