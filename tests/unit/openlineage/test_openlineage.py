@@ -16,7 +16,16 @@ from typer.testing import CliRunner
 
 from lineage.main import app
 from lineage_core.contract.graph import SinkFileRecord, SplitRecord
-from lineage_core.contract.message import Begin, End, Heartbeat, Totals
+from lineage_core.contract.message import (
+    Begin,
+    End,
+    Heartbeat,
+    RecordFiles,
+    RecordSplit,
+    RecordSplits,
+    SinkFile,
+    Totals,
+)
 from lineage_emitter import LineageApi
 from lineage_openlineage import events as events_module
 from lineage_openlineage.datasets import RunDataset, dataset_name, inputs_of, outputs_of
@@ -25,6 +34,7 @@ from lineage_openlineage.events import FACET, RecordLineageRunFacet, run_events
 from lineage_openlineage.facts import RunFacts, facts_of
 from lineage_openlineage.naming import Naming
 from lineage_openlineage.sending import Endpoint, lines_of, read_endpoint
+from lineage_store.dataset_paths import UnfiledDataset
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.memory_graph import MemoryGraph, node
@@ -251,6 +261,29 @@ def test_a_failed_run_fails(here: Path) -> None:
     assert end["eventType"] == "FAIL"
     # Clocks may differ; an end before the beginning would be refused.
     assert end["eventTime"] == start["eventTime"]
+
+
+def test_tables_of_databases_and_topics_are_told(here: Path) -> None:
+    table = UnfiledDataset("jdbc:postgresql://db:5432/shop", ("public", "orders")).path
+    topic = UnfiledDataset("kafka://broker:9092", ("clicks",)).path
+    read = RecordSplit(partition=0, path=table, start=0, length=0, file_size=0, mtime=1.0)
+    written = SinkFile(partition=0, path=topic, size=0, mtime=1.0)
+    with SqliteStore(Path(".lineage/lineage.db")) as store:
+        store.write(
+            "app-6",
+            [
+                Begin(app="app-6", name="", started_at=1_000.0),
+                RecordSplits(app="app-6", node="0", whole=False, splits=(read, read)),
+                RecordFiles(app="app-6", node="1", path=topic, files=(written,)),
+            ],
+        )
+    event = told(facts("app-6"))[-1]
+    (source,), (output,) = event["inputs"], event["outputs"]
+    expected = naming.Postgres("db", "5432", "shop", "public", "orders")
+    assert source["namespace"] == expected.get_namespace()
+    assert source["name"] == expected.get_name()
+    assert output["namespace"] == naming.Kafka("broker", "9092", "clicks").get_namespace()
+    assert output["name"] == "clicks"
 
 
 def test_without_a_beginning_there_is_no_event(here: Path) -> None:

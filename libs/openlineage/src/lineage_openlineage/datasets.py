@@ -1,4 +1,4 @@
-"""Files as OpenLineage datasets: a namespace for where they are, a name for what they are.
+"""Files, tables and topics as OpenLineage datasets: a namespace for where they are, a name for what they are.
 
 A dataset is what the program named (a file or a folder), wherever it was then: ``out`` of one run is
 the dataset that another run read as ``/data/out``.
@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_core.contract.message import Message
 from lineage_core.tracing.budget import current_budget
 from lineage_store.dataset_paths import UnfiledDataset, unfiled_dataset
 from lineage_store.paths import split_scheme
+from lineage_store.recorded_files import file_versions
 
 FILES_NAMED = 100
 """Maximum number of files of a source with a pattern that are reported one by one; else their folders are reported."""
@@ -114,6 +116,20 @@ def outputs_of(graph: FlowGraph, cwd: str = "") -> list[RunDataset]:
         ]
         datasets += _datasets(node, files, cwd)
     return _each_once(datasets)
+
+
+def unfiled_uses(messages: Iterable[Message]) -> tuple[list[RunDataset], list[RunDataset]]:
+    """The tables of databases and the topics that an application read, and those that it wrote: without rows and sizes.
+
+    ``messages``: those that name files.
+    """
+    uses: tuple[list[RunDataset], list[RunDataset]] = [], []
+    for message in messages:
+        for _, path, _, wrote in file_versions(message):
+            dataset = unfiled_dataset(path)
+            if dataset is not None:
+                uses[wrote].append(RunDataset(*_name_of_unfiled(dataset)))
+    return _each_once(uses[0]), _each_once(uses[1])
 
 
 def _nodes(graph: FlowGraph, *kinds: str) -> Iterable[NodeRecord]:

@@ -10,10 +10,11 @@ from uuid import UUID, uuid5
 
 from lineage_core.contract.message import Begin, End, Heartbeat
 from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, Verdict, judge
-from lineage_openlineage.datasets import RunDataset, inputs_of, outputs_of
+from lineage_openlineage.datasets import RunDataset, inputs_of, outputs_of, unfiled_uses
 from lineage_openlineage.errors import OpenLineageError
 from lineage_openlineage.naming import Naming
 from lineage_store.port import GraphStore
+from lineage_store.recorded_files import FILE_MESSAGES
 
 RUNS = UUID("0c9f8f6e-5d0b-5c8e-9a53-5b1f3d1c7a40")
 """Namespace of run ids: one application is one run, however often it is published."""
@@ -73,6 +74,7 @@ def facts_of(
     verdict = judge(store.messages(app, *VERDICT_MESSAGE_TYPES), store.counts(app), now=at)
     begin, heard_at, ended_at = _frame(store, app)
     nodes = graph.nodes()
+    tables_read, tables_written = unfiled_uses(store.messages(app, *FILE_MESSAGES))
     return RunFacts(
         app=app,
         name=begin.name or app,
@@ -84,8 +86,8 @@ def facts_of(
         verdict=verdict,
         blocks=sum(node.blocks for node in nodes),
         associations=sum(node.associations for node in nodes),
-        inputs=inputs_of(graph, begin.cwd),
-        outputs=outputs_of(graph, begin.cwd),
+        inputs=[*inputs_of(graph, begin.cwd), *tables_read],
+        outputs=[*outputs_of(graph, begin.cwd), *tables_written],
     )
 
 
