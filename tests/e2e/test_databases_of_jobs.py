@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from lineage.access import StoredAccess
@@ -32,6 +33,7 @@ def database(spark_context: Any) -> Iterator[Any]:
         "CREATE TABLE others (city VARCHAR(9), n INT)",
         "CREATE TABLE firsts (city VARCHAR(9), n INT)",
         "CREATE TABLE seconds (city VARCHAR(9), n INT)",
+        "CREATE TABLE halves (city VARCHAR(9), n INT)",
     ):
         connection.createStatement().execute(statement)
     yield connection
@@ -80,6 +82,13 @@ def apps(folder: Path, begin: Begin, spark_context: Any, database: Any) -> dict[
         writer.format("jdbc").options(url=URL, dbtable="firsts", **LOGIN).save()
         writer.jdbc(URL, "seconds", properties=LOGIN)
         writer.option("dbtable", "firsts").save()
+    failing = rows.repartitionByRange(2, "n").selectExpr(
+        "city", "coalesce(assert_true(n < 2), n) AS n"
+    )
+    with captured("failed"), pytest.raises(SparkRuntimeException, match="is not true"):
+        failing.write.jdbc(URL, "halves", mode="append", properties=LOGIN)
+    with captured("halfreader"):
+        table(spark, "halves").coalesce(1).write.csv(str(folder / "half"))
     return names
 
 
@@ -127,6 +136,18 @@ def test_back_at_a_query_of_a_database_no_job_is_known(
     answer = asked(access, Direction.BACKWARD, f"{part}:1")
     assert not answer.complete
     assert gaps(answer, apps).keys() == {"asker"}
+
+
+def test_a_write_that_failed_may_have_left_rows(
+    folder: Path, apps: dict[str, str], access: StoredAccess
+) -> None:
+    # Tasks commit one by one: what the first one wrote stays.
+    (part,) = part_files(folder / "half")
+    assert part.read_text() == "Oslo,1\n"
+    answer = asked(access, Direction.BACKWARD, f"{part}:1")
+    assert not answer.complete
+    assert gaps(answer, apps).keys() == {"halfreader", "failed"}
+    assert "may be there" in str(access.verdict(apps["failed"]).reasons)
 
 
 def test_forward_from_rows_that_went_to_a_table_the_jobs_that_read_it_since_are_named(

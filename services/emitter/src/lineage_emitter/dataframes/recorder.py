@@ -31,13 +31,14 @@ from lineage_emitter import scope
 from lineage_emitter.dataframes import jdbc, topics
 from lineage_emitter.dataframes.checksums import Checksums
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.failures import in_words
+from lineage_emitter.failures import error_type, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lineage_core.contract.message import Message
     from lineage_core.recipe.document import Output, Recipe, Source
+    from lineage_emitter.dataframes.outputs import Target
     from lineage_emitter.session.nodes import Node
     from lineage_emitter.session.session import Session
     from lineage_store.dataset_paths import UnfiledDataset
@@ -122,6 +123,23 @@ class RecipeRecorder:
             self._waiting.append(action)
             self._added_count += 1
             self._changed.notify_all()
+
+    def record_failed_write(self, action_name: str, target: Target, problem: Exception) -> None:
+        """A write to a table of a database or to a topic failed: what its tasks had written by then may be there."""
+        dataset = _unfiled(target)
+        assert dataset is not None
+        words = (
+            f"the action failed: {error_type(problem)}; what it had written by then may be there"
+        )
+        with contextlib.suppress(CaptureFailedError):
+            node = self._session.nodes.unknown(action_name, words, ())
+            if node is not None:
+                message = _dataset_written(
+                    self._session.app, node.name, dataset, target.began_at, ""
+                )
+                self._session.problems.guard(
+                    "note a failed write", lambda: self._session.api.send(message)
+                )
 
     def wait_until_recorded(self, timeout_s: float = CLOSE_S) -> bool:
         """Wait until all that has returned so far is recorded; False: it took too long."""
@@ -308,7 +326,12 @@ def _output_log(app: str, node: str, output: Output) -> Message:
     return RecordFiles(app=app, node=node, path=output.path or "", files=(log,))
 
 
-def _unfiled(used: Source | Output) -> UnfiledDataset | None:
+def is_unfiled(target: Target) -> bool:
+    """Whether a target is a table of a database or a topic."""
+    return _unfiled(target) is not None
+
+
+def _unfiled(used: Source | Output | Target) -> UnfiledDataset | None:
     """The table of a database, or the topic, that is read or written; None: it is neither."""
     return jdbc.dataset(used.format, used.options) or topics.dataset(used.format, used.options)
 
