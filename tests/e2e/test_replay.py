@@ -34,6 +34,9 @@ rows = spark.read.option("header", True).schema("city string, amount decimal(9, 
 by_city = rows.groupBy("city").agg(F.sum("amount").alias("total"))
 by_city.orderBy("city").coalesce(1).write.parquet(totals)
 rows.orderBy(F.desc("amount")).limit(2).coalesce(1).write.option("header", True).csv(top)
+parts = rows.where("amount < 9").join(by_city, "city").selectExpr("city", "amount * 2 / total AS part")
+parts.coalesce(1).write.json(totals + " parts")
+rows.orderBy("amount").offset(3).coalesce(1).write.json(totals + " rest")
 """
 IN = "city,amount\nOslo,1.5\nRome,2.5\nOslo,3.5\nLima,9.0\n"
 
@@ -109,6 +112,58 @@ def test_it_is_shown_to_people(ran: Path) -> None:
     assert result.stdout.startswith("replayed without 1 row of the sources\n")
     assert 'after   no row\nnew     {"city": "Rome", "amount": "2.50"}\n' in result.stdout
     assert "a limit lets rows pass" in result.stdout
+
+
+def test_the_steps_of_a_row(ran: Path) -> None:
+    result = answered(ran, "step", f"{ran}/totals parts#city=Oslo,part=1.4")
+    assert result.exit_code == 0, result.output
+    *lines, place = result.stdout.splitlines()
+    assert place.strip() == f"{ran}/totals parts#city=Oslo,part=1.4"
+    scanned = [f'   {ran}/in.csv:2: {{"city": "Oslo", "amount": "1.50"}}']
+    scanned += [f'   {ran}/in.csv:4: {{"city": "Oslo", "amount": "3.50"}}']
+    kept = [f"   {line.partition(': ')[2]}" for line in scanned]
+    few = "((amount is not null) and (amount < CAST('9.00' AS decimal(9,2))))"
+    expected = {
+        f"1. scan {ran}/in.csv": scanned,
+        f"2. filter ({few} and (city is not null)), of 1": kept,
+        f"3. scan {ran}/in.csv": scanned,
+        "4. filter (city is not null), of 3": kept,
+        "5. aggregate by city, of 4": ['   {"city": "Oslo", "total": "5.00"}'],
+        "6. join inner on (city = city), of 2 and 5": [
+            '   {"city": "Oslo", "amount": "1.50", "total": "5.00"}',
+            '   {"city": "Oslo", "amount": "3.50", "total": "5.00"}',
+        ],
+        "7. project ((amount * CAST('2' AS decimal(1,0))) / total) as part, of 6": [
+            '   {"city": "Oslo", "part": "1.4000000000000000000000"}'
+        ],
+    }
+    steps: dict[str, list[str]] = {}
+    for line in lines:
+        if line.startswith(" "):
+            steps[list(steps)[-1]].append(line)
+        else:
+            steps[line] = []
+    assert {name: sorted(of_step) for name, of_step in steps.items()} == expected
+    assert list(steps) == list(expected)
+    single = answered(ran, "step", f"{ran}/totals#city=Oslo", "--at", "aggregate", "--json")
+    (step,) = json.loads(single.stdout)["steps"]
+    assert (step["about"], step["count"], step["inputs"]) == ("by city", 1, [1])
+    assert step["items"] == [{"location": None, "row": {"city": "Oslo", "total": "5.00"}}]
+    single = answered(ran, "step", f"{ran}/totals#city=Oslo", "--at", "1", "--limit", "1")
+    assert "in.csv:2: " in single.stdout
+    assert "... and 1 more" in single.stdout
+
+
+def test_steps_that_are_refused(ran: Path) -> None:
+    for arguments, reason in (
+        ((f"{ran}/totals#city=Oslo", "--at", "join"), "no step is join: there are 3"),
+        ((f"{ran}/totals#city=Bonn",), "no row of the output"),
+        ((f"{ran}/totals rest#city=Lima,amount=9.0",), "the output does not come out as it was"),
+        (("out#a=1", "--store", "http://127.0.0.1:9"), "not through a server"),
+    ):
+        result = answered(ran, "step", *arguments)
+        assert (result.exit_code, result.stdout) == (2, ""), arguments
+        assert reason in result.stderr
 
 
 @pytest.mark.parametrize(

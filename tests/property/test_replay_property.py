@@ -5,7 +5,8 @@ For every program (`tests.oracle.frames_programs`) and rows that are left out of
 - a replay that reads all other rows gives just the rows of the plain program over tables without these rows;
 - where `lineage_dataframes.rewrite.locality` says that witnesses are enough, the plan over what is left of them makes from the
   requested row's identity just what the plan over all other rows makes of it;
-- and the plan over the witnesses alone gives the requested row with the very values of the job's.
+- the plan over the witnesses alone gives the requested row with the very values of the job's;
+- and of its steps the sources give just the witnesses, each in its place, and the last one the requested row.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from benchmarks.frames_oracle import recipe_of_frame, same_rows
+from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.trace.plan_steps import steps_of
 from lineage_dataframes.trace.replay import (
     OutputRow,
     Replayer,
@@ -56,6 +59,23 @@ def counted(rows: list[OutputRow]) -> Counter[tuple[str, ...]]:
     return Counter(rounded((*row.values, *row.identity)) for row in rows)
 
 
+def check_steps(replayer: Replayer) -> None:
+    steps = steps_of(replayer, 1_000)
+    assert not any(step.refused for step in steps), steps
+    assert [tuple(row) for row in steps[-1].rows] == [row.values for row in replayer.requested]
+    for step, node in zip(steps, replayer.recipe.plan, strict=True):
+        assert all(before < step.number for before in step.inputs), step
+        if isinstance(node, Scan) and step is not steps[-1]:
+            witnesses = {
+                (path, ordinal)
+                for (source, path), ordinals in replayer.witnesses.items()
+                for ordinal in ordinals.tolist()
+                if source == node.source
+            }
+            assert set(step.places) == witnesses, step
+            assert step.count == len(step.places) == len(witnesses), step
+
+
 def check_replays(
     spark: SparkSession, home: Path, program: Program, place: int, dropped: list[int]
 ) -> str:
@@ -83,6 +103,8 @@ def check_replays(
             replayed = replayer.replay(excluded) if excluded else alone
         except RefusedError as problem:
             return f"refused: {problem}"
+        if alone.reproduced:
+            check_steps(replayer)
         after = [tuple(one.after) for one in replayed.rows if one.after is not None]
         added = [*after, *replayed.new]
         assert not Counter(map(rounded, added)) - Counter(map(rounded, plain)), (added, plain)

@@ -795,7 +795,7 @@ def step(  # noqa: PLR0913, PLR0917 - an argument is an option
         str,
         typer.Argument(
             metavar="ROW",
-            help="A row that an RDD was saved to, as `lineage back` takes it.",
+            help="A row of an output, as `lineage back` takes it.",
             show_default=False,
         ),
     ],
@@ -804,10 +804,9 @@ def step(  # noqa: PLR0913, PLR0917 - an argument is an option
         typer.Option(
             "--program",
             metavar="COMMAND",
-            help="The job's program and its arguments, which is run again: 'job.py in.txt out'.",
-            show_default=False,
+            help="Of a row that an RDD was saved to, the job's program and its arguments, which is run again: 'job.py in.txt out'.",
         ),
-    ],
+    ] = "",
     at: Annotated[
         str,
         typer.Option(
@@ -822,17 +821,22 @@ def step(  # noqa: PLR0913, PLR0917 - an argument is an option
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what each operator gave on the way to a row: lineage step out/part-00000:1 --program 'job.py in.txt out'.
+    """Show what each operator gave on the way to a row: lineage step out/part-00000.snappy.parquet#3.
 
-    The program of RDDs is run again on the rows that the row is made from, and keeps the values between its operators. What it does besides
+    The plan of a DataFrame is computed again on the rows that the row is made from, operator by operator. A program of RDDs is run again on them
+    (--program 'job.py in.txt out'), and keeps the values between its operators. What it does besides
     reading and writing files through Spark, it does again; the job's own output is not touched.
     """
-    from lineage.stepping import step_through
-
+    url = chosen_store(context, store)
     with in_time(timeout):
-        step_through(
-            *(chosen_store(context, store), place, program, at, application, limit), as_json=as_json
-        )
+        if program:
+            from lineage.stepping import step_through
+
+            step_through(url, place, program, at, application, limit, as_json=as_json)
+        else:
+            from lineage.plan_stepping import step_through_plan
+
+            step_through_plan(url, place, at, application, limit, as_json=as_json)
 
 
 @app.command("sift")

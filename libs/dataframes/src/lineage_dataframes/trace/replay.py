@@ -132,6 +132,15 @@ class CombinedRows:
 
 
 @dataclass(frozen=True)
+class OperatorRows:
+    """Rows of an operator of the plan, the first ones of ``count``. ``places``: of a scan, the file and ordinal of each."""
+
+    count: int
+    rows: tuple[tuple[Any, ...], ...]
+    places: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class OutputRow:
     """A row: its values, and these and its identity in a form in which they are compared bit by bit."""
 
@@ -456,6 +465,49 @@ class Replayer:
         return CombinedRows(
             tuple(table.select([f"t{n}"]) for n in range(len(values))),
             made_from if pairs else ((),) * table.num_rows,
+        )
+
+    @contextmanager
+    def reading_witnesses(self) -> Iterator[None]:
+        """In the body the plan reads the witnesses alone.
+
+        Raises:
+            ChangedSourceError: a source was written meanwhile.
+        """
+        with self._reading(self.witnesses):
+            yield
+        self._check_sources()
+
+    def rows_of_operator(self, node_number: int, limit: int) -> OperatorRows:
+        """Rows that an operator of the plan gives over the rows of sources that the views give now.
+
+        Args:
+            node_number: its place in the plan.
+            limit: the most rows that are read; they are counted all the same.
+
+        Raises:
+            RefusedError: they can't be computed.
+        """
+        node, builder = self.recipe.plan[node_number], Builder(self.recipe)
+        is_scan = isinstance(node, Scan)
+        built = builder.build(node_number, ids=is_scan)
+        unknown = [column.name for column in node.columns if column.id in built.unknown]
+        if unknown:
+            raise RefusedError(f"values of {', '.join(unknown)} can't be computed anew")
+        values = [f"c{column.id} AS v{n}" for n, column in enumerate(node.columns)]
+        places = built.ids if is_scan else []
+        order = f" ORDER BY {', '.join(places)}" if places else ""
+        select = f"SELECT {', '.join([*values, *places]) or '1'} FROM {built.name}{order}"
+        with translate_spark_errors():
+            run_checks(self._session, builder)
+            frame = self._session.sql(builder.statement(select))
+            count = frame.count()
+            table = to_arrow(frame.limit(limit))
+        files, ordinals = (table[name].to_pylist() for name in places) if places else ((), ())
+        return OperatorRows(
+            count,
+            tuple(values_of_rows(table.select([f"v{n}" for n in range(len(values))]))),
+            tuple(zip(files, ordinals, strict=True)),
         )
 
     def all_rows_without(self, left_out: SourceRows) -> list[OutputRow]:

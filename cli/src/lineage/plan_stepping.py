@@ -1,0 +1,122 @@
+"""``lineage step`` of a DataFrame's row: what each operator of its plan gives on the rows that the row was made from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import typer
+
+from lineage.comparing import print_warnings
+from lineage.frame_traces import spark_session
+from lineage.options import print_json
+from lineage.requested_outputs import RequestedRecipe, refuse_server, requested_recipe
+from lineage.sifting import places_and_texts
+from lineage.terminal import echo
+from lineage_core.tracing.trace_result import TraceError
+from lineage_dataframes.sources.row_texts import text_of_row
+from lineage_dataframes.trace.plan_steps import Placed, PlanStep, steps_of
+from lineage_dataframes.trace.replay import Replayer
+from lineage_query.rows.reader import RowReader, reading_by
+from lineage_store.url import index_folder, open_store
+
+
+def step_through_plan(
+    url: str, place: str, at: str, app: str, limit: int, *, as_json: bool
+) -> None:
+    """Print the rows that each operator gave.
+
+    ``at``: the number of a step, or an operator: the others are left out. ``limit``: of the rows of a step.
+
+    Raises:
+        LineageError: there is no such row of a DataFrame or no such step, or the row can't be computed anew.
+    """
+    refuse_server(url, "steps are computed")
+    with open_store(url) as store:
+        reader = RowReader(index_folder(url))
+        requested = requested_recipe(store, reader, [place], app or None)
+        with spark_session() as spark, reading_by(reader):
+            replayer = Replayer(spark, requested.recipe, requested.output(spark))
+            steps = steps_of(replayer, limit)
+            shown = places_and_texts(spark, requested.recipe, _listed(replayer, steps))
+    print_warnings(requested.warnings)
+    chosen = [step for step in steps if not at or step.is_named(at)]
+    if not chosen:
+        raise TraceError(
+            f"no step is {at}: there are {len(steps)}, the last one is {steps[-1].name}"
+        )
+    if as_json:
+        print_json(_to_json(requested, place, chosen, shown, replayer.reasons))
+    else:
+        _show(chosen, place, shown, replayer.reasons)
+
+
+def _listed(replayer: Replayer, steps: Sequence[PlanStep]) -> dict[tuple[int, str], Any]:
+    """The rows of sources that steps list, by source and file; of a file that several sources read, by one of these."""
+    listed = {path: set[int]() for step in steps for path, _ in step.places}
+    for step in steps:
+        for path, ordinal in step.places:
+            listed[path].add(ordinal)
+    sources = {path: source for source, path in sorted(replayer.witnesses, reverse=True)}
+    return {
+        (sources[path], path): np.array(sorted(ordinals), np.uint64)
+        for path, ordinals in listed.items()
+    }
+
+
+def _to_json(
+    requested: RequestedRecipe,
+    place: str,
+    steps: Sequence[PlanStep],
+    shown: dict[Placed, tuple[str, str]],
+    reasons: Sequence[str],
+) -> dict[str, Any]:
+    return {
+        "app": requested.app,
+        "place": place,
+        "steps": [
+            {
+                "step": step.number,
+                "name": step.name,
+                "about": step.about,
+                "inputs": list(step.inputs),
+                "count": step.count,
+                "items": [
+                    {
+                        "location": shown[step.places[n]][0] if step.places else None,
+                        "row": json.loads(text_of_row(step.columns, row)),
+                    }
+                    for n, row in enumerate(step.rows)
+                ],
+                "refused": step.refused or None,
+            }
+            for step in steps
+        ],
+        "reasons": list(reasons),
+    }
+
+
+def _show(
+    steps: Sequence[PlanStep],
+    place: str,
+    shown: dict[Placed, tuple[str, str]],
+    reasons: Sequence[str],
+) -> None:
+    for step in steps:
+        about = f" {step.about}" if step.about else ""
+        inputs = f", of {' and '.join(map(str, step.inputs))}" if step.inputs else ""
+        echo(f"{step.number}. {step.name}{about}{inputs}", fg=typer.colors.CYAN)
+        for n, row in enumerate(step.rows):
+            where = f"{shown[step.places[n]][0]}: " if step.places else ""
+            echo(f"   {where}{text_of_row(step.columns, row)}")
+        if step.refused:
+            echo(f"   (not known: {step.refused})")
+        if step.count > len(step.rows):
+            echo(
+                f"   ... and {step.count - len(step.rows):,} more (--limit N lists more)", dim=True
+            )
+    echo(f"   {place}", bold=True)
+    for reason in reasons:
+        echo(f"lineage: operators of the job may have given other rows: {reason}", err=True)
