@@ -26,7 +26,7 @@ OTHER_VALUES = {
     "memory_mb": ("7", 7),
     "heartbeat_s": ("0.5", 0.5),
     "link": ("no", False),
-    "output_checksums": ("no", False),
+    "checksums": ("no", False),
     "quarantine": ("7", 7),
     "detailed": ("true", True),
     "values": ("no", False),

@@ -268,9 +268,22 @@ class FileLinks:
             and FileNode(file.app, file.node) != origin
             and self._may_be_copy(file, version, path, written_at)
         ]
-        copies = dict.fromkeys(self._copy_of(file, version, path, origin) for file in candidates)
+        # A job that changes nothing makes the content that it reads: which file of the two was there first does not show.
+        own = [
+            file
+            for file in candidates
+            if file.app == origin.app and not file.version.has_state_of(version)
+        ]
+        copies = dict.fromkeys(
+            self._copy_of(file, version, path, origin) for file in candidates if file not in own
+        )
+        refused = _refused(
+            (FileNode(file.app, file.node) for file in own),
+            f"{origin.app} itself {'wrote' if self._is_backward else 'read'} a file of the content of {path}; whether one was copied from "
+            "the other is not known",
+        )
         if not self._is_backward:
-            return JobLinks(copies=tuple(copies))
+            return replace(refused, copies=tuple(copies))
         # The same file, moved, is more than another of the same content.
         best = [copy for copy in copies if copy.exact] or list(copies)
         if len(best) > 1 or (best and recorded.unread):
@@ -279,7 +292,7 @@ class FileLinks:
                 f"{origin.app} read {path}, which no captured application wrote; several files have its "
                 f"{'checksum' if version.checksum else 'name, size and time'}, and which of them it was copied from is not known",
             )
-        return JobLinks(copies=tuple(best))
+        return JobLinks(copies=tuple(best)) if best else refused
 
     def _of_same_content(self, path: str, version: FileVersion) -> RecordedFiles:
         """Files of the same checksum, and those of the same name, size and time of which no checksum says otherwise."""

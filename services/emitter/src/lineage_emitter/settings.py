@@ -62,9 +62,9 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
     )
     heartbeat_s: float = Field(10.0, gt=0, description="seconds between signs of life")
     link: bool = Field(True, description="link and store while the job runs and after each action")
-    output_checksums: bool = Field(
+    checksums: bool = Field(
         True,
-        description="take checksums of files that RDDs write on the driver's disks, by which copies of them are found",
+        description="take checksums of files on the driver's disks that RDDs read and write, by which copies of them are found",
     )
 
     quarantine: int = Field(

@@ -1,9 +1,10 @@
-"""Checksums of files that DataFrames read and wrote, and RDDs wrote: taken once the action has returned, while they are as it had them."""
+"""Checksums of files that DataFrames and RDDs read and wrote: taken once the action has returned, while they are as it had them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ _WRITTEN_ONCE = {DELTA, ICEBERG}
 
 
 class Checksums:
-    """Checksums of files of this machine, each taken once. For one thread.
+    """Checksums of files of this machine, each taken once. Thread-safe.
 
     Args:
         bytes_max: of all files together; 0: none has a checksum.
@@ -31,6 +32,7 @@ class Checksums:
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self._digests: dict[tuple[str, int, int], str] = {}
         self._remaining_bytes = bytes_max
+        self._lock = threading.Lock()
 
     def of(self, file: File, format: str | None) -> str:
         """The checksum of a file; empty where it is not as it was recorded, too large, elsewhere, or never written again."""
@@ -38,9 +40,10 @@ class Checksums:
         if rest == file.path or format in _WRITTEN_ONCE:
             return ""
         key = rest, file.size, file.mtime
-        if key not in self._digests:
-            self._digests[key] = self._checksum(Path("/" + rest.lstrip("/")), file)
-        return self._digests[key]
+        with self._lock:
+            if key not in self._digests:
+                self._digests[key] = self._checksum(Path("/" + rest.lstrip("/")), file)
+            return self._digests[key]
 
     def _checksum(self, path: Path, file: File) -> str:
         if file.size > min(FILE_BYTES_MAX, self._remaining_bytes):

@@ -38,7 +38,6 @@ class JobFiles:
         self._nodes = nodes
         self._commits = commits
         self._checksums = checksums
-        """Of the thread of the commits alone."""
 
     def record_sources(self, nodes: Iterable[Node]) -> None:
         """Record once which files sources read; nothing for other nodes."""
@@ -54,7 +53,14 @@ class JobFiles:
             self._nodes.unknown(node.op, f"its files could not be listed: {problem!r:.200}")
             return
         if splits is not None:
-            self._commits.send(splits)
+            # The tasks of the action have read them by now.
+            summed = tuple(
+                split.model_copy(
+                    update={"checksum": self._checksum(split.path, split.file_size, split.mtime)}
+                )
+                for split in splits.splits
+            )
+            self._commits.send(splits.model_copy(update={"splits": summed}))
 
     def pin(self, node: Node) -> None:
         """A checkpoint will cut the source's RDD off from the files that it reads."""
@@ -80,7 +86,7 @@ class JobFiles:
                 )
                 for file in hadoop.sink_files(self._sc, path)
             )
-            # Actions may run in several threads, checksums are taken in one; the end of the action waits for it.
+            # Behind the commits, in their thread: the end of the action waits for it.
             self._commits.put(lambda: self._send_sink_files(node, path, unit, files))
 
         self._problems.guard("note the files of a sink", note)
@@ -89,8 +95,11 @@ class JobFiles:
         self, node: Node, path: str, unit: Unit, files: Iterable[SinkFile]
     ) -> None:
         kind = SinkFiles if unit == "line" else RecordFiles
-        summed = tuple(file.model_copy(update={"checksum": self._checksum(file)}) for file in files)
+        summed = tuple(
+            file.model_copy(update={"checksum": self._checksum(file.path, file.size, file.mtime)})
+            for file in files
+        )
         self._commits.send(kind(app=self._app, node=node.name, path=path, files=summed))
 
-    def _checksum(self, file: SinkFile) -> str:
-        return self._checksums.of(File(file.path, file.size, round(file.mtime * 1000)), None)
+    def _checksum(self, path: str, size: int, mtime: float) -> str:
+        return self._checksums.of(File(path, size, round(mtime * 1000)), None)

@@ -104,7 +104,7 @@ class Session:
         self.commits = CommitThread(
             self.api, self.problems, settings, self.stored_rows, lazy, self.quarantine
         )
-        checksums = Checksums(BYTES_MAX if settings.output_checksums else 0)
+        checksums = Checksums(BYTES_MAX if settings.checksums else 0)
         self.files = JobFiles(sc, app, self.problems, self.nodes, self.commits, checksums)
         self.jobs = Jobs(self.api, self.problems, self.nodes, self.commits, self.files, lazy)
         self.config = TaskConfig(
