@@ -503,12 +503,9 @@ class Replayer:
             frame = self._session.sql(builder.statement(select))
             count = frame.count()
             table = to_arrow(frame.limit(limit))
-        files, ordinals = (table[name].to_pylist() for name in places) if places else ((), ())
-        return OperatorRows(
-            count,
-            tuple(values_of_rows(table.select([f"v{n}" for n in range(len(values))]))),
-            tuple(zip(files, ordinals, strict=True)),
-        )
+        rows = values_of_rows(table.select([f"v{n}" for n in range(len(values))]))
+        stored_at = values_of_rows(table.select(places)) if places else ()
+        return OperatorRows(count, tuple(rows), tuple((path, n) for path, n in stored_at))
 
     def all_rows_without(self, left_out: SourceRows) -> list[OutputRow]:
         """All rows that the plan gives over all rows of the sources but these; raises as `outcome`."""
