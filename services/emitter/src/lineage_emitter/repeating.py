@@ -87,6 +87,8 @@ class _KeptSpark:
                     _forget_last_run(jvm, kept)
                     return jvm.JavaSparkContext(kept)
                 kept.stop()
+            # What functions leave in a worker would reach the next run.
+            jconf.set("spark.python.worker.reuse", "false")
             context = stock(sc, jconf)
             _write(self._context, settings)
             return context
