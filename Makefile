@@ -89,6 +89,7 @@ VERSION ?=
 .PHONY: test-spark
 test-spark: $(if $(filter $(VERSION),$(SPARKS)),.venv-spark$(VERSION)/.setup.stamp) ## Run the tests of capture and of DataFrames in another Spark (VERSION=4.3)
 	@$(if $(filter $(VERSION),$(SPARKS)),,echo 'make test-spark VERSION=$(subst $() , or ,$(SPARKS))' >&2; exit 2)
+	@scripts/servers.sh ensure
 	@$(call in_spark,$(VERSION)) $(SPARK_TESTS) $(ARGS)
 
 # All versions run, even after one that failed; the few tests share one Spark.
