@@ -12,32 +12,23 @@ from typing import Any
 import pytest
 
 from lineage_core.contract.message import (
-    Begin,
-    Link,
-    Message,
-    Recipe,
-    RecordFiles,
     RecordSplit,
     RecordSplits,
-    Register,
-    SinkFile,
 )
 from lineage_core.recipe.document import Output, Source
-from lineage_core.recipe.document import Recipe as Document
 from lineage_core.recipe.names import DELTA, DELTA_LOG, ICEBERG
-from lineage_core.recipe.plan import Attribute, Range
 from lineage_core.tracing.trace_result import Direction
-from lineage_query import table_links
+from lineage_query import delta_links
 from lineage_query.all_jobs import FileLinks, FileNode
 from lineage_query.answers import NotQueried
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.table_logs import add, delta, info, moved, overwrote, remove, wrote
+from tests.support.table_uses import read_table, wrote_table
 
 pytestmark = pytest.mark.unit
 
-PLAN = (Range((Attribute(0, "id", "bigint"),), 0, 1, 1),)
 ROUNDS = 60
 """Tables that are drawn."""
 
@@ -48,42 +39,10 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
         yield store
 
 
-def wrote_table(
-    store: GraphStore, app: str, output: Output, files: tuple[str, ...], at: float
-) -> None:
-    """An application that wrote a version of a table."""
-    node = Register(app=app, node="0", kind="frame", op="write", name="write", path=output.path)
-    named = tuple(SinkFile(partition=0, path=file, size=1, mtime=at) for file in files)
-    recipe = Document("4.1", {}, (), PLAN, output).to_json()
-    messages: list[Message] = [Begin(app=app, name=app, started_at=at), node]
-    messages += [Recipe(app=app, node="0", recipe=recipe)]
-    messages += [RecordFiles(app=app, node="0", path=output.path or "", files=named)]
-    store.write(app, messages)
-
-
 def wrote_unknown(store: GraphStore, app: str, path: str, commits: tuple[int, ...]) -> None:
     """An application that wrote one of some versions of a table of Delta Lake, as others were made meanwhile."""
     output = Output("files", path, format=DELTA, commits=commits)
     wrote_table(store, app, output, (f"{path}/{DELTA_LOG}",), 1.0)
-
-
-def read_table(
-    store: GraphStore, app: str, source: Source, files: tuple[str, ...], at: float
-) -> None:
-    """An application that read a version of a table."""
-    node = Register(
-        app=app, node="0.0", kind="frame-source", op=source.format, name="", path=source.name
-    )
-    reader = Register(app=app, node="0", kind="frame", op="write", name="write")
-    splits = tuple(
-        RecordSplit(partition=0, path=file, start=0, length=1, file_size=1, mtime=at)
-        for file in files
-    )
-    messages: list[Message] = [Begin(app=app, name=app, started_at=at), node, reader]
-    messages += [Link(app=app, src="0.0", dest="0")]
-    messages += [Recipe(app=app, node="0", recipe=Document("4.1", {}, (source,), PLAN).to_json())]
-    messages += [RecordSplits(app=app, node="0.0", whole=False, splits=splits)]
-    store.write(app, messages)
 
 
 def unread(store: GraphStore, app: str, path: str) -> tuple[NotQueried, ...]:
@@ -275,7 +234,7 @@ def test_a_log_that_does_not_say_it_ends_the_trace(tmp_path: Path, store: Sqlite
 def test_more_than_is_looked_up_ends_the_trace(
     tmp_path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_links, "LOOKUPS_MAX", 1)
+    monkeypatch.setattr(delta_links, "LOOKUPS_MAX", 1)
     path = delta(
         tmp_path / "t", wrote("Append", "a.parquet"), wrote("Append", "b.parquet"),
         moved("c.parquet", "a.parquet", "b.parquet"), moved("d.parquet", "c.parquet"),
@@ -397,7 +356,7 @@ def test_writes_without_files_end_traces(tmp_path: Path, store: SqliteStore) -> 
     assert unread(store, "writer", path) == ()
     # Versions that its log does not list, or no longer, and writes of which nothing is known.
     wrote_unknown(store, "later", path, (1, 2))
-    wrote_unknown(store, "many", path, (0, table_links.LOOKUPS_MAX))
+    wrote_unknown(store, "many", path, (0, delta_links.LOOKUPS_MAX))
     wrote_table(store, "elsewhere", Output("table", table="db.t"), (), 1.0)
     wrote_table(store, "iceberg", Output("table", str(tmp_path / "i")), (), 1.0)
     for app, reason in (

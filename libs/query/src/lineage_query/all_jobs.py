@@ -29,6 +29,7 @@ from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
 from lineage_query.rows.reader import RowReader
 from lineage_query.table_links import TableLinks
+from lineage_query.tracked_rows import LinkedRow, RowLinks
 from lineage_query.unfiled_links import UnfiledLinks
 from lineage_store.dataset_paths import is_no_file
 from lineage_store.errors import StoreUnavailableError
@@ -106,6 +107,8 @@ class FileLinks:
         self._unfiled = UnfiledLinks(store, direction, self._spellings)
         self.copies: dict[FileCopy, None] = {}
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
+        self._links_of_tables: dict[tuple[FileNode, str, bool], RowLinks] = {}
+        """Of files as a whole, or whose rows a table does not tell apart."""
         self._of_rows_in_no_place: dict[FileNode, tuple[NotQueried, ...]] = {}
 
     def of(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
@@ -116,23 +119,28 @@ class FileLinks:
             path: of the file.
             is_end: whether ``origin`` is known to have read or written the file. If False and it has not, there are no links.
         """
+        return self.of_rows(origin, path, None, is_end=is_end)[0]
+
+    def of_rows(
+        self, origin: FileNode, path: str, ordinals: Sequence[int] | None, *, is_end: bool
+    ) -> tuple[JobLinks, Mapping[int, tuple[LinkedRow, ...]]]:
+        """The same for rows of a file, from 0 (None: for any of them); and where those go on by themselves that a table put into other files."""
         key = origin, path, is_end
         if key not in self._links:
-            self._links[key] = self._with_tables(
-                origin, path, self._find(origin, path, is_end=is_end)
-            )
+            self._links[key] = self._find(origin, path, is_end=is_end)
             self.copies |= dict.fromkeys(self._links[key].copies)
-        return self._links[key]
-
-    def _with_tables(self, origin: FileNode, path: str, links: JobLinks) -> JobLinks:
-        """The links, and who may have written or read the rows in other files of a versioned table."""
-        if not self._is_backward:
-            refused = self._tables.rewritten(origin.app, origin.node, path)
-        elif links == JobLinks():
-            refused = self._tables.unwritten(origin.app, origin.node, path)
-        else:
-            return links
-        return replace(links, refused=(*links.refused, *self._named(refused)))
+        links = self._links[key]
+        if self._is_backward and links != JobLinks():
+            return links, {}
+        table_key = origin, path, ordinals is None
+        of_table = self._links_of_tables.get(table_key)
+        if of_table is None:
+            find = self._tables.before if self._is_backward else self._tables.after
+            of_table = find(origin.app, origin.node, path, ordinals)
+            if of_table.of_any:
+                self._links_of_tables[table_key] = of_table
+        refused = (*links.refused, *self._named(of_table.refused))
+        return replace(links, refused=refused), of_table.rows
 
     @staticmethod
     def _named(gaps: Iterable[NotQueried]) -> list[NotQueried]:
@@ -617,25 +625,45 @@ def _queue_rows(
         )
     origin = FileNode(group.app or answer.app, group.node)
     refused: dict[NotQueried, None] = {}
-    for item in group.items:
-        location = _location_of(item)
-        job_links = (
-            JobLinks()
-            if location is None
-            else links.of(origin, location.path, is_end=ends is not None)
-        )
+    locations = [_location_of(item) for item in group.items]
+    links_of_paths = {
+        path: links.of_rows(origin, path, ordinals, is_end=ends is not None)
+        for path, ordinals in _ordinals_by_path(locations).items()
+    }
+    for item, location in zip(group.items, locations, strict=True):
+        if location is None:
+            if group.path is not None and ends is not None:
+                # Of a file that is gone, or of a format whose rows have no places.
+                refused.update(dict.fromkeys(links.of_rows_in_no_place(origin, group.path)))
+            if ends is not None:
+                ends.add(origin, group, item)
+            continue
+        job_links, linked_rows = links_of_paths[location.path]
         refused.update(dict.fromkeys(job_links.refused))
-        if location is None and group.path is not None and ends is not None:
-            # Of a file that is gone, or of a format whose rows have no places.
-            refused.update(dict.fromkeys(links.of_rows_in_no_place(origin, group.path)))
-        if location is not None:
-            pending.add(job_links.nodes, location, (origin, group, item))
-            for copy in job_links.copies:
-                copied_row = replace(location, path=copy.path)
-                pending.add((copy.node,), copied_row, (origin, group, item))
-        if not job_links.nodes and not job_links.copies and ends is not None:
+        pending.add(job_links.nodes, location, (origin, group, item))
+        for copy in job_links.copies:
+            copied_row = replace(location, path=copy.path)
+            pending.add((copy.node,), copied_row, (origin, group, item))
+        in_other_files = linked_rows.get(location.number or 0, ())
+        for row in in_other_files:
+            pending.add((FileNode(row.app, row.node),), row.location, (origin, group, item))
+        if not (job_links.nodes or job_links.copies or in_other_files) and ends is not None:
             ends.add(origin, group, item)
     return refused
+
+
+def _ordinals_by_path(locations: Iterable[Location | None]) -> dict[str, list[int] | None]:
+    """The numbers of records, from 0, by their file; None for files that have others."""
+    ordinals: dict[str, list[int] | None] = {}
+    for location in locations:
+        if location is None:
+            continue
+        of_path = ordinals.setdefault(location.path, [])
+        if location.unit != "record" or location.number is None:
+            ordinals[location.path] = None
+        elif of_path is not None:
+            of_path.append(location.number)
+    return ordinals
 
 
 def _location_of(item: Item) -> Location | None:

@@ -1,35 +1,35 @@
 """Rows of versioned tables that one application wrote and another read in another file.
 
 A file of a table links two applications as any file does. What a table's own operations put into other files (``OPTIMIZE``, ``UPDATE``,
-``MERGE``, ``DELETE``) can't be followed row by row: the table's log says that they did, and the trace ends there, with both versions.
+``MERGE``, ``DELETE``) is followed row by row where the table tracks rows. Elsewhere the table's log says that they did, and the trace ends
+there, with both versions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lineage_core.contract.graph import NodeRecord
-from lineage_core.recipe.names import DELTA, DELTA_LOG, ICEBERG
+from lineage_core.recipe.names import DELTA, ICEBERG
 from lineage_query.answers import NotQueried
-from lineage_query.rows.delta_log import BEFORE_LOG, FileOrigins, file_origins
+from lineage_query.delta_links import DeltaLinks, unknown_writer
 from lineage_query.rows.iceberg_log import Snapshot, ancestors, newest_snapshots, snapshots_in
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_log import opened_log
 from lineage_query.table_versions import (
     TableVersion,
-    UnknownCommit,
     outputs,
     tables_read,
     tables_written,
     unknown_commit,
 )
+from lineage_query.tracked_rows import LinkedRow, RowLinks, TrackedRows
 from lineage_store.paths import RowsError, Spellings, canonical, plain_path
 from lineage_store.port import GraphStore
-from lineage_store.recorded_files import FileQuery, RecordedFile
 
-LOOKUPS_MAX = 500
-"""Maximum number of files, or of snapshots, of one table that are looked up for one file."""
+SNAPSHOTS_MAX = 500
+"""Maximum number of snapshots of one table that are looked up for one file."""
 _DATA_FILES = (".parquet", ".orc", ".avro")
 
 
@@ -45,34 +45,64 @@ class TableLinks:
     def __init__(self, store: GraphStore, reader: RowReader, spellings: Spellings) -> None:
         self._store = store
         self._reader = reader
-        self._spellings = spellings
         self._ids = store.application_ids()
         self._nodes: dict[str, dict[str, NodeRecord]] = {}
         self._written: dict[str, frozenset[str]] = {}
-        self._unknown_commits: dict[str, tuple[UnknownCommit, ...]] = {}
-        self._origins: tuple[tuple[str, str, int | None], FileOrigins] | None = None
+        self._delta = DeltaLinks(store, reader, spellings)
+        self._tracked = TrackedRows(self._delta, reader, self._ids)
 
-    def unwritten(self, app: str, node: str, path: str) -> Iterator[NotQueried]:
-        """Applications whose rows a file may hold that a node read, and that no captured application wrote."""
-        read = "a table"
+    def before(
+        self, app: str, node: str, path: str, ordinals: Sequence[int] | None = None
+    ) -> RowLinks:
+        """The applications whose rows a file may hold that a node read, and that no captured application wrote.
+
+        Args:
+            app: the application.
+            node: its node.
+            path: of the file.
+            ordinals: rows of the file, from 0; None: any.
+        """
+        links, read = list[RowLinks](), "a table"
         try:
             for table in self._tables(app, node, path, wrote=False):
                 read = str(table)
-                yield from self._written_before(table, app, path)
+                links.append(self._before(table, app, path, ordinals))
         except RowsError as problem:
-            reason = f"{app} read {read}; whether {path} holds rows that another application wrote is not known: {problem}"
-            yield NotQueried(app, reason)
+            links.append(RowLinks(refused=(unknown_writer(app, read, path, problem),)))
+        return _united(links)
 
-    def rewritten(self, app: str, node: str, path: str) -> Iterator[NotQueried]:
-        """Applications that may have read rows of a file that a node wrote in other files of the table."""
-        wrote = "a table"
+    def _before(
+        self, table: TableVersion, app: str, path: str, ordinals: Sequence[int] | None
+    ) -> RowLinks:
+        if table.kind == ICEBERG:
+            return RowLinks(refused=tuple(self._committed_before(table, app, path)))
+        if ordinals is None:
+            return RowLinks(refused=tuple(self._delta.written_before(table, app, path)))
+        return self._tracked.before(table, app, path, ordinals)
+
+    def after(
+        self, app: str, node: str, path: str, ordinals: Sequence[int] | None = None
+    ) -> RowLinks:
+        """The applications that may have read rows of a file that a node wrote in other files of the table; arguments as of :meth:`before`."""
+        links, wrote = list[RowLinks](), "a table"
         try:
             for table in self._tables(app, node, path, wrote=True):
                 wrote = str(table)
-                yield from self._read_after(table, app, path)
+                links.append(self._after(table, app, path, ordinals))
         except RowsError as problem:
             reason = f"{app} wrote {wrote}; whether another application read rows of {path} in other files is not known: {problem}"
-            yield NotQueried(app, reason)
+            links.append(RowLinks(refused=(NotQueried(app, reason),)))
+        return _united(links)
+
+    def _after(
+        self, table: TableVersion, app: str, path: str, ordinals: Sequence[int] | None
+    ) -> RowLinks:
+        if table.kind == ICEBERG:
+            self._check_not_rewritten(table, app)
+            return RowLinks()
+        if ordinals is None:
+            return RowLinks(refused=tuple(self._delta.read_after(table, app, path)))
+        return self._tracked.after(table, app, path, ordinals)
 
     def unlisted(self, app: str, node: str, path: str) -> Iterator[NotQueried]:
         """Applications that may have read what a node wrote to ``path``, of which no files were recorded."""
@@ -81,134 +111,10 @@ class TableLinks:
             commit = None if output is None else unknown_commit(app, output)
             if commit is None:
                 raise RowsError("no files of that write are recorded")
-            yield from self._read_of_unknown(commit)
+            yield from self._delta.read_of_unknown(commit)
         except RowsError as problem:
             reason = f"{app} wrote to {plain_path(path)}; whether another application read its rows is not known: {problem}"
             yield NotQueried(app, reason)
-
-    def _written_before(self, table: TableVersion, app: str, path: str) -> Iterator[NotQueried]:
-        if table.kind == ICEBERG:
-            return self._committed_before(table, app, path)
-        return self._added_before(table, app, path)
-
-    def _read_after(self, table: TableVersion, app: str, path: str) -> Iterator[NotQueried]:
-        if table.kind == ICEBERG:
-            self._check_not_rewritten(table, app)
-            return iter(())
-        return self._moved_after(table, app, path)
-
-    # -- Delta Lake ---------------------------------------------------------------------------
-
-    def _added_before(self, table: TableVersion, app: str, path: str) -> Iterator[NotQueried]:
-        origins = self._delta(app, table.path, int(table.version))
-        held = origins.held.get(self._within(table, path))
-        if held is None or BEFORE_LOG in held:
-            raise RowsError("its log does not list which version wrote the file")
-        if len(held) > LOOKUPS_MAX:
-            raise RowsError(f"it may hold rows of {len(held):,} versions")
-        writer = origins.first_added[self._within(table, path)]
-        folder = plain_path(table.path)
-        for version in sorted(held, reverse=True):
-            writers = self._writers(table.path, origins, version)
-            if not writers:
-                for commit in self._unknown_commits_of(table.path):
-                    if commit.first <= version <= commit.last:
-                        yield NotQueried(
-                            commit.app,
-                            f"it wrote {commit}, others were made meanwhile, and {app} read version {table.version}: "
-                            f"{path} holds rows of version {version}",
-                        )
-            for other in writers if version != writer else ():
-                yield NotQueried(
-                    other,
-                    f"it wrote version {version} of {folder}, and {app} read version {table.version}: "
-                    f"{path} holds rows that version {writer} took from other files",
-                )
-
-    def _read_of_unknown(self, commit: UnknownCommit) -> Iterator[NotQueried]:
-        """Applications that read files with rows of versions that a write may have made."""
-        origins = self._delta(commit.app, commit.path, None)
-        versions = range(commit.first, commit.last + 1)
-        if len(versions) > LOOKUPS_MAX:
-            raise RowsError(f"it made one of {len(versions):,} versions")
-        if any(version not in origins.added for version in versions):
-            raise RowsError(
-                f"its log does not list all versions from {commit.first} to {commit.last}"
-            )
-        own = {v for v in versions if not self._writers(commit.path, origins, v)}
-        files = [file for file, held in origins.held.items() if not held.isdisjoint(own)]
-        if len(files) > LOOKUPS_MAX:
-            raise RowsError(f"its rows may be in {len(files):,} files")
-        for file in files:
-            for reader in self._users(commit.path, file, wrote=False):
-                yield NotQueried(
-                    reader,
-                    f"{commit.app} wrote {commit}, others were made meanwhile, and it read a file that may hold these rows",
-                )
-
-    def _writers(self, table_path: str, origins: FileOrigins, version: int) -> list[str]:
-        """The applications that recorded that they wrote a version."""
-        # A captured write has all files that its version added.
-        files = sorted(origins.added[version])[:1]
-        return [app for file in files for app in self._users(table_path, file, wrote=True)]
-
-    def _unknown_commits_of(self, table_path: str) -> tuple[UnknownCommit, ...]:
-        """The writes to a table of which it is not known which version they made."""
-        if table_path not in self._unknown_commits:
-            logs = self._recorded(table_path, DELTA_LOG, wrote=True)
-            nodes = dict.fromkeys((log.app, log.node) for log in logs)
-            if len(nodes) > LOOKUPS_MAX:
-                raise RowsError(f"which versions {len(nodes):,} writes made is not known")
-            self._unknown_commits[table_path] = tuple(
-                commit
-                for app, node in nodes
-                for output in outputs(self._store.graph(app), [node])
-                if (commit := unknown_commit(app, output)) is not None
-            )
-        return self._unknown_commits[table_path]
-
-    def _moved_after(self, table: TableVersion, app: str, path: str) -> Iterator[NotQueried]:
-        origins = self._delta(app, table.path, None)
-        version = int(table.version)
-        if self._within(table, path) not in origins.added.get(version, ()):
-            raise RowsError(f"its log does not list version {version} as it was written")
-        others = [
-            file
-            for file, held in origins.held.items()
-            if version in held and file not in origins.added[version]
-        ]
-        if len(others) > LOOKUPS_MAX:
-            raise RowsError(f"its rows may be in {len(others):,} other files")
-        for file in others:
-            for reader in self._users(table.path, file, wrote=False):
-                yield NotQueried(
-                    reader,
-                    f"{app} wrote version {version} of {plain_path(table.path)}, and it read a file that holds rows which "
-                    f"version {origins.first_added[file]} took from other files",
-                )
-
-    def _delta(self, app: str, path: str, until: int | None) -> FileOrigins:
-        key = app, path, until
-        if self._origins is None or self._origins[0] != key:
-            with opened_log(self._reader.of_application(app), path) as log:
-                if log.kind != DELTA:
-                    raise RowsError("it is a table of another kind now")
-                self._origins = key, file_origins(log.files, log.folder, until)
-        return self._origins[1]
-
-    def _within(self, table: TableVersion, path: str) -> str:
-        folder = self._spellings.of(table.path).rstrip("/")
-        return self._spellings.of(path).removeprefix(f"{folder}/")
-
-    def _users(self, table_path: str, file: str, *, wrote: bool) -> list[str]:
-        return [item.app for item in self._recorded(table_path, file, wrote=wrote)]
-
-    def _recorded(self, table_path: str, file: str, *, wrote: bool) -> list[RecordedFile]:
-        path = file if ":/" in file else f"{table_path}/{file}"
-        recorded = self._store.recorded_files(FileQuery(path, self._spellings))
-        if recorded.unread:
-            raise RowsError("too many applications used files of that name")
-        return [item for item in recorded.items if item.wrote == wrote]
 
     # -- Apache Iceberg -----------------------------------------------------------------------
 
@@ -252,7 +158,7 @@ class TableLinks:
                 raise RowsError(f"snapshot {snapshot.number} may hold them")
 
     def _bounded(self, snapshots: list[Snapshot]) -> list[Snapshot]:
-        if len(snapshots) > LOOKUPS_MAX:
+        if len(snapshots) > SNAPSHOTS_MAX:
             raise RowsError(f"its metadata list {len(snapshots):,} snapshots")
         return snapshots
 
@@ -310,3 +216,14 @@ class TableLinks:
         if app not in self._nodes:
             self._nodes[app] = {node.node: node for node in self._store.graph(app).nodes()}
         return self._nodes[app]
+
+
+def _united(links: Sequence[RowLinks]) -> RowLinks:
+    """Those of all versions of a table that a node read or wrote."""
+    rows: dict[int, dict[LinkedRow, None]] = {}
+    for of_table in links:
+        for ordinal, linked in of_table.rows.items():
+            rows.setdefault(ordinal, {}).update(dict.fromkeys(linked))
+    refused = dict.fromkeys(gap for of_table in links for gap in of_table.refused)
+    rows_by_number = {at: tuple(linked) for at, linked in rows.items()}
+    return RowLinks(rows_by_number, tuple(refused), all(of_table.of_any for of_table in links))

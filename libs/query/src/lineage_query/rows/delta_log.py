@@ -9,13 +9,13 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from lineage_core.tracing.budget import current_budget
+from lineage_query.rows.row_tracking import FileIds, Settings, ids_of_files, preserves_ids
 from lineage_query.rows.table_log import LogReader
 from lineage_store.paths import RowsError
 
@@ -31,6 +31,8 @@ _UNCONDITIONAL = {
 """Parameters that Delta Lake logs for a write whose files hold only its own rows; other conditions may copy rows."""
 _MOVES = {"OPTIMIZE", "REORG", "COMPUTE STATS", "ROW TRACKING BACKFILL"}
 """Operations of Delta Lake that put the same rows into other files."""
+_LEAVES = {"DELETE", "TRUNCATE", "RESTORE"}
+"""Operations whose files hold rows of others as they are, and no new ones."""
 _ELSEWHERE = ("catalogManaged", "catalogOwned", "coordinatedCommits")
 """Features of Delta Lake's tables whose latest commits may be listed by a catalog only."""
 
@@ -71,7 +73,9 @@ class DeltaCommit:
 
     ``own``: whether its files hold only its own rows.
     ``moves``: whether they hold only rows of the files that it removed.
+    ``leaves``: whether they hold only rows as those of other files.
     ``replaces_all``: whether it replaced all earlier rows. ``schema``: the new fields of the table; None: unchanged.
+    ``tracking``: the new settings of the table; None: unchanged. ``ids``: of rows, by file. ``preserves_ids``: whether rows kept theirs.
     """
 
     added: frozenset[str]
@@ -80,6 +84,10 @@ class DeltaCommit:
     moves: bool
     replaces_all: bool
     schema: frozenset[str] | None
+    leaves: bool = False
+    tracking: Settings | None = None
+    ids: Mapping[str, FileIds] = field(default_factory=dict)
+    preserves_ids: bool = False
 
     @classmethod
     def of(cls, version: int, text: str | None) -> DeltaCommit | None:
@@ -97,18 +105,24 @@ class DeltaCommit:
         data_changes = [bool(file["dataChange"]) for file in files]
         commit_info = actions["commitInfo"][0] if actions["commitInfo"] else {}
         own = _is_unconditional(commit_info, removes=bool(actions["remove"])) and all(data_changes)
+        metadata = actions["metaData"][-1] if actions["metaData"] else None
+        moves = commit_info.get("operation") in _MOVES and not any(data_changes)
         return cls(
             frozenset(unquote(file["path"]) for file in actions["add"]),
             frozenset(unquote(file["path"]) for file in actions["remove"]),
             own,
-            commit_info.get("operation") in _MOVES and not any(data_changes),
+            moves,
             # An overwrite may leave some partitions, and one that adds nothing may have overwritten none.
             own
             and _replaces_table(commit_info)
             and commit_info.get("readVersion", -1) == version - 1
             and bool(actions["add"])
             and not any(file.get("partitionValues") for file in files),
-            _fields_of(actions["metaData"][-1]) if actions["metaData"] else None,
+            None if metadata is None else _fields_of(metadata),
+            moves or commit_info.get("operation") in _LEAVES,
+            None if metadata is None else Settings.of(metadata),
+            ids_of_files(actions["add"]),
+            preserves_ids(commit_info),
         )
 
 
@@ -171,17 +185,17 @@ class DeltaTable:
     def apply(self, version: int, commit: DeltaCommit | None) -> None:
         """Take the next version into account."""
         if commit is None:
-            self._unknown |= _union(self.versions_of_files.values()) | {version}
+            self._unknown |= union(self.versions_of_files.values()) | {version}
             self.lost |= self._unknown
             return
         if commit.schema is not None:
             if self._schema is None or not self._schema <= commit.schema:
                 # A column may have been renamed or dropped.
-                self.lost |= _union(self.versions_of_files.values()) | self._unknown
+                self.lost |= union(self.versions_of_files.values()) | self._unknown
             self._schema = commit.schema
         # A file that is added again has other deletions, or other figures, or was restored.
         paths = commit.removed | commit.added
-        carried = _union(self._versions_of_all_files.get(path, frozenset()) for path in paths)
+        carried = union(self._versions_of_all_files.get(path, frozenset()) for path in paths)
         for path in paths:
             self.versions_of_files.pop(path, None)
         if not commit.moves:
@@ -206,83 +220,13 @@ class DeltaTable:
 
     def live_versions(self) -> frozenset[int]:
         """Versions of which files that are in the table now may hold rows."""
-        return _union(self.versions_of_files.values()) | self._unknown
+        return union(self.versions_of_files.values()) | self._unknown
 
 
-def _union(version_sets: Iterable[frozenset[int]]) -> frozenset[int]:
+def union(version_sets: Iterable[frozenset[int]]) -> frozenset[int]:
     # Many files share one set.
     return frozenset().union(*{id(versions): versions for versions in version_sets}.values())
 
 
 def file_names(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(path.rpartition("/")[2] for path in paths)
-
-
-BEFORE_LOG = -1
-"""Stands for the versions that a table's log does not list any more."""
-
-
-class FileOrigins:
-    """Which versions' rows each file of a table may hold that was ever in it, by the path in the table's folder."""
-
-    def __init__(self, *, is_whole: bool) -> None:
-        """``is_whole``: whether the log begins with the table's first version."""
-        self._is_whole = is_whole
-        self.held: dict[str, frozenset[int]] = {}
-        """By file the versions; `BEFORE_LOG` among them where they are not known."""
-        self.own: set[int] = set()
-        """Versions whose files hold rows of no other."""
-        self.first_added: dict[str, int] = {}
-        self.added: dict[int, frozenset[str]] = {}
-        """By version the files that it added first."""
-
-    def apply(self, version: int, commit: DeltaCommit | None) -> None:
-        """Take the next version into account.
-
-        Raises:
-            RowsError: what it did is not known.
-        """
-        current_budget().check()
-        if commit is None:
-            raise RowsError(f"version {version} in its log is too large")
-        new = frozenset(path for path in commit.added if path not in self.held)
-        unlisted = commit.removed - self.held.keys()
-        if not self._is_whole and not commit.own:
-            # One that is added again looks like a new one.
-            unlisted |= new
-        carried = _union(self.held.get(path, frozenset()) for path in commit.removed | commit.added)
-        if unlisted:
-            carried |= {BEFORE_LOG}
-        # One set for all of them: a log may be of very many files.
-        own = frozenset([version])
-        held = own if commit.own else carried if commit.moves else carried | own
-        for path in commit.added:
-            before = self.held.get(path)
-            self.held[path] = held if before is None or before <= held else before | held
-        for path in new:
-            self.first_added[path] = version
-        self.added[version] = new
-        if commit.own:
-            self.own.add(version)
-
-
-def file_origins(files: LogReader, folder: Path, until: int | None = None) -> FileOrigins:
-    """Which versions' rows the files of a table may hold.
-
-    Args:
-        files: reads the log.
-        folder: the table's.
-        until: the version after which nothing counts; None: none.
-
-    Raises:
-        RowsError: the log does not list the version, or not what a version did.
-    """
-    commits = read_commits(files, folder)
-    if until is not None and until not in commits:
-        raise RowsError(f"its log does not list version {until}")
-    origins = FileOrigins(is_whole=min(commits) == 0)
-    for version, read_commit in commits.items():
-        if until is not None and version > until:
-            break
-        origins.apply(version, read_commit())
-    return origins

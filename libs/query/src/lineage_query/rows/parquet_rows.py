@@ -50,8 +50,8 @@ def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
         BudgetError: as :meth:`lineage_core.tracing.budget.Budget.read`.
     """
     opened, texts = open_parquet(file), list[str | None]()
-    for group, places in _by_group(opened, rows):
-        for batch in _batches(opened, group, places):
+    for group, places in by_group(opened, rows):
+        for batch in batches_of(opened, group, places):
             for begin in range(0, len(batch), TEXT_ROWS):
                 batch_texts = [_text(row) for row in batch.slice(begin, TEXT_ROWS).to_pylist()]
                 current_budget().count_text(sum(map(len, batch_texts)))
@@ -66,14 +66,14 @@ def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> 
         UnsureError: Spark may read others, or there is no such row.
         OSError, pa.ArrowException: the file can't be read.
     """
-    opened = _opened(file)
+    opened = bounded_parquet(file)
     names = opened.schema_arrow.names
     for name, kind in columns:
         if names.count(name) != 1 or opened.schema_arrow.field(name).type != arrow_type(kind):
             raise UnsureError
-    for group, places in _by_group(opened, np.array([row], np.uint64)):
+    for group, places in by_group(opened, np.array([row], np.uint64)):
         column_names = [name for name, _ in columns]
-        for batch in _batches(opened, group, places, column_names):
+        for batch in batches_of(opened, group, places, column_names):
             values = tuple(batch[name][0].as_py() for name in column_names)
             for value, (_, kind) in zip(values, columns, strict=True):
                 array_of([value], kind)
@@ -90,7 +90,7 @@ def rows_with(file: IO[bytes], terms: Mapping[str, RequestedValue]) -> U64:
         BudgetError: as :meth:`lineage_core.tracing.budget.Budget.check`.
     """
     positions, begin = [np.empty(0, np.uint64)], 0
-    with _opened(file, coerce_int96_timestamp_unit="us") as opened:
+    with bounded_parquet(file, coerce_int96_timestamp_unit="us") as opened:
         names = opened.schema_arrow.names
         for name, term in terms.items():
             # A name with a dot is the path of a nested column, too.
@@ -122,14 +122,14 @@ def open_parquet(file: IO[bytes], **options: Any) -> pq.ParquetFile:
 
     Their columns, nested ones too, are dictionaries then.
     """
-    schema = _opened(file).schema
+    schema = bounded_parquet(file).schema
     columns = map(schema.column, range(len(schema)))
     once = [
         column.path
         for column in columns
         if column.physical_type == "BYTE_ARRAY" and _is_text(column)
     ]
-    return _opened(file, read_dictionary=once, **options)
+    return bounded_parquet(file, read_dictionary=once, **options)
 
 
 def _check_footer(file: IO[bytes]) -> None:
@@ -150,7 +150,12 @@ def _is_text(column: Any) -> bool:
     return column.logical_type.type in {"NONE", "STRING", "JSON", "ENUM"}
 
 
-def _opened(file: IO[bytes], **options: Any) -> pq.ParquetFile:
+def bounded_parquet(file: IO[bytes], **options: Any) -> pq.ParquetFile:
+    """A file of Parquet that others wrote, whose metadata is bounded. For whole rows see :func:`open_parquet`.
+
+    Raises:
+        OSError, pa.ArrowException: it can't be read.
+    """
     _check_footer(file)
     return pq.ParquetFile(
         file,
@@ -161,7 +166,7 @@ def _opened(file: IO[bytes], **options: Any) -> pq.ParquetFile:
     )
 
 
-def _batches(
+def batches_of(
     file: pq.ParquetFile, group: int, places: U64, columns: list[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a row group at some positions (ascending), batch by batch.
@@ -204,7 +209,7 @@ def _check_instants(opened: pq.ParquetFile, name: str) -> None:
         raise UnsureError
 
 
-def _by_group(file: pq.ParquetFile, rows: U64) -> Iterator[tuple[int, Any]]:
+def by_group(file: pq.ParquetFile, rows: U64) -> Iterator[tuple[int, Any]]:
     """Row groups that hold some of the rows, with the positions of the rows in each."""
     begin = 0
     for group in range(file.num_row_groups):

@@ -1,0 +1,167 @@
+"""Row ids of a table of Delta Lake that tracks its rows.
+
+The log gives each file a range of ids, one a row. A commit that puts a row into another file writes its id beside it, and the version
+that changed it last, in columns that the table's properties name; where they are NULL or missing, the log's count.
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md#row-tracking
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from lineage_store.paths import RowsError
+
+_ENABLED = "delta.enableRowTracking"
+_COLUMNS = (
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
+_PRESERVED = "delta.rowTracking.preserved"
+
+
+class IdColumns(NamedTuple):
+    """Names of the columns, in files, of the ids of rows and of the versions that changed them last."""
+
+    row: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a table's properties say. ``columns``: None where they name none."""
+
+    is_enabled: bool
+    columns: IdColumns | None
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> Settings:
+        """Those of an action ``metaData``."""
+        properties = metadata.get("configuration") or {}
+        names = [str(properties[name]) for name in _COLUMNS if name in properties]
+        columns = IdColumns(*names) if len(names) == len(_COLUMNS) else None
+        return cls(str(properties.get(_ENABLED, "")).lower() == "true", columns)
+
+
+@dataclass(frozen=True, slots=True)
+class FileIds:
+    """What the log says of the rows of a file: row k has the id ``base + k`` and was changed last by ``version``, where the file says nothing else.
+
+    ``rows``: how many there are, deleted ones too; None: not known. ``size``, ``mtime``: of the file, in bytes and seconds.
+    """
+
+    base: int
+    version: int
+    rows: int | None
+    size: int
+    mtime: float
+
+    @classmethod
+    def of(cls, add: Mapping[str, Any]) -> FileIds | None:
+        """Those of an action ``add``; None: its rows have no ids."""
+        base, version = add.get("baseRowId"), add.get("defaultRowCommitVersion")
+        if base is None or version is None:
+            return None
+        rows = json.loads(add["stats"]).get("numRecords") if add.get("stats") else None
+        return cls(
+            int(base),
+            int(version),
+            None if rows is None else int(rows),
+            int(add["size"]),
+            int(add["modificationTime"]) / 1000,
+        )
+
+
+def ids_of_files(adds: Iterable[Mapping[str, Any]]) -> dict[str, FileIds]:
+    """What a commit says of the rows of the files that it adds, by path."""
+    return {unquote(add["path"]): ids for add in adds if (ids := FileIds.of(add)) is not None}
+
+
+def preserves_ids(commit_info: Mapping[str, Any]) -> bool:
+    """Whether a commit says that all rows that it put into other files kept their ids."""
+    return str((commit_info.get("tags") or {}).get(_PRESERVED, "")).lower() == "true"
+
+
+class RowPlace(NamedTuple):
+    """A row of a file of the table, from 0."""
+
+    file: str
+    ordinal: int
+
+
+class RowTracking:
+    """The ids of the rows of a table's files, those included that are no more in it."""
+
+    def __init__(self) -> None:
+        self.is_enabled = False
+        self._columns: dict[IdColumns, None] = {}
+        self._files: dict[str, FileIds] = {}
+        self._ambiguous: set[str] = set()
+        """Files to which the log gives several ranges."""
+        self._by_base: list[tuple[int, str]] | None = None
+
+    def apply(self, settings: Settings | None, files: Mapping[str, FileIds]) -> None:
+        """Take the next version into account. ``settings``: the new ones of the table; None: as before."""
+        if settings is not None:
+            self.is_enabled = settings.is_enabled
+            if settings.columns is not None:
+                self._columns[settings.columns] = None
+        for path, ids in files.items():
+            known = self._files.setdefault(path, ids)
+            # The log repeats those of a file with its deletions.
+            if (known.base, known.version, known.size) != (ids.base, ids.version, ids.size):
+                self._ambiguous.add(path)
+        self._by_base = None
+
+    def columns(self) -> IdColumns:
+        """The columns of files that have the ids of rows.
+
+        Raises:
+            RowsError: the log does not say it for certain.
+        """
+        if len(self._columns) != 1:
+            raise RowsError("its log does not name one column of row ids")
+        return next(iter(self._columns))
+
+    def of_file(self, file: str) -> FileIds:
+        """What the log says of the rows of a file.
+
+        Raises:
+            RowsError: nothing, or different things.
+        """
+        if file not in self._files or file in self._ambiguous:
+            raise RowsError("its log gives the rows of the file no ids")
+        return self._files[file]
+
+    def place_of(self, row_id: int) -> RowPlace | None:
+        """The file in which a row was first, and where; None: the log lists none.
+
+        Raises:
+            RowsError: the log gives ids more than once.
+        """
+        by_base = self._sorted()
+        at = bisect_right(by_base, row_id, key=lambda entry: entry[0]) - 1
+        if at < 0:
+            return None
+        base, file = by_base[at]
+        rows = self._files[file].rows
+        if rows is not None and row_id >= base + rows:
+            return None
+        return RowPlace(file, row_id - base)
+
+    def _sorted(self) -> list[tuple[int, str]]:
+        if self._by_base is None:
+            by_base = sorted((ids.base, file) for file, ids in self._files.items())
+            for (base, file), (following, _) in pairwise(by_base):
+                rows = self._files[file].rows
+                if following < base + (1 if rows is None else rows):
+                    raise RowsError("its log gives several rows the same id")
+            self._by_base = by_base
+        if self._ambiguous:
+            raise RowsError("its log gives the rows of a file several ids")
+        return self._by_base

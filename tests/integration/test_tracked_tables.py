@@ -1,0 +1,82 @@
+"""Traces through tables of Delta Lake that track rows, which others change between the jobs, by the real thing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.job_runs import STORE, run_plain
+from tests.support.versions import only_in
+from tests.tables.conf import SMALL_SPARK
+from tests.tables.jars import HERE, table_jars
+
+pytestmark = [pytest.mark.integration, only_in("Delta Lake", "4.1")]
+
+CONF = """\
+spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension
+spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog
+spark.databricks.delta.snapshotPartitions 1
+"""
+SEEDS = {"short": ["0"], "long": [str(seed) for seed in range(1, 13)]}
+"""The draws of tables, and of what is done to them."""
+
+
+def run(folder: Path, *arguments: str) -> list[dict[str, Any]]:
+    jars = ",".join(map(str, sorted(table_jars().glob("delta*.jar"))))
+    (folder / "conf").mkdir()
+    settings = f"{SMALL_SPARK}spark.jars {jars}\n{CONF}"
+    (folder / "conf/spark-defaults.conf").write_text(settings)
+    shutil.copy(HERE / "tracked_job.py", folder)
+    env = {"SPARK_CONF_DIR": str(folder / "conf")}
+    done = run_plain(folder, "tracked_job.py", f"sqlite:///{folder / STORE}", *arguments, env=env)
+    assert done.returncode == 0, done.stderr
+    tables: list[dict[str, Any]] = json.loads((folder / "tracked.json").read_text())
+    return tables
+
+
+def lines_of(trace: dict[str, Any], beginning: str) -> list[str]:
+    return sorted(place for place, _ in trace["found"] if place and place.startswith(beginning))
+
+
+@pytest.mark.parametrize("draws", ["short", pytest.param("long", marks=pytest.mark.long)])
+def test_rows_are_followed_through_what_others_did_to_the_table(tmp_path: Path, draws: str) -> None:
+    """Each row says which line made it, and how often it was changed: what traces say is held against that."""
+    complete = 0
+    for table in run(tmp_path, *SEEDS[draws]):
+        told, inputs = table["steps"], f"{tmp_path}/{table['name']}."
+        places: dict[str, list[str]] = {}
+        changed: set[str] = set()
+        for place, (line, trace) in table["back"].items():
+            ids, changes = line.split(",")
+            places.setdefault(ids, []).append(place)
+            changed |= {ids} if int(changes) else set()
+            name, _, number = ids.rpartition(".")
+            found = lines_of(trace, inputs)
+            expected = [f"{tmp_path}/{name}.txt:{number}"] if ids in table["appended"] else []
+            assert set(found) <= set(expected), (told, line)
+            if trace["complete"]:
+                assert found == expected, (told, line, trace)
+                assert not (expected and int(changes)), (told, line)
+                complete += bool(expected)
+            assert trace["exact"], (told, line)
+            if table["is_tracked"] and expected:
+                # Whatever was done to it, a row that kept its id is followed.
+                assert found == expected, (told, line, trace)
+                assert trace["complete"] is not bool(int(changes)), (told, line, trace)
+        for ids, trace in table["forward"].items():
+            found, expected = (
+                lines_of(trace, f"{tmp_path}/{table['name']}-out"),
+                sorted(places.get(ids, [])),
+            )
+            assert set(found) <= set(expected), (told, ids, trace)
+            if trace["complete"]:
+                assert found == expected, (told, ids, trace)
+                assert ids not in changed, (told, ids, trace)
+                complete += bool(expected)
+            if table["keeps_ids"]:
+                assert found == expected, (told, ids, trace)
+    assert complete
