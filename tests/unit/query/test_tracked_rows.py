@@ -362,6 +362,28 @@ def test_what_another_commit_says_of_a_file_is_not_followed(
 
 
 @pytest.mark.parametrize(
+    "told",
+    [
+        {"baseRowId": 1 << 70},
+        {"baseRowId": -1},
+        {"baseRowId": "3"},
+        {"defaultRowCommitVersion": 1.5},
+        {"defaultRowCommitVersion": float("inf")},
+        {"size": 10**400},
+        {"stats": json.dumps({"numRecords": True})},
+    ],
+    ids=str,
+)
+def test_odd_numbers_in_a_log_are_no_ids(
+    tmp_path: Path, store: SqliteStore, told: dict[str, Any]
+) -> None:
+    made = recorded(store, case(tmp_path, **told))
+    assert all(
+        "its log gives the rows of the file no ids" in reason for reason in made.refused(store)
+    )
+
+
+@pytest.mark.parametrize(
     ("properties", "reason"),
     [
         ({}, "took from other files"),

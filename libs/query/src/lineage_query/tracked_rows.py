@@ -7,26 +7,20 @@ that file. A row that was changed is followed, too, but what else the change use
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
-from lineage_core.contract.block import U64
 from lineage_core.tracing.budget import current_budget
 from lineage_query.answers import NotQueried
 from lineage_query.delta_links import DeltaLinks, unknown_writer
 from lineage_query.rows.file_origins import FileOrigins
-from lineage_query.rows.file_status import by_state
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.row_tracking import FileIds, IdColumns, RowPlace
-from lineage_query.rows.typed_values import UnsureError
+from lineage_query.rows.row_tracking import FileIds, RowPlace
+from lineage_query.rows.tracked_files import TrackedRow, rows_at, rows_with_ids
 from lineage_query.table_versions import TableVersion
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import RowsError, canonical, plain_path
+from lineage_store.paths import RowsError, plain_path
 from lineage_store.recorded_files import FileVersion, RecordedFile
 
 
@@ -49,14 +43,6 @@ class RowLinks:
     rows: Mapping[int, tuple[LinkedRow, ...]] = field(default_factory=dict)
     refused: tuple[NotQueried, ...] = ()
     of_any: bool = True
-
-
-class _Row(NamedTuple):
-    """A row of a file (from 0), its id, and the version that changed it last."""
-
-    ordinal: int
-    row_id: int
-    version: int
 
 
 class TrackedRows:
@@ -105,14 +91,12 @@ class TrackedRows:
 
     def _rows_at(
         self, app: str, path: str, origins: FileOrigins, file: str, ordinals: Sequence[int]
-    ) -> list[_Row]:
+    ) -> list[TrackedRow]:
         """Rows of a file that an application read."""
         columns, ids = origins.tracking.columns(), origins.tracking.of_file(file)
         if origins.first_added[file] not in origins.tracked:
             raise RowsError("the file is older than the ids of its rows")
-        rows = np.array(sorted(set(ordinals)), np.uint64)
-        reader = self._reader.of_application(app)
-        return _read(reader, path, ids, "parquet row ids", columns, rows)
+        return rows_at(self._reader.of_application(app), path, ids, columns, ordinals)
 
     def after(self, table: TableVersion, app: str, path: str, ordinals: Sequence[int]) -> RowLinks:
         """The rows that applications read, in other files of the table, which are rows of a file that an application wrote.
@@ -170,7 +154,7 @@ class TrackedRows:
         file: str,
         readers: Sequence[RecordedFile],
         ordinals: Sequence[int],
-    ) -> list[tuple[int, _Row]]:
+    ) -> list[tuple[int, TrackedRow]]:
         """The rows of another file which are rows of a file that a version wrote, each after the number of the latter."""
         version, written = int(table.version), self._delta.within(table, path)
         if version not in origins.own:
@@ -178,14 +162,19 @@ class TrackedRows:
         if version in origins.renumbered[file]:
             raise RowsError("they may have got other ids on the way")
         columns, ids = origins.tracking.columns(), origins.tracking.of_file(file)
-        base = origins.tracking.of_file(written).base
+        base, since = (
+            origins.tracking.of_file(written).base,
+            origins.tracking.of_file(written).version,
+        )
         if any(origins.tracking.place_of(base + at) != (written, at) for at in ordinals):
             raise RowsError("its log lists no such rows")
         if not all(reader.version.has_state_of(_state(ids)) for reader in readers):
             raise RowsError("it was another file when it was read")
-        wanted = np.array(sorted({base + at for at in ordinals}), np.uint64)
+        wanted = {base + at for at in ordinals}
         reader = self._reader.of_application(readers[0].app)
-        rows = _read(reader, readers[0].path, ids, "parquet rows with ids", columns, wanted)
+        rows = rows_with_ids(reader, readers[0].path, ids, columns, wanted)
+        if any(row.version < since for row in rows):
+            raise RowsError("rows are older than the file in which they were first")
         return [(row.row_id - base, row) for row in rows]
 
 
@@ -210,7 +199,7 @@ class _Search:
         self._writers: dict[str, RecordedFile | RowsError | None] = {}
         self._of_files: dict[tuple[str | None, str], tuple[NotQueried, ...]] = {}
 
-    def of_row(self, row: _Row) -> tuple[LinkedRow | None, Iterable[NotQueried]]:
+    def of_row(self, row: TrackedRow) -> tuple[LinkedRow | None, Iterable[NotQueried]]:
         """The row that an application wrote which one is; None: none did that is known. And which may have others of its rows."""
         try:
             place = self._origins.tracking.place_of(row.row_id)
@@ -218,7 +207,7 @@ class _Search:
                 raise RowsError("its log does not list the file in which a row was first")
             ids = self._origins.tracking.of_file(place.file)
             if row.version < ids.version:
-                raise RowsError("a row is older than the file in which it was first")
+                raise RowsError("rows are older than the file in which they were first")
             writer = self._writer(place.file, ids)
         except RowsError as problem:
             return None, self.of_file(None, str(problem))
@@ -240,7 +229,7 @@ class _Search:
             self._of_files[file, problem] = found
         return self._of_files[file, problem]
 
-    def _changed(self, writer: RecordedFile, place: RowPlace, row: _Row) -> NotQueried:
+    def _changed(self, writer: RecordedFile, place: RowPlace, row: TrackedRow) -> NotQueried:
         written = self._origins.first_added[place.file]
         return NotQueried(
             self._app,
@@ -297,32 +286,3 @@ def _changed_after(table: TableVersion, app: str, reader: str, change: int) -> N
         f"it wrote {table}, and {reader} read rows that version {change} changed or added since: "
         "whether it made others from these is not known",
     )
-
-
-def _read(
-    reader: RowReader, path: str, ids: FileIds, operation: str, columns: IdColumns, numbers: U64
-) -> list[_Row]:
-    """The ids of rows of a file that is as its log says."""
-    file = canonical(path)
-    try:
-        _check_state(reader, file, ids)
-        with closing(reader.opened(file, packed=True)) as opened:
-            rows = reader.formats.read(operation, opened.stream, *columns, numbers)
-        _check_state(reader, file, ids)
-        return [
-            _Row(
-                ordinal,
-                ids.base + ordinal if row_id is None else row_id,
-                ids.version if version is None else version,
-            )
-            for ordinal, row_id, version in rows
-        ]
-    except UnsureError as error:
-        raise RowsError(f"{plain_path(path)} has them in another form") from error
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise RowsError(f"{plain_path(path)}: {error}") from error
-
-
-def _check_state(reader: RowReader, file: str, ids: FileIds) -> None:
-    if by_state(reader.state(file), ids.size, ids.mtime) != "same":
-        raise RowsError(f"{plain_path(file)} is gone, or is another file now")

@@ -17,6 +17,8 @@ from urllib.parse import unquote
 
 from lineage_store.paths import RowsError
 
+NUMBERS_END = 1 << 62
+"""Ids, versions and numbers of rows are below this: two of them together are a 64-bit integer."""
 _ENABLED = "delta.enableRowTracking"
 _COLUMNS = (
     "delta.rowTracking.materializedRowIdColumnName",
@@ -64,17 +66,20 @@ class FileIds:
     @classmethod
     def of(cls, add: Mapping[str, Any]) -> FileIds | None:
         """Those of an action ``add``; None: its rows have no ids."""
-        base, version = add.get("baseRowId"), add.get("defaultRowCommitVersion")
-        if base is None or version is None:
-            return None
         rows = json.loads(add["stats"]).get("numRecords") if add.get("stats") else None
-        return cls(
-            int(base),
-            int(version),
-            None if rows is None else int(rows),
-            int(add["size"]),
-            int(add["modificationTime"]) / 1000,
-        )
+        numbers: list[Any] = [
+            add.get(name)
+            for name in ("baseRowId", "defaultRowCommitVersion", "size", "modificationTime")
+        ]
+        base, version, size, modified = numbers
+        if not all(map(_is_number, numbers)) or not (rows is None or _is_number(rows)):
+            return None
+        return cls(base, version, rows, size, modified / 1000)
+
+
+def _is_number(value: object) -> bool:
+    # A job may have written the log. Another kind of number may be too large for what counts with it.
+    return type(value) is int and 0 <= value < NUMBERS_END
 
 
 def ids_of_files(adds: Iterable[Mapping[str, Any]]) -> dict[str, FileIds]:
@@ -104,6 +109,7 @@ class RowTracking:
         self._ambiguous: set[str] = set()
         """Files to which the log gives several ranges."""
         self._by_base: list[tuple[int, str]] | None = None
+        self._problem = ""
 
     def apply(self, settings: Settings | None, files: Mapping[str, FileIds]) -> None:
         """Take the next version into account. ``settings``: the new ones of the table; None: as before."""
@@ -156,12 +162,14 @@ class RowTracking:
 
     def _sorted(self) -> list[tuple[int, str]]:
         if self._by_base is None:
-            by_base = sorted((ids.base, file) for file, ids in self._files.items())
-            for (base, file), (following, _) in pairwise(by_base):
+            self._by_base = sorted((ids.base, file) for file, ids in self._files.items())
+            self._problem = (
+                "its log gives the rows of a file several ids" if self._ambiguous else ""
+            )
+            for (base, file), (following, _) in pairwise(self._by_base):
                 rows = self._files[file].rows
                 if following < base + (1 if rows is None else rows):
-                    raise RowsError("its log gives several rows the same id")
-            self._by_base = by_base
-        if self._ambiguous:
-            raise RowsError("its log gives the rows of a file several ids")
+                    self._problem = "its log gives several rows the same id"
+        if self._problem:
+            raise RowsError(self._problem)
         return self._by_base

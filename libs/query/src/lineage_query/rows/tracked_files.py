@@ -1,0 +1,85 @@
+"""Rows of files of a table of Delta Lake with their ids, as the log and the file together say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import closing
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lineage_query.rows.file_status import by_state
+from lineage_query.rows.reader import RowReader
+from lineage_query.rows.row_tracking import NUMBERS_END, FileIds, IdColumns
+from lineage_query.rows.typed_values import UnsureError
+from lineage_store.paths import RowsError, canonical, plain_path
+
+
+class TrackedRow(NamedTuple):
+    """A row of a file (from 0), its id, and the version that changed it last."""
+
+    ordinal: int
+    row_id: int
+    version: int
+
+
+def rows_at(
+    reader: RowReader, path: str, ids: FileIds, columns: IdColumns, ordinals: Collection[int]
+) -> list[TrackedRow]:
+    """Rows of a file.
+
+    Args:
+        reader: decides whether it may be read.
+        path: of the file.
+        ids: what the log says of it.
+        columns: of the file, that have ids.
+        ordinals: the rows, from 0.
+
+    Raises:
+        RowsError: it is gone, is another one than that of the log, can't be read, or its ids can't be.
+    """
+    return _read(reader, path, ids, "parquet row ids", columns, ordinals)
+
+
+def rows_with_ids(
+    reader: RowReader, path: str, ids: FileIds, columns: IdColumns, row_ids: Collection[int]
+) -> list[TrackedRow]:
+    """The rows of a file that have some ids, which the file itself names; otherwise as :func:`rows_at`."""
+    return _read(reader, path, ids, "parquet rows with ids", columns, row_ids)
+
+
+def _read(
+    reader: RowReader,
+    path: str,
+    ids: FileIds,
+    operation: str,
+    columns: IdColumns,
+    numbers: Collection[int],
+) -> list[TrackedRow]:
+    if any(number >= 2 * NUMBERS_END for number in numbers):
+        raise RowsError("no file has such rows")
+    file = canonical(path)
+    try:
+        _check_state(reader, file, ids)
+        with closing(reader.opened(file, packed=True)) as opened:
+            wanted = np.array(sorted(set(numbers)), np.uint64)
+            rows = reader.formats.read(operation, opened.stream, *columns, wanted)
+        _check_state(reader, file, ids)
+    except UnsureError as error:
+        raise RowsError(f"{plain_path(path)} has them in another form") from error
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise RowsError(f"{plain_path(path)}: {error}") from error
+    return [
+        TrackedRow(
+            ordinal,
+            ids.base + ordinal if row_id is None else row_id,
+            ids.version if version is None else version,
+        )
+        for ordinal, row_id, version in rows
+    ]
+
+
+def _check_state(reader: RowReader, file: str, ids: FileIds) -> None:
+    if by_state(reader.state(file), ids.size, ids.mtime) != "same":
+        raise RowsError(f"{plain_path(file)} is gone, or is another file now")
