@@ -1,7 +1,7 @@
 """Tables of Delta Lake that track rows: jobs append to them, others change them and put their rows into other files, jobs read them.
 
 Each row carries the line that made it, and how often it was changed. What traces say goes to tracked.json.
-Usage: tracked_job.py STORE SEED...
+Usage: tracked_job.py STORE TRACES SEED..., of each table that many rows back, and half as many forward
 """
 
 import json
@@ -161,7 +161,8 @@ STEPS: dict[Callable[[Table], None], int] = {
 }  # fmt: skip
 
 tables = []
-for seed in map(int, sys.argv[2:]):
+traces = int(sys.argv[2])
+for seed in map(int, sys.argv[3:]):
     draw = random.Random(seed)
     late = draw.random() < 0.25
     table = Table(f"t{seed}", draw, late=late)
@@ -191,16 +192,17 @@ with open_store(sys.argv[1]) as store:
 
     told = []
     for table in tables:
-        back = {}
-        for name in table.read:
-            for part in (home / name).glob("part-*.csv"):
-                for at, line in enumerate(part.read_text().splitlines(), 1):
-                    back[f"{part}:{at}"] = (line, asked(Direction.BACKWARD, f"{part}:{at}"))
-        forward = {
-            line: asked(
-                Direction.FORWARD, f"{home}/{line.rpartition('.')[0]}.txt:{line.rpartition('.')[2]}"
-            )
-            for line in table.appended
+        lines = {
+            f"{part}:{at}": line
+            for name in table.read
+            for part in (home / name).glob("part-*.csv")
+            for at, line in enumerate(part.read_text().splitlines(), 1)
+        }
+        places = sorted(lines)
+        picked = table.draw.sample(places, min(len(places), traces))
+        sources = {
+            line: f"{home}/{line.rpartition('.')[0]}.txt:{line.rpartition('.')[2]}"
+            for line in table.draw.sample(sorted(table.appended), traces // 2)
         }
         told.append(
             {
@@ -209,9 +211,9 @@ with open_store(sys.argv[1]) as store:
                 "is_tracked": table.is_tracked,
                 "keeps_ids": table.keeps_ids,
                 "appended": table.appended,
-                "read": table.read,
-                "back": back,
-                "forward": forward,
+                "lines": lines,
+                "back": {place: asked(Direction.BACKWARD, place) for place in picked},
+                "forward": {line: asked(Direction.FORWARD, at) for line, at in sources.items()},
             }
         )
 (home / "tracked.json").write_text(json.dumps(told))
