@@ -47,7 +47,7 @@ from lineage_dataframes.trace.rows import (
     ordinal_in_file,
     output_of,
     rows_with_values,
-    texts_at,
+    texts_of_rows,
     values_at,
     values_in_file,
 )
@@ -562,7 +562,15 @@ class DataFrameAnswers(ABC):
             node = recipe.plan[int(path.removeprefix("plan:"))]
             texts = [text_of_plan_row(node, ordinal) for ordinal in ordinals.tolist()]
         elif self.query.texts and source is not None:
-            texts = texts_at(self.spark, recipe, source, path, ordinals)
+            read = texts_of_rows(self.spark, recipe, source, path, ordinals)
+            texts = [read.get(ordinal) for ordinal in ordinals.tolist()]
+            missing = [place for place, text in zip(places, texts, strict=True) if text is None]
+            if missing and source.version is None:
+                raise NoMatchError(f"{missing[0]}: there is no such row")
+            self._warnings += [
+                f"{place} is not among the rows that were read: it is deleted in version {source.version}, or there is none"
+                for place in missing[:1]
+            ]
         return [Item(*item_fields) for item_fields in zip(addresses, places, texts, strict=True)]
 
     def _row_names(

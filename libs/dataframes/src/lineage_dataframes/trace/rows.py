@@ -228,7 +228,22 @@ def _parquet_values(
 def texts_at(
     spark: SparkSession, recipe: Recipe, source: Source, path: str, ordinals: NDArray[np.uint64]
 ) -> list[str]:
-    """Rows of a file as JSON text, in order of their ordinals."""
+    """Rows of a file as JSON text, in order of their ordinals.
+
+    Raises:
+        NoMatchError: the source has no such row.
+    """
+    texts = texts_of_rows(spark, recipe, source, path, ordinals)
+    missing = [ordinal for ordinal in ordinals.tolist() if ordinal not in texts]
+    if missing:
+        raise NoMatchError(f"{path} has no row {missing[0]}")
+    return [texts[ordinal] for ordinal in ordinals.tolist()]
+
+
+def texts_of_rows(
+    spark: SparkSession, recipe: Recipe, source: Source, path: str, ordinals: NDArray[np.uint64]
+) -> dict[int, str]:
+    """The same by ordinal, of those rows that the source has: others are deleted in the version of a table that was read, or are none."""
     with _extracted_rows(spark, source, path, ordinals) as (part_source, part_path, part_ordinals):
         rows = rows_at(spark, recipe, part_source, {part_path: part_ordinals})
         columns = [
@@ -239,8 +254,8 @@ def texts_at(
         rows_as_json = rows.select(
             ROW_COLUMN, F.to_json(F.struct(*columns), TEXT_OPTIONS).alias("text")
         ).collect()
-    texts = {row[ROW_COLUMN]: row.text for row in rows_as_json}
-    return [texts[ordinal] for ordinal in part_ordinals.tolist()]
+        numbers = dict(zip(part_ordinals.tolist(), ordinals.tolist(), strict=True))
+    return {numbers[row[ROW_COLUMN]]: row.text for row in rows_as_json}
 
 
 @contextmanager
