@@ -68,6 +68,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
             "figures": ("5", "n = 7", "backward"),
             "marked": (f"{home}/{kept}", "true", "backward"),
             "marked row": (f"{added(made, kept, 0)}#1", None, "backward"),
+            "deleted row": (f"{added(made, 'spark-warehouse/marked', 1)}#3", None, "forward"),
             "vacuumed": (f"{home}/lost", "true", "backward"),
             "made anew": (f"{home}/old", "true", "backward"),
             "packed": (f"{home}/packed", "id < 4", "backward"),
@@ -112,6 +113,9 @@ def test_delta_rows_keep_their_places_where_others_are_deleted(ran: Ran) -> None
     assert places == [4, 5, 6, 7]
     ((_, text),) = ran.answers["marked row"]["start"]
     assert ran.ids("marked row") == [json.loads(text)["id"]]
+    assert ran.ids("deleted row") == []
+    (said,) = ran.answers["deleted row"]["warnings"]
+    assert "#3 is not among the rows that were read: it is deleted in version 2" in said
 
 
 def test_delta_version_that_is_gone_is_said(ran: Ran) -> None:
