@@ -21,7 +21,10 @@ spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension
 spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog
 spark.databricks.delta.snapshotPartitions 1
 """
-DRAWS = {"short": ["4", "0"], "long": ["8", *map(str, range(1, 7))]}
+DRAWS = {
+    "short": ["4", "3=append,append,optimize,update,delete,merge,report"],
+    "long": ["8", *map(str, range(1, 7))],
+}
 """How many rows are traced, and the draws of tables and of what is done to them."""
 
 

@@ -1,7 +1,7 @@
 """Tables of Delta Lake that track rows: jobs append to them, others change them and put their rows into other files, jobs read them.
 
 Each row carries the line that made it, and how often it was changed. What traces say goes to tracked.json.
-Usage: tracked_job.py STORE TRACES SEED..., of each table that many rows back, and half as many forward
+Usage: tracked_job.py STORE TRACES SEED[=STEP,STEP...]..., of each table that many rows back, and half as many forward
 """
 
 import json
@@ -162,16 +162,21 @@ STEPS: dict[Callable[[Table], None], int] = {
 
 tables = []
 traces = int(sys.argv[2])
-for seed in map(int, sys.argv[3:]):
-    draw = random.Random(seed)
-    late = draw.random() < 0.25
+for argument in sys.argv[3:]:
+    seed, _, steps = argument.partition("=")
+    draw = random.Random(int(seed))
+    late = not steps and draw.random() < 0.25
     table = Table(f"t{seed}", draw, late=late)
     tables.append(table)
     if late:
         table.append()
         draw.choice((Table.update, Table.optimize))(table)
         table.track()
-    table.run()
+    if steps:
+        for step in steps.split(","):
+            getattr(table, step)()
+    else:
+        table.run()
 
 with open_store(sys.argv[1]) as store:
     access = StoredAccess(store, sys.argv[1])

@@ -16,6 +16,7 @@ import pytest
 from lineage_core.recipe.document import Output, Source
 from lineage_core.recipe.names import DELTA
 from lineage_core.tracing.trace_result import Direction
+from lineage_query import delta_links
 from lineage_query.all_jobs import FileLinks, FileNode, JobLinks
 from lineage_query.rows import parquet_row_ids
 from lineage_query.rows.places import Location
@@ -476,6 +477,23 @@ def test_a_log_without_its_beginning_leads_to_what_it_lists(
     assert "does not list" in job_links.refused[0].reason
     links, job_links = linked(store, FORWARD, "wrote-2", f"{table.path}/{second}", 1)
     assert (links, job_links.refused) == ((in_file("read-3", "0.0", table, packed, 4),), ())
+
+
+def test_no_more_files_are_looked_up_than_may_be(
+    tmp_path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(tmp_path / "t")
+    files = [table.append(), table.append()]
+    packed = table.packed(*files)
+    for version, file in enumerate(files):
+        wrote(store, table, file, version)
+    read(store, table, 2)
+    monkeypatch.setattr(delta_links, "LOOKUPS_MAX", 1)
+    links = FileLinks(store, BACK, RowReader())
+    node, path = FileNode("read-2", "0.0"), f"{table.path}/{packed}"
+    job_links, rows = links.of_rows(node, path, [0, 5], is_end=True)
+    assert rows == {0: (in_file("wrote-0", "0", table, files[0], 0),)}
+    assert "may hold rows of 3 versions" in job_links.refused[0].reason
 
 
 def test_no_more_ids_are_read_than_may_be(

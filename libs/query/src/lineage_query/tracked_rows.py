@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lineage_core.tracing.budget import current_budget
+from lineage_query import delta_links
 from lineage_query.answers import NotQueried
 from lineage_query.delta_links import DeltaLinks, unknown_writer
 from lineage_query.rows.file_origins import FileOrigins
@@ -239,6 +240,8 @@ class _Search:
 
     def _writer(self, file: str, ids: FileIds) -> RecordedFile | None:
         if file not in self._writers:
+            if len(self._writers) >= delta_links.LOOKUPS_MAX:
+                raise RowsError(f"rows are of more than {len(self._writers):,} files")
             try:
                 self._writers[file] = self._found_writer(file, ids)
             except RowsError as problem:
