@@ -37,7 +37,6 @@ TRACKED = {"delta.enableRowTracking": "true"}
 @contextmanager
 def captured() -> Iterator[LineageContext]:
     with LineageContext(spark.sparkContext, store=sys.argv[1], link=True) as lc:
-        assert lc.session is not None
         yield lc
 
 
@@ -48,10 +47,10 @@ class Table:
         self.name, self.draw = name, draw
         self.path = str(home / name)
         self.steps: list[str] = []
-        self.appended: dict[str, str] = {}
-        """By the name of the line the job that appended it."""
-        self.read: dict[str, str] = {}
-        """By output the job that wrote it."""
+        self.appended: list[str] = []
+        """The lines that jobs appended."""
+        self.read: list[str] = []
+        """The outputs of jobs that read it."""
         self.is_tracked = self.keeps_ids = not late
         """Whether rows kept their ids from the first version on; ``keeps_ids``: and all commits say so."""
         properties = draw.choice(PROPERTIES) | ({} if late else TRACKED)
@@ -78,14 +77,14 @@ class Table:
             rows.toDF("ids string, changes bigint").write.format("delta").mode("append").save(
                 self.path
             )
-        self.appended |= dict.fromkeys(lines, lc.session.app)
+        self.appended += lines
         self.steps.append("append")
 
     def report(self) -> None:
         name = f"{self.name}-out{len(self.read)}"
         with captured() as lc:
             spark.read.format("delta").load(self.path).coalesce(1).write.csv(name)
-        self.read[name] = lc.session.app
+        self.read.append(name)
         self.steps.append("report")
 
     def sql(self, statement: str) -> None:

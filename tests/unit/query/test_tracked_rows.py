@@ -144,7 +144,7 @@ class Table:
 
     def is_changed(self, file: str, ordinal: int) -> bool:
         row = self.carried(file, ordinal)
-        return row.version != self.adds[row.file]["defaultRowCommitVersion"]
+        return bool(row.version != self.adds[row.file]["defaultRowCommitVersion"])
 
     def draw(self, draw: random.Random) -> None:
         """Some commit."""
