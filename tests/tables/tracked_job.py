@@ -82,7 +82,7 @@ class Table:
 
     def report(self) -> None:
         name = f"{self.name}-out{len(self.read)}"
-        with captured() as lc:
+        with captured():
             spark.read.format("delta").load(self.path).coalesce(1).write.csv(name)
         self.read.append(name)
         self.steps.append("report")
