@@ -21,11 +21,16 @@ spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension
 spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog
 spark.databricks.delta.snapshotPartitions 1
 """
-DRAWS = {
-    "short": ["4", "3=append,append,optimize,update,delete,merge,report"],
-    "long": ["8", *map(str, range(1, 7))],
-}
-"""How many rows are traced, and the draws of tables and of what is done to them."""
+DRAWN = 8
+"""Tables that are drawn with what is done to them, each in a Spark of its own."""
+DRAWS = [
+    pytest.param(("4", "3=append,append,optimize,update,delete,merge,report"), id="named"),
+    *(
+        pytest.param(("8", str(seed)), id=f"drawn {seed}", marks=pytest.mark.long)
+        for seed in range(1, DRAWN + 1)
+    ),
+]
+"""How many rows are traced of a table, and what is done to it."""
 
 
 def run(folder: Path, *arguments: str) -> list[dict[str, Any]]:
@@ -45,11 +50,13 @@ def lines_of(trace: dict[str, Any], beginning: str) -> list[str]:
     return sorted(place for place, _ in trace["found"] if place and place.startswith(beginning))
 
 
-@pytest.mark.parametrize("draws", ["short", pytest.param("long", marks=pytest.mark.long)])
-def test_rows_are_followed_through_what_others_did_to_the_table(tmp_path: Path, draws: str) -> None:
+@pytest.mark.parametrize("drawn", DRAWS)
+def test_rows_are_followed_through_what_others_did_to_the_table(
+    tmp_path: Path, drawn: tuple[str, ...]
+) -> None:
     """Each row says which line made it, and how often it was changed: what traces say is held against that."""
     complete = 0
-    for table in run(tmp_path, *DRAWS[draws]):
+    for table in run(tmp_path, *drawn):
         told, inputs = table["steps"], f"{tmp_path}/{table['name']}."
         places: dict[str, list[str]] = {}
         changed: set[str] = set()
