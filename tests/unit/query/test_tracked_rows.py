@@ -362,6 +362,15 @@ def test_what_another_commit_says_of_a_file_is_not_followed(
     assert "no ids" in forward[1].refused[0].reason
 
 
+def test_versions_of_another_log_are_not_compared(tmp_path: Path, store: SqliteStore) -> None:
+    """As in a clone: another table's versions may be the numbers of versions that changed rows here."""
+    table = Table(tmp_path / "t")
+    written = table.append(defaultRowCommitVersion=1)
+    rows = [replace(table.carried(written, at), version=None) for at in range(3)]
+    made = recorded(store, Case(table, written, table.rewrite("UPDATE", [written], rows)))
+    assert all("no ids" in reason for reason in made.refused(store))
+
+
 @pytest.mark.parametrize(
     "told",
     [

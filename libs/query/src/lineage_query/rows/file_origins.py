@@ -68,7 +68,7 @@ class FileOrigins:
         self, version: int, commit: DeltaCommit, new: frozenset[str], carried: frozenset[int]
     ) -> None:
         """Take the ids of rows into account. ``new``: the files that may hold rows of others, ``carried``: of which versions."""
-        self.tracking.apply(commit.tracking, commit.ids)
+        self.tracking.apply(version, commit.tracking, commit.ids)
         if self.tracking.is_enabled:
             self.tracked.add(version)
         none = frozenset[int]()

@@ -108,16 +108,20 @@ class RowTracking:
         self._files: dict[str, FileIds] = {}
         self._ambiguous: set[str] = set()
         """Files to which the log gives several ranges."""
+        self._elsewhere: set[str] = set()
+        """Files that got theirs in another log, which counts versions by itself, or in a part of this one that is gone."""
         self._by_base: list[tuple[int, str]] | None = None
         self._problem = ""
 
-    def apply(self, settings: Settings | None, files: Mapping[str, FileIds]) -> None:
+    def apply(self, version: int, settings: Settings | None, files: Mapping[str, FileIds]) -> None:
         """Take the next version into account. ``settings``: the new ones of the table; None: as before."""
         if settings is not None:
             self.is_enabled = settings.is_enabled
             if settings.columns is not None:
                 self._columns[settings.columns] = None
         for path, ids in files.items():
+            if path not in self._files and ids.version != version:
+                self._elsewhere.add(path)
             known = self._files.setdefault(path, ids)
             # The log repeats those of a file with its deletions.
             if (known.base, known.version, known.size) != (ids.base, ids.version, ids.size):
@@ -140,7 +144,7 @@ class RowTracking:
         Raises:
             RowsError: nothing, or different things.
         """
-        if file not in self._files or file in self._ambiguous:
+        if file not in self._files or file in self._ambiguous or file in self._elsewhere:
             raise RowsError("its log gives the rows of the file no ids")
         return self._files[file]
 
