@@ -163,20 +163,17 @@ class TrackedRows:
         if version in origins.renumbered[file]:
             raise RowsError("they may have got other ids on the way")
         columns, ids = origins.tracking.columns(), origins.tracking.of_file(file)
-        base, since = (
-            origins.tracking.of_file(written).base,
-            origins.tracking.of_file(written).version,
-        )
-        if any(origins.tracking.place_of(base + at) != (written, at) for at in ordinals):
+        first = origins.tracking.of_file(written)
+        if any(origins.tracking.place_of(first.base + at) != (written, at) for at in ordinals):
             raise RowsError("its log lists no such rows")
         if not all(reader.version.has_state_of(_state(ids)) for reader in readers):
             raise RowsError("it was another file when it was read")
-        wanted = {base + at for at in ordinals}
+        wanted = {first.base + at for at in ordinals}
         reader = self._reader.of_application(readers[0].app)
         rows = rows_with_ids(reader, readers[0].path, ids, columns, wanted)
-        if any(row.version < since for row in rows):
+        if any(row.version < first.version for row in rows):
             raise RowsError("rows are older than the file in which they were first")
-        return [(row.row_id - base, row) for row in rows]
+        return [(row.row_id - first.base, row) for row in rows]
 
 
 class _Search:
