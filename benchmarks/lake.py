@@ -1,7 +1,8 @@
 """What an application costs in a lake and in SQLite: python -m benchmarks.lake STORE PLACE [PLACE ...].
 
 Copies the latest application of an embedded store into a lake of its own, compares both, and prints one JSON line: bytes on disk,
-seconds of a trace from each place (in turn in both stores, each opened anew; the median), and what the lake opened for one.
+seconds of a trace from each place (in turn in all stores, each opened anew; the median), and what the lake opened for one. ``hot`` and
+``cold``: through SQLite with a lake behind it, where the application is in the first and in the second, and all others in the other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from lineage_store.lake.store import LakeStore
 from lineage_store.moving import contents_of, move_application
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
+from lineage_store.tiers.address import TierAddresses
+from lineage_store.tiers.store import TieredStore
 from lineage_store.url import store_path
 
 TURNS = 7
@@ -43,17 +46,27 @@ def lake_row(url: str, places: Sequence[str], folder: Path) -> dict[str, Any]:
         copied_s = time.perf_counter() - started
         with SqliteStore(alone) as other:
             copy_application(source, other, app)
-        seconds: dict[str, list[float]] = {"sqlite": [], "lake": []}
+        others, behind = folder / "others.db", LakeAddress(str(folder / "behind"))
+        with SqliteStore(others) as other, LakeStore(behind) as lake_behind:
+            for name in source.application_ids()[1:]:
+                copy_application(source, other, name)
+                move_application(source, lake_behind, name, deletes=False)
+        stores: dict[str, Callable[[], GraphStore]] = {
+            "sqlite": lambda: SqliteStore(alone),
+            "lake": lambda: LakeStore(address),
+            "hot": lambda: _tiers(alone, behind),
+            "cold": lambda: _tiers(others, address),
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in stores}
         same = True
         for _ in range(TURNS):
             for place in places:
                 answers = []
-                for name, store in (("sqlite", SqliteStore(alone)), ("lake", LakeStore(address))):
-                    with store:
-                        taken, answer = _asked(store, app, place)
+                for name, opens in stores.items():
+                    taken, answer = _asked_anew(opens, app, place)
                     seconds[name].append(taken)
                     answers.append(answer)
-                same = same and answers[0] == answers[1]
+                same = same and all(answer == answers[0] for answer in answers)
         with LakeStore(address) as fresh:
             _asked(fresh, app, places[0])
             opened = fresh.reader.counts
@@ -65,10 +78,22 @@ def lake_row(url: str, places: Sequence[str], folder: Path) -> dict[str, Any]:
             "sqlite_bytes": alone.stat().st_size,
             "lake_bytes": sum(file.stat().st_size for file in Path(address.location).rglob("*") if file.is_file()),
             "move_s": copied_s,
-            "sqlite_s": statistics.median(seconds["sqlite"]),
-            "lake_s": statistics.median(seconds["lake"]),
+            **{f"{name}_s": statistics.median(taken) for name, taken in seconds.items()},
             "lake_opened": {"footers": opened.footers, "groups": opened.groups, "bytes": opened.column_bytes},
         }  # fmt: skip
+
+
+def _tiers(hot: Path, cold: LakeAddress) -> TieredStore:
+    addresses = TierAddresses(str(hot), str(cold))
+    return TieredStore(SqliteStore(hot), lambda: LakeStore(cold, create=False), addresses)
+
+
+def _asked_anew(opens: Callable[[], GraphStore], app: str, place: str) -> tuple[float, Any]:
+    """Seconds with those that the store takes to open, and the answer."""
+    started = time.perf_counter()
+    with opens() as store:
+        answer = _asked(store, app, place)[1]
+    return time.perf_counter() - started, answer
 
 
 def _asked(store: GraphStore, app: str, place: str) -> tuple[float, Any]:

@@ -1,4 +1,4 @@
-"""Questions to a lineage in Neo4j or in a lake are answered as from SQLite, by the library and by commands."""
+"""Questions to a lineage in Neo4j, in a lake, or in a database with a lake behind it are answered as from SQLite, by the library and by commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lineage_store.lake.store import LakeStore
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
-from lineage_store.url import index_folder
+from lineage_store.url import index_folder, open_store
 from tests.faults.test_ingest_killed import eventful
 from tests.support.servers import Neo4jUnderTest
 from tests.support.spool_builder import APP, contents
@@ -78,11 +78,18 @@ class Other:
     settings: dict[str, str]
 
 
-@pytest.fixture(params=["neo4j", "lake"])
+@pytest.fixture(params=["neo4j", "lake", "tiers"])
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Other]:
     if request.param == "lake":
         with LakeStore(LakeAddress(str(tmp_path / "lake"))) as lake:
             yield Other(lake, f"lake:{tmp_path}/lake", {})
+        return
+    if request.param == "tiers":
+        SqliteStore(tmp_path / "hot.db").close()
+        LakeStore(LakeAddress(str(tmp_path / "lake"))).close()
+        url = f"sqlite:///{tmp_path}/hot.db,lake:{tmp_path}/lake"
+        with open_store(url) as tiers:
+            yield Other(tiers, url, {})
         return
     neo4j: Neo4jUnderTest = request.getfixturevalue("neo4j")
     with empty_neo4j(neo4j) as opened:

@@ -1,4 +1,4 @@
-"""What every store does: the same tests over SQLite, Neo4j and a lake."""
+"""What every store does: the same tests over SQLite, Neo4j, a lake, and a database with a lake behind it."""
 
 from __future__ import annotations
 
@@ -69,6 +69,8 @@ from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
 from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile
 from lineage_store.records import ABANDONED, COMMITS_MISSING, RECORDS_LOST
 from lineage_store.sqlite.store import SqliteStore
+from lineage_store.tiers.address import TierAddresses
+from lineage_store.tiers.store import TieredStore
 from tests.support import flow_blocks
 from tests.support.spool_builder import APP, block, verdict_of
 from tests.support.stores import empty_neo4j
@@ -93,7 +95,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["sqlite", "neo4j", "lake"])
+@pytest.fixture(params=["sqlite", "neo4j", "lake", "tiers"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[GraphStore]:
     if request.param == "sqlite":
         with SqliteStore(tmp_path / "lineage.db", clock=clock) as sqlite:
@@ -101,6 +103,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Itera
     elif request.param == "lake":
         with LakeStore(LakeAddress(str(tmp_path / "lake")), clock=clock) as lake:
             yield lake
+    elif request.param == "tiers":
+        hot = SqliteStore(tmp_path / "lineage.db", clock=clock)
+        cold = LakeStore(LakeAddress(str(tmp_path / "lake")), clock=clock)
+        with TieredStore(hot, lambda: cold, TierAddresses("hot", "lake:cold")) as tiers:
+            yield tiers
     else:
         with empty_neo4j(request.getfixturevalue("neo4j"), clock=clock) as neo4j:
             yield neo4j

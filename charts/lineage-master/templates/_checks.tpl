@@ -59,6 +59,9 @@
 {{- if and $values.openLineage.url (not $values.networkPolicy.openLineage.to) -}}
 {{- fail "\nnetworkPolicy.enabled is true and openLineage.url is set: networkPolicy.openLineage.to must say where the backend is, or set networkPolicy.enabled=false" -}}
 {{- end -}}
+{{- if and (contains "://" $values.lake.url) (not $values.networkPolicy.lake.to) -}}
+{{- fail "\nnetworkPolicy.enabled is true and lake.url is set: networkPolicy.lake.to must say where its storage is, or set networkPolicy.enabled=false" -}}
+{{- end -}}
 {{- if and $auth.oidc.issuer (not $values.networkPolicy.issuer.to) -}}
 {{- fail "\nnetworkPolicy.enabled is true and queryApi.auth.oidc.issuer is set: networkPolicy.issuer.to must say where the issuer is, or set networkPolicy.enabled=false" -}}
 {{- end -}}

@@ -140,7 +140,7 @@ spec:
 
 {{- define "lineage-master.neo4jIngress" -}}
 - from:
-    {{- include "lineage-master.fromOwn" (list . "writer" "query-api" "schema") | trim | nindent 4 }}
+    {{- include "lineage-master.fromOwn" (list . "writer" "query-api" "schema" "maintenance") | trim | nindent 4 }}
     {{- with .Values.tryout.neo4j.clients }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

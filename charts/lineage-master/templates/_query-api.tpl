@@ -41,6 +41,9 @@
 # metrics know no callers.
 - {name: LINEAGE_API_METRICS_APPLICATIONS, value: "20"}
 {{- end }}
+{{- with .Values.lake.extraEnv }}
+{{ toYaml . }}
+{{- end }}
 - {name: LINEAGE_CACHE, value: /var/cache/lineage}
 - {name: LINEAGE_LOG_LEVEL, value: {{ $api.logLevel }}}
 {{- end -}}
@@ -86,6 +89,16 @@
 {{- define "lineage-master.apiVolumes" -}}
 - name: cache
   emptyDir: {sizeLimit: {{ .Values.queryApi.cacheSize }}}
+{{- with .Values.lake.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "lineage-master.apiMounts" -}}
+- {name: cache, mountPath: /var/cache/lineage}
+{{- with .Values.lake.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The Secret of the token that `helm test` asks with, if there is one: YAML. */}}

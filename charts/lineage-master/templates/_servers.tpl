@@ -154,7 +154,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* A part's login at Neo4j: (list $ "writer" or "queryApi") gives YAML. */}}
+{{/* A part's login at Neo4j: (list $ "writer", "maintenance" or "queryApi") gives YAML. */}}
 {{- define "lineage-master.neo4jUser" -}}
 {{- $neo4j := (index . 0).Values.neo4j -}}
 {{- $own := $neo4j.queryApi -}}
@@ -173,6 +173,7 @@
 {{- $tryout := include "lineage-master.tryout" (list $root "neo4j") -}}
 {{- $uri := include "lineage-master.neo4jUri" $root -}}
 {{- if and (not $tryout) $root.Values.neo4j.database }}{{- $uri = printf "%s?database=%s" $uri $root.Values.neo4j.database }}{{- end -}}
+{{- if and $root.Values.lake.url (ne (index . 1) "writer") }}{{- $uri = printf "%s,%s" $uri $root.Values.lake.url }}{{- end -}}
 - {name: LINEAGE_STORE, value: {{ $uri | quote }}}
 {{- if $user.secret }}
 - {name: LINEAGE_NEO4J_USER, value: {{ $user.username | quote }}}

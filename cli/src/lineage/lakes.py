@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
+from lineage.ages import older_than
 from lineage.options import print_json
 from lineage.spools import remove_spool
 from lineage.terminal import echo
@@ -16,81 +16,104 @@ from lineage_query.finding import find_application
 from lineage_store.errors import StoreError
 from lineage_store.lake.address import is_lake
 from lineage_store.moving import Moved, move_application
-from lineage_store.port import ApplicationRecord, GraphStore
-from lineage_store.url import absolute_store, is_embedded, open_lake, open_store
+from lineage_store.port import GraphStore
+from lineage_store.tiers.address import hot_part, read_tiers
+from lineage_store.url import (
+    absolute_store,
+    is_embedded,
+    open_existing_lake,
+    open_lake,
+    open_store,
+    open_tiers,
+)
 
-_AGE: Final = re.compile(r"([0-9]{1,6})([hdw])")
-_SECONDS: Final = {"h": 3_600, "d": 86_400, "w": 604_800}
+if TYPE_CHECKING:
+    from lineage_store.lake.store import LakeStore
 
 
 class ArchiveError(LineageError):
     """Nothing can be archived as it is requested."""
 
 
-def seconds_of(age: str) -> int:
-    """Of an age such as ``36h``, ``30d`` or ``4w``.
-
-    Raises:
-        ArchiveError: it is none.
-    """
-    match = _AGE.fullmatch(age)
-    if match is None:
-        raise ArchiveError(f"{age!r} is no age; give hours, days or weeks, such as 36h, 30d or 4w")
-    return int(match[1]) * _SECONDS[match[2]]
-
-
-def archive(url: str, names: Sequence[str], older_than: str, lake: str, *, as_json: bool) -> None:
+def archive(url: str, names: Sequence[str], age: str, lake: str, *, as_json: bool) -> None:
     """Move applications from a store into a lake, and print which.
 
+    ``lake``: empty if the store has a lake behind it, which they go into.
+
     Raises:
-        ArchiveError: it does not say which applications, or one still runs.
+        ArchiveError: it does not say which applications, or where to, or one still runs.
+        AgeError: ``age`` is none.
         StoreError: a store can't be read or written.
     """
-    if bool(names) == bool(older_than):
+    if bool(names) == bool(age):
         raise ArchiveError("give either applications, or --older-than AGE")
-    if not is_lake(lake):
-        raise StoreError(f"{lake} is no lake; give --to lake:PATH or lake:s3://BUCKET/FOLDER")
-    if absolute_store(url) == absolute_store(lake):
-        raise ArchiveError(f"{lake} is the store the applications are in")
     moved: list[Moved] = []
-    with open_store(url) as source, open_lake(lake, create=True) as target:
-        for app in _chosen(source, names, older_than):
+    with _opened(url, lake) as stores:
+        for app in _chosen(stores, names, age):
 
             def end_spool(app: str = app) -> None:
                 if is_embedded(url):
                     remove_spool(url, app)
 
-            moved.append(move_application(source, target, app, copied=end_spool))
+            moved.append(move_application(stores.source, stores.lake, app, copied=end_spool))
             if not as_json:
                 contents = moved[-1].contents
                 echo(
                     f"{app}: {contents.blocks:,} blocks, {contents.edges:,} edges and {contents.messages:,} messages "
-                    f"are in {lake}, compared, and deleted from {url}"
+                    f"are in {stores.lake.address}, compared, and deleted from {hot_part(url)}"
                 )
     if as_json:
         print_json([asdict(one) for one in moved])
     elif not moved:
-        echo("no application is that old")
+        echo("no application is that old" if age else "all of them are in the lake")
 
 
-def _chosen(store: GraphStore, names: Sequence[str], older_than: str) -> list[str]:
-    records = {record.app: record for record in store.applications()}
+@dataclass(frozen=True, slots=True)
+class _Stores:
+    """``source`` and ``lake``: from where to where. ``listed``: tells which applications there are, and how they ended."""
+
+    source: GraphStore
+    lake: LakeStore
+    listed: GraphStore
+
+
+@contextmanager
+def _opened(url: str, lake: str) -> Iterator[_Stores]:
+    """The stores of an address, and the lake that is given, or that stands behind the store."""
+    tiers = read_tiers(url)
+    if tiers is not None:
+        if lake and absolute_store(lake) != absolute_store(tiers.cold):
+            raise ArchiveError(
+                f"what is archived from {tiers.hot} goes into {tiers.cold}, not {lake}"
+            )
+        with open_tiers(tiers) as both:
+            yield _Stores(both.hot, both.cold(), both)
+        return
+    if not lake:
+        raise ArchiveError(
+            "give --to LAKE, or name the lake behind the store: --store STORE,lake:PATH"
+        )
+    if not is_lake(lake):
+        raise StoreError(f"{lake} is no lake; give --to lake:PATH or lake:s3://BUCKET/FOLDER")
+    if absolute_store(url) == absolute_store(lake):
+        raise ArchiveError(f"{lake} is the store the applications are in")
+    with open_store(url) as source, open_lake(lake, create=True) as target:
+        yield _Stores(source, target, source)
+
+
+def _chosen(stores: _Stores, names: Sequence[str], age: str) -> list[str]:
+    """The applications to move, of those that are in the source."""
+    records = {record.app: record for record in stores.listed.applications()}
     if names:
-        apps = list(dict.fromkeys(find_application(store, name) for name in names))
+        apps = list(dict.fromkeys(find_application(stores.listed, name) for name in names))
         for app in apps:
             if records[app].status == "running":
                 raise ArchiveError(f"{app} still runs; it can be archived when it has ended")
-        return apps
-    latest = time.time() - seconds_of(older_than)
-    return [
-        app for app, record in reversed(records.items())
-        if record.status != "running" and _last_known(record) < latest
-    ]  # fmt: skip
-
-
-def _last_known(record: ApplicationRecord) -> float:
-    """When an application ended, or, where it never did, began."""
-    return record.started_at if record.ended_at is None else record.ended_at
+    else:
+        old = older_than(records.values(), age)
+        apps = [record.app for record in old if record.status != "running"]
+    there = set(stores.source.application_ids())
+    return [app for app in apps if app in there]
 
 
 def compact_lake(url: str, kept_hours: int, *, as_json: bool) -> None:
@@ -99,7 +122,8 @@ def compact_lake(url: str, kept_hours: int, *, as_json: bool) -> None:
     Raises:
         StoreError: the store is no lake, or can't be written.
     """
-    with open_lake(url) as lake:
+    tiers = read_tiers(url)
+    with open_lake(url) if tiers is None else open_existing_lake(tiers) as lake:
         # It loads the table format.
         from lineage_store.lake.compacting import compact
 

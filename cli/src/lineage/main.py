@@ -1196,16 +1196,20 @@ def dump(
 @reported
 def archive(
     context: typer.Context,
-    lake: Annotated[
-        str,
-        typer.Option(
-            "--to", metavar="LAKE", help="The lake: lake:PATH or lake:s3://BUCKET/FOLDER."
-        ),
-    ],
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[APP]...", help="Applications, as `lineage apps` lists."),
     ] = None,
+    lake: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="LAKE",
+            help="The lake, made if it is not there: lake:PATH or lake:s3://BUCKET/FOLDER "
+            "(default: the one behind the store, with --store STORE,lake:PATH).",
+            show_default=False,
+        ),
+    ] = "",
     older_than: Annotated[
         str,
         typer.Option(
@@ -1244,6 +1248,31 @@ def compact(
     from lineage.lakes import compact_lake
 
     compact_lake(chosen_store(context, store), kept_hours, as_json=as_json)
+
+
+@app.command("expire")
+@reported
+def expire(
+    context: typer.Context,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than", metavar="AGE", help="All that ended so long ago: 36h, 365d, 52w."
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+    ] = False,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Remove applications that ended long ago, from the store and the lake behind it.
+
+    Those that run are kept. What was interrupted goes on when the command is given again.
+    """
+    from lineage.expiring import expire
+
+    expire(chosen_store(context, store), older_than, dry_run=dry_run, as_json=as_json)
 
 
 @app.command("rm")

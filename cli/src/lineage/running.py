@@ -19,7 +19,7 @@ from lineage_core.environment.module_programs import module_command
 from lineage_core.errors import LineageError
 from lineage_store.lake.address import is_lake
 from lineage_store.run_notes import NOTES_VARIABLE, RunNotes, read_notes
-from lineage_store.url import absolute_store, is_embedded, store_path
+from lineage_store.url import absolute_store, captured_into, is_embedded
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 """Sent by a supervisor to this process alone, and forwarded to the job."""
@@ -132,9 +132,9 @@ def _run(url: str, words: Sequence[str], *, quiet: bool, as_json: bool) -> tuple
 def _absolute(url: str) -> str:
     """The store as the job is to know it, whose working directory may become another."""
     if os.environ.get("LINEAGE_DISPATCHER") == "kafka" and not is_embedded(url):
-        return url
+        return absolute_store(url)
     # Of other stores it names those that capture writes to.
-    return absolute_store(url) if is_lake(url) else f"sqlite:///{store_path(url)}"
+    return absolute_store(url) if is_lake(url) else captured_into(url)
 
 
 @contextmanager

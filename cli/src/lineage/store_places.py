@@ -5,6 +5,7 @@ from __future__ import annotations
 from lineage.spools import rows_of, spool_of
 from lineage_query.erasure.keeping import StorePlace
 from lineage_store.lake.address import is_lake
+from lineage_store.tiers.address import read_tiers
 from lineage_store.url import captured_into, index_folder, is_embedded
 
 
@@ -19,7 +20,7 @@ def store_place(url: str) -> StorePlace:
         rows_of(url),
         spool_of(url),
         index_folder(url),
-        is_lake=is_lake(url),
+        is_lake=is_lake(url) or read_tiers(url) is not None,
         has_pipeline=not is_lake(url) and not is_embedded(url),
         staging=captured_into(url) if is_lake(url) and not url.startswith("lake:s3:") else "",
     )

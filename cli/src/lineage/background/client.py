@@ -39,7 +39,7 @@ from lineage_core.errors import LineageError
 from lineage_query.answers import Answer
 from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import NoSuchRowError
-from lineage_store.url import store_path
+from lineage_store.url import absolute_store
 
 PROCESS = "lineage.background_process"
 LISTENS_S = 30.0
@@ -189,8 +189,7 @@ def _process(name: str, url: str, *, warm: bool) -> subprocess.Popen[bytes] | No
         return None
     remove_ended(KEPT_S)
     # Not the folder of the command: Python looks for modules where it starts.
-    store = f"sqlite:///{store_path(url)}"
-    command = module_command(PROCESS, name, store, str(idle_s()), *["warm"] * warm)
+    command = module_command(PROCESS, name, absolute_store(url), str(idle_s()), *["warm"] * warm)
     with open(log_of(name), "wb", opener=private_opener) as log:
         return subprocess.Popen(
             command,

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from lineage_core.environment.private_files import ensure_private_folder, private_opener
 from lineage_core.tracing.trace_result import TraceError
-from lineage_store.url import is_embedded, store_path
+from lineage_store.url import absolute_store, is_embedded
 
 VARIABLE = "LINEAGE_SESSION_S"
 """Seconds that a session waits for the next query; 0: no session is started or used."""
@@ -220,7 +220,7 @@ def _digest(value: object) -> str:
 def _identity(url: str) -> dict[str, object]:
     variables = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     return {
-        "store": str(store_path(url)),
+        "store": absolute_store(url),
         "machine": platform.node(),
         "user": [os.geteuid(), os.getegid(), sorted(os.getgroups())],
         "files_seen": os.readlink("/proc/self/ns/mnt"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from lineage_core.codec.packing import pack_edge, pack_for_store
 from lineage_core.contract.graph import FlowGraph
-from lineage_core.contract.message import dump_message
+from lineage_core.contract.message import Heartbeat, dump_message
 from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.budget import current_budget
 from lineage_store.copying import BLOCKS_AT_ONCE
@@ -89,8 +89,50 @@ class _Sum:
 
     def add(self, item: bytes) -> None:
         self.count += 1
-        value = int.from_bytes(hashlib.blake2b(item, digest_size=16).digest(), "big")
-        self.digest = (self.digest + value) % _MODULUS
+        self.digest = (self.digest + int.from_bytes(_digest(item), "big")) % _MODULUS
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a store has of an application: digests of its messages, problems, and the names of its blocks and edges; its latest heartbeat.
+
+    Of heartbeats stores keep the latest alone, and seals only speed traces up.
+    """
+
+    digests: frozenset[bytes]
+    beat: tuple[int, float]
+
+    def has_all_of(self, other: Names) -> bool:
+        """Whether nothing of the other is missing."""
+        return self.digests >= other.digests and self.beat >= other.beat
+
+
+def names_of(store: GraphStore, app: str) -> Names:
+    """What a store has of an application now.
+
+    Raises:
+        KeyError: there is no such application.
+    """
+    graph = store.graph(app)
+    digests = set[bytes]()
+    beat = (-1, 0.0)
+    for message in store.messages(app):
+        if isinstance(message, Heartbeat):
+            beat = max(beat, (message.beat, message.at))
+        else:
+            digests.add(_digest(b"message " + dump_message(message).encode()))
+    digests.update(_digest(f"problem {at}".encode()) for at in store.counts(app).problems.items())
+    ids = [ref.block_id for ref in graph.blocks()]
+    digests.update(_digest(f"block {block_id}".encode()) for block_id in ids)
+    for some in in_parts(ids, BLOCKS_AT_ONCE):
+        current_budget().check()
+        for edge in graph.edges_into(some):
+            digests.add(_digest(f"edge {edge.producer} {edge.consumer} {edge.pairs}".encode()))
+    return Names(frozenset(digests), beat)
+
+
+def _digest(item: bytes) -> bytes:
+    return hashlib.blake2b(item, digest_size=16).digest()
 
 
 def move_application(
@@ -103,7 +145,8 @@ def move_application(
 ) -> Moved:
     """Copy an application into the lake, compare both, and delete it in the source (``deletes``).
 
-    May be called again at any time, whatever became of an earlier call: what is there already is not copied again.
+    May be called again at any time, whatever became of an earlier call: what is there already is not copied again, and of an
+    application whose deletion was interrupted the rest is deleted.
     ``copied`` is called between the comparison and the deletion.
 
     Raises:
@@ -114,7 +157,7 @@ def move_application(
     revision = source.revision(app)
     wanted = contents_of(source, app)
     problems = dict(source.counts(app).problems)
-    was_there = _has(lake, app, wanted, problems)
+    was_there = _has(lake, app, wanted, problems) or _is_rest(source, lake, app)
     if not was_there:
         _copy(source, lake, app, problems)
         if not _has(lake, app, wanted, problems):
@@ -135,6 +178,15 @@ def move_application(
 def _has(lake: LakeStore, app: str, wanted: Contents, problems: dict[str, str]) -> bool:
     try:
         return contents_of(lake, app) == wanted and lake.counts(app).problems == problems
+    except KeyError:
+        return False
+
+
+def _is_rest(source: GraphStore, lake: LakeStore, app: str) -> bool:
+    """Whether the source has less of an application than the lake, and nothing that the lake has not: its deletion was interrupted."""
+    try:
+        rest, whole = names_of(source, app), names_of(lake, app)
+        return rest != whole and whole.has_all_of(rest)
     except KeyError:
         return False
 

@@ -7,28 +7,32 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lineage_store.errors import StoreError
-from lineage_store.lake.address import is_lake, read_lake_address, staging_file
+from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.lake.address import LAKE_PREFIX, is_lake, read_lake_address, staging_file
+from lineage_store.tiers.address import TierAddresses, hot_part, read_tiers
 
 if TYPE_CHECKING:
     from lineage_store.lake.store import LakeStore
     from lineage_store.port import ErasableStore
     from lineage_store.sqlite.store import SqliteStore
+    from lineage_store.tiers.store import Tier, TieredStore
 
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
 SQLITE_PREFIX = "sqlite:///"
 NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 FORMS = (
-    "sqlite:///PATH, lake:PATH, lake:s3://BUCKET/FOLDER or neo4j://HOST:PORT (neo4j+s:// for TLS)"
+    "sqlite:///PATH, lake:PATH, lake:s3://BUCKET/FOLDER or neo4j://HOST:PORT (neo4j+s:// for TLS), "
+    "and a lake behind a database as STORE,lake:PATH"
 )
 
 
 def is_embedded(url: str) -> bool:
-    """Whether a store is a file of this machine.
+    """Whether a store is a file of this machine; of two that are queried as one, the first.
 
     Raises:
         StoreError: the text names no store.
     """
+    url = hot_part(url)
     if url.startswith(SQLITE_PREFIX) and url != SQLITE_PREFIX:
         return True
     if is_lake(url):
@@ -41,14 +45,14 @@ def is_embedded(url: str) -> bool:
 
 
 def store_path(url: str) -> Path:
-    """The database file of an embedded store.
+    """The database file of an embedded store; of two that are queried as one, of the first.
 
     Raises:
         StoreError: the text names another kind of store.
     """
     if not is_embedded(url):
         raise StoreError(f"{url} is no file; for this, give sqlite:///PATH")
-    return Path(url.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
+    return Path(hot_part(url).removeprefix(SQLITE_PREFIX)).expanduser().absolute()
 
 
 def captured_into(url: str) -> str:
@@ -79,6 +83,9 @@ def absolute_store(url: str) -> str:
     Raises:
         StoreError: the text names no store.
     """
+    tiers = read_tiers(url)
+    if tiers is not None:
+        return str(TierAddresses(absolute_store(tiers.hot), absolute_store(tiers.cold)))
     if is_lake(url):
         return str(read_lake_address(url))
     return f"{SQLITE_PREFIX}{store_path(url)}" if is_embedded(url) else url
@@ -92,6 +99,42 @@ def open_store(url: str, *, create: bool = False) -> ErasableStore:
     Raises:
         StoreError: there is no store, or it can't be opened.
     """
+    tiers = read_tiers(url)
+    if tiers is not None:
+        return open_tiers(tiers, create=create)
+    return _open_one(url, create=create)
+
+
+def open_tiers(tiers: TierAddresses, *, create: bool = False) -> TieredStore:
+    """Open an existing database, or with ``create`` a new one, with the lake behind it, which is opened when it is needed.
+
+    Raises:
+        StoreError: there is no database, or it can't be opened.
+    """
+    from lineage_store.tiers.store import TieredStore
+
+    hot = _open_one(tiers.hot, create=create)
+    return TieredStore(hot, lambda: open_existing_lake(tiers), tiers)
+
+
+def open_existing_lake(tiers: TierAddresses) -> LakeStore:
+    """Open the lake behind a database.
+
+    It is never made here: a lake whose disk is not mounted would seem to be empty.
+
+    Raises:
+        StoreUnavailableError: it is not there.
+        StoreError: it can't be opened.
+    """
+    if not has_store(tiers.cold):
+        raise StoreUnavailableError(
+            f"there is no lake at {tiers.cold.removeprefix(LAKE_PREFIX)}, so what is archived is missing: is its disk mounted? "
+            f"`lineage --store {tiers.hot} archive --older-than AGE --to {tiers.cold}` makes a new one"
+        )
+    return open_lake(tiers.cold)
+
+
+def _open_one(url: str, *, create: bool) -> Tier:
     if is_embedded(url):
         return open_embedded(url, create=create)
     if is_lake(url):

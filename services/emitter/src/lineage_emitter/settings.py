@@ -21,6 +21,7 @@ from lineage_openlineage.settings import OpenLineageSettings
 from lineage_store.errors import StoreError
 from lineage_store.lake.address import is_lake, staging_file
 from lineage_store.run_notes import PLAN_VARIABLE
+from lineage_store.tiers.address import hot_part
 
 SPARK_PREFIX = "spark.lineage."
 PUBLISHED_DETAILED = "spark.rdd.lineage.detailed"
@@ -158,16 +159,17 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
         Raises:
             SettingsError: the store is none that can be written from here.
         """
-        if is_lake(self.store):
-            try:
+        try:
+            if is_lake(self.store):
                 return staging_file(self.store)
-            except StoreError as error:
-                raise SettingsError(str(error)) from error
-        if not self.store.startswith(SQLITE_PREFIX) or self.store == SQLITE_PREFIX:
+            store = hot_part(self.store)
+        except StoreError as error:
+            raise SettingsError(str(error)) from error
+        if not store.startswith(SQLITE_PREFIX) or store == SQLITE_PREFIX:
             raise SettingsError(
                 f"store {self.store!r}: capture writes to an embedded store or a lake; give sqlite:///PATH or lake:PATH"
             )
-        return Path(self.store.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
+        return Path(store.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
 
 
 def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any) -> Settings:

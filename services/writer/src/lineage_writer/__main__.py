@@ -13,6 +13,7 @@ from lineage_core.errors import LineageError
 from lineage_service.logs import set_up_logs
 from lineage_store.neo4j.connection import read_address
 from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.tiers.address import hot_part
 from lineage_writer.service import Service
 from lineage_writer.settings import read_settings
 
@@ -28,7 +29,7 @@ def main() -> int:
     try:
         settings = read_settings()
         set_up_logs(settings.log_level, LIBRARIES)
-        address = read_address(settings.store)
+        address = read_address(hot_part(settings.store))
         service = Service(
             settings, lambda: Neo4jStore(address, retry_s=0), lambda: Neo4jStore(address)
         )

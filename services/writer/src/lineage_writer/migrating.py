@@ -20,6 +20,7 @@ from lineage_store.errors import StoreUnavailableError
 from lineage_store.neo4j.connection import read_address
 from lineage_store.neo4j.schema import STEPS
 from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.tiers.address import hot_part
 from lineage_writer.errors import SettingsError
 from lineage_writer.waiting import pauses
 
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         store = environ.get("LINEAGE_STORE", "")
         if not store:
             raise SettingsError("LINEAGE_STORE is not set: give Neo4j's as neo4j://HOST:PORT")
-        address = read_address(store)
+        address = read_address(hot_part(store))
         migrate(lambda: Neo4jStore(address, retry_s=0), wait_s)
     except LineageError as error:
         log.error("migration_failed", reason=str(error))

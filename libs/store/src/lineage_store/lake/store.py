@@ -12,6 +12,7 @@ from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import Message
 from lineage_core.contract.sealing import Seal
+from lineage_core.contract.times import JsonTime
 from lineage_core.contract.verdict import StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_store.errors import StoreError
@@ -34,7 +35,7 @@ from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError
 from lineage_store.lake.writing import LakeWriter
 from lineage_store.port import ApplicationRecord, Rewrite
 from lineage_store.recipes import names_in
-from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
+from lineage_store.recorded_files import FileQuery, FileRows, RecordedFiles, find_files
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -146,10 +147,17 @@ class LakeStore:
         return [summary for summary in summaries if summary is not None]
 
     def application_ids(self) -> Sequence[str]:
-        summaries = sorted(
-            self._summaries(), key=lambda summary: (summary.started_at, summary.app), reverse=True
-        )
-        return [summary.app for summary in summaries]
+        starts = self.starts()
+        return sorted(starts, key=lambda app: (starts[app], app), reverse=True)
+
+    def starts(self) -> Mapping[str, JsonTime]:
+        """When each application began."""
+        return {summary.app: summary.started_at for summary in self._summaries()}
+
+    def catch_up(self) -> None:
+        """Read from the newest version from now on: what was committed before this call is in it."""
+        # A folder of this machine always shows its newest version.
+        self.table.snapshot(newest=not self.address.is_local)
 
     def revision(self, app: str) -> Hashable:
         revision = self.revisions([app]).get(app)
@@ -169,7 +177,11 @@ class LakeStore:
         return revisions
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
-        return find_files(query, LakeFileRows(self.reader, query))
+        return find_files(query, self.file_rows(query))
+
+    def file_rows(self, query: FileQuery) -> FileRows:
+        """Rows of files, as :meth:`recorded_files` looks them up."""
+        return LakeFileRows(self.reader, query)
 
     def names(self) -> Mapping[str, frozenset[str]]:
         beginnings: list[tuple[str, str]] = []

@@ -102,6 +102,7 @@ class LakeTable:
         self._table: DeltaTable = self._open(create)
         self.files: fs.FileSystem = self._file_system()
         self._refreshed_at = time.monotonic()
+        self._log_folder = self._find_log()
         self._snapshot = self._read()
         self.commits = 0
 
@@ -161,6 +162,7 @@ class LakeTable:
         """
         current_budget().check()
         with self._lock:
+            self._check_folder()
             now = time.monotonic()
             if not newest and now - self._refreshed_at < FRESH_S and not self._has_next_version():
                 return self._snapshot
@@ -174,6 +176,33 @@ class LakeTable:
                 ) from error
             self._refreshed_at = now
             return self._snapshot
+
+    def _check_folder(self) -> None:
+        """Notice a folder of this machine that was removed or replaced, or whose disk was: its log would seem unchanged."""
+        folder = self._find_log()
+        if folder == self._log_folder:
+            return
+        if folder is None:
+            raise StoreUnavailableError(
+                f"the lake {self.address.location} is not there any more: is its disk mounted?"
+            )
+        self._table = self._open(create=False)
+        self._snapshot = self._read()
+        self._log_folder = folder
+
+    def _find_log(self) -> tuple[int, int] | None:
+        """Which folder holds the log now; None if there is none, or it is not one of this machine."""
+        if not self.address.is_local:
+            return None
+        try:
+            status = os.stat(f"{self.address.location}/_delta_log")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreUnavailableError(
+                f"can't read the lake {self.address.location}: {error}"
+            ) from error
+        return status.st_dev, status.st_ino
 
     def _has_next_version(self) -> bool:
         """Whether a folder of this machine has the commit after the one that was read last."""

@@ -15,6 +15,7 @@ from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import Message
 from lineage_core.contract.sealing import Seal
+from lineage_core.contract.times import JsonTime
 from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_store.neo4j.connection import RETRY_S, Address, Connection
@@ -31,7 +32,7 @@ from lineage_store.neo4j.server_statistics import ServerStatistics, read_server_
 from lineage_store.neo4j.writing import Neo4jWriter
 from lineage_store.port import ApplicationRecord, Rewrite
 from lineage_store.recipes import BEGIN_CHARS, names_in
-from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
+from lineage_store.recorded_files import FileQuery, FileRows, RecordedFiles, find_files
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -76,6 +77,8 @@ RETURN id
 """
 
 _DELETE: Final[tuple[LiteralString, ...]] = (
+    # First: the revision tells readers that from now on the application is not whole.
+    "MATCH (a:Application {id: $id}) SET a.deleting = true",
     "MATCH (b:FlowBlock) USING INDEX b:FlowBlock(id) WHERE b.id STARTS WITH $prefix "
     "MATCH (b)-[f:FLOW]->() CALL (f) { DELETE f } IN TRANSACTIONS OF $rows ROWS",
     "MATCH (s:FlowSection) USING INDEX s:FlowSection(app, space, low) "
@@ -108,7 +111,7 @@ CALL (wanted) {
     WHERE m.app = wanted.app AND m.type IS NOT NULL
     RETURN count(m) AS messages, max(m.number) AS latest
 }
-RETURN wanted.app, elementId(a), a.started_at, messages, latest
+RETURN wanted.app, elementId(a), a.started_at, a.deleting, messages, latest
 """
 
 
@@ -255,8 +258,13 @@ class Neo4jStore:
         return sorted(records, key=lambda record: (record.started_at, record.app), reverse=True)
 
     def application_ids(self) -> Sequence[str]:
+        starts = self.starts()
+        return sorted(starts, key=lambda app: (starts[app], app), reverse=True)
+
+    def starts(self) -> Mapping[str, JsonTime]:
+        """When each application began."""
         rows = self._connection.read("MATCH (a:Application) RETURN a.app, a.started_at")
-        return [app for app, _ in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)]
+        return {row[0]: row[1] for row in rows}
 
     def revision(self, app: str) -> Hashable:
         revision = self.revisions([app]).get(app)
@@ -270,7 +278,11 @@ class Neo4jStore:
         return {app: tuple(revision) for app, *revision in rows}
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
-        return find_files(query, Neo4jFileRows(self._connection, query))
+        return find_files(query, self.file_rows(query))
+
+    def file_rows(self, query: FileQuery) -> FileRows:
+        """Rows of files, as :meth:`recorded_files` looks them up."""
+        return Neo4jFileRows(self._connection, query)
 
     def names(self) -> Mapping[str, frozenset[str]]:
         rows = self._connection.read(

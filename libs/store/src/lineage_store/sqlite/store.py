@@ -15,13 +15,14 @@ from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import Commit, Message
 from lineage_core.contract.sealing import Seal
+from lineage_core.contract.times import JsonTime
 from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
 from lineage_store.port import ApplicationRecord, Rewrite
 from lineage_store.recipes import BEGIN_CHARS, names_in
-from lineage_store.recorded_files import FileQuery, RecordedFiles, find_files
+from lineage_store.recorded_files import FileQuery, FileRows, RecordedFiles, find_files
 from lineage_store.sqlite.connection import connect, in_parts
 from lineage_store.sqlite.erasing import erase_application
 from lineage_store.sqlite.graph import SqliteGraph
@@ -172,8 +173,16 @@ class SqliteStore:
             value: T = self._cached[key]
             return value
 
+    def starts(self) -> Mapping[str, JsonTime]:
+        """When each application began."""
+        return dict(self._query("SELECT app, started_at FROM application"))
+
     def recorded_files(self, query: FileQuery) -> RecordedFiles:
-        return find_files(query, SqliteFileRows(self._query, query))
+        return find_files(query, self.file_rows(query))
+
+    def file_rows(self, query: FileQuery) -> FileRows:
+        """Rows of files, as :meth:`recorded_files` looks them up."""
+        return SqliteFileRows(self._query, query)
 
     def names(self) -> Mapping[str, frozenset[str]]:
         return names_in(

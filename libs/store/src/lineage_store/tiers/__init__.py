@@ -1,0 +1,1 @@
+"""A database with a lake behind it, queried as one store."""
