@@ -21,10 +21,10 @@ from tests.support.lake_writer import write_application
 
 pytestmark = pytest.mark.faults
 
-APPS = 40
+APPS = 24
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [3, pytest.param(60, marks=pytest.mark.long)])
 def test_nothing_is_lost_or_twice_while_it_is_archived(tmp_path: Path, kills: int) -> None:
     draw = random.Random(kills)
     url = f"sqlite:///{tmp_path}/hot.db,lake:{tmp_path}/lake"

@@ -34,7 +34,7 @@ class Served:
 
 @pytest.fixture(params=["lake", "tiers"])
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    chain = spool_chain(tmp_path / "spool", tmp_path, random.Random(7), jobs=4)
+    chain = spool_chain(tmp_path / "spool", tmp_path, random.Random(7), jobs=3)
     address = LakeAddress(f"{tmp_path}/lake")
     with (
         SqliteStore(tmp_path / "hot.db") as hot,
@@ -83,7 +83,7 @@ def paths(chain: Chain) -> list[str]:
 def without_names(answer: Any) -> Any:
     """Without what is drawn anew for each answer."""
     if isinstance(answer, dict):
-        drawn = {"trace", "request_id", "opened_at", "expires_at"}
+        drawn = {"trace", "request_id", "updated_at"}
         return {key: without_names(value) for key, value in answer.items() if key not in drawn}
     return answer
 
@@ -103,7 +103,7 @@ def test_all_that_is_read_is_the_same_to_its_tag(served: Served) -> None:
 
 
 def test_all_traces_are_the_same(served: Served) -> None:
-    for row in served.chain.places():
+    for row in (f"{file}:1" for file in served.chain.files):
         for direction in ("backward", "forward"):
             start = {"direction": direction, "start": {"places": [row]}}
             for body in (
@@ -138,7 +138,7 @@ def test_all_traces_are_the_same(served: Served) -> None:
 def test_what_is_archived_or_deleted_meanwhile_is_answered_as_it_is_now(
     served: Served,
 ) -> None:
-    every = paths(served.chain)
+    every = paths(served.chain)[::2]
     before = {path: served.client.get(path) for path in every}
     app = served.chain.apps[0]
     asked = {"direction": "backward", "start": {"places": ["1#0#0"]}}
@@ -171,10 +171,10 @@ def test_what_is_archived_or_deleted_meanwhile_is_answered_as_it_is_now(
 
 def test_a_lake_that_is_gone_is_no_empty_store(served: Served) -> None:
     app = served.chain.apps[0]
-    assert served.client.get("/v1/applications").json()["total"] == 4
+    assert served.client.get("/v1/applications").json()["total"] == 3
     (served.folder / "lake").rename(served.folder / "elsewhere")
     for path in ("/v1/applications", f"/v1/applications/{app}", "/v1/jobs", "/v1/datasets"):
         answer = served.client.get(path)
         assert (answer.status_code, "disk mounted" in answer.text) == (503, True), path
     (served.folder / "elsewhere").rename(served.folder / "lake")
-    assert served.client.get("/v1/applications").json()["total"] == 4
+    assert served.client.get("/v1/applications").json()["total"] == 3

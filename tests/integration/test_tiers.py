@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from lineage.background.sessions import session_for
 from lineage.main import app as program
 from lineage_core.contract.message import Begin, Heartbeat, Recipe
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
+from lineage_emitter.errors import SettingsError
+from lineage_emitter.settings import read_settings
 from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
@@ -283,11 +286,11 @@ def test_what_is_written_or_erased_goes_where_the_application_is(tiers: Tiers) -
                 app, lambda _: None, [Recipe(app=app, node="1", recipe='{"version": 1}'), beat]
             )
     assert everything(tiers.both, chain) == everything(tiers.oracle, chain)
-    for store in (tiers.hot, tiers.cold):
+    for tier in (tiers.hot, tiers.cold):
         assert not [
             message
-            for app in store.application_ids()
-            for message in store.messages(app, "recipe")
+            for app in tier.application_ids()
+            for message in tier.messages(app, "recipe")
             if "secret" in message.recipe  # type: ignore[union-attr]
         ]
     with pytest.raises(KeyError, match="no application"):
@@ -348,6 +351,32 @@ def test_an_address_means_the_same_in_every_folder(
     url = "sqlite:///a.db,lake:cold"
     assert absolute_store(url) == f"sqlite:///{tmp_path}/a.db,lake:{tmp_path}/cold"
     assert (is_embedded(url), is_embedded("neo4j://host,lake:cold")) == (True, False)
+
+
+def test_what_is_captured_goes_into_the_database(tiers: Tiers) -> None:
+    chain = spool_chain(tiers.folder / "spool", tiers.folder, random.Random(1), 1)
+    linked = lineage(tiers.url, "link")
+    assert (linked.exit_code, linked.stderr) == (0, "")
+    assert (tiers.hot.application_ids(), tiers.cold.application_ids()) == (chain.apps, [])
+    settings = read_settings(store=tiers.url)
+    assert settings.store_file() == tiers.folder / "hot.db"
+    assert settings.spool_folder() == tiers.folder / "spool"
+    with pytest.raises(SettingsError, match="behind one database"):
+        read_settings(store="lake:/a,lake:/b")
+    # What a session in the background answers for one is not asked about the other.
+    alone = session_for(f"sqlite:///{tiers.folder}/hot.db")
+    assert alone is None or alone != session_for(tiers.url)
+
+
+def test_a_lake_is_made_by_its_first_archive_alone(tmp_path: Path) -> None:
+    SqliteStore(tmp_path / "hot.db").close()
+    hot, lake = f"sqlite:///{tmp_path}/hot.db", f"lake:{tmp_path}/lake"
+    assert "there is no lake" in lineage(f"{hot},{lake}", "apps").stderr
+    assert "give --to LAKE" in lineage(hot, "archive", "--older-than", "30d").stderr
+    other = lineage(f"{hot},{lake}", "archive", "--older-than", "30d", "--to", f"{lake}-2")
+    assert (other.exit_code, "goes into" in other.stderr) == (2, True)
+    assert lineage(hot, "archive", "--older-than", "30d", "--to", lake).exit_code == 0
+    assert lineage(f"{hot},{lake}", "apps").exit_code == 0
 
 
 def test_old_applications_expire_wherever_they_are(tiers: Tiers) -> None:

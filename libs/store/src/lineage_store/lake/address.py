@@ -45,6 +45,10 @@ def read_lake_address(url: str) -> LakeAddress:
         StoreError: it names none.
     """
     rest = url.removeprefix(LAKE_PREFIX)
+    if f",{LAKE_PREFIX}" in rest:
+        raise StoreError(
+            f"store {url!r} is not known; a lake stands behind one database, and not behind a lake"
+        )
     if rest.startswith("//") and not rest.startswith("///"):
         raise StoreError(f"store {url!r} is not known; a folder is lake:/PATH, without a host")
     scheme, colon, path = rest.partition("://")
