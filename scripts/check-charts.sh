@@ -20,7 +20,7 @@ examples=$chart/examples
 declare -A installations=(
     [try-out]="kind"
     [operators]="production kafka-strimzi redis-operator neo4j-chart oidc-ingress"
-    [managed]="production kafka-sasl redis-operator neo4j-chart tokens autoscaling"
+    [managed]="production kafka-sasl redis-operator neo4j-chart tokens autoscaling lake"
 )
 
 status=0

@@ -140,7 +140,10 @@ spec:
 
 {{- define "lineage-master.neo4jIngress" -}}
 - from:
-    {{- include "lineage-master.fromOwn" (list . "writer" "query-api" "schema" "maintenance") | trim | nindent 4 }}
+    {{- include "lineage-master.fromOwn" (list . "writer" "query-api" "schema") | trim | nindent 4 }}
+    {{- if include "lineage-master.hasMaintenance" . }}
+    {{- include "lineage-master.fromOwn" (list . "maintenance") | trim | nindent 4 }}
+    {{- end }}
     {{- with .Values.tryout.neo4j.clients }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
