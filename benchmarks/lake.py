@@ -1,8 +1,9 @@
 """What an application costs in a lake and in SQLite: python -m benchmarks.lake STORE PLACE [PLACE ...].
 
 Copies the latest application of an embedded store into a lake of its own, compares both, and prints one JSON line: bytes on disk,
-seconds of a trace from each place (in turn in all stores, each opened anew; the median), and what the lake opened for one. ``hot`` and
-``cold``: through SQLite with a lake behind it, where the application is in the first and in the second, and all others in the other.
+seconds of a trace from each place (in turn in all stores, each opened anew; the median), and what the lake opened for one. ``sqlite`` and
+``lake`` have all applications of the store; ``hot`` and ``cold`` are SQLite with a lake behind it, where the application is in the first
+and in the second, and all others in the other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +48,12 @@ def lake_row(url: str, places: Sequence[str], folder: Path) -> dict[str, Any]:
         copied_s = time.perf_counter() - started
         with SqliteStore(alone) as other:
             copy_application(source, other, app)
-        others, behind = folder / "others.db", LakeAddress(str(folder / "behind"))
-        with SqliteStore(others) as other, LakeStore(behind) as lake_behind:
-            for name in source.application_ids()[1:]:
-                copy_application(source, other, name)
-                move_application(source, lake_behind, name, deletes=False)
+        others, every = _copied(source, folder / "others", 1), _copied(source, folder / "every", 0)
         stores: dict[str, Callable[[], GraphStore]] = {
-            "sqlite": lambda: SqliteStore(alone),
-            "lake": lambda: LakeStore(address),
-            "hot": lambda: _tiers(alone, behind),
-            "cold": lambda: _tiers(others, address),
+            "sqlite": lambda: SqliteStore(every.database),
+            "lake": lambda: LakeStore(every.lake),
+            "hot": lambda: _tiers(alone, others.lake),
+            "cold": lambda: _tiers(others.database, address),
         }
         seconds: dict[str, list[float]] = {name: [] for name in stores}
         same = True
@@ -81,6 +79,23 @@ def lake_row(url: str, places: Sequence[str], folder: Path) -> dict[str, Any]:
             **{f"{name}_s": statistics.median(taken) for name, taken in seconds.items()},
             "lake_opened": {"footers": opened.footers, "groups": opened.groups, "bytes": opened.column_bytes},
         }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    database: Path
+    lake: LakeAddress
+
+
+def _copied(source: GraphStore, folder: Path, first: int) -> _Copies:
+    """All applications but the ``first`` so many, in SQLite and in a lake."""
+    folder.mkdir()
+    copies = _Copies(folder / "lineage.db", LakeAddress(str(folder / "lake")))
+    with SqliteStore(copies.database) as database, LakeStore(copies.lake) as lake:
+        for app in source.application_ids()[first:]:
+            copy_application(source, database, app)
+            move_application(source, lake, app, deletes=False)
+    return copies
 
 
 def _tiers(hot: Path, cold: LakeAddress) -> TieredStore:
