@@ -38,7 +38,7 @@ from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FileQuery
 from lineage_store.sqlite.graph import SqliteGraph
 from lineage_store.sqlite.store import SqliteStore
-from lineage_store.tiers.address import TierAddresses
+from lineage_store.tiers.address import TierAddresses, hot_part
 from lineage_store.tiers.store import DividedError, TieredStore
 from lineage_store.url import absolute_store, is_embedded, open_store
 from tests.support.chained_runs import PLACEMENTS, Chain, link_chain, place, spool_chain
@@ -187,35 +187,35 @@ def test_an_application_that_is_moved_while_it_is_read_is_read_to_its_end(
         list(graph.blocks())
 
 
-def test_what_leaves_the_database_between_two_readings_is_found_in_the_lake(
-    tiers: Tiers, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("before", ["the database is read", "the lake is read"])
+def test_what_is_moved_while_both_are_read_is_found(
+    tiers: Tiers, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     chain = tiers.chain(2)
     wanted = everything(tiers.oracle, chain)
-    reading: tuple[Callable[[], Any], ...] = (
-        tiers.both.applications,
-        tiers.both.application_ids,
-        tiers.both.names,
-        lambda: tiers.both.revisions(chain.apps).keys(),
-        lambda: tiers.both.recorded_files(FileQuery(str(chain.files[1]), Spellings())),
+    query = FileQuery(str(chain.files[1]), Spellings())
+    both, moved = tiers.both, list[str]()
+    readings: tuple[tuple[Callable[[], Any], Any], ...] = (
+        (both.applications, wanted["applications"]),
+        (both.application_ids, wanted["ids"]),
+        (both.names, wanted["names"]),
+        (lambda: list(both.revisions(chain.apps)), chain.apps),
+        (lambda: both.recorded_files(query), wanted["files"][1]),
     )
-    expected = (
-        wanted["applications"],
-        wanted["ids"],
-        wanted["names"],
-        dict.fromkeys(chain.apps).keys(),
-        wanted["files"][1],
-    )
-    cold = tiers.both.cold
-    for app, read, answer in zip(chain.apps, reading, expected, strict=True):
+    for app, (read, answer) in zip(chain.apps, readings, strict=True):
+        with monkeypatch.context() as patched:
+            # Once, before whatever is read.
+            place = (SqliteStore, "_query") if "database" in before else (LakeStore, "catch_up")
+            original = getattr(*place)
 
-        def moved_first(app: str = app) -> LakeStore:
-            if app in tiers.hot.application_ids():
-                move_application(tiers.hot, tiers.cold, app)
-            return cold()
+            def moved_first(*arguments: Any, app: str = app, original: Any = original) -> Any:
+                if app not in moved:
+                    moved.append(app)
+                    move_application(tiers.hot, tiers.cold, app)
+                return original(*arguments)
 
-        monkeypatch.setattr(tiers.both, "cold", moved_first)
-        assert read() == answer
+            patched.setattr(*place, moved_first)
+            assert read() == answer
         assert app not in tiers.hot.application_ids()
 
 
@@ -351,6 +351,8 @@ def test_an_address_means_the_same_in_every_folder(
     url = "sqlite:///a.db,lake:cold"
     assert absolute_store(url) == f"sqlite:///{tmp_path}/a.db,lake:{tmp_path}/cold"
     assert (is_embedded(url), is_embedded("neo4j://host,lake:cold")) == (True, False)
+    assert hot_part("neo4j://host:1?database=a,lake:s3://b/c") == "neo4j://host:1?database=a"
+    assert hot_part("lake:s3://b/c") == "lake:s3://b/c"
 
 
 def test_what_is_captured_goes_into_the_database(tiers: Tiers) -> None:

@@ -265,12 +265,19 @@ class _TieredFileRows:
         self._store = store
         self._query = query
         self._hot = store.hot.file_rows(query)
+        self._not_indexed: list[StoredFile] = []
 
     def _cold(self) -> FileRows:
         return self._store.cold().file_rows(self._query)
 
     def read(self, apps: Collection[str] | None, limit: int) -> Iterable[StoredFile]:
         hot = list(self._hot.read(apps, limit))
+        # All of the database before the lake: there they are indexed, too.
+        self._not_indexed = [
+            stored
+            for stored in self._hot.not_indexed()
+            if self._query.finds(stored.app, stored.row)
+        ]
         return chain(hot, self._cold().read(apps, limit))
 
     def count(self) -> Mapping[str, tuple[int, int]]:
@@ -281,5 +288,4 @@ class _TieredFileRows:
         return counts
 
     def not_indexed(self) -> Iterator[StoredFile]:
-        hot = list(self._hot.not_indexed())
-        yield from chain(hot, self._cold().not_indexed())
+        yield from chain(self._not_indexed, self._cold().not_indexed())
