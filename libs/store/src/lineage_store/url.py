@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lineage_store.lake.store import LakeStore
     from lineage_store.port import ErasableStore
     from lineage_store.sqlite.store import SqliteStore
-    from lineage_store.tiers.store import Tier, TieredStore
+    from lineage_store.tiers.store import HotTier, TieredStore
 
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
 SQLITE_PREFIX = "sqlite:///"
@@ -102,7 +102,7 @@ def open_store(url: str, *, create: bool = False) -> ErasableStore:
     tiers = read_tiers(url)
     if tiers is not None:
         return open_tiers(tiers, create=create)
-    return _open_one(url, create=create)
+    return open_lake(url, create=create) if is_lake(url) else _open_database(url, create=create)
 
 
 def open_tiers(tiers: TierAddresses, *, create: bool = False) -> TieredStore:
@@ -113,7 +113,7 @@ def open_tiers(tiers: TierAddresses, *, create: bool = False) -> TieredStore:
     """
     from lineage_store.tiers.store import TieredStore
 
-    hot = _open_one(tiers.hot, create=create)
+    hot = _open_database(tiers.hot, create=create)
     return TieredStore(hot, lambda: open_existing_lake(tiers), tiers)
 
 
@@ -134,11 +134,9 @@ def open_existing_lake(tiers: TierAddresses) -> LakeStore:
     return open_lake(tiers.cold)
 
 
-def _open_one(url: str, *, create: bool) -> Tier:
+def _open_database(url: str, *, create: bool) -> HotTier:
     if is_embedded(url):
         return open_embedded(url, create=create)
-    if is_lake(url):
-        return open_lake(url, create=create)
     # The driver takes a fifth of a second to import.
     from lineage_store.neo4j.connection import read_address
     from lineage_store.neo4j.store import Neo4jStore

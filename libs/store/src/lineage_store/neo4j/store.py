@@ -77,7 +77,7 @@ RETURN id
 """
 
 _DELETE: Final[tuple[LiteralString, ...]] = (
-    # First: the revision tells readers that from now on the application is not whole.
+    # First: it tells readers that from now on the application is not whole.
     "MATCH (a:Application {id: $id}) SET a.deleting = true",
     "MATCH (b:FlowBlock) USING INDEX b:FlowBlock(id) WHERE b.id STARTS WITH $prefix "
     "MATCH (b)-[f:FLOW]->() CALL (f) { DELETE f } IN TRANSACTIONS OF $rows ROWS",
@@ -101,6 +101,10 @@ _DELETE: Final[tuple[LiteralString, ...]] = (
     "MATCH (a:Application {id: $id}) DETACH DELETE a",
 )
 
+
+_PRESENCE: Final[LiteralString] = (
+    "MATCH (a:Application {id: $id}) RETURN elementId(a), a.started_at, a.deleting"
+)
 
 _REVISIONS: Final[LiteralString] = """
 UNWIND $apps AS wanted
@@ -260,6 +264,11 @@ class Neo4jStore:
     def application_ids(self) -> Sequence[str]:
         starts = self.starts()
         return sorted(starts, key=lambda app: (starts[app], app), reverse=True)
+
+    def presence(self, app: str) -> Hashable:
+        """A value that changes when an application begins to be deleted; None: it is not there."""
+        rows = self._connection.read(_PRESENCE, id=app_key(app))
+        return tuple(rows[0]) if rows else None
 
     def starts(self) -> Mapping[str, JsonTime]:
         """When each application began."""

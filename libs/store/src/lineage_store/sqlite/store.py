@@ -173,6 +173,15 @@ class SqliteStore:
             value: T = self._cached[key]
             return value
 
+    def presence(self, app: str) -> Hashable:
+        """A value that changes when an application is deleted; None: it is not there."""
+
+        def read() -> Hashable:
+            rows = self._query("SELECT id, started_at FROM application WHERE app = ?", app)
+            return tuple(rows[0]) if rows else None
+
+        return self._until_written(("presence", app), read)
+
     def starts(self) -> Mapping[str, JsonTime]:
         """When each application began."""
         return dict(self._query("SELECT app, started_at FROM application"))

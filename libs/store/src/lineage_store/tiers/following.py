@@ -45,14 +45,15 @@ class Follower(Generic[T]):
         self._current: tuple[T, Hashable] = self._open()
 
     def _open(self) -> tuple[T, Hashable]:
-        """What is opened, and the revision in the database; None where it is in the lake, which it does not leave."""
+        """What is opened, and its presence in the database; None where it is in the lake, which it does not leave."""
         while True:
+            presence = self._store.hot.presence(self._app)
             place = self._store.place(self._app)
             try:
-                return self._opens(place.tier), place.revision if place.is_hot else None
+                return self._opens(place.tier), presence if place.is_hot else None
             except KeyError:
                 # Unless it was moved at this moment.
-                if not place.is_hot or self._store.hot_revision(self._app) is not None:
+                if not place.is_hot or self._store.hot.presence(self._app) == presence:
                     raise
 
     def read(self, work: Callable[[T], R]) -> R:
@@ -63,26 +64,20 @@ class Follower(Generic[T]):
             StoreError: a store can't be read.
         """
         while True:
-            opened, revision = self._current
+            opened, presence = self._current
             try:
                 result = work(opened)
             except Exception:
-                if not self._moves(opened, revision):
+                if not self._has_moved(presence):
                     raise
-                continue
-            if not self._moves(opened, revision):
-                return result
+            else:
+                if not self._has_moved(presence):
+                    return result
+            self._current = self._open()
 
-    def _moves(self, opened: T, revision: Hashable) -> bool:
-        """Whether what was read before is not to be used, as the application is in the lake now."""
-        if revision is None or self._store.hot_revision(self._app) == revision:
-            return False
-        place = self._store.place(self._app)
-        if place.is_hot:
-            self._current = (opened, place.revision)
-            return False
-        self._current = (self._opens(place.tier), None)
-        return True
+    def _has_moved(self, presence: Hashable) -> bool:
+        """Whether what was read since is not to be used, as the application has begun to be deleted in the database."""
+        return presence is not None and self._store.hot.presence(self._app) != presence
 
 
 class FollowedGraph:

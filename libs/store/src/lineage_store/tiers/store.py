@@ -47,6 +47,13 @@ class Tier(ErasableStore, Protocol):
         """Rows of files, as :meth:`recorded_files` looks them up."""
 
 
+class HotTier(Tier, Protocol):
+    """The database, which applications leave."""
+
+    def presence(self, app: str) -> Hashable:
+        """A value that changes when an application begins to be deleted, and another for another of the same id; None: it is not there."""
+
+
 class DividedError(StoreError):
     """Each of the two stores has lineage of an application that the other has not."""
 
@@ -69,7 +76,7 @@ class TieredStore:
     """
 
     def __init__(
-        self, hot: Tier, open_cold: Callable[[], LakeStore], addresses: TierAddresses
+        self, hot: HotTier, open_cold: Callable[[], LakeStore], addresses: TierAddresses
     ) -> None:
         self.hot = hot
         self.addresses = addresses
@@ -98,7 +105,7 @@ class TieredStore:
             DividedError: neither store has all of it.
             StoreError: a store can't be read.
         """
-        in_hot = self.hot_revision(app)
+        in_hot = self.hot.revisions([app]).get(app)
         cold = self.cold()
         in_cold = cold.revisions([app]).get(app)
         if in_hot is None and in_cold is None:
@@ -108,13 +115,6 @@ class TieredStore:
         if in_hot is None:
             return Place(cold, in_cold, is_hot=False)
         return self._of_both(app, cold, in_hot, in_cold)
-
-    def hot_revision(self, app: str) -> Hashable:
-        """The revision of an application in the database; None if it is not there."""
-        try:
-            return self.hot.revision(app)
-        except KeyError:
-            return None
 
     def _of_both(self, app: str, cold: LakeStore, in_hot: Hashable, in_cold: Hashable) -> Place:
         known = self._known.get(app)
