@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from lineage import lakes
 from lineage.background.sessions import session_for
 from lineage.main import app as program
 from lineage_core.contract.message import Begin, Heartbeat, Recipe
@@ -379,6 +380,24 @@ def test_a_lake_is_made_by_its_first_archive_alone(tmp_path: Path) -> None:
     assert (other.exit_code, "goes into" in other.stderr) == (2, True)
     assert lineage(hot, "archive", "--older-than", "30d", "--to", lake).exit_code == 0
     assert lineage(f"{hot},{lake}", "apps").exit_code == 0
+
+
+def test_what_somebody_else_archives_meanwhile_is_left_out(
+    tiers: Tiers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = tiers.chain(1)
+
+    def moved_twice(hot: GraphStore, cold: LakeStore, app: str, **more: Any) -> Any:
+        if app == chain.apps[0]:
+            move_application(hot, cold, app)
+        return move_application(hot, cold, app, **more)
+
+    monkeypatch.setattr(lakes, "move_application", moved_twice)
+    done = lineage(tiers.url, "archive", "--older-than", "1h")
+    assert (done.exit_code, "by somebody else" in done.stderr) == (0, True)
+    assert tiers.hot.application_ids() == []
+    assert "all of them are in the lake" in lineage(tiers.url, "archive", *chain.apps).stdout
+    assert everything(tiers.both, chain) == everything(tiers.oracle, chain)
 
 
 def test_old_applications_expire_wherever_they_are(tiers: Tiers) -> None:

@@ -55,7 +55,13 @@ def archive(url: str, names: Sequence[str], age: str, lake: str, *, as_json: boo
                 if is_embedded(url):
                     remove_spool(url, app)
 
-            moved.append(move_application(stores.source, stores.lake, app, copied=end_spool))
+            try:
+                moved.append(move_application(stores.source, stores.lake, app, copied=end_spool))
+            except KeyError:
+                if app in stores.source.application_ids():
+                    raise
+                echo(f"{app} was moved or removed by somebody else meanwhile", err=True)
+                continue
             if not as_json:
                 contents = moved[-1].contents
                 echo(

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from lineage_store.errors import StoreError
+from lineage_store.errors import StoreError, StoreUnavailableError
 
 LAKE_PREFIX = "lake:"
 STAGING_VARIABLE = "LINEAGE_LAKE_STAGING"
@@ -69,6 +69,23 @@ def read_lake_address(url: str) -> LakeAddress:
             .absolute()
         )
     )
+
+
+def log_folder(address: LakeAddress) -> tuple[int, int] | None:
+    """Device and number of the folder with the log of a lake; None if it is not there, or the lake is elsewhere.
+
+    Raises:
+        StoreUnavailableError: the system does not tell.
+    """
+    if not address.is_local:
+        return None
+    try:
+        status = os.stat(f"{address.location}/_delta_log")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreUnavailableError(f"can't read the lake {address.location}: {error}") from error
+    return status.st_dev, status.st_ino
 
 
 def staging_folder(address: LakeAddress) -> Path:

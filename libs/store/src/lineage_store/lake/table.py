@@ -20,7 +20,7 @@ from lineage_core.environment.extras import needed
 from lineage_core.environment.private_files import ensure_private_folder
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.lake.address import LakeAddress
+from lineage_store.lake.address import LakeAddress, log_folder
 from lineage_store.lake.columns import APP, SCHEMA
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class LakeTable:
         self._table: DeltaTable = self._open(create)
         self.files: fs.FileSystem = self._file_system()
         self._refreshed_at = time.monotonic()
-        self._log_folder = self._find_log()
+        self._log_folder = log_folder(self.address)
         self._snapshot = self._read()
         self.commits = 0
 
@@ -179,7 +179,7 @@ class LakeTable:
 
     def _check_folder(self) -> None:
         """Notice a folder of this machine that was removed or replaced, or whose disk was: its log would seem unchanged."""
-        folder = self._find_log()
+        folder = log_folder(self.address)
         if folder == self._log_folder:
             return
         if folder is None:
@@ -189,20 +189,6 @@ class LakeTable:
         self._table = self._open(create=False)
         self._snapshot = self._read()
         self._log_folder = folder
-
-    def _find_log(self) -> tuple[int, int] | None:
-        """Which folder holds the log now; None if there is none, or it is not one of this machine."""
-        if not self.address.is_local:
-            return None
-        try:
-            status = os.stat(f"{self.address.location}/_delta_log")
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StoreUnavailableError(
-                f"can't read the lake {self.address.location}: {error}"
-            ) from error
-        return status.st_dev, status.st_ino
 
     def _has_next_version(self) -> bool:
         """Whether a folder of this machine has the commit after the one that was read last."""

@@ -49,6 +49,8 @@ class Follower(Generic[T]):
         while True:
             presence = self._store.hot.presence(self._app)
             place = self._store.place(self._app)
+            if place.is_hot and presence is None:
+                continue  # It was captured at this moment.
             try:
                 return self._opens(place.tier), presence if place.is_hot else None
             except KeyError:
