@@ -59,7 +59,11 @@ TimeoutOption = Annotated[
 def chosen_store(context: typer.Context, store: str) -> str:
     """The store named after the command, before it, or by default."""
     chosen: str = context.obj.get("store", "") if context.obj else ""
-    return store or chosen or DEFAULT_STORE
+    source = context.get_parameter_source("store")
+    if source is not None and source.name == "COMMANDLINE":
+        return store
+    # Before the command: typed there, or else of the environment, as it would be after it.
+    return chosen or store or DEFAULT_STORE
 
 
 def reported(command: Callable[P, None]) -> Callable[P, None]:

@@ -630,3 +630,18 @@ def test_who_has_no_time_is_not_told_of_fewer_applications(
     result = lineage("forward", "in.txt:1", "--timeout", "600")
     assert len(asked) == 2
     assert result.exit_code == 124, result.output
+
+
+def test_the_store_that_is_typed_comes_before_the_one_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEAGE_STORE", f"sqlite:///{tmp_path}/environment.db")
+    typed = f"sqlite:///{tmp_path}/typed.db"
+    for words, name in (
+        (("apps",), "environment.db"),
+        (("--store", typed, "apps"), "typed.db"),
+        (("apps", "--store", typed), "typed.db"),
+        (("--store", f"sqlite:///{tmp_path}/before.db", "apps", "--store", typed), "typed.db"),
+    ):
+        refused = CliRunner().invoke(app, words)
+        assert (refused.exit_code, f"{tmp_path}/{name}" in refused.stderr) == (2, True), words
