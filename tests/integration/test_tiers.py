@@ -206,8 +206,9 @@ def test_what_is_moved_while_both_are_read_is_found(
     for app, (read, answer) in zip(chain.apps, readings, strict=True):
         with monkeypatch.context() as patched:
             # Once, before whatever is read.
-            place = (SqliteStore, "_query") if "database" in before else (LakeStore, "catch_up")
-            original = getattr(*place)
+            kind: Any = SqliteStore if "database" in before else LakeStore
+            name = "_query" if "database" in before else "catch_up"
+            original = getattr(kind, name)
 
             def moved_first(*arguments: Any, app: str = app, original: Any = original) -> Any:
                 if app not in moved:
@@ -215,7 +216,7 @@ def test_what_is_moved_while_both_are_read_is_found(
                     move_application(tiers.hot, tiers.cold, app)
                 return original(*arguments)
 
-            patched.setattr(*place, moved_first)
+            patched.setattr(kind, name, moved_first)
             assert read() == answer
         assert app not in tiers.hot.application_ids()
 
