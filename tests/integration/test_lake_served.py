@@ -99,7 +99,7 @@ def test_all_that_is_read_is_the_same_to_its_tag(served: Served) -> None:
             tag = {"If-None-Match": found.headers["etag"]}
             assert served.client.get(path, headers=tag).status_code == 304, path
             answered += 1
-    assert answered > 40
+    assert answered > 25
 
 
 def test_all_traces_are_the_same(served: Served) -> None:
@@ -138,7 +138,7 @@ def test_all_traces_are_the_same(served: Served) -> None:
 def test_what_is_archived_or_deleted_meanwhile_is_answered_as_it_is_now(
     served: Served,
 ) -> None:
-    every = paths(served.chain)[::2]
+    every = paths(served.chain)[::4]
     before = {path: served.client.get(path) for path in every}
     app = served.chain.apps[0]
     asked = {"direction": "backward", "start": {"places": ["1#0#0"]}}
