@@ -1,7 +1,7 @@
-"""What lineage of array cells costs: python -m benchmarks.arrays {numpy,astronomy,microbenchmark}.
+"""What lineage of array cells costs: python -m benchmarks.arrays {numpy,astronomy,genomics,microbenchmark}.
 
 numpy: the built-in operators of the astronomy workflow as plain NumPy code, plain and recorded. astronomy: the workflow with
-each strategy of its UDFs. microbenchmark: region pairs in each encoding. Runs take turns, plain and recorded (A B B A). Each
+each strategy of its UDFs. genomics: the paper's other workflow. microbenchmark: region pairs in each encoding. Runs take turns, plain and recorded (A B B A). Each
 prints a JSON line for each row; a row says whether its answers are those of the definition or of re-execution.
 """
 
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.arrays.astronomy import SHAPE
+from benchmarks.arrays.genomics import REPLICAS
 from benchmarks.arrays.microbenchmark import micro_rows
-from benchmarks.arrays.workflows import astronomy_rows, numpy_row
+from benchmarks.arrays.workflows import astronomy_rows, genomics_rows, numpy_row
 from benchmarks.provenance import provenance
 
 SMALLER = (40, 120)
@@ -28,6 +29,7 @@ def rows(name: str, pairs: int) -> Iterator[dict[str, Any]]:
     kinds: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
         "numpy": lambda: iter([numpy_row(SHAPE, pairs)]),
         "astronomy": lambda: astronomy_rows(SHAPE, SMALLER, pairs),
+        "genomics": lambda: genomics_rows(REPLICAS, pairs),
         "microbenchmark": micro_rows,
     }
     for row in kinds[name]():
@@ -40,7 +42,7 @@ def main() -> int:
         prog="python -m benchmarks.arrays", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("benchmark", choices=("numpy", "astronomy", "microbenchmark"))
+    parser.add_argument("benchmark", choices=("numpy", "astronomy", "genomics", "microbenchmark"))
     parser.add_argument("--pairs", type=int, default=5, help="runs of each kind, in turns")
     parser.add_argument("--json-out", type=Path, help="append the rows to this file, too")
     words = parser.parse_args()

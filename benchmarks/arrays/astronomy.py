@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
+from benchmarks.arrays.workloads import Question, Workload
 from lineage_arrays.mappings import Mapping, SamePositions
 from lineage_arrays.operators import Mode, Operator, OperatorGraph, Shapes, Step
 
@@ -233,36 +233,37 @@ PREPARING = (without_offset, mirrored, turned, scaled, turned, mirrored, clipped
 BUILT_INS = 2 * (len(PREPARING) + 2) + 2
 
 
-@dataclass(frozen=True)
-class Astronomy:
-    """The workflow and its steps that questions are about."""
-
-    graph: OperatorGraph
-    sources: tuple[Step, Step]
-    rays: tuple[Step, Step]
-    clean: Step
-    stars: Step
-
-    @property
-    def udfs(self) -> list[Step]:
-        return [step for step in self.graph.steps if step.operator is not None]
-
-
-def astronomy() -> Astronomy:
+def astronomy(shape: tuple[int, int] = SHAPE) -> Workload:
     """22 built-in operators and the UDFs A to D, A once for each exposure."""
     graph = OperatorGraph()
     sources = (graph.source("first"), graph.source("second"))
-    prepared = [_prepared(graph, source) for source in sources]
-    first, second = prepared
+    first, second = (_prepared(graph, source) for source in sources)
     first_rays, second_rays = (
         graph.add(CosmicRays(), image, name=f"rays-{source.name}")
-        for image, source in zip(prepared, sources, strict=True)
+        for image, source in zip((first, second), sources, strict=True)
     )
     composite = graph.add(Composite(), first, second, first_rays, second_rays, name="composite")
     clean = graph.add(WithoutRays(), composite, first_rays, second_rays, name="clean")
     smooth = graph.apply(smoothed, clean)
     stars = graph.add(Stars(), graph.apply(rounded, smooth), name="stars")
-    return Astronomy(graph, sources, (first_rays, second_rays), clean, stars)
+
+    def questions(arrays: dict[Step, Any]) -> list[Question]:
+        """Five backward, one forward: of a star, one of its pixels, a cosmic ray, a pixel and a part of the clean image."""
+        light = arrays[stars]
+        star = tuple(int(axis[0]) for axis in np.nonzero(light))
+        ray = tuple(int(axis[0]) for axis in np.nonzero(arrays[first_rays]))
+        middle = tuple(length // 2 for length in light.shape)
+        part = tuple(slice(at, at + 10) for at in middle)
+        return [
+            Question("star", stars, light == light[star]),
+            Question("star-pixel", stars, star),
+            Question("cosmic-ray", first_rays, ray),
+            Question("clean-pixel", clean, middle),
+            Question("clean-part", clean, part),
+            Question("pixel-forward", stars, star, source=sources[0]),
+        ]
+
+    return Workload(graph, lambda: exposures(shape), questions)
 
 
 def _prepared(graph: OperatorGraph, exposure: Step) -> Step:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from benchmarks.arrays.astronomy import Astronomy, astronomy, exposures, prepared_by_numpy
+from benchmarks.arrays.astronomy import astronomy, exposures, prepared_by_numpy
+from benchmarks.arrays.genomics import genomics
+from benchmarks.arrays.plans import LIMITS_MB, Plan, planned
+from benchmarks.arrays.workloads import Question, Workload, without_lineage
 from benchmarks.intervals import median_interval
 from lineage_arrays import CellTrace, Recording
-from lineage_arrays.operators import Encoding, Mode, Orientation, Step, Strategy, Version
+from lineage_arrays.operators import Encoding, Mode, Orientation, Strategy, Version
 
 Shape2 = tuple[int, int]
 Strategies = dict[str, Strategy]
@@ -27,6 +30,10 @@ PAIRS: Strategies = {
     "full-many": Strategy(Mode.FULL, Encoding.MANY),
     "full-one-forward": Strategy(Mode.FULL, Encoding.ONE, Orientation.FORWARD),
     "ranges": Strategy(Mode.FULL, Encoding.RANGES),
+}
+PAYLOADS: Strategies = {
+    "payload-one": Strategy(Mode.PAY, Encoding.ONE),
+    "payload-many": Strategy(Mode.PAY, Encoding.MANY),
 }
 BLACKBOX = Strategy(Mode.BLACKBOX)
 
@@ -73,104 +80,111 @@ def numpy_row(shape: Shape2, pairs: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def without_lineage(of: Astronomy, sources: dict[str, Any]) -> dict[Step, Any]:
-    """The arrays of all steps, as a program without lineage computes them."""
-    arrays: dict[Step, Any] = {}
-    for step in of.graph.steps:
-        operands = [arrays[before] for before in step.inputs]
-        if step.operator is not None:
-            arrays[step] = step.operator.run_with(None, tuple(operands), frozenset())
-        elif step.function is not None:
-            arrays[step] = step.function(*operands)
-        else:
-            arrays[step] = sources[step.name]
-    return arrays
-
-
-@dataclass(frozen=True)
-class Question:
-    """Cells that a trace begins at; forward from the first exposure, where ``forward``."""
-
-    name: str
-    step: Step
-    where: Any
-    forward: bool = False
-
-    def ask(self, of: Astronomy, version: Version) -> CellTrace:
-        if self.forward:
-            return version.forward(of.sources[0], self.step, self.where)
-        return version.back(self.step, self.where)
-
-
-def questions(of: Astronomy, arrays: dict[Step, Any]) -> list[Question]:
-    """Five backward, one forward: of a star, one of its pixels, a cosmic ray, a pixel and a part of the clean image."""
-    light = arrays[of.stars]
-    star = tuple(int(axis[0]) for axis in np.nonzero(light))
-    ray = tuple(int(axis[0]) for axis in np.nonzero(arrays[of.rays[0]]))
-    middle = tuple(length // 2 for length in light.shape)
-    part = tuple(slice(at, at + 10) for at in middle)
-    return [
-        Question("star", of.stars, light == light[star]),
-        Question("star-pixel", of.stars, star),
-        Question("cosmic-ray", of.rays[0], ray),
-        Question("clean-pixel", of.clean, middle),
-        Question("clean-part", of.clean, part),
-        Question("pixel-forward", of.stars, star, forward=True),
-    ]
-
-
 def astronomy_rows(shape: Shape2, smaller: Shape2, pairs: int) -> Iterator[dict[str, Any]]:
     """A row for each strategy; those that write pairs of each cell over smaller exposures."""
-    for size, strategies in ((shape, PLAN), (smaller, PLAN | PAIRS)):
-        workflow, taken = astronomy(), exposures(size)
-        arrays = without_lineage(workflow, taken)
-        asked = questions(workflow, arrays)
-        reference = _asked(workflow, taken, BLACKBOX, asked, anew=True)
-        for name, strategy in {"blackbox": BLACKBOX, **strategies}.items():
-            how = dict.fromkeys(workflow.udfs, (strategy,))
-            answers = _asked(workflow, taken, strategy, asked, anew=strategy is BLACKBOX)
-            version = workflow.graph.run(taken, how)
-            seconds = _timed(workflow, taken, how, pairs if strategy.mode is not Mode.FULL else 1)
-            yield {
-                "shape": size,
-                "strategy": name,
-                "same": _same(answers, reference)
-                and all(np.array_equal(version.array(step), arrays[step]) for step in arrays),
-                "plain_s": round(float(np.median(seconds[0])), 4),
-                "wall_ratio": ratio(seconds),
-                "lineage_over_inputs": round(
-                    version.stored_bytes / sum(array.nbytes for array in taken.values()), 5
-                ),
-                "query_s": {question: taking for question, (taking, _) in answers.items()},
-            }
+    yield from workload_rows(astronomy(shape), {"shape": shape}, PLAN, pairs)
+    yield from workload_rows(astronomy(smaller), {"shape": smaller}, PLAN | PAIRS, pairs)
 
 
-def _timed(
-    of: Astronomy, taken: dict[str, Any], how: Mapping[Step, tuple[Strategy, ...]], pairs: int
-) -> tuple[list[float], list[float]]:
-    return in_turns(lambda: without_lineage(of, taken), lambda: of.graph.run(taken, how), pairs)
+def genomics_rows(replicas: int, pairs: int) -> Iterator[dict[str, Any]]:
+    """A row for each strategy of the UDFs, where they support it; pairs of each cell are written once."""
+    yield from workload_rows(genomics(replicas), {"replicas": replicas}, PAYLOADS | PAIRS, pairs)
+
+
+def workload_rows(
+    workload: Workload, words: dict[str, Any], strategies: Strategies, pairs: int
+) -> Iterator[dict[str, Any]]:
+    """A row for each strategy, and one for each limit of disk for what the optimiser chooses within it.
+
+    Args:
+        workload: the workload.
+        words: of each row.
+        strategies: of all UDFs that support them; the others are black boxes, or are mapped by their functions.
+        pairs: runs of each kind.
+    """
+    taken = workload.sources()
+    arrays = without_lineage(workload.graph, taken)
+    asked = workload.questions(arrays)
+    everything = Run(workload, taken, dict.fromkeys(workload.udfs, (BLACKBOX,)))
+    reference = everything.answers(asked, anew=True)
+    plans = {"blackbox": everything.how}
+    plans |= {name: _where_supported(workload, strategy) for name, strategy in strategies.items()}
+    choices = planned(workload, arrays, asked, LIMITS_MB)
+    plans |= {name: choice.strategies for name, choice in choices.items()}
+    for name, how in plans.items():
+        run = Run(workload, taken, how)
+        answers = reference if name == "blackbox" else run.answers(asked, anew=False)
+        version = run.version()
+        writes_pairs = any(
+            strategy.mode is Mode.FULL for of_step in how.values() for strategy in of_step
+        )
+        seconds = run.timed(1 if writes_pairs else pairs)
+        yield {
+            **words,
+            "strategy": name,
+            "same": _same(answers, reference)
+            and all(np.array_equal(version.array(step), arrays[step], equal_nan=True) for step in arrays),
+            "plain_s": round(float(np.median(seconds[0])), 4),
+            "wall_ratio": ratio(seconds),
+            "lineage_bytes": version.stored_bytes,
+            "lineage_over_inputs": round(
+                version.stored_bytes / sum(array.nbytes for array in taken.values()), 5
+            ),
+            "chosen": {step.name: _text(of_step) for step, of_step in how.items()},
+            "query_s": {question: taking for question, (taking, _) in answers.items()},
+        }  # fmt: skip
+
+
+def _where_supported(workload: Workload, strategy: Strategy) -> Plan:
+    return {
+        step: (strategy,)
+        for step in workload.udfs
+        if step.operator is not None and strategy.mode in step.operator.supported_modes()
+    }
+
+
+def _text(strategies: Sequence[Strategy]) -> str:
+    return "; ".join(
+        f"{how.mode}-{how.encoding}-{how.orientation}"
+        if how.mode in (Mode.FULL, Mode.PAY, Mode.COMP)
+        else str(how.mode)
+        for how in strategies
+    )
 
 
 Answers = dict[str, tuple[float, CellTrace]]
 
 
-def _asked(
-    of: Astronomy, taken: dict[str, Any], how: Strategy, asked: Sequence[Question], anew: bool
-) -> Answers:
-    """Seconds and trace of each question. ``anew``: a version for each, or re-execution runs for the first alone."""
+@dataclass(frozen=True)
+class Run:
+    """A workload with strategies of its UDFs; steps without one have their default."""
 
-    def fresh() -> Version:
-        version = of.graph.run(taken, dict.fromkeys(of.udfs, (how,)))
-        assert version.stored_bytes >= 0  # indexes are built before a question is timed
-        return version
+    workload: Workload
+    taken: dict[str, Any]
+    how: Plan
 
-    version, answers = fresh(), {}
-    for question in asked:
-        version = fresh() if anew else version
-        begin = time.perf_counter()
-        trace = question.ask(of, version)
-        answers[question.name] = round(time.perf_counter() - begin, 5), trace
-    return answers
+    def version(self) -> Version:
+        return self.workload.graph.run(self.taken, self.how)
+
+    def timed(self, pairs: int) -> tuple[list[float], list[float]]:
+        graph = self.workload.graph
+        return in_turns(lambda: without_lineage(graph, self.taken), self.version, pairs)
+
+    def answers(self, asked: Sequence[Question], *, anew: bool) -> Answers:
+        """Seconds and trace of each question. ``anew``: a version for each, or re-execution runs for the first alone."""
+
+        def fresh() -> Version:
+            version = self.version()
+            assert version.stored_bytes >= 0  # indexes are built before a question is timed
+            return version
+
+        version, answers = fresh(), {}
+        for question in asked:
+            version = fresh() if anew else version
+            begin = time.perf_counter()
+            trace = question.ask(version)
+            answers[question.name] = round(time.perf_counter() - begin, 5), trace
+        return answers
 
 
 def _same(ours: Answers, theirs: Answers) -> bool:

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from lineage_arrays import Recording
+from lineage_arrays.saved import parse_address, storing, trace_back, trace_forward
 from lineage_core.codec.columns import pack_block
 from lineage_core.codec.csv_codec import encode_csv
 from lineage_core.contract.address import POSITION_MAX
@@ -524,6 +526,28 @@ def test_recipes_are_found_by_node(store: GraphStore) -> None:
     assert [node.kind for node in graph.nodes()] == ["frame"]
     store.delete(APP)
     assert store.graph("other").recipe("7") == '{"version":2}'
+
+
+def test_recordings_of_arrays_are_asked_about(
+    store: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two programs, one of which reads what the other wrote; their messages of several parts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(storing, "ARRAYS_TEXT_MAX", 64)
+    np.save("in.npy", np.arange(12.0).reshape(3, 4))
+    for app, read, write in (("one", "in.npy", "middle.npy"), ("two", "middle.npy", "out.npy")):
+        recording = Recording()
+        np.save(write, np.roll(recording.load(read), 1, axis=0))
+        messages = list(storing.messages_of(recording.flow, app, app))
+        assert len([message for message in messages if message.type == "arrays"]) > 2
+        store.write(app, messages)
+        store.write(app, messages[::-1])
+    trace = trace_back(store, parse_address("out.npy[0,3]"), all_jobs=True)
+    [found] = trace.found
+    assert (found.app, found.name, found.cells.positions().tolist()) == ("one", "in.npy", [7])
+    assert (trace.exact, trace.complete) == (True, True)
+    [went] = trace_forward(store, parse_address("in.npy[1,3]"), all_jobs=True).found
+    assert (went.app, went.name, went.cells.positions().tolist()) == ("two", "out.npy", [3])
 
 
 def test_messages_are_counted_before_they_are_read(store: GraphStore) -> None:

@@ -131,7 +131,7 @@ def test_cells_are_sets(shape: tuple[int, ...], data: st.DataObject) -> None:
 def test_ranges_are_the_pairs_they_were_made_of(mapping: Mapping, data: st.DataObject) -> None:
     pairs = cell_by_cell(mapping)
     ends = np.array(sorted(pairs), np.int64).reshape(-1, 2)
-    table = RangeTable(mapping.source, mapping.target, ends[::-1, 1], ends[::-1, 0])
+    table = RangeTable.of_pairs(mapping.source, mapping.target, ends[::-1, 1], ends[::-1, 0])
     assert len(table.rows) <= len(pairs)
     outputs, inputs = math.prod(mapping.target), math.prod(mapping.source)
     some = data.draw(st.sets(st.integers(0, outputs - 1))) if outputs else set()

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from lineage.array_commands import app as arrays_app
 from lineage.background_commands import app as session_app
 from lineage.bundling import app as bundle_app
 from lineage.command_line import CommandLine, load_numpy
@@ -51,6 +52,7 @@ app.add_typer(records_app)
 app.add_typer(session_app)
 app.add_typer(bundle_app)
 app.add_typer(erasing_app)
+app.add_typer(arrays_app)
 
 AppArgument = Annotated[
     str,

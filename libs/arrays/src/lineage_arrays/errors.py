@@ -4,7 +4,8 @@ LineageError
 └── ArrayLineageError          the base
     ├── UntracedError          a call whose lineage is not known; ``way_out`` says what to do instead
     ├── CellError              cells that the array does not have
-    └── ModeError              an operator lacks what the mode asks of it, or reported something that can't be
+    ├── ModeError              an operator lacks what the mode asks of it, or reported something that can't be
+    └── RecordingError         a recording can't be stored, or what is stored can't be read
 """
 
 from __future__ import annotations
@@ -31,3 +32,7 @@ class CellError(ArrayLineageError, IndexError):
 
 class ModeError(ArrayLineageError):
     """An operator does not support a mode, or reported region pairs that can't be."""
+
+
+class RecordingError(ArrayLineageError):
+    """A recording can't be stored, or what is stored can't be read."""

@@ -97,9 +97,8 @@ def _of_index(array: Operand, parts: Sequence[Part], part_index: int, target: Sh
         raise UntracedError(
             "a mask beside a traced index", "index by np.nonzero(mask) in the mask's place"
         )
-    return Gather(
-        values.shape, target, lambda: _positions_in_index(array.value.shape, plains, part_index)
-    )
+    shape = array.value.shape
+    return Gather(values.shape, target, lambda: _positions_in_index(shape, plains, part_index))
 
 
 def _positions_in_index(source: Shape, parts: Sequence[Part], part_index: int) -> AnyArray:

@@ -7,6 +7,7 @@ cells being looked at where the mapping itself says what comes of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass, field
 
@@ -63,6 +64,16 @@ class _Remarks:
             self.incomplete[
                 f"{node.operator} at {node.call_site} takes values without lineage; before, values left by {leak_sites}"
             ] = None
+
+    def leaking_into(self, nodes: Iterable[Node], leaks: list[str]) -> None:
+        """Records where values that left the workflow may have come back: as constants, or among an array from outside."""
+        for node in nodes:
+            self.entering(node, leaks)
+            if node.name and node.after_leaks:
+                leak_sites = "; ".join(leaks[: node.after_leaks][-3:])
+                self.incomplete[
+                    f"{node.name} at {node.call_site} comes from outside; before, values left by {leak_sites}: they may be in it"
+                ] = None
 
     def trace(self, cells: dict[str, Cells]) -> CellTrace:
         return CellTrace(cells, tuple(self.superset), tuple(self.incomplete), tuple(self.chosen))
@@ -138,11 +149,15 @@ def forward(
                 if not target_cells.is_whole:
                     target_cells = target_cells | mapping.forward(reached[edge.node.number])
         reached[number] = target_cells
-    if flow.leaks:
-        remarks.incomplete[
-            f"values left the workflow by {'; '.join(flow.leaks[-3:])}: where they went is not known"
-        ] = None
+    remarks.leaking_into(
+        (flow.nodes[number] for number in sorted(_before(flow, target))), flow.leaks
+    )
     return remarks.trace({target.name or target.operator: reached[target.number]})
+
+
+def is_made_from(flow: Workflow, start: Node, target: Node) -> bool:
+    """Whether an array was made from another one, or is it."""
+    return target.number in _between(flow, start, target)
 
 
 def _between(flow: Workflow, start: Node, target: Node) -> set[int]:
@@ -153,8 +168,13 @@ def _between(flow: Workflow, start: Node, target: Node) -> set[int]:
             after.add(node.number)
     if target.number not in after:
         return set()
+    return after & _before(flow, target)
+
+
+def _before(flow: Workflow, target: Node) -> set[int]:
+    """Numbers of a node and of all that it was made from."""
     before = {target.number}
-    for number in range(target.number, start.number, -1):
+    for number in range(target.number, -1, -1):
         if number in before:
             before.update(edge.node.number for edge in flow.nodes[number].inputs)
-    return after & before
+    return before

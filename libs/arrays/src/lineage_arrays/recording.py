@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,11 @@ import numpy.typing as npt
 from lineage_arrays.calls import operands
 from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.files import array_name, read_arrays
+from lineage_arrays.mappings import SamePositions
 from lineage_arrays.querying import CellTrace, backward, forward
 from lineage_arrays.traced import TracedArray
-from lineage_arrays.workflow import Operand, Workflow
+from lineage_arrays.workflow import ArrayFile, Input, Operand, Output, Workflow
 
 
 class Recording:
@@ -43,9 +47,62 @@ class Recording:
         if any(True for _ in operands(array)):
             raise ArrayLineageError(f"{name!r} is traced: what it was made from would be lost")
         values = array if isinstance(array, np.ndarray) else np.asarray(array)
-        traced = TracedArray(self.flow, values.copy(order="K"), "source", [], name=name)
+        return self._source(name, values.copy(order="K"))
+
+    def _source(self, name: str, values: npt.NDArray[Any]) -> TracedArray:
+        traced = TracedArray(self.flow, values, "source", [], name=name)
         self._sources[name] = Operand(self.flow, traced.node, traced.value)
         return traced
+
+    def load(self, path: str | os.PathLike[str]) -> Any:
+        """Read a file as ``np.load`` does, with lineage: its arrays are sources, under the names of the file.
+
+        They are bound to the bytes that were read. What this recording saved before (``np.save``, ``np.savez``) keeps the lineage that it had.
+
+        Args:
+            path: of a ``.npy`` or ``.npz`` file.
+
+        Returns:
+            A traced array; of an ``.npz`` file a dictionary of them.
+
+        Raises:
+            OSError: the file can't be read.
+            ArrayLineageError: it is no such file, or changed while it was read.
+            UntracedError: it holds objects.
+        """
+        arrays, file = read_arrays(os.fspath(path))
+        loaded = {
+            member: self._loaded(os.fspath(path), values, replace(file, member=member))
+            for member, values in arrays.items()
+        }
+        return loaded[""] if "" in loaded else loaded
+
+    def _loaded(self, path: str, values: npt.NDArray[Any], file: ArrayFile) -> TracedArray:
+        flow = self.flow
+        saved = [output.node for output in flow.outputs if output.file == file]
+        read = [flow.nodes[number] for number, other in flow.files_read.items() if other == file]
+        known = [*saved[-1:], *read]
+        if known:
+            same = Input(Operand(flow, known[0], values), SamePositions(values.shape, values.shape))
+            return TracedArray(flow, values, "load", [same])
+        name = array_name(path, file.member)
+        versions = sum(taken.partition(" (version ")[0] == name for taken in self._sources)
+        traced = self._source(f"{name} (version {versions + 1})" if versions else name, values)
+        flow.files_read[traced.node.number] = file
+        return traced
+
+    def output(self, name: str, array: TracedArray) -> None:
+        """Give an array a name, under which its cells are asked for when the recording is stored (:func:`lineage_arrays.saved.store_recording`).
+
+        An array that ``np.save`` writes has the name of its file.
+
+        Raises:
+            ArrayLineageError: the name is empty, or the array belongs to another recording.
+        """
+        self._check(array)
+        if not name:
+            raise ArrayLineageError("an output has a name")
+        self.flow.outputs.append(Output(name, array.node))
 
     def back(self, array: TracedArray, where: Any = ..., *, choices: bool = False) -> CellTrace:
         """Which cells of the sources some cells of an array were made from.

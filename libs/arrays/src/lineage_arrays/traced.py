@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from lineage_arrays.calls import (
     plain,
 )
 from lineage_arrays.errors import ArrayLineageError, UntracedError
+from lineage_arrays.files import SAVING, save_arrays
 from lineage_arrays.functions.table import HANDLERS, LEAKING, WITHOUT_VALUES
 from lineage_arrays.functions.universal import universal
 from lineage_arrays.indexing import read, written
@@ -62,6 +64,8 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         flow = flow_of(args, kwargs)
         if func in WITHOUT_VALUES:
             return func(*plain(args), **plain(kwargs))
+        if func in SAVING:
+            return save_arrays(flow, func, args, kwargs)
         if func in LEAKING:
             flow.leak(name_of(func))
             return func(*plain(args), **plain(kwargs))
@@ -439,19 +443,20 @@ def _constant_arrays(call: Call) -> Iterator[AnyArray]:
             yield leaf
 
 
+_NUMBERS = int | float | complex | np.generic | np.ndarray
 _ABOUT_SHAPE = frozenset(
     {"axis", "axes", "keepdims", "dtype", "ddof", "order", "kind", "casting", "out", "where"}
 )
 
 
 def _has_constants(call: Call) -> bool:
-    """Whether numbers without lineage took part in a call."""
-    arguments = (
-        *call.args,
-        *(value for key, value in call.kwargs.items() if key not in _ABOUT_SHAPE),
-    )
-    return any(
-        isinstance(leaf, int | float | complex | np.generic | np.ndarray)
-        and not isinstance(leaf, bool)
-        for leaf in _leaves(arguments)
+    """Whether values without lineage took part in a call."""
+    if isinstance(call.function, np.ufunc) or call.function is operator.setitem:
+        # Each argument is a value, also a truth value or a text.
+        return any(
+            not isinstance(leaf, Operand | EllipsisType | None) for leaf in _leaves(call.args)
+        )
+    options = (value for key, value in call.kwargs.items() if key not in _ABOUT_SHAPE)
+    return any(isinstance(leaf, _NUMBERS | bool) for leaf in _leaves(call.args)) or any(
+        isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool) for leaf in _leaves(tuple(options))
     )

@@ -77,6 +77,34 @@ class Node:
     """How many times values had left the workflow before."""
 
 
+@dataclass(frozen=True)
+class ArrayFile:
+    """A file as a workflow read or wrote it.
+
+    ``path``: absolute. ``mtime``: in unix seconds. ``checksum``: of all bytes, as ``sha256:...``. ``member``: the array in
+    a file of several; else empty.
+    """
+
+    path: str
+    size: int
+    mtime: float
+    checksum: str
+    member: str = ""
+
+    def holds_same(self, other: ArrayFile) -> bool:
+        """Whether both have the same array, byte for byte."""
+        return (self.size, self.checksum, self.member) == (other.size, other.checksum, other.member)
+
+
+@dataclass(frozen=True)
+class Output:
+    """An array that a workflow gave a name; ``file``: where it was saved."""
+
+    name: str
+    node: Node
+    file: ArrayFile | None = None
+
+
 @dataclass
 class Workflow:
     """The arrays of one run of a program and how they were computed.
@@ -88,6 +116,10 @@ class Workflow:
     nodes: list[Node] = field(default_factory=list)
     leaks: list[str] = field(default_factory=list)
     """Where values left the workflow (``float(x)``, ``np.asarray(x)``, ``if x:``), in order."""
+    files_read: dict[int, ArrayFile] = field(default_factory=dict)
+    """By the number of a node the file that it was read from."""
+    outputs: list[Output] = field(default_factory=list)
+    """Arrays that were named or saved, in order; of several with one name the last one has it."""
 
     def add(
         self,

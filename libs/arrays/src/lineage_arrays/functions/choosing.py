@@ -177,10 +177,10 @@ def _of_indices(
     ndim = np.ndim(array.value if isinstance(array, Operand) else array)
     if axis is None or not ndim:
         return SamePositions(shape, target)
-    at = int(axis) % ndim
+    at, size = int(axis) % ndim, indices.value.size
 
     def index() -> AnyArray:
-        positions = np.arange(1, indices.value.size + 1).reshape(shape)
+        positions = np.arange(1, size + 1).reshape(shape)
         trailing_axes = len(target) - at - len(shape)
         return np.broadcast_to(positions.reshape(shape + (1,) * trailing_axes), target)
 

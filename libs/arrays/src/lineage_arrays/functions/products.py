@@ -10,7 +10,7 @@ import numpy as np
 
 from lineage_arrays.calls import Call, Handler, Result, Results, no_operands
 from lineage_arrays.cells import Shape
-from lineage_arrays.functions.rearranging import positions_of
+from lineage_arrays.functions.rearranging import Layout
 from lineage_arrays.mappings import AllToAll, Boxes, Chain, Gather, Mapping, SamePositions, Span
 from lineage_arrays.workflow import AnyArray, Input, Operand
 
@@ -163,10 +163,11 @@ def kronecker(call: Call) -> Result | Results:
 
     def of(side: int) -> Callable[[Operand], Mapping]:
         def mapping(operand: Operand) -> Mapping:
-            other = np.ones(shapes[1 - side], np.int64)
+            layout = Layout.of(operand.value)
 
             def index() -> AnyArray:
-                mine = positions_of(operand.value)
+                other = np.ones(shapes[1 - side], np.int64)
+                mine = layout.positions()
                 return np.kron(mine, other) if side == 0 else np.kron(other, mine)
 
             return Gather(operand.value.shape, value.shape, index)

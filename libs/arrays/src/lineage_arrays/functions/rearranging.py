@@ -27,11 +27,6 @@ from lineage_arrays.mappings import Gather
 from lineage_arrays.workflow import AnyArray, Input, Operand
 
 
-def positions_of(value: AnyArray) -> AnyArray:
-    """Positions plus one in the place of values, laid out in memory as these are."""
-    return Layout.of(value).positions()
-
-
 @dataclass(frozen=True)
 class Layout:
     """Shape of an array, and its axes from the widest stride to the narrowest: not its values."""
@@ -47,7 +42,7 @@ class Layout:
         )
 
     def positions(self) -> AnyArray:
-        """Positions plus one."""
+        """Positions plus one, laid out in memory as the values are."""
         laid = np.empty([self.shape[axis] for axis in self.axes], np.int64)
         index = laid.transpose(np.argsort(self.axes)) if self.axes else laid
         index[...] = np.arange(1, index.size + 1).reshape(self.shape)
@@ -118,8 +113,9 @@ _CONVERTING = ("dtype", "casting", "subok", "copy")
 
 
 def _rerun(call: Call, rest: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[Any], Any]:
-    rest, kwargs = frozen(rest), frozen(kwargs)
-    return lambda first: call.function(first, *rest, **kwargs)
+    # The call itself is not kept: its arguments are whole arrays.
+    function, rest, kwargs = call.function, frozen(rest), frozen(kwargs)
+    return lambda first: function(first, *rest, **kwargs)
 
 
 def moving(name: str) -> Handler:
@@ -158,7 +154,8 @@ def several(call: Call) -> Result | Results:
     kwargs = frozen(dict(call.kwargs))
     no_operands(call, kwargs)
     options = {key: value for key, value in kwargs.items() if key not in _CONVERTING}
-    return gathered(call, call.args, lambda mine: call.function(*mine, **options), call.run())
+    function = call.function
+    return gathered(call, call.args, lambda mine: function(*mine, **options), call.run())
 
 
 def two_arrays(names: tuple[str, str], at: int) -> Handler:
@@ -178,13 +175,13 @@ def two_arrays(names: tuple[str, str], at: int) -> Handler:
         no_operands(call, args, kwargs)
         if not isinstance(second, Operand) and any(True for _ in operands(second)):
             raise call.refuse("a list of traced arrays", "np.stack it first")
-        frozen_args, frozen_kwargs = frozen(args), frozen(kwargs)
+        function, frozen_args, frozen_kwargs = call.function, frozen(args), frozen(kwargs)
 
         def again(mine: list[Any]) -> Any:
             def fill(leaf: Any) -> Any:
                 return mine[0] if leaf is marks[0] else mine[1] if leaf is marks[1] else leaf
 
-            return call.function(*replaced(frozen_args, fill), **replaced(frozen_kwargs, fill))
+            return function(*replaced(frozen_args, fill), **replaced(frozen_kwargs, fill))
 
         return gathered(call, [first, second], again, call.run())
 

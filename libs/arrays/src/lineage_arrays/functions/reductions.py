@@ -9,7 +9,7 @@ import numpy as np
 
 from lineage_arrays.calls import Call, Handler, Result, Results, axes_of, no_operands
 from lineage_arrays.cells import Shape
-from lineage_arrays.functions.rearranging import positions_of
+from lineage_arrays.functions.rearranging import Layout
 from lineage_arrays.mappings import (
     AllToAll,
     Boxes,
@@ -231,8 +231,8 @@ def trace(call: Call) -> Result | Results:
     )
     no_operands(call, words)
     diagonal = operand.value.diagonal(**words).shape
-    values = operand.value
-    first = Gather(values.shape, diagonal, lambda: positions_of(values).diagonal(**words))
+    layout = Layout.of(operand.value)
+    first = Gather(layout.shape, diagonal, lambda: layout.positions().diagonal(**words))
     mapping: Mapping = Chain(
         first, over_axes(diagonal, (len(diagonal) - 1,), value.shape, keepdims=False)
     )

@@ -6,6 +6,7 @@ output cells, ``FORWARD`` ones by input cells; the other direction reads all of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -46,6 +47,21 @@ class Regions:
         self.shape = shape
         self._parts: list[I64] = []
         self._joined: tuple[I64, I64] | None = None
+
+    @classmethod
+    def of_columns(cls, shape: Shape, lengths: I64, cells: I64) -> Regions:
+        """Regions by their lengths, and the positions of all of them one behind the other.
+
+        Raises:
+            ValueError: the array has no such cells, or the lengths are of others.
+        """
+        if (lengths < 0).any() or int(lengths.sum()) != len(cells):
+            raise ValueError("regions of other lengths")
+        if len(cells) and not 0 <= int(cells.min()) <= int(cells.max()) < math.prod(shape):
+            raise ValueError("regions beyond the array")
+        regions = cls(shape)
+        regions._parts = np.split(cells, np.cumsum(lengths)[:-1]) if len(lengths) else []
+        return regions
 
     def append(self, cells: Cells) -> None:
         self._parts.append(cells.positions())
@@ -189,6 +205,11 @@ class PairStore:
             self._index = index_of(ends, self.encoding)
         return self._index
 
+    @property
+    def written(self) -> Cells:
+        """The output cells that stand in a pair."""
+        return Cells.at(self.target, self.outputs.cells)
+
     def backward(self, cells: Cells) -> Cells:
         way = self.index if self.orientation is Orientation.BACKWARD else self.outputs
         return self.inputs.of(way.touching(cells))
@@ -248,6 +269,19 @@ class PayloadStore:
             ),
         )
 
+    def as_pairs(self) -> PairStore:
+        """The same as region pairs: the function of payloads is called for each output cell, and needed no more."""
+        pairs = PairStore(self.source, self.target, self.encoding, Orientation.BACKWARD)
+        for region, payload in enumerate(self.payloads):
+            positions = self._outputs_of(region).tolist()
+            cells = [self.cells_of(position, payload) for position in positions]
+            if cells and all(one == cells[0] for one in cells):
+                pairs.append(Cells.at(self.target, positions), cells[0])
+                continue
+            for position, of_position in zip(positions, cells, strict=True):
+                pairs.append(Cells.at(self.target, [position]), of_position)
+        return pairs
+
     def _outputs_of(self, region: int, traced: Cells | None = None) -> I64:
         """Output positions of a region, of traced ones alone."""
         begin, end = self.outputs.pointer[region : region + 2]
@@ -291,7 +325,7 @@ class RangeStore:
         """The index over all entries, built for the first query; the pairs themselves are dropped."""
         if self._table is None:
             nothing = np.empty(0, np.int64)
-            self._table = RangeTable(
+            self._table = RangeTable.of_pairs(
                 self.source,
                 self.target,
                 np.concatenate([nothing, *self._outputs]),

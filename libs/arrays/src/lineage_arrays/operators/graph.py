@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as ReadOnly
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from lineage_arrays.operators.strategies import (
 )
 from lineage_arrays.querying import CellTrace, backward, forward
 from lineage_arrays.traced import TracedArray
-from lineage_arrays.workflow import AnyArray, Input, Operand, Workflow
+from lineage_arrays.workflow import AnyArray, Input, Operand, Output, Workflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +199,12 @@ class Version:
     def stored_bytes(self) -> int:
         """Bytes that what operators wrote takes where it is stored, indexes included; mapping functions take none."""
         return sum(stored_bytes(edge.mapping) for node in self._flow.nodes for edge in node.inputs)
+
+    @property
+    def flow(self) -> Workflow:
+        """The run as a workflow whose outputs are the steps, by their names."""
+        outputs = [Output(step.name, array.node) for step, array in self._arrays.items()]
+        return replace(self._flow, outputs=outputs)
 
     def back(self, step: Step, where: Any = ...) -> CellTrace:
         """Which cells of the sources some cells of a step's array were made from.

@@ -52,11 +52,15 @@ class Rows:
 class RangeTable:
     """Pairs of cells of an output and an input, as rows of ranges: a mapping."""
 
-    def __init__(self, source: Shape, target: Shape, outputs: I64, inputs: I64) -> None:
-        """Take pairs of positions, in any order, repeated or not."""
+    def __init__(self, source: Shape, target: Shape, rows: Rows) -> None:
         self.source = source
         self.target = target
-        self.rows = _compressed(source, target, outputs, inputs)
+        self.rows = rows
+
+    @classmethod
+    def of_pairs(cls, source: Shape, target: Shape, outputs: I64, inputs: I64) -> RangeTable:
+        """Take pairs of positions, in any order, repeated or not."""
+        return cls(source, target, _compressed(source, target, outputs, inputs))
 
     def backward(self, cells: Cells) -> Cells:
         rows = self.rows

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from lineage_arrays.cells import Cells, Shape
+from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import ModeError
 from lineage_arrays.mappings import AllToAll, Mapping
 from lineage_arrays.operators.encodings import (
@@ -20,6 +21,7 @@ from lineage_arrays.operators.encodings import (
     RangeStore,
 )
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
+from lineage_arrays.operators.ranges import RangeTable
 from lineage_arrays.workflow import AnyArray
 
 Store: TypeAlias = PairStore | PayloadStore | RangeStore
@@ -110,13 +112,40 @@ class MappingFunctions(ToOperand):
             ),
         )
 
+    def as_ranges(self, cells_max: int, pairs_max: int) -> RangeTable | None:
+        """What the functions say of all cells, as a table that needs them no more.
+
+        None: there are more cells or pairs than that, or the two functions say different things.
+        """
+        if max(math.prod(self.source), math.prod(self.target)) > cells_max:
+            return None
+        sides = []
+        for shape, ask in ((self.target, self.backward), (self.source, self.forward)):
+            ends: list[I64] = []
+            pairs = 0
+            for position in range(math.prod(shape)):
+                ends.append(ask(Cells.at(shape, [position])).positions())
+                pairs += len(ends[-1])
+                if pairs > pairs_max:
+                    return None
+            owners = np.repeat(np.arange(len(ends)), [len(end) for end in ends])
+            sides.append((owners, np.concatenate([np.empty(0, np.int64), *ends])))
+        (outputs, inputs), (sources, targets) = sides
+        # In order of inputs, and of outputs for each: as the other function gives them.
+        order = np.lexsort((outputs, inputs))
+        if not (
+            np.array_equal(inputs[order], sources) and np.array_equal(outputs[order], targets)
+        ):
+            return None
+        return RangeTable.of_pairs(self.source, self.target, outputs, inputs)
+
 
 @dataclass(frozen=True)
 class Composite:
-    """Payloads where some were written, functions of coordinates everywhere else."""
+    """What was written where something was, functions of coordinates everywhere else."""
 
-    store: PayloadStore
-    functions: MappingFunctions
+    store: PayloadStore | PairStore
+    functions: Mapping
 
     @property
     def source(self) -> Shape:
@@ -196,19 +225,22 @@ class Written:
             source,
             shapes.output,
             strategy.encoding,
-            functools.partial(_by_payload, self._operator, operand, shapes),
+            PayloadFunction(shapes, operand, self._operator),
         )
 
 
-def _by_payload(
-    operator: Operator, operand: int, shapes: Shapes, position: int, payload: bytes
-) -> Cells:
-    cell = (
-        tuple(int(coordinate) for coordinate in np.unravel_index(position, shapes.output))
-        if shapes.output
-        else ()
-    )
-    return Cells.of(shapes.inputs[operand], operator.map_p(cell, payload, operand, shapes))
+@dataclass(frozen=True)
+class PayloadFunction(ToOperand):
+    """The operator's function of payloads for one operand."""
+
+    operator: Operator
+
+    def __call__(self, position: int, payload: bytes) -> Cells:
+        """The cells that an output position with a payload was made from."""
+        shape = self.target
+        cell = tuple(int(axis) for axis in np.unravel_index(position, shape)) if shape else ()
+        cells = self.operator.map_p(cell, payload, self.operand, self.shapes)
+        return Cells.of(self.source, cells)
 
 
 class ReExecution:
@@ -285,7 +317,8 @@ def stored_bytes(way: Mapping) -> int:
         return sum(stored_bytes(option) for option in way.ways)
     if isinstance(way, Composite):
         return way.store.nbytes
-    return way.nbytes if isinstance(way, PairStore | PayloadStore | RangeStore) else 0
+    stores = PairStore | PayloadStore | RangeStore | RangeTable
+    return way.nbytes if isinstance(way, stores) else 0
 
 
 def _rank(way: Mapping, direction: Orientation) -> int:
@@ -294,7 +327,7 @@ def _rank(way: Mapping, direction: Orientation) -> int:
         return 0 if way.orientation is direction else 3
     if isinstance(way, PayloadStore | Composite):
         return 2 if direction is Orientation.BACKWARD else 4
-    if isinstance(way, RangeStore):
+    if isinstance(way, RangeStore | RangeTable):
         return 0
     return 5 if isinstance(way, Again) else 1
 

@@ -27,6 +27,10 @@ CONTAINERS_MAX = 100
 """Maximum number of containers that a node is in: the handle of the innermost names them all, in 200 characters."""
 RECIPE_BYTES_MAX = 2 * 2**20
 """Longest recipe in bytes of UTF-8: as JSON inside a message, which may double it, it fits a record."""
+ARRAYS_TEXT_MAX = 2**20
+"""Longest part of a recording of arrays in characters: it fits a record."""
+ARRAYS_PARTS_MAX = 512
+"""Maximum number of parts of a recording of arrays."""
 
 
 def _without_surrogates(text: object) -> object:
@@ -342,6 +346,20 @@ class Recipe(_Message):
     recipe: Annotated[str, AfterValidator(_checked_recipe)]
 
 
+class Arrays(_Message):
+    """A part of a recorded workflow of arrays, whose cells are traced by it (see ``lineage_arrays.saved``).
+
+    ``part``: its number, from 0, of ``parts``. ``recording``: its bytes in Base64. The parts in order are one zstd frame.
+    """
+
+    type: Literal["arrays"] = "arrays"
+    part: Annotated[int, Field(ge=0, lt=ARRAYS_PARTS_MAX)]
+    parts: Annotated[int, Field(ge=1, le=ARRAYS_PARTS_MAX)]
+    recording: Annotated[
+        str, Field(max_length=ARRAYS_TEXT_MAX, pattern=r"^[A-Za-z0-9+/]*={0,2}\z")
+    ]
+
+
 class DeadLetter(_Message):
     """A record of the pipeline could not be used; ``place`` is its topic/partition/offset.
 
@@ -409,6 +427,7 @@ Message: TypeAlias = (
     | RecordFiles
     | Unknown
     | Recipe
+    | Arrays
     | DeadLetter
     | Erased
     | Heartbeat

@@ -1,0 +1,83 @@
+"""Which strategies the optimiser chooses for a workload, by the statistics of a run before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from benchmarks.arrays.workloads import Question, Workload
+from lineage_arrays import Cells
+from lineage_arrays.operators import Orientation, Step, Strategy, Version
+from lineage_arrays.operators.measuring import Sample, measured
+from lineage_arrays.operators.optimiser import Choice, Limits, choose
+from lineage_arrays.querying import backward, forward, is_made_from
+
+Plan: TypeAlias = Mapping[Step, tuple[Strategy, ...]]
+
+LIMITS_MB: tuple[int | None, ...] = (1, 10, 50, 100, None)
+"""Of disk, as the paper has them for genomics; None: any amount."""
+
+
+def planned(
+    workload: Workload,
+    arrays: Mapping[Step, Any],
+    asked: Sequence[Question],
+    limits_mb: Sequence[int | None],
+) -> dict[str, Choice]:
+    """The optimiser's choice within each limit.
+
+    Each UDF runs with each of its strategies, and answers the parts of the workload's questions that meet it.
+    """
+    samples = samples_of(workload, asked)
+    costs = {
+        step: measured(step.operator, tuple(arrays[before] for before in step.inputs), samples[step])
+        for step in workload.udfs
+        if step.operator is not None
+    }
+    meetings = {step: float(len(of_step)) for step, of_step in samples.items()}
+    return {
+        f"plan-{'any' if most is None else most}": choose(
+            costs, meetings, Limits(disk_bytes=None if most is None else most * 1_000_000)
+        )
+        for most in limits_mb
+    }
+
+
+def samples_of(workload: Workload, asked: Sequence[Question]) -> dict[Step, list[Sample]]:
+    """The cells with which the questions meet each UDF, by traces that end there."""
+    version = workload.graph.run(workload.sources())
+    samples: dict[Step, list[Sample]] = {step: [] for step in workload.udfs}
+    for question in asked:
+        for step in workload.udfs:
+            met = _met(version, question, step)
+            samples[step] += met
+    return samples
+
+
+def _met(version: Version, question: Question, step: Step) -> list[Sample]:
+    flow = version.flow
+    nodes = {output.name: output.node for output in flow.outputs}
+    start, target = nodes[step.name], nodes[question.step.name]
+    if question.source is None:
+        if not is_made_from(flow, start, target):
+            return []
+        # The step's array by a name, as a source has one: traces say which of its cells they reach.
+        named = [replace(node, name=step.name) if node is start else node for node in flow.nodes]
+        where = Cells.of(target.shape, question.where)
+        cells = backward(replace(flow, nodes=named), named[target.number], where).cells[step.name]
+        return [
+            Sample(Orientation.BACKWARD, operand, cells) for operand in range(len(step.inputs)) if cells
+        ]
+    source = nodes[question.source.name]
+    if not is_made_from(flow, source, start) or not is_made_from(flow, start, target):
+        return []
+    where = Cells.of(source.shape, question.where)
+    met = []
+    for operand, before in enumerate(step.inputs):
+        node = nodes[before.name]
+        if is_made_from(flow, source, node):
+            (cells,) = forward(flow, source, where, node).cells.values()
+            if cells:
+                met.append(Sample(Orientation.FORWARD, operand, cells))
+    return met

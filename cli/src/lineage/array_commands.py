@@ -1,0 +1,188 @@
+"""``lineage arrays``: questions about cells of arrays whose recordings are in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lineage.command_line import load_numpy
+from lineage.options import (
+    JsonOption,
+    StoreOption,
+    TimeoutOption,
+    chosen_store,
+    in_time,
+    reported,
+    warning_if_partial,
+)
+from lineage_core.environment.extras import DISTRIBUTION
+from lineage_core.errors import LineageError
+
+if TYPE_CHECKING:
+    from lineage_store.port import GraphStore
+
+app = typer.Typer(
+    name="arrays",
+    help="Cells of NumPy arrays: which made a cell, and which it went into. Programs keep their recordings by store_recording.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+CellsArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ARRAY[INDEX]",
+        help="Cells as NumPy indexes them, without spaces or in quotes: out.npy[12,40], spectra.npz/flux[3,12:20,:]. Without an index all cells.",
+        show_default=False,
+    ),
+]
+AppOption = Annotated[
+    str,
+    typer.Option(
+        "--app",
+        metavar="APP",
+        help="The array of this application, instead of the version that the file has now, or the latest array of the name.",
+    ),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option("--limit", min=0, help="Cells listed of each array (default: 20; with --json all)."),
+]
+AllJobsOption = Annotated[
+    bool,
+    typer.Option(
+        "--all-jobs",
+        help="Go on through the programs that wrote what was read (or read what was written), as far as the bytes are the same.",
+    ),
+]
+ChoicesOption = Annotated[
+    bool,
+    typer.Option(
+        "--choices",
+        help="Where values chose among cells (a maximum, a sort, a mask): all that took part, not the chosen ones alone.",
+    ),
+]
+
+
+@app.command("list")
+@reported
+def list_arrays(
+    context: typer.Context,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="The latest so many applications are searched.")
+    ] = 200,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List the applications that recorded arrays, the latest first, and the named arrays of each."""
+    with _opened(chosen_store(context, store)) as graph_store:
+        from lineage.array_tables import show_arrays
+        from lineage_arrays.saved.reading import listed_arrays
+
+        records = graph_store.applications()
+        show_arrays(
+            list(listed_arrays(graph_store, records[:limit])),
+            left_out=max(len(records) - limit, 0),
+            as_json=as_json,
+        )
+
+
+@app.command("back")
+@reported
+def back(
+    context: typer.Context,
+    cells: CellsArgument,
+    name: AppOption = "",
+    all_jobs: AllJobsOption = False,
+    choices: ChoicesOption = False,
+    limit: LimitOption = None,
+    timeout_s: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Find the cells that cells of an array were made from.
+
+    The array is one that a program saved (np.save), or named by Recording.output.
+    """
+    with in_time(timeout_s), _opened(chosen_store(context, store)) as graph_store:
+        from lineage.array_tables import show_trace
+        from lineage_arrays.saved import parse_address, trace_back
+
+        trace = trace_back(
+            graph_store,
+            parse_address(cells),
+            app=_whole_id(graph_store, name),
+            all_jobs=all_jobs,
+            choices=choices,
+        )
+        with warning_if_partial():
+            show_trace(trace, limit=limit, as_json=as_json)
+
+
+@app.command("forward")
+@reported
+def forward(
+    context: typer.Context,
+    cells: CellsArgument,
+    to: Annotated[
+        str, typer.Option("--to", metavar="ARRAY", help="To the array of this name alone.")
+    ] = "",
+    name: AppOption = "",
+    all_jobs: AllJobsOption = False,
+    choices: ChoicesOption = False,
+    limit: LimitOption = None,
+    timeout_s: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Find the cells of saved and named arrays that cells of an array went into.
+
+    The array is one that a program read (Recording.load), or named by Recording.source.
+    """
+    with in_time(timeout_s), _opened(chosen_store(context, store)) as graph_store:
+        from lineage.array_tables import show_trace
+        from lineage_arrays.saved import parse_address, trace_forward
+
+        trace = trace_forward(
+            graph_store,
+            parse_address(cells),
+            to=to or None,
+            app=_whole_id(graph_store, name),
+            all_jobs=all_jobs,
+            choices=choices,
+        )
+        with warning_if_partial():
+            show_trace(trace, limit=limit, as_json=as_json)
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[GraphStore]:
+    """The store that ``--store`` names.
+
+    Raises:
+        StoreError: there is none, or it is behind a server.
+        LineageError: NumPy is too old for arrays.
+    """
+    load_numpy()
+    try:
+        import lineage_arrays  # noqa: F401 - whether it can be
+    except ImportError as problem:
+        raise LineageError(f"{problem}: the extra [arrays] of {DISTRIBUTION} brings it") from problem
+    from lineage_store.errors import StoreError
+    from lineage_store.url import open_store
+
+    if url.startswith(("http://", "https://")):
+        raise StoreError(
+            "cells of arrays are not served: give the store itself by --store (sqlite:///PATH, lake:PATH or neo4j://HOST:PORT)"
+        )
+    with open_store(url) as store:
+        yield store
+
+
+def _whole_id(store: GraphStore, name: str) -> str | None:
+    from lineage_query.finding import find_application
+
+    return find_application(store, name) if name else None

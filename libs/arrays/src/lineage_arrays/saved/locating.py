@@ -1,0 +1,164 @@
+"""Which array of which recording a name means: of a file, the version that lies there now."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.files import array_name, split_name
+from lineage_arrays.saved.linking import Recordings, version_of
+from lineage_arrays.saved.reading import NamedArray, listed_arrays
+from lineage_arrays.saved.storing import is_array
+from lineage_arrays.workflow import ArrayFile
+from lineage_core.tracing.budget import current_budget
+from lineage_store.paths import Spellings
+from lineage_store.port import GraphStore
+from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile
+
+APPLICATIONS_SEARCHED = 200
+"""Latest applications that are searched for a name which is no file."""
+READ_BYTES = 1 << 20
+
+FileStatus: TypeAlias = Literal["same", "changed", "gone"]
+
+
+@dataclass(frozen=True)
+class Located:
+    """An array of a recording, and what is to be said about its file."""
+
+    app: str
+    array: NamedArray
+    warnings: tuple[str, ...] = ()
+
+
+def status_of(file: ArrayFile) -> FileStatus:
+    """Whether a file is still what was read or written: by size and time, and where the time is another one by its checksum."""
+    try:
+        status = os.stat(file.path)
+    except (OSError, ValueError):
+        return "gone"
+    if version_of(file).has_state_of(FileVersion(status.st_size, status.st_mtime)):
+        return "same"
+    if status.st_size != file.size:
+        return "changed"
+    return "same" if _checksum(file.path) == file.checksum else "changed"
+
+
+def _checksum(path: str) -> str:
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while part := file.read(READ_BYTES):
+                current_budget().check()
+                digest.update(part)
+    except OSError:
+        return ""
+    return f"sha256:{digest.hexdigest()}"
+
+
+def locate(
+    store: GraphStore, recordings: Recordings, name: str, app: str | None, *, sources: bool
+) -> Located:
+    """The array that a name means.
+
+    Args:
+        store: the store.
+        recordings: of its applications.
+        name: of an array, or the path of a file; of several arrays in a file ``PATH.npz/NAME``.
+        app: the application; None: the one that wrote (read) the file as it is now, else the latest that has such an array.
+        sources: an array that came from outside is meant, not one that was made.
+
+    Raises:
+        ArrayLineageError: no recording has it, or which one it is is not known.
+    """
+    path, member = split_name(name)
+    absolute = array_name(os.path.realpath(path), member)
+    if app is not None:
+        return _warned(_named(recordings, app, name, absolute, None, sources=sources))
+    query = FileQuery(os.path.realpath(path), Spellings())
+    recorded = store.recorded_files(query)
+    files = [one for one in recorded.items if one.wrote is not sources and is_array(one.node)]
+    chosen = _chosen(os.path.realpath(path), files, sources=sources)
+    if chosen is not None:
+        return _warned(_named(recordings, chosen.app, name, absolute, chosen, sources=sources))
+    for application, arrays in listed_arrays(store, store.applications()[:APPLICATIONS_SEARCHED]):
+        current_budget().check()
+        if any(array.name == name for array in arrays):
+            try:
+                return _warned(_named(recordings, application.app, name, absolute, None, sources=sources))
+            except ArrayLineageError:
+                continue
+    kind = "read" if sources else "made"
+    raise ArrayLineageError(
+        f"no recording {kind} an array {name!r}: `lineage arrays list` lists them; an older one is asked with --app"
+    )
+
+
+def _chosen(path: str, files: Sequence[RecordedFile], *, sources: bool) -> RecordedFile | None:
+    """Of versions of a file that programs used, the one that lies there now, or the latest.
+
+    Raises:
+        ArrayLineageError: several programs wrote what lies there, and which one did it last is not known.
+    """
+    if not files:
+        return None
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return files[0]
+    current = FileVersion(status.st_size, status.st_mtime)
+    same_state = [one for one in files if one.version.has_state_of(current)]
+    if same_state:
+        return same_state[0]
+    checksum = _checksum(path) if any(one.version.size == current.size for one in files) else ""
+    same_content = [one for one in files if checksum and one.version.checksum == checksum]
+    apps = list(dict.fromkeys(one.app for one in same_content))
+    if len(apps) > 1 and not sources:
+        raise ArrayLineageError(
+            f"{', '.join(apps)} wrote the content that {path} has: name one of them by --app"
+        )
+    return (same_content or list(files))[0]
+
+
+def _named(
+    recordings: Recordings,
+    app: str,
+    name: str,
+    absolute: str,
+    chosen: RecordedFile | None,
+    *,
+    sources: bool,
+) -> Located:
+    recording = recordings.of(app)
+    if chosen is not None:
+        arrays = [
+            one
+            for one in (recording.sources if sources else recording.outputs)
+            if one.file is not None
+            and array_name(one.file.path, one.file.member) == absolute
+            and version_of(one.file).is_same(chosen.version)
+        ]
+        if arrays:
+            return Located(app, arrays[-1])
+    try:
+        return Located(app, recording.find(name, sources=sources))
+    except ArrayLineageError:
+        if absolute == name:
+            raise
+        return Located(app, recording.find(absolute, sources=sources))
+
+
+def _warned(located: Located) -> Located:
+    file = located.array.file
+    if file is None:
+        return located
+    status = status_of(file)
+    if status == "same":
+        return located
+    happened = "is gone" if status == "gone" else "has changed since"
+    warning = f"{file.path} {happened}: the answer is about {version_of(file)}, which {located.app} recorded"
+    return Located(located.app, located.array, (warning,))

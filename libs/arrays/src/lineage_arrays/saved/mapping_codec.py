@@ -1,0 +1,414 @@
+"""Mappings as data: shapes, numbers and columns of positions, never code.
+
+A mapping is a list whose first item says what it is. What an operator's own functions compute is named by the operator's name
+and version, and needs the operator when it is asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from collections.abc import Mapping as ReadOnly
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from lineage_arrays.cells import I64, Cells, Shape
+from lineage_arrays.errors import RecordingError
+from lineage_arrays.mappings import (
+    NOTHING,
+    AllToAll,
+    Boxes,
+    Chain,
+    Choice,
+    Gather,
+    Inverse,
+    Mapping,
+    SamePositions,
+    Span,
+)
+from lineage_arrays.operators.encodings import (
+    Encoding,
+    Orientation,
+    PairStore,
+    PayloadStore,
+    RangeStore,
+    Regions,
+)
+from lineage_arrays.operators.operator import Operator, Shapes
+from lineage_arrays.operators.ranges import RangeTable, Rows
+from lineage_arrays.operators.strategies import (
+    Again,
+    Composite,
+    MappingFunctions,
+    Options,
+    PayloadFunction,
+)
+from lineage_arrays.saved.columns import ColumnReader, ColumnWriter
+
+Plain: TypeAlias = list[Any]
+Operators: TypeAlias = ReadOnly[tuple[str, str], Operator]
+"""Operators of a program by name and version."""
+
+AXES_MAX = 64
+CELLS_MAX = 1 << 62
+DEPTH_MAX = 64
+"""Mappings within mappings, at most."""
+CALLS_MAX = 1 << 17
+"""Cells up to which an operator's functions are called for each when it is stored: nobody needs the operator later."""
+PAIRS_MAX = 1 << 22
+"""Pairs of cells that its mapping functions give, at most, for that."""
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """A mapping by functions of an operator that is not at hand."""
+
+    source: Shape
+    target: Shape
+    name: str
+    version: str
+
+    def backward(self, cells: Cells) -> Cells:
+        if not cells:
+            return Cells.empty(self.source)
+        raise self._error()
+
+    def forward(self, cells: Cells) -> Cells:
+        if not cells:
+            return Cells.empty(self.target)
+        raise self._error()
+
+    def _error(self) -> RecordingError:
+        return RecordingError(
+            f"the cells of operator {self.name!r}, version {self.version!r}, are computed by its own functions, which are not stored: "
+            "ask from a program that has it, read_recording(store, app, operators=[...]), or give the operator mapping()"
+        )
+
+
+def packed_mapping(mapping: Mapping, columns: ColumnWriter) -> Plain:
+    """A mapping as a JSON value and columns.
+
+    Raises:
+        RecordingError: it is of a kind that can't be stored.
+        ModeError: an operator that must be run for it gives another output.
+    """
+    ends = [list(mapping.source), list(mapping.target)]
+    match mapping:
+        case Again():
+            return packed_mapping(mapping.run.mappings[mapping.operand], columns)
+        case AllToAll():
+            return ["all", *ends]
+        case SamePositions():
+            return ["same", *ends]
+        case Boxes():
+            spans = [
+                [span.low, span.high, span.axis, span.low_scale, span.high_scale]
+                for span in mapping.spans
+            ]
+            return ["boxes", *ends, spans]
+        case Gather():
+            return ["gather", *ends, *_packed_index(mapping.index, columns)]
+        case Inverse():
+            return ["inverse", packed_mapping(mapping.of, columns)]
+        case Chain():
+            return ["chain", *(packed_mapping(of, columns) for of in (mapping.first, mapping.second))]
+        case Choice():
+            return [
+                "choice",
+                *(packed_mapping(of, columns) for of in (mapping.witness, mapping.influence)),
+            ]
+        case Options():
+            return ["options", *(packed_mapping(way, columns) for way in mapping.ways)]
+        case PairStore():
+            regions = (_packed_regions(of, columns) for of in (mapping.outputs, mapping.inputs))
+            return ["pairs", *ends, str(mapping.encoding), str(mapping.orientation), *regions]
+        case RangeStore():
+            return packed_mapping(mapping.table, columns)
+        case RangeTable():
+            return ["ranges", *ends, *_packed_rows(mapping.rows, columns)]
+        case Composite():
+            return [
+                "composite",
+                *(packed_mapping(of, columns) for of in (mapping.store, mapping.functions)),
+            ]
+        case MappingFunctions():
+            whole = mapping.operator.mapping(mapping.operand, mapping.shapes)
+            whole = whole or mapping.as_ranges(CALLS_MAX, PAIRS_MAX)
+            if whole is not None:
+                return packed_mapping(whole, columns)
+            return ["functions", *_operator(mapping.operator, mapping.operand, mapping.shapes)]
+        case PayloadStore() if len(mapping.outputs.cells) <= CALLS_MAX:
+            return packed_mapping(mapping.as_pairs(), columns)
+        case PayloadStore(cells_of=PayloadFunction() as by):
+            return [
+                "payloads",
+                *_operator(by.operator, by.operand, by.shapes),
+                str(mapping.encoding),
+                _packed_regions(mapping.outputs, columns),
+                columns.texts(mapping.payloads),
+            ]
+    raise RecordingError(f"a mapping of kind {type(mapping).__name__} can't be stored")
+
+
+def _operator(operator: Operator, operand: int, shapes: Shapes) -> Plain:
+    name = operator.name or type(operator).__name__
+    return [name, operator.version, operand, [list(one) for one in shapes.inputs], list(shapes.output)]
+
+
+def _packed_index(index: I64, columns: ColumnWriter) -> Plain:
+    """An index as how far each cell was moved, which repeats, and which cells are filled in."""
+    moved = index - np.arange(1, len(index) + 1)
+    nothing = index == NOTHING
+    if not nothing.any():
+        return [columns.numbers(moved), None]
+    # Cells that are filled in move as those before them do.
+    last = np.maximum.accumulate(np.where(nothing, 0, np.arange(len(index))))
+    moved = np.where(nothing[last], 0, moved[last])
+    return [columns.numbers(moved), columns.octets(np.packbits(nothing).tobytes())]
+
+
+def _packed_regions(regions: Regions, columns: ColumnWriter) -> Plain:
+    return [columns.numbers(np.diff(regions.pointer)), columns.numbers(regions.cells)]
+
+
+def _packed_rows(rows: Rows, columns: ColumnWriter) -> Plain:
+    sides = (rows.out_low, rows.out_high, rows.in_low, rows.in_high)
+    packed = [[columns.numbers(axis) for axis in np.ascontiguousarray(side.T)] for side in sides]
+    return [list(rows.relative), len(rows), *packed]
+
+
+class MappingReader:
+    """Makes mappings of what is stored.
+
+    Args:
+        columns: of the recording.
+        operators: those whose own functions may be called.
+    """
+
+    def __init__(self, columns: ColumnReader, operators: Operators) -> None:
+        self._columns = columns
+        self._operators = operators
+
+    def read(self, plain: object, source: Shape, target: Shape) -> Mapping:
+        """The mapping between arrays of two shapes.
+
+        Raises:
+            RecordingError: it is none, or one of other shapes.
+        """
+        mapping = self._mapping(plain, 0)
+        if (mapping.source, mapping.target) != (source, target):
+            raise RecordingError(
+                f"a stored mapping is of {mapping.source} to {mapping.target}, its arrays are {source} and {target}"
+            )
+        return mapping
+
+    def _mapping(self, plain: object, depth: int) -> Mapping:
+        if not isinstance(plain, list) or not plain or depth > DEPTH_MAX:
+            raise RecordingError("a stored recording names no mapping where one must be")
+        kind, *fields = plain
+        make = _MAKERS.get(kind) if isinstance(kind, str) else None
+        if make is None:
+            raise RecordingError(
+                f"a stored mapping is of kind {kind!r:.80}, which this version does not know"
+            )
+        try:
+            return make(self, depth, *fields)
+        except (TypeError, ValueError) as error:
+            raise RecordingError(f"a stored mapping ({kind}) can't be read: {error}") from error
+
+    def _all(self, depth: int, source: object, target: object) -> Mapping:
+        return AllToAll(shape_of(source), shape_of(target))
+
+    def _same(self, depth: int, source: object, target: object) -> Mapping:
+        mapping = SamePositions(shape_of(source), shape_of(target))
+        if math.prod(mapping.source) != math.prod(mapping.target):
+            raise ValueError("arrays of two sizes")
+        return mapping
+
+    def _boxes(self, depth: int, source: object, target: object, spans: list[list[Any]]) -> Mapping:
+        mapping = Boxes(shape_of(source), shape_of(target), tuple(Span(*span) for span in spans))
+        numbers = [number for span in spans for at, number in enumerate(span) if at != 2]
+        axes = [span.axis for span in mapping.spans if span.axis is not None]
+        if (
+            len(mapping.spans) != len(mapping.source)
+            or not all(type(number) is int and abs(number) < CELLS_MAX for number in numbers)
+            or not all(type(axis) is int and 0 <= axis < len(mapping.target) for axis in axes)
+        ):
+            raise ValueError("spans that are not those of its arrays")
+        return mapping
+
+    def _gather(
+        self, depth: int, source: object, target: object, moved: object, nothing: object
+    ) -> Mapping:
+        from_shape, to_shape = shape_of(source), shape_of(target)
+
+        def index() -> I64:
+            return self._index(math.prod(from_shape), to_shape, moved, nothing)
+
+        return Gather(from_shape, to_shape, index)
+
+    def _index(self, cells: int, target: Shape, moved: object, nothing: object) -> I64:
+        index = self._columns.numbers(moved) + np.arange(1, math.prod(target) + 1)
+        if nothing is not None:
+            bits = np.frombuffer(self._columns.octets(nothing), np.uint8)
+            index[np.unpackbits(bits, count=len(index)).astype(np.bool_)] = NOTHING
+        if len(index) and (int(index.min()) < 0 or int(index.max()) > cells):
+            raise RecordingError("a stored index names cells that its array lacks")
+        return index.reshape(target)
+
+    def _inverse(self, depth: int, of: object) -> Mapping:
+        return Inverse(self._mapping(of, depth + 1))
+
+    def _chain(self, depth: int, first: object, second: object) -> Mapping:
+        chain = Chain(self._mapping(first, depth + 1), self._mapping(second, depth + 1))
+        if chain.first.target != chain.second.source:
+            raise ValueError("mappings that do not meet")
+        return chain
+
+    def _choice(self, depth: int, witness: object, influence: object) -> Mapping:
+        choice = Choice(self._mapping(witness, depth + 1), self._mapping(influence, depth + 1))
+        _check_alike([choice.witness, choice.influence])
+        return choice
+
+    def _options(self, depth: int, *ways: object) -> Mapping:
+        mappings = [self._mapping(way, depth + 1) for way in ways]
+        _check_alike(mappings)
+        # What lacks its operator is left out where another way knows the same.
+        present = [way for way in mappings if not isinstance(way, Lacking)]
+        return Options(tuple(present or mappings))
+
+    def _pairs(
+        self,
+        depth: int,
+        source: object,
+        target: object,
+        encoding: str,
+        orientation: str,
+        outputs: object,
+        inputs: object,
+    ) -> Mapping:
+        store = PairStore(
+            shape_of(source), shape_of(target), Encoding(encoding), Orientation(orientation)
+        )
+        store.outputs = self._regions(store.target, outputs)
+        store.inputs = self._regions(store.source, inputs)
+        if len(store.outputs) != len(store.inputs):
+            raise ValueError("regions without their counterparts")
+        return store
+
+    def _regions(self, shape: Shape, plain: object) -> Regions:
+        match plain:
+            case [lengths, cells]:
+                return Regions.of_columns(
+                    shape, self._columns.numbers(lengths), self._columns.numbers(cells)
+                )
+        raise ValueError("no regions")
+
+    def _ranges(
+        self,
+        depth: int,
+        source: object,
+        target: object,
+        relative: list[int],
+        count: int,
+        *sides: list[object],
+    ) -> Mapping:
+        from_shape, to_shape = shape_of(source), shape_of(target)
+        axes = (len(to_shape), len(to_shape), len(from_shape), len(from_shape))
+        if type(count) is not int or tuple(map(len, sides)) != axes or len(relative) != axes[2]:
+            raise ValueError("ranges that are not those of its arrays")
+        columns = [self._side(side, count) for side in sides]
+        rows = Rows(columns[0], columns[1], columns[2], columns[3], tuple(relative))
+        _check_rows(rows, from_shape, to_shape)
+        return RangeTable(from_shape, to_shape, rows)
+
+    def _side(self, side: list[object], count: int) -> I64:
+        axes = [self._columns.numbers(axis) for axis in side]
+        if any(len(axis) != count for axis in axes):
+            raise ValueError("ranges of several lengths")
+        return np.stack(axes, axis=1) if axes else np.empty((count, 0), np.int64)
+
+    def _composite(self, depth: int, store: object, functions: object) -> Mapping:
+        written, elsewhere = (self._mapping(of, depth + 1) for of in (store, functions))
+        _check_alike([written, elsewhere])
+        if isinstance(written, Lacking):
+            return written
+        if not isinstance(written, PayloadStore | PairStore):
+            raise ValueError("nothing that was written")
+        return Composite(written, elsewhere)
+
+    def _functions(self, depth: int, *named: Any) -> Mapping:
+        operator, operand, shapes = self._named(*named)
+        if operator is None:
+            return Lacking(shapes.inputs[operand], shapes.output, str(named[0]), str(named[1]))
+        return MappingFunctions(shapes, operand, operator)
+
+    def _payloads(self, depth: int, *fields: Any) -> Mapping:
+        *named, encoding, outputs, payloads = fields
+        operator, operand, shapes = self._named(*named)
+        regions = self._regions(shapes.output, outputs)
+        contents = self._columns.texts(payloads)
+        if len(regions) != len(contents):
+            raise ValueError("payloads without their cells")
+        if operator is None:
+            return Lacking(shapes.inputs[operand], shapes.output, str(named[0]), str(named[1]))
+        function = PayloadFunction(shapes, operand, operator)
+        store = PayloadStore(function.source, function.target, Encoding(encoding), function)
+        store.outputs, store.payloads = regions, contents
+        return store
+
+    def _named(
+        self, name: str, version: str, operand: int, inputs: list[object], output: object
+    ) -> tuple[Operator | None, int, Shapes]:
+        shapes = Shapes(tuple(map(shape_of, inputs)), shape_of(output))
+        if type(operand) is not int or not 0 <= operand < len(shapes.inputs):
+            raise ValueError("no operand of the operator")
+        return self._operators.get((name, version)), operand, shapes
+
+
+_MAKERS: dict[str, Callable[..., Mapping]] = {
+    "all": MappingReader._all,
+    "same": MappingReader._same,
+    "boxes": MappingReader._boxes,
+    "gather": MappingReader._gather,
+    "inverse": MappingReader._inverse,
+    "chain": MappingReader._chain,
+    "choice": MappingReader._choice,
+    "options": MappingReader._options,
+    "pairs": MappingReader._pairs,
+    "ranges": MappingReader._ranges,
+    "composite": MappingReader._composite,
+    "functions": MappingReader._functions,
+    "payloads": MappingReader._payloads,
+}
+
+
+def shape_of(plain: object) -> Shape:
+    """The shape of a stored array.
+
+    Raises:
+        RecordingError: it is none.
+    """
+    if (
+        not isinstance(plain, list)
+        or len(plain) > AXES_MAX
+        or not all(type(length) is int and length >= 0 for length in plain)
+        or math.prod(max(length, 1) for length in plain) > CELLS_MAX
+    ):
+        raise RecordingError(f"{plain!r:.80} is the shape of no array")
+    return tuple(plain)
+
+
+def _check_alike(mappings: Any) -> None:
+    if len({(mapping.source, mapping.target) for mapping in mappings}) != 1:
+        raise ValueError("mappings of several shapes for one operand")
+
+
+def _check_rows(rows: Rows, source: Shape, target: Shape) -> None:
+    if not all(type(axis) is int and -1 <= axis < len(target) for axis in rows.relative):
+        raise ValueError("ranges relative to an axis that the array lacks")
+    for (low, high), shape in (((rows.out_low, rows.out_high), target), (rows.ends(), source)):
+        if len(low) and ((low < 0).any() or (high >= np.array(shape, np.int64)).any()):
+            raise ValueError("ranges beyond the array")

@@ -1,0 +1,178 @@
+"""Reads stored recordings, and finds arrays in them by name."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lineage_arrays.cells import Cells
+from lineage_arrays.errors import ArrayLineageError, RecordingError
+from lineage_arrays.files import array_name
+from lineage_arrays.operators.operator import Operator
+from lineage_arrays.querying import CellTrace, backward, forward, is_made_from
+from lineage_arrays.saved.document import CONTENT_BYTES_MAX, unpack_workflow
+from lineage_arrays.saved.storing import OPERATOR
+from lineage_arrays.workflow import ArrayFile, Node, Output, Workflow
+from lineage_core.codec.zstd import decompress
+from lineage_core.contract.message import Arrays
+from lineage_core.errors import RecordBatchError
+from lineage_store.port import ApplicationRecord, GraphStore
+
+NAMES_LISTED = 20
+"""Names of arrays that an error lists."""
+
+
+@dataclass(frozen=True)
+class NamedArray:
+    """An array of a recording that has a name. ``is_source``: it came from outside."""
+
+    name: str
+    node: Node
+    is_source: bool
+    file: ArrayFile | None = None
+
+
+@dataclass(frozen=True)
+class StoredRecording:
+    """A recording as it was stored: all that was recorded, without the values of its arrays."""
+
+    app: str
+    flow: Workflow
+
+    @property
+    def sources(self) -> list[NamedArray]:
+        """Arrays that came from outside."""
+        return [
+            NamedArray(node.name, node, True, self.flow.files_read.get(node.number))
+            for node in self.flow.nodes
+            if node.name
+        ]
+
+    @property
+    def outputs(self) -> list[NamedArray]:
+        """Arrays that were named or saved; of several of one name the last one has it."""
+        named: dict[tuple[str, ArrayFile | None], Output] = {}
+        for output in self.flow.outputs:
+            named[output.name, output.file] = output
+        return [
+            NamedArray(output.name, output.node, False, output.file) for output in named.values()
+        ]
+
+    def find(self, name: str, *, sources: bool) -> NamedArray:
+        """The output of a name, or the source; of an array in a file, its file's path may stand for it.
+
+        Raises:
+            ArrayLineageError: there is none, or several.
+        """
+        candidates = self.sources if sources else self.outputs
+        named = [one for one in candidates if one.name == name]
+        if not named:
+            named = [
+                one
+                for one in candidates
+                if one.file is not None and array_name(one.file.path, one.file.member) == name
+            ]
+        if named:
+            return named[-1]
+        names = list(dict.fromkeys(one.name for one in candidates))
+        more = f" and {len(names) - NAMES_LISTED:,} more" if len(names) > NAMES_LISTED else ""
+        kind = "source" if sources else "output"
+        raise ArrayLineageError(
+            f"{self.app} has no {kind} {name!r}: {', '.join(names[:NAMES_LISTED]) or 'none'}{more}"
+        )
+
+    def back(self, output: str, where: object = ..., *, choices: bool = False) -> CellTrace:
+        """Which cells of the sources some cells of an output were made from, as :meth:`lineage_arrays.Recording.back`.
+
+        Raises:
+            ArrayLineageError: there is no such output.
+            CellError: it has no such cells.
+            RecordingError: what is stored can't be read, or needs an operator that is not at hand.
+        """
+        node = self.find(output, sources=False).node
+        return self.back_from(node, Cells.of(node.shape, where), choices=choices)
+
+    def back_from(self, node: Node, cells: Cells, *, choices: bool = False) -> CellTrace:
+        """As :meth:`back`, of an array by its node."""
+        return backward(self.flow, node, cells, choices=choices)
+
+    def forward(
+        self, source: str, output: str, where: object = ..., *, choices: bool = False
+    ) -> CellTrace:
+        """Which cells of an output some cells of a source went into, as :meth:`lineage_arrays.Recording.forward`.
+
+        Raises:
+            ArrayLineageError: there is no such array, or the output was not made from the source.
+            CellError, RecordingError: as :meth:`back`.
+        """
+        start = self.find(source, sources=True).node
+        target = self.find(output, sources=False).node
+        cells = Cells.of(start.shape, where)
+        return forward(self.flow, start, cells, target, choices=choices)
+
+    def outputs_of(self, source: Node) -> list[NamedArray]:
+        """The outputs that were made from a source."""
+        return [one for one in self.outputs if is_made_from(self.flow, source, one.node)]
+
+
+def read_recording(
+    store: GraphStore, app: str, operators: Sequence[Operator] = ()
+) -> StoredRecording:
+    """The recording of an application.
+
+    Args:
+        store: the store.
+        app: the application's whole id.
+        operators: those of the program whose own functions may be called; of others cells may be unknown.
+
+    Raises:
+        KeyError: there is no such application.
+        RecordingError: it has no recording of arrays, or one that is damaged, not whole, or of a later version.
+    """
+    texts: dict[int, str] = {}
+    totals = set[int]()
+    for message in store.messages(app, "arrays"):
+        assert isinstance(message, Arrays)
+        totals.add(message.parts)
+        if texts.setdefault(message.part, message.recording) != message.recording:
+            raise RecordingError(f"{app} has two recordings of arrays: delete it, and record again")
+    if not totals:
+        raise RecordingError(f"{app} has no recording of arrays; `lineage arrays list` lists those that have")
+    missing = set(range(max(totals))) - texts.keys()
+    if missing or len(totals) > 1:
+        raise RecordingError(
+            f"of the recording of arrays of {app} {len(missing):,} of {max(totals):,} parts are missing: it can't be read"
+        )
+    try:
+        packed = base64.b64decode("".join(texts[part] for part in sorted(texts)), validate=True)
+        content = decompress(packed, CONTENT_BYTES_MAX + 64)
+    except (RecordBatchError, binascii.Error) as error:
+        raise RecordingError(f"the recording of arrays of {app} is damaged: {error}") from error
+    return StoredRecording(app, unpack_workflow(content, operators))
+
+
+@dataclass(frozen=True)
+class ListedArray:
+    """An array of an application, as the list of them shows it; ``path`` is None where it is in no file."""
+
+    app: str
+    node: str
+    name: str
+    description: str
+    path: str | None
+
+
+def listed_arrays(
+    store: GraphStore, applications: Sequence[ApplicationRecord]
+) -> Iterator[tuple[ApplicationRecord, list[ListedArray]]]:
+    """The applications among some that have arrays, and the named arrays of each."""
+    for application in applications:
+        arrays = [
+            ListedArray(application.app, node.node, node.name, node.description, node.path)
+            for node in store.graph(application.app).nodes()
+            if node.op == OPERATOR and node.kind == "unknown"
+        ]
+        if arrays:
+            yield application, arrays
