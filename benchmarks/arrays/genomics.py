@@ -73,7 +73,11 @@ class RelapseModel(Operator):
 
     def run(self, *inputs: Any, modes: frozenset[Mode]) -> F64:
         values, outcome = inputs
-        groups = {RELAPSE: outcome == 1, NONE: outcome == 0, SPREAD: np.ones(len(outcome), np.bool_)}
+        groups = {
+            RELAPSE: outcome == 1,
+            NONE: outcome == 0,
+            SPREAD: np.ones(len(outcome), np.bool_),
+        }
         model = np.stack(
             [values[groups[RELAPSE]].mean(axis=0), values[groups[NONE]].mean(axis=0), values.std(axis=0)],
             axis=1,
@@ -104,7 +108,10 @@ class Prediction(Operator):
 
     def run(self, *inputs: Any, modes: frozenset[Mode]) -> F64:
         values, model = inputs
-        far = [np.abs(values - model[:, group]) / (model[:, SPREAD] + 1e-9) for group in (NONE, RELAPSE)]
+        far = [
+            np.abs(values - model[:, group]) / (model[:, SPREAD] + 1e-9)
+            for group in (NONE, RELAPSE)
+        ]
         score: F64 = (far[0] - far[1]).sum(axis=1)
         if Mode.FULL in modes:
             for patient in range(len(values)):
@@ -172,7 +179,9 @@ def genomics(replicas: int = REPLICAS) -> Workload:
     of_test = graph.add(ChosenColumns(), unknown, chosen, name="test-features")
     scores = graph.add(Prediction(), of_test, model, name="scores")
     final = graph.apply(rounded, scores, name="final")
-    return Workload(graph, lambda: matrices(replicas), lambda arrays: _questions(training, test, model, final))
+    return Workload(
+        graph, lambda: matrices(replicas), lambda arrays: _questions(training, test, model, final)
+    )
 
 
 def _questions(training: Step, test: Step, model: Step, final: Step) -> list[Question]:

@@ -31,7 +31,9 @@ def planned(
     """
     samples = samples_of(workload, asked)
     costs = {
-        step: measured(step.operator, tuple(arrays[before] for before in step.inputs), samples[step])
+        step: measured(
+            step.operator, tuple(arrays[before] for before in step.inputs), samples[step]
+        )
         for step in workload.udfs
         if step.operator is not None
     }
@@ -67,7 +69,9 @@ def _met(version: Version, question: Question, step: Step) -> list[Sample]:
         where = Cells.of(target.shape, question.where)
         cells = backward(replace(flow, nodes=named), named[target.number], where).cells[step.name]
         return [
-            Sample(Orientation.BACKWARD, operand, cells) for operand in range(len(step.inputs)) if cells
+            Sample(Orientation.BACKWARD, operand, cells)
+            for operand in range(len(step.inputs))
+            if cells
         ]
     source = nodes[question.source.name]
     if not is_made_from(flow, source, start) or not is_made_from(flow, start, target):

@@ -49,7 +49,9 @@ AppOption = Annotated[
 ]
 LimitOption = Annotated[
     int | None,
-    typer.Option("--limit", min=0, help="Cells listed of each array (default: 20; with --json all)."),
+    typer.Option(
+        "--limit", min=0, help="Cells listed of each array (default: 20; with --json all)."
+    ),
 ]
 AllJobsOption = Annotated[
     bool,
@@ -92,7 +94,7 @@ def list_arrays(
 
 @app.command("back")
 @reported
-def back(
+def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
     cells: CellsArgument,
     name: AppOption = "",
@@ -124,7 +126,7 @@ def back(
 
 @app.command("forward")
 @reported
-def forward(
+def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
     cells: CellsArgument,
     to: Annotated[
@@ -170,7 +172,9 @@ def _opened(url: str) -> Iterator[GraphStore]:
     try:
         import lineage_arrays  # noqa: F401 - whether it can be
     except ImportError as problem:
-        raise LineageError(f"{problem}: the extra [arrays] of {DISTRIBUTION} brings it") from problem
+        raise LineageError(
+            f"{problem}: the extra [arrays] of {DISTRIBUTION} brings it"
+        ) from problem
     from lineage_store.errors import StoreError
     from lineage_store.url import open_store
 

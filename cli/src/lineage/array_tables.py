@@ -46,7 +46,9 @@ def show_arrays(
             table.add_row(*row)
     console().print(table)
     if not listed:
-        echo("no application recorded arrays: store_recording of lineage_arrays.saved keeps a recording")
+        echo(
+            "no application recorded arrays: store_recording of lineage_arrays.saved keeps a recording"
+        )
     if left_out:
         echo(f"{left_out:,} older applications were not searched: --limit")
 

@@ -44,7 +44,9 @@ def test_rows_follow_from_the_structure(call: Any, rows: int) -> None:
         came = recording.back(result, Cells.at(result.shape, [at])).cells["x"].positions()
         inputs.append(came)
         outputs.append(np.full(len(came), at))
-    table = RangeTable.of_pairs((N, N), result.shape, np.concatenate(outputs), np.concatenate(inputs))
+    table = RangeTable.of_pairs(
+        (N, N), result.shape, np.concatenate(outputs), np.concatenate(inputs)
+    )
     assert len(table.rows) == rows
     assert table.nbytes <= rows * 8 * 24
     some = Cells.at(result.shape, [0, result.size // 2, result.size - 1])

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import Result
+from typer.testing import CliRunner
 
 from lineage.main import app as command_line
 from lineage_arrays import ArrayLineageError, CellError, Recording, RecordingError, UntracedError
@@ -86,7 +87,8 @@ def test_stores_keep_recordings(kind: str) -> None:
     recording = Recording()
     image = recording.load("image.npy")
     background = recording.source("background", np.ones(5))
-    recording.output("clean", image - background)
+    clean = image - background
+    recording.output("clean", clean)
     app = store_recording(recording, "cleaning", kind)
     with open_store(kind) as opened:
         trace = trace_back(opened, parse_address("clean[1,2]"))
@@ -95,9 +97,7 @@ def test_stores_keep_recordings(kind: str) -> None:
         found = trace_forward(opened, parse_address("background[4]"))
         assert cells_of(found) == {"clean": [[row, 4] for row in range(4)]}
         stored = read_recording(opened, app)
-        assert stored.back("clean", np.s_[0]) == recording.back(
-            recording.flow and image - background, np.s_[0]
-        )
+        assert stored.back("clean", np.s_[0]) == recording.back(clean, np.s_[0])
         [record] = opened.applications()
         assert (record.name, record.status) == ("cleaning", "ok")
 
@@ -168,12 +168,14 @@ def test_archives_have_arrays_of_their_own(store: GraphStore) -> None:
     store_recording(recording, "ratios")
     trace = trace_back(store, parse_address("out.npz/ratio[1,2]"))
     assert cells_of(trace) == {"in.npz/flux": [[1, 2]], "in.npz/error": [[1, 2]]}
-    assert cells_of(trace_back(store, parse_address("out.npz/arr_0[3]"))) == {"in.npz/flux": [[0, 3]]}
+    assert cells_of(trace_back(store, parse_address("out.npz/arr_0[3]"))) == {
+        "in.npz/flux": [[0, 3]]
+    }
     found = trace_forward(store, parse_address("in.npz/error[0,3]"))
     assert cells_of(found) == {"out.npz/ratio": [[0, 3]]}
     with np.load("out.npz") as written:
         assert np.array_equal(written["arr_0"], IMAGE[0])
-    with pytest.raises(ArrayLineageError, match="out.npz/ratio"):
+    with pytest.raises(ArrayLineageError, match=r"out\.npz/ratio"):
         trace_back(store, parse_address("out.npz[0]"))
 
 
@@ -276,7 +278,7 @@ def test_traces_go_on_through_files(store: GraphStore) -> None:
     assert (forth.exact, forth.complete) == (True, True)
     alone = trace_forward(store, parse_address("image.npy[3,0]"), all_jobs=True, to="smooth.npy")
     assert cells_of(alone) == {"smooth.npy": [[3, 0]]}
-    with pytest.raises(ArrayLineageError, match="nothing.npy"):
+    with pytest.raises(ArrayLineageError, match=r"nothing\.npy"):
         trace_forward(store, parse_address("image.npy[3,0]"), all_jobs=True, to="nothing.npy")
 
 
@@ -359,7 +361,7 @@ def test_random_programs_trace_as_one(store: GraphStore) -> None:
         lambda x: x[:, ::-1], lambda x: np.cumsum(x, axis=1), lambda x: x + x[:1], lambda x: np.sort(x, axis=0),
         lambda x: np.roll(x, 1, axis=0), lambda x: np.where(x > 0.5, x, 0), lambda x: x @ x.T @ x, lambda x: np.maximum(x, 0.2),
     ]  # fmt: skip
-    for number in range(12):
+    for number in range(4):
         chosen = [steps[at] for at in random.integers(0, len(steps), 4)]
         values = random.random((3, 4))
         np.save(f"in{number}.npy", values)
@@ -377,14 +379,23 @@ def test_random_programs_trace_as_one(store: GraphStore) -> None:
         for row, column in np.ndindex(3, 4):
             for choices in (False, True):
                 trace = trace_back(
-                    store, parse_address(f"out{number}.npy[{row},{column}]"), all_jobs=True, choices=choices
+                    store,
+                    parse_address(f"out{number}.npy[{row},{column}]"),
+                    all_jobs=True,
+                    choices=choices,
                 )
                 wanted = whole.back(traced, np.s_[row, column], choices=choices)
                 (found,) = trace.found
                 assert found.cells == wanted.cells["in"]
-                assert (trace.exact, bool(trace.chosen_by)) == (wanted.exact, bool(wanted.chosen_by))
+                assert (trace.exact, bool(trace.chosen_by)) == (
+                    wanted.exact,
+                    bool(wanted.chosen_by),
+                )
                 forth = trace_forward(
-                    store, parse_address(f"in{number}.npy[{row},{column}]"), all_jobs=True, choices=choices
+                    store,
+                    parse_address(f"in{number}.npy[{row},{column}]"),
+                    all_jobs=True,
+                    choices=choices,
                 )
                 went = whole.forward("in", traced, np.s_[row, column], choices=choices)
                 assert forth.found[0].cells == next(iter(went.cells.values()))

@@ -75,7 +75,7 @@ class Recording:
             member: self._loaded(os.fspath(path), values, replace(file, member=member))
             for member, values in arrays.items()
         }
-        return loaded[""] if "" in loaded else loaded
+        return loaded.get("", loaded)
 
     def _loaded(self, path: str, values: npt.NDArray[Any], file: ArrayFile) -> TracedArray:
         flow = self.flow

@@ -458,5 +458,6 @@ def _has_constants(call: Call) -> bool:
         )
     options = (value for key, value in call.kwargs.items() if key not in _ABOUT_SHAPE)
     return any(isinstance(leaf, _NUMBERS | bool) for leaf in _leaves(call.args)) or any(
-        isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool) for leaf in _leaves(tuple(options))
+        isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool)
+        for leaf in _leaves(tuple(options))
     )

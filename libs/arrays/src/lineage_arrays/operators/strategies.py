@@ -133,9 +133,7 @@ class MappingFunctions(ToOperand):
         (outputs, inputs), (sources, targets) = sides
         # In order of inputs, and of outputs for each: as the other function gives them.
         order = np.lexsort((outputs, inputs))
-        if not (
-            np.array_equal(inputs[order], sources) and np.array_equal(outputs[order], targets)
-        ):
+        if not (np.array_equal(inputs[order], sources) and np.array_equal(outputs[order], targets)):
             return None
         return RangeTable.of_pairs(self.source, self.target, outputs, inputs)
 

@@ -39,7 +39,9 @@ def parse_address(text: str) -> CellAddress:
     inner = rest.removesuffix("]")
     if not inner.strip():
         return CellAddress(name, ())
-    return CellAddress(name, tuple(_part(text, part) for part in inner.removesuffix(",").split(",")))
+    return CellAddress(
+        name, tuple(_part(text, part) for part in inner.removesuffix(",").split(","))
+    )
 
 
 def _part(text: str, part: str) -> int | slice | EllipsisType:

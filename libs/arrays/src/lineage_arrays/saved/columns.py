@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -49,12 +50,14 @@ class ColumnReader:
         ends = np.cumsum([0, *sizes]).tolist()
         if ends[-1] != len(content):
             raise RecordingError("a recording's columns have another length than its head says")
-        self._parts = [content[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+        self._parts = [content[begin:end] for begin, end in pairwise(ends)]
 
     def numbers(self, where: object) -> I64:
         at, length = self._place(where)
         if length > NUMBERS_MAX:
-            raise RecordingError(f"a column of {length:,} numbers; at most {NUMBERS_MAX:,} are read")
+            raise RecordingError(
+                f"a column of {length:,} numbers; at most {NUMBERS_MAX:,} are read"
+            )
         try:
             column, rest = unpack_numbers(self._parts[at], length, f"column {at}")
         except BlockError as error:
@@ -75,7 +78,7 @@ class ColumnReader:
         if (lengths < 0).any() or int(lengths.sum()) != len(content):
             raise RecordingError("texts of a recording have another length than they say")
         ends = np.cumsum(lengths).tolist()
-        return [content[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        return [content[begin:end] for begin, end in pairwise([0, *ends])]
 
     def _place(self, where: object) -> tuple[int, int]:
         match where:

@@ -49,7 +49,11 @@ def pack_workflow(flow: Workflow) -> bytes:
         "leaks": flow.leaks,
         "read": [[number, _packed_file(file)] for number, file in flow.files_read.items()],
         "outputs": [
-            [output.name, output.node.number, None if output.file is None else _packed_file(output.file)]
+            [
+                output.name,
+                output.node.number,
+                None if output.file is None else _packed_file(output.file),
+            ]
             for output in flow.outputs
         ],
         "columns": [len(part) for part in columns.parts],

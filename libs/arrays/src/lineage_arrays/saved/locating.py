@@ -89,7 +89,9 @@ def locate(
         current_budget().check()
         if any(array.name == name for array in arrays):
             try:
-                return _warned(_named(recordings, application.app, name, absolute, None, sources=sources))
+                return _warned(
+                    _named(recordings, application.app, name, absolute, None, sources=sources)
+                )
             except ArrayLineageError:
                 continue
     kind = "read" if sources else "made"

@@ -113,7 +113,10 @@ def packed_mapping(mapping: Mapping, columns: ColumnWriter) -> Plain:
         case Inverse():
             return ["inverse", packed_mapping(mapping.of, columns)]
         case Chain():
-            return ["chain", *(packed_mapping(of, columns) for of in (mapping.first, mapping.second))]
+            return [
+                "chain",
+                *(packed_mapping(of, columns) for of in (mapping.first, mapping.second)),
+            ]
         case Choice():
             return [
                 "choice",
@@ -154,7 +157,13 @@ def packed_mapping(mapping: Mapping, columns: ColumnWriter) -> Plain:
 
 def _operator(operator: Operator, operand: int, shapes: Shapes) -> Plain:
     name = operator.name or type(operator).__name__
-    return [name, operator.version, operand, [list(one) for one in shapes.inputs], list(shapes.output)]
+    return [
+        name,
+        operator.version,
+        operand,
+        [list(one) for one in shapes.inputs],
+        list(shapes.output),
+    ]
 
 
 def _packed_index(index: I64, columns: ColumnWriter) -> Plain:

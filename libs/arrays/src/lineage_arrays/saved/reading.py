@@ -139,7 +139,9 @@ def read_recording(
         if texts.setdefault(message.part, message.recording) != message.recording:
             raise RecordingError(f"{app} has two recordings of arrays: delete it, and record again")
     if not totals:
-        raise RecordingError(f"{app} has no recording of arrays; `lineage arrays list` lists those that have")
+        raise RecordingError(
+            f"{app} has no recording of arrays; `lineage arrays list` lists those that have"
+        )
     missing = set(range(max(totals))) - texts.keys()
     if missing or len(totals) > 1:
         raise RecordingError(

@@ -154,7 +154,12 @@ def _node_messages(
 
 def _sink_file(file: ArrayFile) -> SinkFile:
     return SinkFile(
-        partition=0, path=file.path, size=file.size, mtime=file.mtime, rows=1, checksum=file.checksum
+        partition=0,
+        path=file.path,
+        size=file.size,
+        mtime=file.mtime,
+        rows=1,
+        checksum=file.checksum,
     )
 
 

@@ -196,7 +196,8 @@ def trace_forward(
         to: an output of that name alone; None: all.
         app: the application; None: the one that read the file as it is now, else the latest that has the name.
         all_jobs: go on through the programs that read the files which were written, and through all that read this one.
-        choices, operators: as in :func:`trace_back`.
+        choices: as in :func:`trace_back`.
+        operators: as in :func:`trace_back`.
 
     Raises:
         ArrayLineageError, CellError, BudgetError: as :func:`trace_back`.
@@ -212,7 +213,9 @@ def trace_forward(
     while (step := pending.next()) is not None:
         of_app, number, cells = step
         recording = recordings.of(of_app)
-        for output, trace in _outputs(recording, number, cells, to if not all_jobs else None, choices):
+        for output, trace in _outputs(
+            recording, number, cells, to if not all_jobs else None, choices
+        ):
             answer.remark(of_app, trace)
             (output_cells,) = trace.cells.values()
             is_read = False
@@ -224,7 +227,11 @@ def trace_forward(
     if to is not None and not any(name == to for _, _, name in answer.found):
         raise ArrayLineageError(
             f"no output {to!r} was made from {located.array.name} of {located.app}"
-            + (", or from what was made of it" if all_jobs else "; --all-jobs goes on through files")
+            + (
+                ", or from what was made of it"
+                if all_jobs
+                else "; --all-jobs goes on through files"
+            )
         )
     return answer.trace(located.array.name, asked, located.warnings)
 

@@ -355,9 +355,7 @@ class Arrays(_Message):
     type: Literal["arrays"] = "arrays"
     part: Annotated[int, Field(ge=0, lt=ARRAYS_PARTS_MAX)]
     parts: Annotated[int, Field(ge=1, le=ARRAYS_PARTS_MAX)]
-    recording: Annotated[
-        str, Field(max_length=ARRAYS_TEXT_MAX, pattern=r"^[A-Za-z0-9+/]*={0,2}\z")
-    ]
+    recording: Annotated[str, Field(max_length=ARRAYS_TEXT_MAX, pattern=r"^[A-Za-z0-9+/]*={0,2}\z")]
 
 
 class DeadLetter(_Message):
