@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from benchmarks.arrays.workloads import Question, Workload
 from lineage_arrays import Cells
-from lineage_arrays.operators import Orientation, Step, Strategy, Version
+from lineage_arrays.operators import Mode, Orientation, Step, Strategy, Version
 from lineage_arrays.operators.measuring import Sample, measured
 from lineage_arrays.operators.optimiser import Choice, Limits, choose
 from lineage_arrays.querying import backward, forward, is_made_from
@@ -24,15 +24,19 @@ def planned(
     arrays: Mapping[Step, Any],
     asked: Sequence[Question],
     limits_mb: Sequence[int | None],
+    among: Sequence[Strategy],
 ) -> dict[str, Choice]:
     """The optimiser's choice within each limit.
 
-    Each UDF runs with each of its strategies, and answers the parts of the workload's questions that meet it.
+    Each UDF runs with each of its strategies ``among`` some, and answers the parts of the workload's questions that meet it.
     """
     samples = samples_of(workload, asked)
     costs = {
         step: measured(
-            step.operator, tuple(arrays[before] for before in step.inputs), samples[step]
+            step.operator,
+            tuple(arrays[before] for before in step.inputs),
+            samples[step],
+            among=[Strategy(Mode.MAP), *among],
         )
         for step in workload.udfs
         if step.operator is not None

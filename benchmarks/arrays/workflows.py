@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from benchmarks.arrays.astronomy import astronomy, exposures, prepared_by_numpy
+from benchmarks.arrays.astronomy import (
+    astronomy,
+    exposures,
+    prepared_by_numpy,
+    smoothed_by_names,
+)
 from benchmarks.arrays.genomics import genomics
 from benchmarks.arrays.plans import LIMITS_MB, Plan, planned
 from benchmarks.arrays.workloads import Question, Workload, without_lineage
@@ -38,31 +44,52 @@ PAYLOADS: Strategies = {
 BLACKBOX = Strategy(Mode.BLACKBOX)
 
 
-def in_turns(
-    plain: Callable[[], Any], recorded: Callable[[], Any], pairs: int
-) -> tuple[list[float], list[float]]:
-    """Seconds of both, which take turns: A B B A."""
-    seconds: tuple[list[float], list[float]] = ([], [])
-    kinds = (plain, recorded)
+@dataclass
+class Times:
+    """Seconds of runs of one kind, and the pages that each touched for the first time."""
+
+    seconds: list[float] = field(default_factory=list)
+    new_pages: list[int] = field(default_factory=list)
+
+
+def in_turns(*kinds: Callable[[], Any], pairs: int) -> list[Times]:
+    """Times of several kinds of runs, which take turns: A B B A."""
+    times = [Times() for _ in kinds]
     for number in range(pairs):
-        for kind in (0, 1) if number % 2 == 0 else (1, 0):
-            begin = time.perf_counter()
+        order = range(len(kinds))
+        for kind in order if number % 2 == 0 else reversed(order):
+            pages, begin = _new_pages(), time.perf_counter()
             kinds[kind]()
-            seconds[kind].append(time.perf_counter() - begin)
-    return seconds
+            times[kind].seconds.append(time.perf_counter() - begin)
+            times[kind].new_pages.append(_new_pages() - pages)
+    return times
 
 
-def ratio(seconds: tuple[Sequence[float], Sequence[float]]) -> dict[str, float]:
-    """The median of recorded over plain of each pair, with its interval."""
-    return median_interval([after / before for before, after in zip(*seconds, strict=True)])
+def _new_pages() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def ratio(before: Times, after: Times) -> dict[str, float]:
+    """The median of one kind over another, pair by pair, with its interval."""
+    pairs = zip(before.seconds, after.seconds, strict=True)
+    return median_interval([recorded / plain for plain, recorded in pairs])
 
 
 def numpy_row(shape: Shape2, pairs: int) -> dict[str, Any]:
-    """The built-in operators of both exposures, as an unchanged program, plain and recorded."""
+    """The built-in operators of both exposures, as an unchanged program, plain and recorded.
+
+    And plain code that does what recording can't avoid: it copies its inputs, and its temporary arrays have names, so that NumPy
+    does not reuse their memory for the next result.
+    """
     taken = exposures(shape)
 
     def plain() -> list[Any]:
         return [prepared_by_numpy(exposure) for exposure in taken.values()]
+
+    def named() -> list[Any]:
+        return [
+            prepared_by_numpy(exposure.copy(), smoothed_by_names) for exposure in taken.values()
+        ]
 
     def recorded() -> list[Any]:
         recording = Recording()
@@ -71,12 +98,15 @@ def numpy_row(shape: Shape2, pairs: int) -> dict[str, Any]:
         ]
 
     same = all(
-        np.array_equal(ours.value, numpys) for ours, numpys in zip(recorded(), plain(), strict=True)
+        np.array_equal(ours.value, numpys) and np.array_equal(names, numpys)
+        for ours, names, numpys in zip(recorded(), named(), plain(), strict=True)
     )
-    seconds = in_turns(plain, recorded, pairs)
+    times = in_turns(plain, named, recorded, pairs=pairs)
     return {
-        "shape": shape, "same": same, "plain_s": round(float(np.median(seconds[0])), 4),
-        "wall_ratio": ratio(seconds),
+        "shape": shape, "same": same, "plain_s": round(float(np.median(times[0].seconds)), 4),
+        "wall_ratio": ratio(times[0], times[2]), "named_ratio": ratio(times[0], times[1]),
+        "wall_over_named": ratio(times[1], times[2]),
+        "new_pages": [int(np.median(of_kind.new_pages)) for of_kind in times],
     }  # fmt: skip
 
 
@@ -88,11 +118,17 @@ def astronomy_rows(shape: Shape2, smaller: Shape2, pairs: int) -> Iterator[dict[
 
 def genomics_rows(replicas: int, pairs: int) -> Iterator[dict[str, Any]]:
     """A row for each strategy of the UDFs, where they support it; pairs of each cell are written once."""
-    yield from workload_rows(genomics(replicas), {"replicas": replicas}, PAYLOADS | PAIRS, pairs)
+    yield from workload_rows(
+        genomics(replicas), {"replicas": replicas}, PAYLOADS | PAIRS, pairs, LIMITS_MB
+    )
 
 
 def workload_rows(
-    workload: Workload, words: dict[str, Any], strategies: Strategies, pairs: int
+    workload: Workload,
+    words: dict[str, Any],
+    strategies: Strategies,
+    pairs: int,
+    limits_mb: Sequence[int | None] = (None,),
 ) -> Iterator[dict[str, Any]]:
     """A row for each strategy, and one for each limit of disk for what the optimiser chooses within it.
 
@@ -101,6 +137,7 @@ def workload_rows(
         words: of each row.
         strategies: of all UDFs that support them; the others are black boxes, or are mapped by their functions.
         pairs: runs of each kind.
+        limits_mb: of disk, for the optimiser; None: any amount.
     """
     taken = workload.sources()
     arrays = without_lineage(workload.graph, taken)
@@ -109,7 +146,7 @@ def workload_rows(
     reference = everything.answers(asked, anew=True)
     plans = {"blackbox": everything.how}
     plans |= {name: _where_supported(workload, strategy) for name, strategy in strategies.items()}
-    choices = planned(workload, arrays, asked, LIMITS_MB)
+    choices = planned(workload, arrays, asked, limits_mb, list(strategies.values()))
     plans |= {name: choice.strategies for name, choice in choices.items()}
     for name, how in plans.items():
         run = Run(workload, taken, how)
@@ -118,14 +155,14 @@ def workload_rows(
         writes_pairs = any(
             strategy.mode is Mode.FULL for of_step in how.values() for strategy in of_step
         )
-        seconds = run.timed(1 if writes_pairs else pairs)
+        times = run.timed(1 if writes_pairs else pairs)
         yield {
             **words,
             "strategy": name,
             "same": _same(answers, reference)
             and all(np.array_equal(version.array(step), arrays[step], equal_nan=True) for step in arrays),
-            "plain_s": round(float(np.median(seconds[0])), 4),
-            "wall_ratio": ratio(seconds),
+            "plain_s": round(float(np.median(times[0].seconds)), 4),
+            "wall_ratio": ratio(*times),
             "lineage_bytes": version.stored_bytes,
             "lineage_over_inputs": round(
                 version.stored_bytes / sum(array.nbytes for array in taken.values()), 5
@@ -166,9 +203,10 @@ class Run:
     def version(self) -> Version:
         return self.workload.graph.run(self.taken, self.how)
 
-    def timed(self, pairs: int) -> tuple[list[float], list[float]]:
+    def timed(self, pairs: int) -> list[Times]:
+        """Runs without lineage, and with it."""
         graph = self.workload.graph
-        return in_turns(lambda: without_lineage(graph, self.taken), self.version, pairs)
+        return in_turns(lambda: without_lineage(graph, self.taken), self.version, pairs=pairs)
 
     def answers(self, asked: Sequence[Question], *, anew: bool) -> Answers:
         """Seconds and trace of each question. ``anew``: a version for each, or re-execution runs for the first alone."""

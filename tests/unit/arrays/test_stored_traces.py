@@ -443,3 +443,25 @@ def test_the_command_says_what_is_wrong(words: tuple[str, ...], said: str) -> No
     result = ask(*words)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_traces_of_rows_refuse_arrays_and_verdicts_name_them() -> None:
+    """Rows of a file of an array are not known: no answer about them may be called complete."""
+    np.save("image.npy", IMAGE)
+    smoothing("image.npy", "smooth.npy")
+    for words in (("back", "smooth.npy:1"), ("back", "array-3#0#0"), ("forward", "image.npy:1", "--all-jobs"), ("forward", "image.npy")):  # fmt: skip
+        result = CliRunner().invoke(command_line, words)
+        assert result.exit_code == 2
+        assert "lineage arrays" in result.stderr
+    verdict = CliRunner().invoke(command_line, ["verify"])
+    assert verdict.exit_code == 1
+    assert "no rows were captured" in verdict.stdout
+
+
+def test_recordings_move_to_a_lake_with_all_else(store: GraphStore) -> None:
+    np.save("image.npy", IMAGE)
+    app = smoothing("image.npy", "smooth.npy")
+    with open_store("lake:lake", create=True) as lake:
+        lake.write(app, store.messages(app))
+        found = trace_back(lake, parse_address("smooth.npy[2,1]"))
+        assert found == trace_back(store, parse_address("smooth.npy[2,1]"))

@@ -58,6 +58,7 @@ def measured(
     inputs: tuple[AnyArray, ...],
     samples: Sequence[Sample],
     clock: Callable[[], float] = time.perf_counter,
+    among: Sequence[Strategy] | None = None,
 ) -> list[Alternative]:
     """Run an operator with each strategy, and time it.
 
@@ -66,6 +67,8 @@ def measured(
         inputs: its operands.
         samples: queries, whose mean time counts; indexes are built before, and a black box runs again for each.
         clock: seconds.
+        among: strategies that are tried where the operator supports them; None: all. Region pairs of each cell of a large array take
+            gigabytes.
 
     Returns:
         An alternative for each strategy; the time of a run is what it takes more than without lineage.
@@ -74,7 +77,12 @@ def measured(
     output, _ = run_once(operator, inputs, ())
     plain_s = clock() - begin
     alternatives = []
-    for strategy in [Strategy(Mode.BLACKBOX)] if opaque(operator) else supported(operator):
+    tried = [
+        strategy
+        for strategy in supported(operator)
+        if strategy.mode is Mode.BLACKBOX or among is None or strategy in among
+    ]
+    for strategy in tried:
         shapes = Shapes(tuple(array.shape for array in inputs), output.shape)
         if strategy.mode is Mode.BLACKBOX:
             query_s = _mean_rerun_s(operator, inputs, output, shapes, samples, clock)

@@ -358,7 +358,8 @@ def run_once(
     views = tuple(_read_only(array) for array in inputs)
     output = np.asarray(operator.run_with(written.take if writing else None, views, modes))
     if output.base is not None or any(output is view for view in views):
-        output = output.copy()
+        # Laid out in memory as it is: sums over it later round as they do without lineage.
+        output = output.copy(order="K")
     output.flags.writeable = False
     shapes = Shapes(tuple(array.shape for array in inputs), output.shape)
     stores = iter(written.stores(output.shape))

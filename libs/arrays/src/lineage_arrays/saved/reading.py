@@ -13,10 +13,10 @@ from lineage_arrays.files import array_name
 from lineage_arrays.operators.operator import Operator
 from lineage_arrays.querying import CellTrace, backward, forward, is_made_from
 from lineage_arrays.saved.document import CONTENT_BYTES_MAX, unpack_workflow
-from lineage_arrays.saved.storing import OPERATOR
 from lineage_arrays.workflow import ArrayFile, Node, Output, Workflow
 from lineage_core.codec.zstd import decompress
 from lineage_core.contract.message import Arrays
+from lineage_core.contract.verdict import ARRAY
 from lineage_core.errors import RecordBatchError
 from lineage_store.port import ApplicationRecord, GraphStore
 
@@ -174,7 +174,7 @@ def listed_arrays(
         arrays = [
             ListedArray(application.app, node.node, node.name, node.description, node.path)
             for node in store.graph(application.app).nodes()
-            if node.op == OPERATOR and node.kind == "unknown"
+            if node.op == ARRAY and node.kind == "unknown"
         ]
         if arrays:
             yield application, arrays

@@ -33,11 +33,10 @@ from lineage_core.contract.message import (
     Totals,
     Unknown,
 )
+from lineage_core.contract.verdict import ARRAY
 from lineage_core.environment.redaction import redact_arguments
 from lineage_store.url import DEFAULT_STORE, open_store
 
-OPERATOR = "array"
-"""Operator of the nodes of an application that are arrays."""
 NAMED_MAX = 10_000
 """Named arrays of a recording, at most: each is a node of the application."""
 LEVEL = 6
@@ -134,7 +133,7 @@ def _node_messages(
         node=node_of(number),
         # Rows of it are not known: a trace of rows that comes here says so.
         kind="unknown",
-        op=OPERATOR,
+        op=ARRAY,
         name=names[-1][:TEXT_MAX],
         description=f"{node.dtype} {'x'.join(map(str, node.shape)) or 'number'}"[:TEXT_MAX],
         call_site=node.call_site[:TEXT_MAX],

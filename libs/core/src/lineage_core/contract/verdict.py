@@ -27,6 +27,8 @@ from lineage_core.contract.reasons import listed_reasons
 
 QUARANTINE = "quarantine"
 """The operator of the sink whose items are the records that were set aside."""
+ARRAY = "array"
+"""The operator of the nodes, of kind ``unknown``, that are recorded arrays."""
 ABANDONED_AFTER_S = 60.0
 """Seconds without a message after which an application without an end counts as abandoned."""
 REASONS_SHOWN = 5
@@ -394,7 +396,9 @@ class _Facts:
         sinks |= {job.sink for job in self.jobs if job.sink is not None}
         # An action over no partition has no task, and all of its lineage.
         over_nothing = self.jobs and not self.expected
-        if not sinks or not (self.commits or over_nothing):
+        if not sinks and any(node.op == ARRAY for node in self.nodes.values()):
+            yield "no rows were captured: cells of its arrays are traced by `lineage arrays`, whose answers say how complete they are"
+        elif not sinks or not (self.commits or over_nothing):
             yield "nothing was captured"
 
     def action_problems(self) -> Iterable[str]:
