@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lineage_arrays import Cells, Recording
 from tests.support.cell_oracle import same
+from tests.support.stored_arrays import assert_same_answers, reloaded
 
 pytestmark = pytest.mark.property
 
@@ -107,6 +108,9 @@ def test_programs_compute_the_same_and_traces_hold(seed: int) -> None:
     for name, array in traced.items():
         assert array.shape == np.shape(plain[name])
         assert same(np.asarray(plain[name]), array.value).all()
+    # Stored and read again, the recording answers as it does here.
+    ends = [array.node for array in traced.values()]
+    assert_same_answers(recording.flow, reloaded(recording.flow), ends)
     for cell in range(values.size):
         for change in (1e-3, -1e-3, 2.0, -5.0):
             changed = values.copy()

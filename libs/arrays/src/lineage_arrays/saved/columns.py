@@ -12,8 +12,8 @@ from lineage_arrays.errors import RecordingError
 from lineage_core.codec.number_columns import pack_numbers, unpack_numbers
 from lineage_core.errors import BlockError
 
-NUMBERS_MAX = 1 << 28
-"""Numbers of a column at most: a column of equal steps takes no bytes, however long it is."""
+NUMBERS_MAX = 1 << 27
+"""Numbers of a column at most (1 GiB): a column of equal steps takes no bytes, however long it is."""
 
 
 class ColumnWriter:
@@ -23,7 +23,15 @@ class ColumnWriter:
         self.parts: list[bytes] = []
 
     def numbers(self, column: I64) -> list[int]:
-        """Add whole numbers, negative ones too: the number of the column, and its length."""
+        """Add whole numbers, negative ones too: the number of the column, and its length.
+
+        Raises:
+            RecordingError: it is too long.
+        """
+        if len(column) > NUMBERS_MAX:
+            raise RecordingError(
+                f"a column of {len(column):,} positions; at most {NUMBERS_MAX:,} are stored: record the parts of so large an array apart"
+            )
         self.parts.append(pack_numbers(np.ascontiguousarray(column, np.int64).view(np.uint64)))
         return [len(self.parts) - 1, len(column)]
 
