@@ -15,18 +15,24 @@ from lineage_arrays.querying import backward, forward, is_made_from
 
 Plan: TypeAlias = Mapping[Step, tuple[Strategy, ...]]
 
-LIMITS_MB: tuple[int | None, ...] = (1, 10, 50, 100, None)
-"""Of disk, as the paper has them for genomics; None: any amount."""
+LIMITS_MB = (1, 10, 50, 100)
+"""Of disk, as the paper has them for genomics."""
+
+
+def limits_of(plain_s: float, disk_mb: Sequence[int]) -> dict[str, Limits]:
+    """Limits by the name of the plan: of disk, of twice the run time without lineage, and none."""
+    plans = {f"plan-{most}": Limits(disk_bytes=most * 1_000_000) for most in disk_mb}
+    return {**plans, "plan-quick": Limits(run_s=plain_s), "plan-any": Limits()}
 
 
 def planned(
     workload: Workload,
     arrays: Mapping[Step, Any],
     asked: Sequence[Question],
-    limits_mb: Sequence[int | None],
+    limits: Mapping[str, Limits],
     among: Sequence[Strategy],
 ) -> dict[str, Choice]:
-    """The optimiser's choice within each limit.
+    """The optimiser's choice within each limit, by the limit's name.
 
     Each UDF runs with each of its strategies ``among`` some, and answers the parts of the workload's questions that meet it.
     """
@@ -42,12 +48,7 @@ def planned(
         if step.operator is not None
     }
     meetings = {step: float(len(of_step)) for step, of_step in samples.items()}
-    return {
-        f"plan-{'any' if most is None else most}": choose(
-            costs, meetings, Limits(disk_bytes=None if most is None else most * 1_000_000)
-        )
-        for most in limits_mb
-    }
+    return {name: choose(costs, meetings, most) for name, most in limits.items()}
 
 
 def samples_of(workload: Workload, asked: Sequence[Question]) -> dict[Step, list[Sample]]:

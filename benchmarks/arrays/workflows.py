@@ -17,7 +17,7 @@ from benchmarks.arrays.astronomy import (
     smoothed_by_names,
 )
 from benchmarks.arrays.genomics import genomics
-from benchmarks.arrays.plans import LIMITS_MB, Plan, planned
+from benchmarks.arrays.plans import LIMITS_MB, Plan, limits_of, planned
 from benchmarks.arrays.workloads import Question, Workload, without_lineage
 from benchmarks.intervals import median_interval
 from lineage_arrays import CellTrace, Recording
@@ -128,7 +128,7 @@ def workload_rows(
     words: dict[str, Any],
     strategies: Strategies,
     pairs: int,
-    limits_mb: Sequence[int | None] = (None,),
+    limits_mb: Sequence[int] = (),
 ) -> Iterator[dict[str, Any]]:
     """A row for each strategy, and one for each limit of disk for what the optimiser chooses within it.
 
@@ -137,7 +137,7 @@ def workload_rows(
         words: of each row.
         strategies: of all UDFs that support them; the others are black boxes, or are mapped by their functions.
         pairs: runs of each kind.
-        limits_mb: of disk, for the optimiser; None: any amount.
+        limits_mb: of disk, for the optimiser, beside those that it always has.
     """
     taken = workload.sources()
     arrays = without_lineage(workload.graph, taken)
@@ -146,7 +146,9 @@ def workload_rows(
     reference = everything.answers(asked, anew=True)
     plans = {"blackbox": everything.how}
     plans |= {name: _where_supported(workload, strategy) for name, strategy in strategies.items()}
-    choices = planned(workload, arrays, asked, limits_mb, list(strategies.values()))
+    plain = in_turns(lambda: without_lineage(workload.graph, taken), pairs=3)[0]
+    limits = limits_of(float(np.median(plain.seconds)), limits_mb)
+    choices = planned(workload, arrays, asked, limits, list(strategies.values()))
     plans |= {name: choice.strategies for name, choice in choices.items()}
     for name, how in plans.items():
         run = Run(workload, taken, how)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from lineage_core.contract import message as messages
 from lineage_core.contract.message import (
+    Arrays,
     CONTAINERS_MAX,
     Begin,
     Commit,
@@ -144,6 +145,7 @@ EXAMPLES: list[Message] = [
     ),
     Unknown(app="app-1", node=None, what="zip", reason="not captured", call_site="job.py:9"),
     Recipe(app="app-1", node="9", recipe='{"version":1,"plan":["é"]}'),
+    Arrays(app="app-1", part=1, parts=2, recording="AbC+/0=="),
     DeadLetter(app="app-1", place="lineage-flow/3/17", reason="not JSON", resolved=True),
     Erased(app="app-1", plan="sha256:1"),
     Heartbeat(app="app-1", at=4.0),
@@ -151,6 +153,20 @@ EXAMPLES: list[Message] = [
         app="app-1", ended_at=5.0, status="ok", totals=Totals(blocks=1, flows=2, tasks=1, recipes=1)
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"recording": "no base64!"}, {"recording": "A" * (messages.ARRAYS_TEXT_MAX + 1)}, {"part": -1}, {"parts": 0},
+     {"part": messages.ARRAYS_PARTS_MAX}, {"parts": messages.ARRAYS_PARTS_MAX + 1}, {"recording": "AA==\n"}],
+)  # fmt: skip
+def test_parts_of_recordings_are_bounded(wrong: dict[str, object]) -> None:
+    fields = {"v": 1, "type": "arrays", "app": "app-1", "part": 0, "parts": 1, "recording": "AA=="}
+    assert isinstance(parse_message(json.dumps(fields)), Arrays)
+    with pytest.raises(MessageError):
+        parse_message(json.dumps(fields | wrong))
+    longest = Arrays(app="app-1", part=0, parts=1, recording="A" * messages.ARRAYS_TEXT_MAX)
+    assert len(dump_message(longest)) < RECORD_BYTES_MAX
 
 
 def test_there_is_an_example_of_each() -> None:
