@@ -16,9 +16,10 @@ from lineage_arrays.cells import Cells
 from lineage_arrays.mappings import Gather
 from lineage_arrays.operators import Encoding, Mode, OperatorGraph, Strategy
 from lineage_arrays.querying import backward, forward
-from lineage_arrays.saved import mapping_codec
+from lineage_arrays.saved import mapping_packing
 from lineage_arrays.saved.columns import ColumnReader, ColumnWriter
 from lineage_arrays.saved.document import pack_workflow, unpack_workflow
+from lineage_arrays.saved.mapping_reading import MappingReader
 from lineage_core.codec.zstd import compress
 from tests.support.cell_operators import BrightSpots, Mended, Opaque, RowTotals
 from tests.support.stored_arrays import assert_same_answers, reloaded
@@ -61,7 +62,7 @@ def test_what_operators_wrote_answers_without_them(strategies: tuple[Strategy, .
 def test_functions_of_large_arrays_are_needed_by_name_and_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mapping_codec, "PAIRS_MAX", 4)
+    monkeypatch.setattr(mapping_packing, "PAIRS_MAX", 4)
     graph = OperatorGraph()
     table, unit = graph.source("table"), graph.source("unit")
     totals = graph.add(RowTotals(), table, unit, name="totals")
@@ -103,7 +104,7 @@ def test_functions_that_contradict_each_other_are_not_stored_as_pairs() -> None:
 
 
 def test_payloads_beyond_the_bound_need_their_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapping_codec, "CALLS_MAX", 0)
+    monkeypatch.setattr(mapping_packing, "CALLS_MAX", 0)
     graph = OperatorGraph()
     values = graph.source("values")
     mended = graph.add(Mended(), values, name="mended")
@@ -215,8 +216,8 @@ def test_a_later_format_is_refused(content: bytes) -> None:
 
 def test_an_index_beyond_its_array_is_refused_when_it_is_read() -> None:
     columns = ColumnWriter()
-    packed = mapping_codec.packed_mapping(Gather((3,), (2,), lambda: np.array([1, 4])), columns)
-    reader = mapping_codec.MappingReader(
+    packed = mapping_packing.packed_mapping(Gather((3,), (2,), lambda: np.array([1, 4])), columns)
+    reader = MappingReader(
         ColumnReader(memoryview(b"".join(columns.parts)), [len(part) for part in columns.parts]), {}
     )
     mapping = reader.read(packed, (3,), (2,))

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from lineage_core.contract import message as messages
 from lineage_core.contract.message import (
-    Arrays,
     CONTAINERS_MAX,
+    Arrays,
     Begin,
     Commit,
     DeadLetter,

@@ -18,6 +18,8 @@ from lineage_arrays.querying import CellTrace, backward, forward
 from lineage_arrays.traced import TracedArray
 from lineage_arrays.workflow import ArrayFile, Input, Operand, Output, Workflow
 
+EQUAL_BYTES = "a file with the bytes of one that was saved counts as its copy"
+
 
 class Recording:
     """One run of ordinary NumPy code over named arrays.
@@ -79,16 +81,29 @@ class Recording:
 
     def _loaded(self, path: str, values: npt.NDArray[Any], file: ArrayFile) -> TracedArray:
         flow = self.flow
-        saved = [output.node for output in flow.outputs if output.file == file]
-        read = [flow.nodes[number] for number, other in flow.files_read.items() if other == file]
-        known = [*saved[-1:], *read]
-        if known:
-            same = Input(Operand(flow, known[0], values), SamePositions(values.shape, values.shape))
-            return TracedArray(flow, values, "load", [same])
+        same_bytes = [
+            (output.file, output.node)
+            for output in reversed(flow.outputs)
+            if output.file is not None and output.file.holds_same(file)
+        ]
+        known = [node for other, node in same_bytes if file.is_same_file(other)]
+        known += [flow.nodes[at] for at, other in flow.files_read.items() if other == file]
+        if known or same_bytes:
+            node, superset = (known[0], "") if known else (same_bytes[0][1], EQUAL_BYTES)
+            through = SamePositions(values.shape, values.shape)
+            inputs = [Input(Operand(flow, node, values), through, superset)]
+            if superset:
+                # It may as well come from outside.
+                inputs.append(Input(self._read(path, values, file), through))
+            return TracedArray(flow, values, "load", inputs)
+        return self._read(path, values, file)
+
+    def _read(self, path: str, values: npt.NDArray[Any], file: ArrayFile) -> TracedArray:
+        """The array of a file as a source."""
         name = array_name(path, file.member)
         versions = sum(taken.partition(" (version ")[0] == name for taken in self._sources)
         traced = self._source(f"{name} (version {versions + 1})" if versions else name, values)
-        flow.files_read[traced.node.number] = file
+        self.flow.files_read[traced.node.number] = file
         return traced
 
     def output(self, name: str, array: TracedArray) -> None:

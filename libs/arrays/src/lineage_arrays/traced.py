@@ -456,8 +456,17 @@ def _has_constants(call: Call) -> bool:
         return any(
             not isinstance(leaf, Operand | EllipsisType | None) for leaf in _leaves(call.args)
         )
+    has_texts = any(operand.value.dtype.kind in "US" for operand in operands(list(call.args)))
     options = (value for key, value in call.kwargs.items() if key not in _ABOUT_SHAPE)
-    return any(isinstance(leaf, _NUMBERS | bool) for leaf in _leaves(call.args)) or any(
+    return any(_is_value(leaf, has_texts) for leaf in _leaves(call.args)) or any(
         isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool)
         for leaf in _leaves(tuple(options))
     )
+
+
+def _is_value(leaf: Any, has_texts: bool) -> bool:
+    """Whether an argument may be a value of the program: no array of the workflow, type or mode."""
+    if isinstance(leaf, str):
+        return has_texts
+    is_none = leaf is None or leaf is np._NoValue
+    return not (is_none or isinstance(leaf, Operand | EllipsisType | type | np.dtype))

@@ -95,6 +95,10 @@ class ArrayFile:
         """Whether both have the same array, byte for byte."""
         return (self.size, self.checksum, self.member) == (other.size, other.checksum, other.member)
 
+    def is_same_file(self, other: ArrayFile) -> bool:
+        """Whether files of the same bytes are one, which was moved or touched at most."""
+        return self.path == other.path or self.mtime == other.mtime
+
 
 @dataclass(frozen=True)
 class Output:

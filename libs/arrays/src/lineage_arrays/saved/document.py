@@ -18,7 +18,8 @@ import numpy as np
 from lineage_arrays.errors import RecordingError
 from lineage_arrays.operators.operator import Operator
 from lineage_arrays.saved.columns import ColumnReader, ColumnWriter
-from lineage_arrays.saved.mapping_codec import MappingReader, packed_mapping, shape_of
+from lineage_arrays.saved.mapping_packing import packed_mapping
+from lineage_arrays.saved.mapping_reading import MappingReader, shape_of
 from lineage_arrays.workflow import ArrayFile, Edge, Node, Output, Workflow
 
 FORMAT = 1

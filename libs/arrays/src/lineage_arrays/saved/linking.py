@@ -19,7 +19,10 @@ PROGRAMS_MAX = 1_000
 
 @dataclass(frozen=True)
 class FileLink:
-    """An array of another recording that holds the same bytes. ``superset``: why it may be another file, else empty."""
+    """An array of another recording that holds the same bytes.
+
+    ``superset``: why it may be another file, which is equal by chance; else empty. Then the trace goes on, and ends here, too.
+    """
 
     app: str
     array: NamedArray
@@ -85,8 +88,9 @@ class FileLinks:
             for one in recorded.items
             if one.wrote and one.app != app and _is_before(one.version, version_of(file))
         ]
-        exact = [one for one in writers if self._is_itself(one, file)]
-        apps = list(dict.fromkeys(one.app for one in exact or writers))
+        same = [one for one in writers if self._is_same_file(one, file)]
+        untouched = [one for one in same if self._is_untouched(one, file)]
+        apps = list(dict.fromkeys(one.app for one in untouched or same or writers))
         if recorded.unread:
             return NotLinked(
                 f"{recorded.unread[0]} may have written {file.path}: it recorded more files of that content than one question reads"
@@ -97,7 +101,7 @@ class FileLinks:
             )
         if not apps:
             return self._other_writer(app, file)
-        superset = "" if exact else _copy_text(app, file.path, apps[0], writers[0].path)
+        superset = "" if same else _copy_text(app, file.path, apps[0], writers[0].path)
         return self._linked(apps[0], file, superset, sources=False)
 
     def other_readers(self, app: str, file: ArrayFile) -> Iterator[FileLink | NotLinked]:
@@ -121,11 +125,14 @@ class FileLinks:
         for one in recorded.items:
             if one.wrote or one.app == app or not _is_before(version_of(file), one.version):
                 continue
-            if one.app not in readers or self._is_itself(one, file):
+            if one.app not in readers or self._is_same_file(one, file):
                 readers[one.app] = one
         for reader, one in readers.items():
-            is_itself = self._is_itself(one, file)
-            superset = "" if is_itself else _copy_text(reader, one.path, app, file.path)
+            superset = (
+                ""
+                if self._is_same_file(one, file)
+                else _copy_text(reader, one.path, app, file.path)
+            )
             link = self._linked(reader, file, superset, sources=True)
             if link is not None:
                 yield link
@@ -136,9 +143,15 @@ class FileLinks:
         items = [one for one in recorded.items if one.version.size == file.size]
         return RecordedFiles(items, recorded.unread)
 
-    def _is_itself(self, one: RecordedFile, file: ArrayFile) -> bool:
-        same_path = self._spellings.of(one.path) == self._spellings.of(file.path)
-        return same_path and one.version.has_state_of(version_of(file))
+    def _is_same_file(self, one: RecordedFile, file: ArrayFile) -> bool:
+        """Whether files of one content are one file, which was moved or touched at most: others are copies, or equal by chance."""
+        return self._is_at(one, file) or one.version.has_state_of(version_of(file))
+
+    def _is_untouched(self, one: RecordedFile, file: ArrayFile) -> bool:
+        return self._is_at(one, file) and one.version.has_state_of(version_of(file))
+
+    def _is_at(self, one: RecordedFile, file: ArrayFile) -> bool:
+        return self._spellings.of(one.path) == self._spellings.of(file.path)
 
     def _linked(
         self, app: str, file: ArrayFile, superset: str, *, sources: bool

@@ -171,7 +171,8 @@ def trace_back(
             if isinstance(link, FileLink):
                 _note_copy(answer, link)
                 pending.add(link.app, link.array.node.number, source_cells)
-                continue
+                if not link.superset:
+                    continue
             if isinstance(link, NotLinked):
                 answer.incomplete[link.reason] = None
             answer.add(of_app, source, source_cells)
@@ -255,7 +256,7 @@ def _outputs(
 def _follow(
     answer: _Answer, pending: _Pending, links: Iterable[FileLink | NotLinked], cells: Cells
 ) -> bool:
-    """Go on to all programs that read a file; whether there are any."""
+    """Go on to all programs that read a file, or what may be its copy; whether any read the file itself."""
     is_read = False
     for link in links:
         if isinstance(link, NotLinked):
@@ -263,7 +264,7 @@ def _follow(
             continue
         _note_copy(answer, link)
         pending.add(link.app, link.array.node.number, cells)
-        is_read = True
+        is_read = is_read or not link.superset
     return is_read
 
 
