@@ -232,8 +232,10 @@ def test_a_flag_that_left_is_a_value() -> None:
     other[0] = flag
     assert not recording.back(other).complete
     texts = recording.source("texts", np.array(["a", "b"]))
-    assert not recording.back(np.where([True, False], str(texts[0]), texts)).complete
-    assert recording.back(np.transpose(image)).complete
+    chosen: Any = np.where([True, False], str(texts[0]), texts)
+    assert not recording.back(chosen).complete
+    turned: Any = np.transpose(image)
+    assert recording.back(turned).complete
 
 
 def test_files_that_are_none_are_refused() -> None:
