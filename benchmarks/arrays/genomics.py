@@ -62,6 +62,13 @@ class ChosenColumns(Operator):
     def map_p(self, cell: tuple[int, ...], payload: bytes, operand: int, shapes: Shapes) -> Any:
         return (cell[0], int.from_bytes(payload, "little")) if operand == 0 else (cell[1],)
 
+    def mapping_p(self, payload: bytes, operand: int, shapes: Shapes) -> Mapping:
+        source, target = shapes.inputs[operand], shapes.output
+        if operand == 1:
+            return Boxes(source, target, (Span.point(1),))
+        column = int.from_bytes(payload, "little")
+        return Boxes(source, target, (Span.point(0), Span(column, column)))
+
 
 class RelapseModel(Operator):
     """UDF F: of each feature the mean over patients with a relapse, over those without, and how far it varies."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lineage_arrays.mappings import Boxes, Mapping, SamePositions, Span
 from lineage_arrays.operators import Mode, Operator, Shapes
 
 
@@ -80,6 +81,16 @@ class Mended(Operator):
 
     def map_p(self, cell: Any, payload: bytes, operand: int, shapes: Shapes) -> Any:
         return (cell[0] - 1,)
+
+
+class MendedAtOnce(Mended):
+    """As `Mended`, with mappings of whole sets of cells."""
+
+    def mapping(self, operand: int, shapes: Shapes) -> Mapping:
+        return SamePositions(shapes.inputs[operand], shapes.output)
+
+    def mapping_p(self, payload: bytes, operand: int, shapes: Shapes) -> Mapping:
+        return Boxes(shapes.inputs[operand], shapes.output, (Span.point(0, 1, -1),))
 
 
 class RowTotals(Operator):

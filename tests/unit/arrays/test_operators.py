@@ -15,10 +15,11 @@ from lineage_arrays.operators import (
     Operator,
     OperatorGraph,
     Orientation,
+    Shapes,
     Strategy,
     Version,
 )
-from tests.support.cell_operators import BrightSpots, Mended, Opaque, RowTotals
+from tests.support.cell_operators import BrightSpots, Mended, MendedAtOnce, Opaque, RowTotals
 
 pytestmark = pytest.mark.unit
 
@@ -233,3 +234,30 @@ def test_graphs_refuse_what_does_not_hang_together() -> None:
         graph.run({"image": IMAGE}, {step: (Strategy(Mode.MAP),)})
     with pytest.raises(ModeError, match="outside of run"):
         BrightSpots().lwrite((0, 0), (0, 0))
+
+
+@pytest.mark.parametrize("encoding", [Encoding.ONE, Encoding.MANY])
+def test_payloads_are_opened_at_once_as_one_by_one(encoding: Encoding) -> None:
+    values = np.array([0.0, 1.0, 5.0, 0.5, 7.0, 0.1, 0.2, 9.0])
+    of_each = []
+    for operator in (Mended(), MendedAtOnce()):
+        graph = OperatorGraph()
+        source = graph.source("values")
+        step = graph.add(operator, source, name="mended")
+        version = graph.run({"values": values}, {step: [Strategy(Mode.COMP, encoding)]})
+        whole = version.back(step).cells["values"].positions().tolist()
+        of_each.append((answers(version, source, step), whole))
+    assert of_each[0] == of_each[1]
+    assert of_each[0][1] == [0, 1, 3, 5, 6]
+
+
+def test_a_mapping_of_payloads_of_other_arrays_is_refused() -> None:
+    class Wrong(MendedAtOnce):
+        def mapping_p(self, payload: bytes, operand: int, shapes: Any) -> Any:
+            return super().mapping(operand, Shapes(((3,),), (3,)))
+
+    graph = OperatorGraph()
+    step = graph.add(Wrong(), graph.source("values"), name="mended")
+    version = graph.run({"values": [0.0, 5.0, 1.0, 1.0]}, {step: [Strategy(Mode.COMP)]})
+    with pytest.raises(ModeError, match="a mapping of"):
+        version.back(step, np.s_[1])

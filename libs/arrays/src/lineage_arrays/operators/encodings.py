@@ -7,7 +7,7 @@ output cells, ``FORWARD`` ones by input cells; the other direction reads all of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import ModeError
+from lineage_arrays.mappings import Mapping
 from lineage_arrays.operators.ranges import RangeTable
 from lineage_core.codec.number_columns import pack_numbers
 from lineage_core.contract.runs import sorted_unique, spread
@@ -22,6 +23,8 @@ from lineage_core.text_enum import StrEnum
 
 CellsOf: TypeAlias = Callable[[int, bytes], Cells]
 """The input cells of an output position with a payload."""
+MappingOf: TypeAlias = Callable[[bytes], Mapping | None]
+"""The mapping of all output positions that have a payload; None: they are asked one by one."""
 
 
 class Encoding(StrEnum):
@@ -226,12 +229,13 @@ class PairStore:
 
 @dataclass
 class PayloadStore:
-    """Output cells and their payloads: a mapping to one operand, by the operator's ``map_p``."""
+    """Output cells and their payloads: a mapping to one operand, by the operator's ``map_p`` and ``mapping_p``."""
 
     source: Shape
     target: Shape
     encoding: Encoding
     cells_of: CellsOf
+    mapping_of: MappingOf = field(default=lambda payload: None)
     outputs: Regions = field(init=False)
     payloads: list[bytes] = field(init=False, default_factory=list)
     _index: Index | None = field(init=False, default=None)
@@ -263,11 +267,21 @@ class PayloadStore:
         return Cells.union(
             self.source,
             (
-                self.cells_of(position, self.payloads[region])
+                part
                 for region in self.index.touching(cells).tolist()
-                for position in self._outputs_of(region, cells).tolist()
+                for part in self._of_region(region, self._outputs_of(region, cells))
             ),
         )
+
+    def _of_region(self, region: int, positions: I64) -> Iterator[Cells]:
+        """The input cells of output positions of a region."""
+        payload = self.payloads[region]
+        mapping = self.mapping_of(payload)
+        if mapping is not None:
+            yield mapping.backward(Cells.at(self.target, positions))
+            return
+        for position in positions.tolist():
+            yield self.cells_of(position, payload)
 
     def as_pairs(self) -> PairStore:
         """The same as region pairs: the function of payloads is called for each output cell, and needed no more."""
@@ -290,12 +304,22 @@ class PayloadStore:
 
     def forward(self, cells: Cells) -> Cells:
         """All payloads are read: their input cells are computed, and compared."""
-        reached = []
+        reached: list[I64] = [np.empty(0, np.int64)]
         for region, payload in enumerate(self.payloads):
-            for position in self._outputs_of(region).tolist():
-                if cells.has(self.cells_of(position, payload).positions()).any():
-                    reached.append(position)
-        return Cells.at(self.target, reached)
+            positions = self._outputs_of(region)
+            mapping = self.mapping_of(payload)
+            if mapping is not None:
+                is_reached = mapping.forward(cells).has(positions)
+            else:
+                is_reached = np.array(
+                    [
+                        bool(cells.has(self.cells_of(position, payload).positions()).any())
+                        for position in positions.tolist()
+                    ],
+                    np.bool_,
+                )
+            reached.append(positions[is_reached])
+        return Cells.at(self.target, np.concatenate(reached))
 
     @property
     def nbytes(self) -> int:

@@ -103,6 +103,13 @@ class Operator(ABC):
         """Cells of an operand (any index of NumPy) that an output cell with a payload was made from."""
         raise ModeError(f"{self.name or type(self).__name__} has no map_p")
 
+    def mapping_p(self, payload: bytes, operand: int, shapes: Shapes) -> Mapping | None:
+        """What :meth:`map_p` says of any output cell with a payload, as one mapping: queries of many cells call it once.
+
+        None: the function is called for each cell.
+        """
+        return None
+
     def run_with(
         self, write: PairWriter | None, inputs: tuple[AnyArray, ...], modes: frozenset[Mode]
     ) -> AnyArray:

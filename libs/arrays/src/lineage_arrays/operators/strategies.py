@@ -68,6 +68,19 @@ class ToOperand:
     def target(self) -> Shape:
         return self.shapes.output
 
+    def checked(self, operator: Operator, mapping: Mapping | None) -> Mapping | None:
+        """A mapping that an operator gave for these ends.
+
+        Raises:
+            ModeError: it is one of other arrays.
+        """
+        if mapping is not None and (mapping.source, mapping.target) != (self.source, self.target):
+            name = operator.name or type(operator).__name__
+            raise ModeError(
+                f"{name}: a mapping of {mapping.source} to {mapping.target}, the arrays are {self.source} and {self.target}"
+            )
+        return mapping
+
 
 @dataclass(frozen=True)
 class MappingFunctions(ToOperand):
@@ -82,13 +95,7 @@ class MappingFunctions(ToOperand):
         Raises:
             ModeError: it is one of other arrays.
         """
-        mapping = self.operator.mapping(self.operand, self.shapes)
-        if mapping is not None and (mapping.source, mapping.target) != (self.source, self.target):
-            name = self.operator.name or type(self.operator).__name__
-            raise ModeError(
-                f"{name}: a mapping of {mapping.source} to {mapping.target}, the arrays are {self.source} and {self.target}"
-            )
-        return mapping
+        return self.checked(self.operator, self.operator.mapping(self.operand, self.shapes))
 
     def backward(self, cells: Cells) -> Cells:
         if self._at_once is not None:
@@ -219,19 +226,28 @@ class Written:
             return RangeStore(source, shapes.output)
         if strategy.mode is Mode.FULL:
             return PairStore(source, shapes.output, strategy.encoding, strategy.orientation)
-        return PayloadStore(
-            source,
-            shapes.output,
-            strategy.encoding,
-            PayloadFunction(shapes, operand, self._operator),
-        )
+        return PayloadFunction(shapes, operand, self._operator).store(strategy.encoding)
 
 
 @dataclass(frozen=True)
 class PayloadFunction(ToOperand):
-    """The operator's function of payloads for one operand."""
+    """The operator's functions of payloads for one operand."""
 
     operator: Operator
+
+    def store(self, encoding: Encoding) -> PayloadStore:
+        """An empty store of payloads that these functions read."""
+        return PayloadStore(self.source, self.target, encoding, self, self.at_once)
+
+    def at_once(self, payload: bytes) -> Mapping | None:
+        """The operator's own mapping of all cells with a payload.
+
+        Raises:
+            ModeError: it is one of other arrays.
+        """
+        return self.checked(
+            self.operator, self.operator.mapping_p(payload, self.operand, self.shapes)
+        )
 
     def __call__(self, position: int, payload: bytes) -> Cells:
         """The cells that an output position with a payload was made from."""

@@ -251,8 +251,7 @@ class MappingReader:
             raise ValueError("payloads without their cells")
         if operator is None:
             return Lacking(shapes.inputs[operand], shapes.output, str(named[0]), str(named[1]))
-        function = PayloadFunction(shapes, operand, operator)
-        store = PayloadStore(function.source, function.target, Encoding(encoding), function)
+        store = PayloadFunction(shapes, operand, operator).store(Encoding(encoding))
         store.outputs, store.payloads = regions, contents
         return store
 
