@@ -56,6 +56,9 @@ SHARES: dict[Share, frozenset[str]] = {
     "recorded": frozenset(
         [
             "createDataFrame",
+            "readStream",
+            "writeStream",
+            "foreachBatch",
             "sql",
             "parquet",
             "csv",
@@ -80,9 +83,6 @@ SHARES: dict[Share, frozenset[str]] = {
     ),
     "not captured": frozenset(
         [
-            "readStream",
-            "writeStream",
-            "foreachBatch",
             "remote",
             "_jvm",
             "_jdf",
@@ -101,18 +101,19 @@ _WHY = {
     "mapPartitions": "unless its function's code proves that it keeps nothing, or lineage_emitter.exact declares it",
     "pipe": "the program may keep records back",
     "barrier": "as mapPartitions, which is all that it offers",
-    "readStream": "streams have no lineage yet",
-    "writeStream": "streams have no lineage yet",
-    "foreachBatch": "streams have no lineage yet",
     "remote": "a session of Spark Connect has no JVM to read from",
     "broadcast": "what goes through the driver's memory is not lineage",
     "accumulator": "what goes through the driver's memory is not lineage",
     "_jvm": "what Java is called for directly is not seen",
 }
+_WHY |= dict.fromkeys(
+    ("readStream", "writeStream", "foreachBatch"),
+    "batch by batch; batches with state, or of streams of other than files, are named and not traced",
+)
 _WHY |= dict.fromkeys(("mapPartitionsWithIndex", "mapPartitionsWithSplit"), _WHY["mapPartitions"])
 _WHY |= dict.fromkeys(("_jdf", "_jrdd", "_jsc"), _WHY["_jvm"])
 _MODULES = {
-    "pyspark.streaming": "streams have no lineage yet",
+    "pyspark.streaming": "streams of RDDs have no lineage yet",
     "pyspark.ml": "models are fitted in Java: what is written by them is named as a gap",
     "pyspark.mllib": "models are fitted in Java: what is written by them is named as a gap",
     "graphframes": "graphs are computed in Java: what is written by them is named as a gap",

@@ -7,11 +7,13 @@ from lineage_core.errors import RecipeError, VersionError
 from lineage_core.recipe.document import (
     ERASED,
     RECIPE_VERSION,
+    STREAM_VERSION,
     File,
     Function,
     Output,
     Recipe,
     Source,
+    StreamBatch,
 )
 from lineage_core.recipe.plan import (
     Aggregate,
@@ -104,9 +106,21 @@ def test_inputs_and_expressions_of_nodes() -> None:
 
 
 def test_another_version_is_refused_by_its_own_error() -> None:
-    raw = json.loads(RECIPE.to_json()) | {"version": RECIPE_VERSION + 1, "new": True}
-    with pytest.raises(VersionError, match=f"version {RECIPE_VERSION + 1}"):
+    raw = json.loads(RECIPE.to_json()) | {"version": STREAM_VERSION + 1, "new": True}
+    with pytest.raises(VersionError, match=f"version {STREAM_VERSION + 1}"):
         Recipe.from_json(json.dumps(raw))
+
+
+def test_a_recipe_of_a_batch_has_a_version_of_its_own() -> None:
+    batch = StreamBatch("q", "r", 7, "2026-01-01T00:00:00.000Z", 2)
+    recipe = RECIPE.of_batch(batch)
+    raw = json.loads(recipe.to_json())
+    assert (raw["version"], raw["batch"]["number"]) == (STREAM_VERSION, 7)
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    assert "batch" not in json.loads(RECIPE.to_json())
+    assert batch.text == (
+        "batch 7 of the streaming query q, run r, watermark 2026-01-01T00:00:00.000Z, 2 late rows dropped"
+    )
 
 
 def test_recipes_of_version_1_are_read() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 
-from lineage_emitter import context_methods
+from lineage_emitter import context_methods, scope
 from lineage_emitter.context import LineageContext, active_session
 from lineage_emitter.dataframes import hooks
 from lineage_emitter.driver import older_rdds
@@ -65,7 +65,25 @@ def attach(spark: SparkSession | SparkContext, **settings: Any) -> LineageContex
         context_methods.install(_fully_captured_session)
         context_methods.notice_frames(_active_fully_captured_session, _fully_captured_session)
         older_rdds.install(_fully_captured_session)
+        if not isinstance(spark, SparkContext):
+            _watch_running_queries(spark, session)
     return context
+
+
+def _watch_running_queries(spark: SparkSession, session: Session) -> None:
+    """Record the batches that streaming queries of the session commit from now on."""
+
+    def watch() -> None:
+        queries = spark.streams.active
+        if queries:
+            # Programs without streams load nothing of them.
+            from lineage_emitter.session.streams import streams_of
+
+            with scope.operator("attach") as running:
+                for query in queries:
+                    streams_of(session).watch(query, running, has_function=False, is_new=False)
+
+    session.problems.guard("record streaming queries", watch)
 
 
 def detach(spark: SparkSession | SparkContext | None = None) -> None:

@@ -58,9 +58,11 @@ def notice_frames(active_session: Callable[[], Session | None], session_of: Sess
     if _notices_frames:
         return
     _notices_frames = True
-    from lineage_emitter.driver.dataframe_hooks import hook_dataframes, hook_streams
+    from lineage_emitter.driver.dataframe_hooks import hook_dataframes
+    from lineage_emitter.driver.stream_hooks import hook_stream_writers, hook_streams
 
     hook_dataframes(active_session)
+    hook_stream_writers(active_session)
     hook_streams(session_of)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
 from lineage_core.errors import RecipeError, VersionError
@@ -33,7 +33,9 @@ from lineage_core.recipe.plan import (
 
 RECIPE_VERSION = 2
 """Version of the document as it is written. 2 added Python functions: ``python``, ``python rows``, ``functions``."""
-READABLE_VERSIONS = (1, RECIPE_VERSION)
+STREAM_VERSION = 3
+"""Version of the document of a micro-batch, which added ``batch``: readers of before refuse it."""
+READABLE_VERSIONS = (1, RECIPE_VERSION, STREAM_VERSION)
 """Versions that readers accept."""
 ERASED = '{"version":2,"erased":true}'
 """In the place of a recipe that held values of a person."""
@@ -137,11 +139,35 @@ class Output:
 
 
 @dataclass(frozen=True)
+class StreamBatch:
+    """The micro-batch of a streaming query whose rows a recipe is of.
+
+    ``query``: the query's id, which its restarts keep; with ``number`` it names the batch, however often it runs. ``run``: the id of the
+    run. ``watermark``: the event time behind which rows are late, as Spark has it; empty: none. ``late``: how many rows
+    were dropped as late; None: not known.
+    """
+
+    query: str
+    run: str
+    number: int
+    watermark: str = ""
+    late: int | None = None
+
+    @property
+    def text(self) -> str:
+        """What it is, for people."""
+        text = f"batch {self.number} of the streaming query {self.query}, run {self.run}"
+        if self.watermark:
+            text += f", watermark {self.watermark}"
+        return f"{text}, {self.late} late rows dropped" if self.late else text
+
+
+@dataclass(frozen=True)
 class Recipe:
     """``plan``: inputs before their users; the last node's rows are the output. ``settings``: Spark's.
 
     ``functions``: code of Python functions, where the job had a key to sign it with; ``signature`` is over all
-    else in the recipe (`lineage_core.recipe.functions`).
+    else in the recipe (`lineage_core.recipe.functions`). ``batch``: of a streaming query.
     """
 
     spark: str
@@ -153,6 +179,7 @@ class Recipe:
     functions: tuple[Function, ...] = ()
     signature: str = ""
     version: int = RECIPE_VERSION
+    batch: StreamBatch | None = None
 
     @property
     def columns(self) -> tuple[Attribute, ...]:
@@ -163,6 +190,10 @@ class Recipe:
     def names_rows(self) -> bool:
         """Whether the last column names the rows (`ROW_NAME`)."""
         return self.output.action == TO_RDD and self.columns[-1].name == ROW_NAME
+
+    def of_batch(self, batch: StreamBatch) -> Recipe:
+        """The same recipe, of a micro-batch; sign it afterwards."""
+        return replace(self, batch=batch, version=STREAM_VERSION)
 
     def reads(self) -> tuple[Source, ...]:
         """The sources that the plan reads."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lineage_core.recipe.document import File, Source
+from lineage_core.recipe.document import Source, StreamBatch
 from lineage_core.recipe.plan import (
     Attribute,
     Column,
@@ -19,33 +19,32 @@ from lineage_core.recipe.plan import (
     Scan,
     Values,
 )
-from lineage_emitter.dataframes import catalog, delta, iceberg, jdbc, rdd_rows, topics
+from lineage_emitter.dataframes import (
+    catalog,
+    delta,
+    iceberg,
+    jdbc,
+    rdd_rows,
+    stream_frames,
+    topics,
+)
 from lineage_emitter.dataframes.caches import cached_plan
+from lineage_emitter.dataframes.file_sources import file_source
 from lineage_emitter.dataframes.hive import UnreadableError
 from lineage_emitter.dataframes.jvm import frame_of, optimised
 from lineage_emitter.dataframes.local_rows import ROWS_MAX, literals, local_rows_of
 from lineage_emitter.dataframes.plan_text import PlanRelation, Tree
-
-READ_OPTIONS = {
-    "header", "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "encoding",
-    "charset", "multiLine", "mode", "nullValue", "nanValue", "emptyValue", "positiveInf", "negativeInf",
-    "dateFormat", "timestampFormat", "timestampNTZFormat", "locale", "lineSep", "wholetext",
-    "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "enforceSchema", "columnNameOfCorruptRecord",
-    "maxColumns", "maxCharsPerColumn", "unescapedQuoteHandling", "allowComments", "primitivesAsString",
-    "allowUnquotedFieldNames", "allowSingleQuotes", "allowNumericLeadingZeros", "dropFieldIfAllNull",
-    "allowBackslashEscapingAnyCharacter", "allowUnquotedControlChars", "allowNonNumericNumbers",
-    "prefersDecimal", "timeZone", "basePath", "mergeSchema", "datetimeRebaseMode", "int96RebaseMode",
-    "timeFormat", "enableDateTimeParsingFallback",
-}  # fmt: skip
-"""Options that change what is read. No other is recorded: some carry passwords."""
+from lineage_emitter.dataframes.stream_plans import (
+    UntracedBatchError,
+    plan_of_frame,
+    with_whole_base_path,
+)
 
 UNTRACED_OPTIONS = {"singlevariantcolumn", "explodeembeddedarray", "ignoredpathsegmentregex"}
 """Options (in small letters) by which other rows or files are read, and traces do not read them so."""
 
 SOURCE_KEY = "source"
 """In a relation of a plan's text: the source that it is."""
-
-_LOWER = {one.lower(): one for one in READ_OPTIONS}
 
 _UNKNOWN = (delta.UnknownVersionError, jdbc.UnnamedRowsError)
 
@@ -78,6 +77,7 @@ class PlanLeaves:
         named: Callable[..., tuple[Attribute, ...]],
         beneath: Callable[[Any], tuple[int, tuple[Attribute, ...]]],
         tables: Tables,
+        batch: StreamBatch | None,
         *,
         with_delta: bool,
     ) -> None:
@@ -90,6 +90,8 @@ class PlanLeaves:
         self._beneath = beneath
         self._tables = tables
         self._with_delta = with_delta
+        self.batch = batch
+        """The micro-batch that the plan, or a leaf of it, has the rows of; None: there is none."""
         self._is_cached = False
         """Whether what is recorded now is of a cached frame."""
 
@@ -197,7 +199,10 @@ class PlanLeaves:
         if self._with_delta and relation.get("location", "").startswith(delta.PACKAGE):
             java_table = tree.held.object(relation["kept"])
             return delta.source(self._spark, java_table, self._tables.versions)
-        return file_source(relation) if "format" in relation else None
+        if "format" not in relation:
+            return None
+        source = file_source(relation)
+        return source if self.batch is None else with_whole_base_path(self._spark, source)
 
     def _OneRowRelation(self, _: Tree) -> int:
         """What constants and subqueries are projected from; Spark 4.3 leaves it in plans."""
@@ -222,6 +227,9 @@ class PlanLeaves:
         local = local_rows_of(self._spark.sparkContext, number)
         if local is not None:
             return self._values(tree, *local)
+        frame_batch = stream_frames.batch_of(self._spark.sparkContext, number)
+        if frame_batch is not None:
+            return self._batch(tree, frame_batch)
         rows = rdd_rows.stored_rows_of(self._spark.sparkContext, number)
         if rows is None:
             return None
@@ -235,6 +243,25 @@ class PlanLeaves:
         if rows.node is not None:
             self.of_rdds.append(source)
         return self._scan(source, columns)
+
+    def _batch(self, tree: Tree, batch: stream_frames.FrameBatch) -> int | None:
+        """Rows of a micro-batch: what it made them from."""
+        self.batch = batch.fact
+        try:
+            plan = plan_of_frame(self._spark, batch.plan).plan
+        except UntracedBatchError as problem:
+            for source in problem.sources:
+                self._add_source(source)
+            return self._add(OpaqueNode(self._named(tree), problem.node, str(problem), ()))
+        return self._renamed(tree, plan)
+
+    def _renamed(self, tree: Tree, plan: Any) -> int | None:
+        """The rows of an analysed plan (Spark's object) as those of a leaf, whose columns have other numbers."""
+        below, inner = self._beneath(optimised(self._spark, plan))
+        columns = self._named(tree)
+        if len(inner) != len(columns):
+            return None
+        return self._add(Project(columns, below, tuple(Column(column.id) for column in inner)))
 
     def _values(
         self, tree: Tree, types: Sequence[str], rows: tuple[tuple[Literal, ...], ...]
@@ -256,31 +283,6 @@ class PlanLeaves:
             except iceberg.UnknownSnapshotError as problem:
                 return self._add(OpaqueNode(self._named(tree), "Cached frame", str(problem), ()))
         was_cached, self._is_cached = self._is_cached, True
-        below, inner = self._beneath(optimised(self._spark, plan))
+        node = self._renamed(tree, plan)
         self._is_cached = was_cached
-        columns = self._named(tree)
-        if len(inner) != len(columns):
-            return None
-        return self._add(Project(columns, below, tuple(Column(column.id) for column in inner)))
-
-
-def file_source(relation: PlanRelation) -> Source:
-    """The source that a relation of files is, with its files as they are now."""
-    return Source(
-        format=relation["format"].lower(),
-        paths=tuple(relation["paths"]),
-        schema=relation["schema"],
-        partitions=relation["partitions"],
-        options=_readable_options(relation["options"]),
-        files=tuple(
-            sorted(
-                (File(*file_fields) for file_fields in relation["files"]),
-                key=lambda file: file.path,
-            )
-        ),
-    )
-
-
-def _readable_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of a reader's options that change what is read."""
-    return {_LOWER[key.lower()]: value for key, value in options.items() if key.lower() in _LOWER}
+        return node

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lineage_core.recipe.document import Output, Recipe
+from lineage_core.recipe.document import Output, Recipe, StreamBatch
 from lineage_core.recipe.functions import sign_recipe
 from lineage_core.recipe.plan import Attribute, OpaqueNode, Scan
 from lineage_emitter.dataframes import catalog, delta, iceberg, rdd_rows
@@ -83,12 +83,13 @@ def recipe_of(
     site: str = "",
     settings: Mapping[str, str] | None = None,
     tables: Tables | None = None,
+    batch: StreamBatch | None = None,
 ) -> Recipe:
     """The recipe of the rows that ``frame`` gives.
 
     It runs no Spark job, and may be called on another thread after the action: a plan never changes.
     The session's settings may, so ``settings`` are those that were set before it (None: those of now), and ``tables`` says what
-    was asked of tables (None: as they are now).
+    was asked of tables (None: as they are now). ``batch``: the micro-batch that gave the rows, where it is of a streaming query.
 
     Raises:
         ValueError: the current time decides on rows, or a setting on what is read.
@@ -111,7 +112,7 @@ def recipe_of(
         plan = iceberg.optimised_table_plan(spark, tables.read.plan)
     else:
         plan = optimised_plainly(frame) if anew else optimised_plan(frame)
-    return _recipe_of_plan(spark, plan, output or Output(), site, explicit, tables, unknown)
+    return _recipe_of_plan(spark, plan, output or Output(), site, explicit, tables, unknown, batch)
 
 
 def _recipe_of_plan(
@@ -122,6 +123,7 @@ def _recipe_of_plan(
     explicit: Mapping[str, str],
     tables: Tables,
     unknown: frozenset[int],
+    batch: StreamBatch | None,
 ) -> Recipe:
     """The recipe of the rows of an optimised plan (Spark's object), of which some columns are not known."""
     types: dict[int, str] = {}
@@ -140,7 +142,7 @@ def _recipe_of_plan(
         return tuple(nodes.attribute(attribute) for attribute in listed)
 
     leaves = PlanLeaves(
-        spark, nodes.add, named, beneath, tables, with_delta=delta.is_used(explicit)
+        spark, nodes.add, named, beneath, tables, batch, with_delta=delta.is_used(explicit)
     )
     nodes.leaf = leaves.add_leaf
     beneath(plan)
@@ -166,6 +168,8 @@ def _recipe_of_plan(
         site=site,
         functions=tuple(functions.collected),
     )
+    if leaves.batch is not None:
+        recipe = recipe.of_batch(leaves.batch)
     return (
         recipe
         if functions.key is None or not functions.collected

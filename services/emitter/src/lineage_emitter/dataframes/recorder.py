@@ -246,6 +246,7 @@ class RecipeRecorder:
             reason=words,
             path=output.path or output.table,
             alias="write" if output.kind != "driver" else action_name.rpartition(".")[2],
+            description="" if recipe.batch is None else recipe.batch.text,
         )
         session.api.recipe(node.name, text)
         if output.files:

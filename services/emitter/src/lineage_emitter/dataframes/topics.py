@@ -89,17 +89,19 @@ def sources(relation: Any, reads: TopicReads) -> list[Source]:
     names = re.split(r",\s*", named[1]) if named else []
     topics = sorted({*names, *(topic for topic, _ in ranges or ())})
     schema, servers = str(relation.schema().json()), _servers_of(relation)
-    return [
-        Source(
-            KAFKA,
-            (),
-            schema,
-            options={"servers": servers, "topic": topic},
-            table=f"{_address(servers)}/{topic}",
-            version=None if ranges is None else version(topic, ranges),
-        )
-        for topic in topics
-    ]
+    return [source(servers, topic, schema, ranges) for topic in topics]
+
+
+def source(servers: str, topic: str, schema: str, ranges: Ranges | None) -> Source:
+    """A topic that was read, with its ranges; None: they are not known. ``servers``: sorted (`sorted_servers`)."""
+    return Source(
+        KAFKA,
+        (),
+        schema,
+        options={"servers": servers, "topic": topic},
+        table=f"{_address(servers)}/{topic}",
+        version=None if ranges is None else version(topic, ranges),
+    )
 
 
 def version(topic: str, ranges: Ranges) -> str | None:
@@ -141,7 +143,7 @@ class TopicWrite:
     @property
     def place(self) -> dict[str, str]:
         """What names the topic, without secrets."""
-        return {"servers": _sorted(self.options[SERVERS]), "topic": self.topic}
+        return {"servers": sorted_servers(self.options[SERVERS]), "topic": self.topic}
 
     @property
     def name(self) -> str:
@@ -233,7 +235,7 @@ def _key(relation: Any) -> str:
 
 
 def _servers_of(relation: Any) -> str:
-    return _sorted(str(_field(relation, "specifiedKafkaParams").apply("bootstrap.servers")))
+    return sorted_servers(str(_field(relation, "specifiedKafkaParams").apply("bootstrap.servers")))
 
 
 def _field(relation: Any, name: str) -> Any:
@@ -242,7 +244,8 @@ def _field(relation: Any, name: str) -> Any:
     return field.get(relation)
 
 
-def _sorted(servers: str) -> str:
+def sorted_servers(servers: str) -> str:
+    """Addresses of servers in one order, however a program lists them."""
     return ",".join(sorted(part.strip() for part in servers.split(",") if part.strip()))
 
 

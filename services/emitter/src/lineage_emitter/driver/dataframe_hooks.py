@@ -1,4 +1,4 @@
-"""Between RDDs and DataFrames; streams are unknown.
+"""Between RDDs and DataFrames.
 
 ``toDF`` and ``createDataFrame`` are in :mod:`lineage_emitter.driver.to_dataframe`, what ``DataFrame.rdd`` gives in
 :mod:`lineage_emitter.driver.dataframe_records`.
@@ -7,7 +7,6 @@ What DataFrames do by themselves is recorded by recipes: see :mod:`lineage_emitt
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,8 +22,6 @@ from lineage_emitter.driver.captured import nodes_of
 from lineage_emitter.pyspark_parts import frame_class
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-
     from lineage_emitter.session.session import Session
 
 _CAPTURED_RDD = "_lineage_rdd"
@@ -32,15 +29,13 @@ READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "tabl
 
 
 def hook_dataframes(active_session: Callable[[], Session | None]) -> None:
-    """Hook DataFrame work; streams, and RDDs that become DataFrames, are recorded as unknown."""
+    """Hook DataFrame work; RDDs that become DataFrames by other ways than `toDF` are recorded as unknown."""
     from pyspark.sql import SparkSession
     from pyspark.sql.readwriter import DataFrameReader
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     hooks.install(active_session)
     for owner, label, names in (
         (DataFrameReader, "DataFrameReader", READER_SOURCES),
-        (DataStreamWriter, "DataStreamWriter", ("start", "toTable")),
         (SparkSession, "SparkSession", ("createDataFrame", "table")),
     ):
         for name in names:
@@ -49,25 +44,6 @@ def hook_dataframes(active_session: Callable[[], Session | None]) -> None:
                 setattr(owner, name, _hooked(stock, f"{label}.{name}", active_session))
     frame = frame_class()
     frame.rdd = _rdd(frame.__dict__["rdd"], active_session)
-
-
-def hook_streams(capture_session: Callable[[SparkContext], Session | None]) -> None:
-    """Record every stream of RDDs as unknown."""
-    from pyspark.streaming import StreamingContext
-
-    stock = StreamingContext.start
-
-    @functools.wraps(stock)
-    def start(self: StreamingContext) -> None:
-        session = capture_session(self.sparkContext)
-        if session is not None:
-            session.nodes.unknown(
-                "StreamingContext.start", "this version does not capture streams", ()
-            )
-        with contextlib.nullcontext() if session is None else session.recorded(lasting=True):
-            stock(self)
-
-    StreamingContext.start = start  # type: ignore[method-assign]
 
 
 def _hooked(stock: Any, method_name: str, active_session: Callable[[], Session | None]) -> Any:
@@ -82,13 +58,10 @@ def _hooked(stock: Any, method_name: str, active_session: Callable[[], Session |
         all_arguments = (*arguments, *keywords.values())
         if method_name.endswith("createDataFrame") and nodes_of(session, all_arguments):
             return stock(self, *arguments, **keywords)
-        streams = method_name.startswith("DataStreamWriter")
-        if streams:
-            session.nodes.unknown(method_name, "this version does not capture streams", ())
-        elif any(isinstance(argument, RDD) for argument in all_arguments):
+        if any(isinstance(argument, RDD) for argument in all_arguments):
             session.nodes.unknown(method_name, ROWS_NOT_STORED, nodes_of(session, all_arguments))
         try:
-            with session.recorded(writes=streams, lasting=True), scope.suspended():
+            with scope.suspended():
                 return stock(self, *arguments, **keywords)
         finally:
             session.jobs.record_lazy_jobs()

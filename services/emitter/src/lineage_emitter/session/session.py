@@ -47,6 +47,8 @@ from lineage_store.run_notes import note_application, note_uncaptured
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from lineage_emitter.session.streams import Streams
+
 logger = logging.getLogger(__name__)
 COUNTING = "count what Spark writes"
 UNNAMED = ("", "pyspark-shell")
@@ -74,7 +76,7 @@ class Session:
     """Capture of one SparkContext. Make it by :func:`capture_session`; thread-safe.
 
     What it does is done by its parts: ``nodes``, ``jobs``, ``files``, ``commits``, ``stored_rows``, ``frames``
-    (recipes of DataFrames), ``executors`` and ``problems``.
+    (recipes of DataFrames), ``streams``, ``executors`` and ``problems``.
     """
 
     def __init__(self, sc: SparkContext, settings: Settings, app: str, details: Details) -> None:
@@ -89,6 +91,8 @@ class Session:
         self.is_fully_captured = False
         """Whether all that the SparkContext does is to be captured, not just what a LineageContext makes."""
         self.frames = RecipeRecorder(self)
+        self.streams: Streams | None = None
+        """Streaming queries, once there are any."""
         self.api = LineageApi(
             application_name(sc),
             app=self.app,
@@ -178,6 +182,8 @@ class Session:
             self._closed = True
         program_end.cancel_close(self.close)
         SESSIONS.pop(self._spark_id, None)
+        if self.streams is not None:
+            self.streams.close()
         self.frames.close()
         self.commits.stop()
         self.stored_rows.close()

@@ -1,0 +1,223 @@
+package lineage;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.net.URI;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.streaming.StreamingQueryProgress;
+import scala.collection.mutable.ListBuffer;
+
+/**
+ * What recording micro-batches needs of plans and logs of streams; compiled as PlanText.java is. Classes of Spark's streams
+ * stand in other packages from version to version: they are told by their names.
+ */
+public class StreamPlans {
+  private static final Set STATELESS =
+      new HashSet(
+          Arrays.asList(
+              new String[] {
+                "Project", "Filter", "SubqueryAlias", "View", "EventTimeWatermark", "Union", "Generate", "Expand",
+                "Repartition", "RepartitionByExpression", "ResolvedHint", "CollectMetrics", "MapInPandas", "MapInArrow",
+                "PythonMapInArrow"
+              }));
+
+  /** The plan of the rows that a query gives to its sink. */
+  public LogicalPlan rows(LogicalPlan plan) {
+    while (name(plan).startsWith("WriteToMicroBatchDataSource")) {
+      plan = (LogicalPlan) plan.children().head();
+    }
+    return plan;
+  }
+
+  /** The streams that a plan reads, in order. */
+  public List streams(LogicalPlan plan) {
+    List found = new ArrayList();
+    collect(plan, found);
+    return found;
+  }
+
+  private static void collect(LogicalPlan plan, List found) {
+    if (plan.isStreaming() && plan.children().isEmpty()) {
+      found.add(plan);
+    }
+    scala.collection.Iterator below = plan.children().iterator();
+    while (below.hasNext()) {
+      collect((LogicalPlan) below.next(), found);
+    }
+  }
+
+  /** The class of a node that may keep state from batch to batch; empty: there is none. */
+  public String stateful(LogicalPlan plan) {
+    if (!plan.isStreaming()) {
+      return "";
+    }
+    int streams = 0;
+    scala.collection.Iterator below = plan.children().iterator();
+    while (below.hasNext()) {
+      LogicalPlan child = (LogicalPlan) below.next();
+      String found = stateful(child);
+      if (!found.isEmpty()) {
+        return found;
+      }
+      streams += child.isStreaming() ? 1 : 0;
+    }
+    boolean joinsOne = name(plan).equals("Join") && streams == 1;
+    return streams == 0 || joinsOne || STATELESS.contains(name(plan)) ? "" : name(plan);
+  }
+
+  /**
+   * A plan of a batch: each stream that it reads (as `streams` has them) is one of `rows`, plans with the same columns; null: no
+   * rows.
+   */
+  public LogicalPlan batch(LogicalPlan plan, List streams, List rows) {
+    if (name(plan).equals("EventTimeWatermark")) {
+      return batch((LogicalPlan) plan.children().head(), streams, rows);
+    }
+    for (int i = 0; i < streams.size(); i++) {
+      if (streams.get(i) == plan) {
+        return renamed(plan, (LogicalPlan) rows.get(i));
+      }
+    }
+    ListBuffer children = new ListBuffer();
+    scala.collection.Iterator below = plan.children().iterator();
+    while (below.hasNext()) {
+      children.$plus$eq(batch((LogicalPlan) below.next(), streams, rows));
+    }
+    return children.isEmpty() ? plan : (LogicalPlan) plan.withNewChildren(children.toList());
+  }
+
+  /** Rows under the names and numbers of a stream's columns. */
+  private static LogicalPlan renamed(LogicalPlan stream, LogicalPlan rows) {
+    if (rows == null) {
+      return LocalRelation$.MODULE$.apply(stream.output());
+    }
+    if (rows.output().size() != stream.output().size()) {
+      throw new IllegalStateException("columns that tell of files");
+    }
+    ListBuffer columns = new ListBuffer();
+    scala.collection.Iterator to = stream.output().iterator();
+    scala.collection.Iterator from = rows.output().iterator();
+    while (to.hasNext()) {
+      Attribute named = (Attribute) to.next();
+      Attribute read = (Attribute) from.next();
+      columns.$plus$eq(
+          new Alias(
+              read,
+              named.name(),
+              named.exprId(),
+              named.qualifier(),
+              scala.Option.apply(null),
+              new ListBuffer().toList()));
+    }
+    return new Project(columns.toList(), rows);
+  }
+
+  /** How many reports Spark keeps of a query, and those of batches behind a number. */
+  public String reports(Object execution, long beyond) throws Exception {
+    Object[] kept = (Object[]) execution.getClass().getMethod("recentProgress", new Class[0]).invoke(execution, new Object[0]);
+    StringBuilder out = new StringBuilder().append(kept.length).append('\u0001');
+    for (int i = 0; i < kept.length; i++) {
+      StreamingQueryProgress report = (StreamingQueryProgress) kept[i];
+      // Triggers that ran no batch are reported, too.
+      if (report.batchId() > beyond && report.durationMs().containsKey("addBatch")) {
+        out.append(report.json()).append('\u0001');
+      }
+    }
+    return out.toString();
+  }
+
+  /** A private field. */
+  public Object field(Object of, String name) throws Exception {
+    Field field = of.getClass().getDeclaredField(name);
+    field.setAccessible(true);
+    return field.get(of);
+  }
+
+  /** The files that the log of a source of files names from one of its batches to another: time and path, by turns. */
+  public String read(Object source, long from, long to) throws Exception {
+    Object log = field(source, "metadataLog");
+    Object[] range = new Object[] {scala.Option.apply(Long.valueOf(from)), scala.Option.apply(Long.valueOf(to))};
+    Object[] batches = (Object[]) method(log, "get", scala.Option.class, 2).invoke(log, range);
+    StringBuilder out = new StringBuilder();
+    for (int i = 0; i < batches.length; i++) {
+      Object[] files = (Object[]) ((scala.Tuple2) batches[i])._2();
+      for (int j = 0; j < files.length; j++) {
+        scala.Product file = (scala.Product) files[j];
+        String path = new Path(new URI((String) file.productElement(0))).toString();
+        out.append(file.productElement(1)).append('\u0001').append(path).append('\u0001');
+      }
+    }
+    return out.toString();
+  }
+
+  /** The files that the log of a sink of files has of a batch: size, time and path, by turns; null: it was not committed. */
+  public String written(Object sink, long batch) throws Exception {
+    Object log = field(sink, "fileLog");
+    Map files = logged(log, batch);
+    if (files == null) {
+      return null;
+    }
+    int interval = ((Integer) log.getClass().getMethod("compactInterval", new Class[0]).invoke(log, new Object[0])).intValue();
+    // Every so often a log holds all files of the batches before, too.
+    boolean holdsAll = (batch + 1) % interval == 0;
+    for (long before = batch - 1; holdsAll && before >= 0; before--) {
+      Map older = logged(log, before);
+      if (older == null) {
+        throw new IllegalStateException("the sink's log of batch " + before + " is gone");
+      }
+      files.keySet().removeAll(older.keySet());
+      holdsAll = (before + 1) % interval != 0;
+    }
+    StringBuilder out = new StringBuilder();
+    Object[] left = files.values().toArray();
+    for (int i = 0; i < left.length; i++) {
+      FileStatus file = (FileStatus) left[i];
+      out.append(file.getLen()).append('\u0001').append(file.getModificationTime()).append('\u0001');
+      out.append(file.getPath().toString()).append('\u0001');
+    }
+    return out.toString();
+  }
+
+  private static Map logged(Object log, long batch) throws Exception {
+    scala.Option held = (scala.Option) method(log, "get", Long.TYPE, 1).invoke(log, new Object[] {Long.valueOf(batch)});
+    if (held.isEmpty()) {
+      return null;
+    }
+    Map files = new LinkedHashMap();
+    Object[] statuses = (Object[]) held.get();
+    for (int i = 0; i < statuses.length; i++) {
+      FileStatus file = (FileStatus) statuses[i].getClass().getMethod("toFileStatus", new Class[0]).invoke(statuses[i], new Object[0]);
+      files.put(file.getPath().toString(), file);
+    }
+    return files;
+  }
+
+  private static Method method(Object of, String name, Class first, int count) throws Exception {
+    Method[] methods = of.getClass().getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      Class[] types = methods[i].getParameterTypes();
+      if (methods[i].getName().equals(name) && types.length == count && types[0].equals(first)) {
+        return methods[i];
+      }
+    }
+    throw new NoSuchMethodException(name);
+  }
+
+  private static String name(LogicalPlan plan) {
+    String whole = plan.getClass().getName();
+    return whole.substring(whole.lastIndexOf('.') + 1);
+  }
+}

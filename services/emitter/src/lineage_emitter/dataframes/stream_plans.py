@@ -1,0 +1,269 @@
+"""Plans of micro-batches: a streaming query in which each stream is read as the files that it gave in one batch.
+
+A query that keeps no state is the batch query over these files. What may keep state, and what reads other than files, is named
+and not traced.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.recipe.document import Source
+from lineage_emitter.dataframes import topics
+from lineage_emitter.dataframes.file_sources import file_source
+from lineage_emitter.dataframes.files import Folder
+from lineage_emitter.dataframes.plan_text import compiled, read_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HELPER_CLASS = "lineage.StreamPlans"
+SEPARATOR = "\u0001"
+STATE = "it may hold rows of earlier batches as its state"
+OTHER_STREAM = "a stream of other than files"
+_FILES = "FileStreamSource"
+
+
+class UntracedBatchError(ValueError):
+    """Rows of a batch can't be traced: through ``node``, for the reason that the message says. ``sources``: what it read."""
+
+    def __init__(self, node: str, reason: str, sources: tuple[Source, ...] = ()) -> None:
+        self.node = node
+        self.sources = sources
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Where a batch of a stream begins and ends (Spark's objects); None: at the beginning, and nothing was read."""
+
+    start: Any | None
+    end: Any | None
+
+    @property
+    def start_text(self) -> str:
+        """The start as JSON; empty: there is none."""
+        return "" if self.start is None else str(self.start.json())
+
+    @property
+    def end_text(self) -> str:
+        """The end as JSON; empty: there is none."""
+        return "" if self.end is None else str(self.end.json())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the batch read nothing of the stream."""
+        return self.end is None or self.start_text == self.end_text
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRead:
+    """What a batch read of one stream.
+
+    ``kind``: the class of what reads it. ``sources``: none: nothing was read. ``relation``: of files (Spark's object);
+    None: of nothing, or of other than files. ``problem``: why its rows can't be traced; empty: they can.
+    """
+
+    kind: str
+    sources: tuple[Source, ...] = ()
+    relation: Any | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """A batch as a query over files. ``plan``: analysed (Spark's object). ``sources``: what it read of streams."""
+
+    plan: Any
+    sources: tuple[Source, ...]
+
+
+def helper() -> Any:
+    """The Java object that reads plans and logs of streams."""
+    return compiled(HELPER_CLASS)
+
+
+def plan_of_frame(spark: SparkSession, plan: Any) -> BatchPlan:
+    """The plan of the rows that a function of ``foreachBatch`` was given, over the files that the batch has listed.
+
+    ``plan``: of the batch, as Spark has run it.
+
+    Raises:
+        UntracedBatchError: it may hold state, or reads other than files.
+    """
+    plans = helper()
+    rows = plans.rows(plan)
+    leaves = plans.streams(rows)
+    return _batch_plan(spark, rows, leaves, [_read_of_leaf(spark, leaf) for leaf in leaves])
+
+
+def plan_of_batch(spark: SparkSession, execution: Any, offsets: Sequence[Offsets]) -> BatchPlan:
+    """The plan of the rows that a batch gave to its sink, over the files that its streams' logs name.
+
+    ``offsets``: of the query's streams, in their order.
+
+    Raises:
+        UntracedBatchError: it may hold state, or reads other than files, or its files are no longer what they were.
+    """
+    plans = helper()
+    rows = plans.rows(execution.logicalPlan())
+    leaves = plans.streams(rows)
+    streams = execution.sources()
+    ranges = [(streams.apply(place), offsets[place]) for place in range(streams.size())]
+    reads = [_read_of_stream(spark, leaf, ranges) for leaf in leaves]
+    return _batch_plan(spark, rows, leaves, reads)
+
+
+def columns_of(execution: Any) -> str:
+    """The columns of the rows that a query gives to its sink, as Spark's JSON."""
+    return str(helper().rows(execution.logicalPlan()).schema().json())
+
+
+def is_of_files(execution: Any) -> bool:
+    """Whether all streams of a query are of files."""
+    streams = execution.sources()
+    return all(_name(streams.apply(place)) == _FILES for place in range(streams.size()))
+
+
+def with_whole_base_path(spark: SparkSession, source: Source) -> Source:
+    """A source whose option ``basePath`` is spelled as paths of files are; without it, where no folder's name is a column.
+
+    Spark gives it to each batch of a stream of files, as the program has spelled it: relative to a folder, maybe.
+    """
+    base = source.options.get("basePath")
+    if base is None:
+        return source
+    options = {name: value for name, value in source.options.items() if name != "basePath"}
+    if source.partitions:
+        options["basePath"] = Folder(spark.sparkContext, base).path
+    return replace(source, options=options)
+
+
+def _batch_plan(
+    spark: SparkSession, plan: Any, leaves: Any, reads: Sequence[StreamRead]
+) -> BatchPlan:
+    state = helper().stateful(plan)
+    sources = tuple(source for read in reads for source in read.sources)
+    if state:
+        raise UntracedBatchError(state, STATE, sources)
+    for read in reads:
+        if read.problem:
+            raise UntracedBatchError(read.kind, read.problem, sources)
+    jvm: Any = spark._jvm
+    rows = jvm.java.util.ArrayList()
+    for read in reads:
+        rows.add(None if read.relation is None else _rows_of(spark, read.relation))
+    try:
+        return BatchPlan(helper().batch(plan, leaves, rows), sources)
+    except Exception as problem:
+        if "columns that tell of files" not in str(problem):
+            raise
+        raise UntracedBatchError("_metadata", "columns that tell of files", sources) from problem
+
+
+def _rows_of(spark: SparkSession, relation: Any) -> Any:
+    """A plan that reads a relation as a batch."""
+    frame = spark._jsparkSession.baseRelationToDataFrame(relation)
+    return frame.queryExecution().analyzed()
+
+
+def _source_of(spark: SparkSession, relation: Any) -> Source:
+    tree, _ = read_plan(_rows_of(spark, relation))
+    return with_whole_base_path(spark, file_source(tree.relation))
+
+
+def _read_of_leaf(spark: SparkSession, leaf: Any) -> StreamRead:
+    """What a leaf of a batch's plan has read."""
+    kind = _name(leaf)
+    if kind == "LocalRelation":
+        return StreamRead(_FILES)
+    if kind == "LogicalRelation" and _name(leaf.relation()) == "HadoopFsRelation":
+        source = _source_of(spark, leaf.relation())
+        return StreamRead(_FILES, (source,), leaf.relation())
+    if not _has_method(leaf, "stream"):
+        source = Source(kind, (), str(leaf.schema().json()))
+        return StreamRead(kind, (source,), problem=OTHER_STREAM)
+    offsets = Offsets(_value(leaf.startOffset()), _value(leaf.endOffset()))
+    return _other_read(leaf.stream(), str(leaf.schema().json()), offsets)
+
+
+def _read_of_stream(
+    spark: SparkSession, leaf: Any, ranges: Sequence[tuple[Any, Offsets]]
+) -> StreamRead:
+    """What a batch has read of a stream that is a leaf of the query's plan. ``ranges``: the batch's, with their streams."""
+    stream = leaf.source() if _name(leaf) == "StreamingExecutionRelation" else leaf.stream()
+    offsets = next((offsets for known, offsets in ranges if known.equals(stream)), None)
+    if offsets is None:
+        return StreamRead(_name(stream), problem="a stream whose offsets are not known")
+    if _name(stream) != _FILES:
+        return _other_read(stream, str(leaf.schema().json()), offsets)
+    if offsets.is_empty:
+        return StreamRead(_FILES)
+    jvm: Any = spark._jvm
+    frame = stream.getBatch(jvm.scala.Option.apply(offsets.start), offsets.end)
+    relation = frame.queryExecution().analyzed().relation()
+    source = _source_of(spark, relation)
+    changed = _changed(stream, offsets, source)
+    problem = f"files that were changed or removed since the batch was formed: {changed}"
+    return StreamRead(_FILES, (source,), relation, problem if changed else "")
+
+
+def _changed(stream: Any, offsets: Offsets, source: Source) -> str:
+    """A file of a batch that is not what the stream's log says; empty: there is none."""
+    first = json.loads(offsets.start_text)["logOffset"] + 1 if offsets.start is not None else 0
+    last = json.loads(offsets.end_text)["logOffset"]
+    logged = split(helper().read(stream, first, last), 2)
+    read = {file.path: file.mtime for file in source.files}
+    named = {path: int(time) for time, path in logged}
+    return next((path for path in {**read, **named} if read.get(path) != named.get(path)), "")
+
+
+def split(text: str, width: int) -> list[tuple[str, ...]]:
+    """The rows of a text that the Java object has written, of so many fields each."""
+    fields = text.split(SEPARATOR)[:-1]
+    return [tuple(fields[place : place + width]) for place in range(0, len(fields), width)]
+
+
+def _other_read(stream: Any, schema: str, offsets: Offsets) -> StreamRead:
+    """A stream of other than files, by its name."""
+    kind = _name(stream)
+    if offsets.is_empty:
+        return StreamRead(kind, problem=OTHER_STREAM)
+    if kind == "KafkaMicroBatchStream":
+        return StreamRead(kind, tuple(_topics(stream, schema, offsets)), problem=OTHER_STREAM)
+    source = Source(kind, (), schema, table=str(stream.toString())[:200])
+    return StreamRead(kind, (source,), problem=OTHER_STREAM)
+
+
+def _topics(stream: Any, schema: str, offsets: Offsets) -> Iterator[Source]:
+    """The topics that a batch read, with their offsets where all are known."""
+    parameters = helper().field(stream, "executorKafkaParams")
+    servers = topics.sorted_servers(str(parameters.get("bootstrap.servers")))
+    start = offsets.start if offsets.start is not None else stream.initialOffset()
+    begins: Mapping[str, Mapping[str, int]] = json.loads(str(start.json()))
+    ends: Mapping[str, Mapping[str, int]] = json.loads(offsets.end_text)
+    for topic, partitions in sorted(ends.items()):
+        known = begins.get(topic, {})
+        # A partition that is new has no beginning here.
+        is_known = known.keys() >= partitions.keys()
+        ranges = {
+            (topic, int(partition)): (known[partition], end)
+            for partition, end in (partitions.items() if is_known else ())
+        }
+        yield topics.source(servers, topic, schema, ranges if is_known else None)
+
+
+def _has_method(of: Any, method: str) -> bool:
+    """Whether a Java object has a method of that name."""
+    return any(known.getName() == method for known in of.getClass().getMethods())
+
+
+def _value(option: Any) -> Any | None:
+    return option.get() if option.isDefined() else None
+
+
+def _name(of: Any) -> str:
+    return str(of.getClass().getName()).rpartition(".")[2]

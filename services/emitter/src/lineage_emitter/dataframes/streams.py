@@ -1,0 +1,240 @@
+"""Micro-batches of streaming queries as recipes, from a query's checkpoint and the log of its sink.
+
+The checkpoint says which offsets a batch has, and these never change: a batch that is run again after a crash is the same.
+Recipes are made when a batch has been committed, on another thread than the query's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe.document import File, Output, Recipe, Source, StreamBatch
+from lineage_core.recipe.plan import Attribute, OpaqueNode
+from lineage_emitter.dataframes.jvm import activate, explicit_settings, frame_of, pairs_of
+from lineage_emitter.dataframes.leaves import Tables
+from lineage_emitter.dataframes.outputs import READABLE_OPTIONS
+from lineage_emitter.dataframes.plans import recipe_of
+from lineage_emitter.dataframes.stream_plans import (
+    SEPARATOR,
+    Offsets,
+    UntracedBatchError,
+    columns_of,
+    helper,
+    plan_of_batch,
+    split,
+)
+from lineage_emitter.dataframes.types import ddl
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql.streaming import StreamingQuery
+
+MICRO_BATCHES = "MicroBatchExecution"
+FOREACH_BATCH = "ForeachBatchSink"
+FILE_SINK = "FileStreamSink"
+OTHER_RUN = (
+    "the files of this batch may have been written by an earlier run of the query, "
+    "of which it is not known that it did the same"
+)
+REPORTS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
+_LOCAL = "file:"
+
+
+class UnknownBatchError(Exception):
+    """What a batch read or wrote is not known; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What Spark reports of a batch that it has run. ``began_at``: in unix seconds. ``rows``: that it read, as far as Spark knows."""
+
+    number: int
+    began_at: float
+    rows: int
+    watermark: str
+    late: int
+
+    @classmethod
+    def of(cls, text: str) -> Progress:
+        """Read a report."""
+        report: Mapping[str, Any] = json.loads(text)
+        states = report.get("stateOperators", ())
+        return cls(
+            number=int(report["batchId"]),
+            began_at=datetime.fromisoformat(report["timestamp"].replace("Z", "+00:00")).timestamp(),
+            rows=int(report.get("numInputRows", 0)),
+            watermark=str(report.get("eventTime", {}).get("watermark", "")),
+            late=sum(int(state.get("numRowsDroppedByWatermark", 0)) for state in states),
+        )
+
+
+class QueryRun:
+    """One run of a streaming query. ``query``: PySpark's object."""
+
+    def __init__(self, sc: SparkContext, query: StreamingQuery) -> None:
+        java_query: Any = query._jsq
+        self._sc = sc
+        self._execution = java_query.streamingQuery()
+        self.id = str(java_query.id().toString())
+        self.run = str(java_query.runId().toString())
+
+    @cached_property
+    def refusal(self) -> str:
+        """Why its batches can't be recorded; empty: they can."""
+        kind = self._execution.getClass().getSimpleName()
+        trigger = str(self._execution.trigger().toString()).partition("(")[0]
+        if kind == "ContinuousExecution":
+            return "queries with the trigger `continuous` have no batches"
+        if kind != MICRO_BATCHES or "RealTime" in trigger:
+            return f"batches of {kind} with {trigger} are not recorded"
+        return ""
+
+    @cached_property
+    def sink(self) -> str:
+        """The class of its sink."""
+        return str(self._execution.sink().getClass().getName()).rpartition(".")[2]
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs."""
+        return bool(self._execution.isActive())
+
+    def reported(self, beyond: int) -> tuple[list[Progress], bool]:
+        """Batches behind ``beyond`` that Spark still reports, in order, and whether it reports all that it has run."""
+        count, *reports = helper().reports(self._execution, beyond).split(SEPARATOR)[:-1]
+        kept = int(self._spark.conf.get(REPORTS_KEPT) or 0)
+        batches = [Progress.of(report) for report in reports]
+        return sorted(batches, key=lambda batch: batch.number), 0 < int(count) < kept
+
+    def committed(self) -> int:
+        """The last batch that its checkpoint says is committed; -1: none.
+
+        Raises:
+            py4j.protocol.Py4JError: the checkpoint can't be read.
+        """
+        return _latest(self._execution.commitLog())
+
+    def planned(self) -> int:
+        """The last batch that its checkpoint says has begun; -1: none.
+
+        Raises:
+            py4j.protocol.Py4JError: the checkpoint can't be read.
+        """
+        return _latest(self._execution.offsetLog())
+
+    def has_written(self, number: int) -> bool:
+        """Whether the log of its sink of files has a batch.
+
+        Raises:
+            py4j.protocol.Py4JError: the log can't be read.
+        """
+        return helper().written(self._execution.sink(), number) is not None
+
+    def recipe(self, number: int, progress: Progress | None, action: str, site: str) -> Recipe:
+        """The recipe of a batch. ``progress``: as Spark reports it; None: it does not any more.
+
+        Raises:
+            UnknownBatchError: what it read or wrote is not known.
+            py4j.protocol.Py4JError: the checkpoint, or the sink's log, can't be read.
+        """
+        spark = self._spark
+        activate(spark)
+        batch = StreamBatch(self.id, self.run, number)
+        if progress is not None:
+            batch = replace(batch, watermark=progress.watermark, late=progress.late)
+        offsets = self._offsets(number)
+        output = self._output(number, action)
+        sources: tuple[Source, ...] = ()
+        try:
+            batch_plan = plan_of_batch(spark, self._execution, offsets)
+            sources = batch_plan.sources
+            self._check_written_now(output, progress)
+            frame, settings = frame_of(spark, batch_plan.plan), explicit_settings(spark)
+            return recipe_of(frame, output, site, settings, Tables({}, {}), batch)
+        except UntracedBatchError as problem:
+            node, sources = problem.node, problem.sources or sources
+            reason = str(problem)
+        except ValueError as problem:
+            node, reason = "Batch", str(problem)
+        opaque = OpaqueNode(self._columns(), node, reason, ())
+        return Recipe(spark.version, {}, sources, (opaque,), output, site).of_batch(batch)
+
+    @cached_property
+    def _spark(self) -> SparkSession:
+        """Its own session, which Spark made when it began."""
+        # The constructor would have `toDF` of all RDDs make frames of this session.
+        spark = SparkSession.__new__(SparkSession)
+        spark._sc, spark._jsc, spark._jvm = self._sc, self._sc._jsc, self._sc._jvm
+        spark._jsparkSession = self._execution.sparkSessionForStream()
+        return spark
+
+    def _columns(self) -> tuple[Attribute, ...]:
+        fields = json.loads(columns_of(self._execution))["fields"]
+        return tuple(
+            Attribute(place, str(field["name"]), ddl(field["type"]))
+            for place, field in enumerate(fields)
+        )
+
+    def _offsets(self, number: int) -> tuple[Offsets, ...]:
+        """Of each stream that it reads, in Spark's order."""
+        log = self._execution.offsetLog()
+        end = log.get(number)
+        start = log.get(number - 1) if number else None
+        if not end.isDefined() or (start is not None and not start.isDefined()):
+            raise UnknownBatchError(f"batch {number} is no longer in the query's checkpoint")
+        ends = end.get().offsets()
+        starts = None if start is None else start.get().offsets()
+        return tuple(
+            Offsets(None if starts is None else _value(starts.apply(at)), _value(ends.apply(at)))
+            for at in range(ends.size())
+        )
+
+    def _output(self, number: int, action: str) -> Output:
+        sink = self._execution.sink()
+        if self.sink != FILE_SINK:
+            return Output(kind="table", action=action, table=str(sink.toString())[:200])
+        text = helper().written(sink, number)
+        if text is None:
+            raise UnknownBatchError(f"batch {number} is not in the log of the query's sink")
+        files = [File(path, int(size), int(time)) for size, time, path in split(text, 3)]
+        options = pairs_of(helper().field(sink, "options"))
+        readable = {name.lower(): value for name, value in options.items()}
+        return Output(
+            kind="files",
+            action=action,
+            path=str(helper().field(sink, "basePath").toString()),
+            format=str(helper().field(sink, "fileFormat").toString()).lower(),
+            options={name: value for name, value in readable.items() if name in READABLE_OPTIONS},
+            files=tuple(sorted(files, key=lambda file: file.path)),
+        )
+
+    def _check_written_now(self, output: Output, progress: Progress | None) -> None:
+        """See that this run wrote the files: a sink leaves alone a batch that it has, whatever is then asked of it.
+
+        Raises:
+            UntracedBatchError: an earlier run may have written them.
+        """
+        if not output.files or (progress is not None and progress.rows > 0):
+            return
+        began_ms = None if progress is None else int(progress.began_at * 1000)
+        # The clock of another machine would say nothing.
+        if began_ms is None or not all(
+            file.path.startswith(_LOCAL) and file.mtime >= began_ms for file in output.files
+        ):
+            raise UntracedBatchError("Batch", OTHER_RUN)
+
+
+def _latest(log: Any) -> int:
+    latest = log.getLatestBatchId()
+    return int(latest.get()) if latest.isDefined() else -1
+
+
+def _value(option: Any) -> Any | None:
+    return option.get() if option.isDefined() else None

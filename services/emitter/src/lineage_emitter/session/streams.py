@@ -1,0 +1,190 @@
+"""Streaming queries of an application: each micro-batch is recorded once it has been committed.
+
+A thread looks at what Spark reports, so that no query waits for it. What it missed, the query's checkpoint knows; what that
+does not know any more is named in the verdict.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lineage_emitter import scope
+from lineage_emitter.dataframes.recorder import ReturnedAction
+from lineage_emitter.dataframes.streams import FILE_SINK, FOREACH_BATCH, Progress, QueryRun
+from lineage_emitter.failures import in_words
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+    from lineage_emitter.session.session import Session
+
+_creating = threading.Lock()
+logger = logging.getLogger(__name__)
+LOOK_EVERY_S = 0.5
+"""How often reports are looked at. Spark keeps those of the last 100 batches."""
+UNSEEN_FUNCTION = "the function of its foreachBatch was given before capture began"
+PARTLY = "it may have written a part of its rows"
+NO_REPORTS = "Spark did not report which batches it ran"
+
+
+def streams_of(session: Session) -> Streams:
+    """What records the streaming queries of an application."""
+    with _creating:
+        if session.streams is None:
+            session.streams = Streams(session)
+        return session.streams
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A query. ``last``: the last batch that was recorded; None: none yet."""
+
+    query: QueryRun
+    operator: scope.Operator
+    last: int | None = None
+    batches: int = 0
+    is_over: bool = field(default=False)
+
+
+class Streams:
+    """Records batches of the queries that an application runs. Thread-safe."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        """Held while queries are looked at, or their list is changed."""
+        self._watched: list[_Watched] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def watch(
+        self,
+        query: StreamingQuery,
+        running: scope.Operator,
+        *,
+        has_function: bool,
+        is_new: bool = True,
+    ) -> None:
+        """Record the batches of a query.
+
+        ``has_function``: of its ``foreachBatch``, which records what it writes. ``is_new``: it has just begun; others were begun
+        before capture, which records what they commit from now on. A query that is watched already is left alone.
+        """
+        watched = _Watched(QueryRun(self._session.sc, query), running)
+        with self._lock:
+            if any(other.query.run == watched.query.run for other in self._watched):
+                return
+        refusal = watched.query.refusal
+        if not refusal and watched.query.sink == FOREACH_BATCH and not has_function:
+            refusal = UNSEEN_FUNCTION
+        if refusal:
+            self._name(running, refusal)
+            return
+        if not is_new:
+            watched.last = watched.query.committed()
+        with self._lock:
+            self._watched.append(watched)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="lineage-streams", daemon=True
+                )
+                self._thread.start()
+
+    def close(self) -> None:
+        """Record what has been committed, and name what is still running."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._lock:
+            self._look()
+            for watched in self._watched:
+                self._name_running(watched)
+            self._watched.clear()
+
+    def _run(self) -> None:
+        while not self._stop.wait(LOOK_EVERY_S):
+            with self._lock:
+                self._look()
+                self._watched = [watched for watched in self._watched if not watched.is_over]
+
+    def _look(self) -> None:
+        with scope.suspended():
+            for watched in self._watched:
+                try:
+                    # Asked first: what a query commits before it ends is not missed.
+                    is_active = watched.query.is_active
+                    self._record(watched)
+                    if not is_active:
+                        self._end(watched)
+                except Exception as problem:
+                    watched.is_over = True
+                    self._name(
+                        watched.operator, f"its batches could not be recorded: {in_words(problem)}"
+                    )
+
+    def _record(self, watched: _Watched) -> None:
+        """Record batches that Spark reports, and those between them."""
+        beyond = -1 if watched.last is None else watched.last
+        reported, is_all = watched.query.reported(beyond)
+        for progress in reported:
+            if watched.last is None and not is_all:
+                self._name(watched.operator, f"batches before {progress.number} may be missing")
+            first = progress.number if watched.last is None else watched.last + 1
+            for number in range(first, progress.number):
+                self._add(watched, number, None)
+            self._add(watched, progress.number, progress)
+
+    def _end(self, watched: _Watched) -> None:
+        """Record what a query that is over has written and not reported."""
+        watched.is_over = True
+        query = watched.query
+        if query.sink == FOREACH_BATCH:
+            return
+        committed, planned = query.committed(), query.planned()
+        if watched.last is None:
+            _, is_all = query.reported(-1)
+            if not is_all and committed == planned >= 0:
+                self._name(watched.operator, NO_REPORTS)
+            watched.last = committed
+        for number in range(watched.last + 1, committed + 1):
+            self._add(watched, number, None)
+        if planned <= committed:
+            return
+        if query.sink != FILE_SINK:
+            self._name(watched.operator, f"batch {planned} was cut short: {PARTLY}")
+        elif query.has_written(planned):
+            self._add(watched, planned, None)
+
+    def _add(self, watched: _Watched, number: int, progress: Progress | None) -> None:
+        watched.last = number
+        watched.batches += 1
+        if watched.query.sink == FOREACH_BATCH:
+            return
+        operator, now = watched.operator, time.time()
+        recipe = partial(_recipe, watched.query, number, progress, operator.name)
+        began_at = now if progress is None else progress.began_at
+        node = self._session.nodes.next_id()
+        self._session.frames.add(ReturnedAction(node, operator, recipe, began_at, now))
+
+    def _name_running(self, watched: _Watched) -> None:
+        if watched.is_over:
+            return
+        upto = "no batch" if watched.last is None else f"batches up to {watched.last}"
+        self._name(
+            watched.operator,
+            f"the streaming query {watched.query.id} was running when capture ended: {upto} recorded",
+        )
+
+    def _name(self, running: scope.Operator, reason: str) -> None:
+        logger.warning("a streaming query is not fully recorded: %s", reason)
+        with scope.resumed(running):
+            self._session.nodes.unknown(running.name, reason, ())
+
+
+def _recipe(query: QueryRun, number: int, progress: Progress | None, action: str, site: str) -> Any:
+    return query.recipe(number, progress, action, site)

@@ -1,0 +1,280 @@
+"""Streaming queries under capture: a recipe a micro-batch, traces of rows that they wrote, and what is named instead."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from lineage_core.errors import LineageError
+from lineage_core.recipe.document import Recipe
+from lineage_core.tracing.trace_result import Direction
+from lineage_emitter.dataframes.streams import OTHER_RUN
+from lineage_store.url import open_store
+from tests.support.job_runs import (
+    STORE,
+    ask,
+    graph,
+    run_captured,
+    verify,
+    write_job,
+)
+
+pytestmark = pytest.mark.e2e
+
+BEGIN = """
+import os, signal
+from pyspark.sql import SparkSession, functions as F
+
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+# Logs hold what earlier ones hold in every second batch.
+builder = builder.config("spark.sql.streaming.fileSink.log.compactInterval", "2")
+builder = builder.config("spark.sql.streaming.fileSource.log.compactInterval", "2")
+spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+read = spark.readStream.schema("city string, amount double").option("header", True)
+orders = read.option("maxFilesPerTrigger", 1).csv("in")
+
+
+def run(writer, name):
+    writer = writer.option("checkpointLocation", f"checkpoints/{name}")
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+"""
+TRACED = (
+    BEGIN
+    + """
+large = orders.where("amount > 2").selectExpr("upper(city) AS city", "amount").coalesce(1)
+print(run(large.writeStream.format("parquet").option("path", "large"), "large").id)
+places = spark.read.option("header", True).schema("city string, country string").csv("places.csv")
+joined = orders.join(places, "city").select("country", "amount", F.current_timestamp().alias("at"))
+lines = joined.writeStream.format("csv").option("header", True)
+run(lines.partitionBy("country").option("path", "joined"), "joined")
+
+
+def each(frame, number):
+    frame.where("amount > 3").coalesce(1).write.mode("append").json("each")
+    frame.groupBy("city").sum("amount").coalesce(1).write.mode("append").json("sums")
+
+
+run(orders.writeStream.foreachBatch(each), "each")
+"""
+)
+"""All of it can be traced."""
+NAMED = (
+    BEGIN
+    + """
+counts = orders.groupBy("city").count().writeStream.format("memory").queryName("counts")
+run(counts.outputMode("complete"), "counts")
+run(orders.dropDuplicates().writeStream.format("json").option("path", "distinct"), "distinct")
+rates = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+run(rates.writeStream.format("json").option("path", "rates"), "rates")
+console = spark.readStream.format("rate").load().writeStream.format("console")
+console.trigger(continuous="1 minute").start().stop()
+
+
+def save(frame, number):
+    frame._jdf.write().mode("append").json("unseen")
+
+
+run(orders.writeStream.foreachBatch(save), "unseen")
+running = orders.writeStream.format("json").option("path", "running")
+running.option("checkpointLocation", "checkpoints/running").start().processAllAvailable()
+try:
+    bad = orders.select(F.udf(lambda _: 1 / 0)("city").alias("city"))
+    run(bad.writeStream.format("json").option("path", "bad"), "bad")
+except Exception as problem:
+    print(type(problem).__name__)
+"""
+)
+"""What is named in the verdict."""
+KILLED = (
+    BEGIN
+    + """
+run(orders.coalesce(1).writeStream.format("json").option("path", "out"), "killed")
+if not os.path.exists("in/d.csv"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+)
+FILES = {
+    "a.csv": "city,amount\nOslo,1.5\nRome,2.5\n",
+    "b.csv": "city,amount\nRome,2.5\nOslo,3.5\nOslo,4.5\n",
+    "c.csv": "city,amount\nRome,1.0\n",
+}
+
+
+def prepared(folder: Path, program: str) -> Path:
+    (folder / "in").mkdir(parents=True)
+    for number, (name, text) in enumerate(FILES.items()):
+        (folder / "in" / name).write_text(text)
+        # Streams take older files first.
+        os.utime(folder / "in" / name, (1_700_000_000 + number,) * 2)
+    (folder / "places.csv").write_text("city,country\nOslo,NO\nRome,IT\n")
+    write_job(folder, program)
+    return folder
+
+
+def recipes(folder: Path) -> list[Recipe]:
+    """Those of the last application, in the order of their nodes."""
+    with open_store(f"sqlite:///{folder / STORE}") as store:
+        read = store.graph(graph(folder)["app"])
+        texts = [read.recipe(node.node) for node in read.nodes()]
+    return [Recipe.from_json(text) for text in texts if text is not None]
+
+
+def items(folder: Path, direction: Direction, place: str) -> tuple[list[str], bool]:
+    """Where the items of an answer stand, below the folder, and whether it is exact."""
+    answer = ask(folder, direction, place)
+    found = [str(item.location) for group in answer.groups for item in group.items]
+    return sorted(location.removeprefix(f"{folder}/") for location in found), answer.exact
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".json":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    return pq.read_table(path).to_pylist()
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = prepared(tmp_path_factory.mktemp("streams"), TRACED)
+    done = run_captured(folder, "job.py")
+    assert done.returncode == 0, done.stderr
+    (folder / "query").write_text(done.stdout.split()[0])
+    return folder
+
+
+def test_all_batches_are_recorded(ran: Path) -> None:
+    verdict = verify(ran)
+    assert (verdict["complete"], verdict["answerable"]) == (True, True), verdict
+    found = [recipe.batch for recipe in recipes(ran) if recipe.batch is not None]
+    assert len(found) == len(recipes(ran)) == 4 * len(FILES)
+    by_query: dict[str, list[int]] = {}
+    for batch in found:
+        by_query.setdefault(batch.query, []).append(batch.number)
+    assert list(by_query.values()) == [[0, 1, 2], [0, 1, 2], [0, 0, 1, 1, 2, 2]]
+    assert (ran / "query").read_text() in by_query
+    shown = [node for node in graph(ran)["nodes"] if node["kind"] == "frame"]
+    assert shown[0]["description"].startswith(f"batch 0 of the streaming query {found[0].query}")
+
+
+def test_a_batch_has_just_its_own_files(ran: Path) -> None:
+    written = [file.path for recipe in recipes(ran) for file in recipe.output.files]
+    assert len(written) == len(set(written))
+    for recipe in recipes(ran):
+        assert recipe.batch is not None
+        (name,) = [Path(file.path).name for file in recipe.sources[0].files]
+        assert name == list(FILES)[recipe.batch.number]
+
+
+@pytest.mark.parametrize("folder", ["large", "each"])
+def test_rows_go_back_to_the_rows_of_their_batch(ran: Path, folder: str) -> None:
+    seen = set()
+    for path in sorted((ran / folder).glob("part-*")):
+        for number, row in enumerate(rows_of(path)):
+            mark = f"#{number}" if path.suffix == ".parquet" else f":{number + 1}"
+            (place,), exact = items(ran, Direction.BACKWARD, f"{path}{mark}")
+            name, _, line = place.partition(":")
+            city, amount = (ran / name).read_text().splitlines()[int(line) - 1].split(",")
+            assert (row["city"].lower(), row["amount"], exact) == (
+                city.lower(),
+                float(amount),
+                True,
+            )
+            seen.add(place)
+    expected = {"in/a.csv:3", "in/b.csv:2", "in/b.csv:3", "in/b.csv:4"}
+    assert seen == (expected if folder == "large" else {"in/b.csv:3", "in/b.csv:4"})
+
+
+def test_a_static_side_is_traced_too(ran: Path) -> None:
+    (path,) = [p for p in (ran / "joined").glob("country=NO/*") if "3.5" in p.read_text()]
+    line = (
+        path.read_text()
+        .splitlines()
+        .index(next(t for t in path.read_text().splitlines() if "3.5" in t))
+        + 1
+    )
+    found, exact = items(ran, Direction.BACKWARD, f"{path}:{line}")
+    assert (found, exact) == (["in/b.csv:3", "places.csv:2"], True)
+
+
+def test_what_a_function_computes_is_traced_to_its_batch(ran: Path) -> None:
+    for path in (ran / "sums").glob("part-*"):
+        for number, row in enumerate(rows_of(path), start=1):
+            if row == {"city": "Oslo", "sum(amount)": 8.0}:
+                assert items(ran, Direction.BACKWARD, f"{path}:{number}") == (
+                    ["in/b.csv:3", "in/b.csv:4"],
+                    True,
+                )
+                return
+    raise AssertionError("no such row")
+
+
+def test_rows_go_forward_into_all_that_their_batch_wrote(ran: Path) -> None:
+    found, exact = items(ran, Direction.FORWARD, f"{ran / 'in/b.csv'}:4")
+    assert exact
+    assert sorted(place.partition("/")[0] for place in found) == ["each", "joined", "large", "sums"]
+    assert items(ran, Direction.FORWARD, f"{ran / 'in/c.csv'}:2")[0][0].startswith(
+        "joined/country=IT"
+    )
+
+
+def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "named", NAMED)
+    done = run_captured(folder, "job.py")
+    assert (done.returncode, done.stdout.split()) == (0, ["StreamingQueryException"]), done.stderr
+    verdict = verify(folder)
+    assert not verdict["complete"]
+    reasons = json.dumps(verdict)
+    for expected in (
+        "Aggregate: it may hold rows of earlier batches as its state",
+        "Deduplicate: it may hold rows of earlier batches as its state",
+        "RatePerMicroBatchStream: a stream of other than files",
+        "the trigger `continuous`",
+        "a write to file:",
+        "was running when capture ended: batches up to 2 recorded",
+    ):
+        assert expected in reasons, (expected, verdict["reasons"])
+    kinds = {
+        recipe.output.table or Path(recipe.output.path or "").name: recipe
+        for recipe in recipes(folder)
+    }
+    assert list(kinds) == ["MemorySink", "distinct", "rates", "running"]
+    # What such a batch read is known all the same.
+    assert [Path(file.path).name for file in kinds["distinct"].sources[0].files] == ["c.csv"]
+    assert kinds["rates"].sources[0].format == "RatePerMicroBatchStream"
+    (path,) = [path for path in (folder / "running").glob("part-*") if "4.5" in path.read_text()]
+    assert items(folder, Direction.BACKWARD, f"{path}:2") == (["in/b.csv:3"], True)
+    with pytest.raises(LineageError, match="state"):
+        items(folder, Direction.BACKWARD, f"{next((folder / 'distinct').glob('part-*'))}:1")
+
+
+def test_a_batch_that_is_run_again_is_the_same(tmp_path: Path) -> None:
+    """Killed between the commits of the sink and of the query: the sink leaves the batch alone when it runs again."""
+    folder = prepared(tmp_path / "killed", KILLED)
+    assert run_captured(folder, "job.py").returncode != 0
+    for name in ("2", ".2.crc"):
+        (folder / "checkpoints/killed/commits" / name).unlink()
+    query = json.loads((folder / "checkpoints/killed/metadata").read_text())["id"]
+    (folder / "in/d.csv").write_text("city,amount\nLima,7.0\n")
+    done = run_captured(folder, "job.py")
+    assert done.returncode == 0, done.stderr
+    again, new = recipes(folder)
+    assert again.batch is not None
+    assert new.batch is not None
+    assert [(b.query, b.number) for b in (again.batch, new.batch)] == [(query, 2), (query, 3)]
+    assert again.batch.run == new.batch.run
+    # This run did not write the files, and does not know what did.
+    assert again.opaque() == [f"Batch: {OTHER_RUN}"]
+    assert [Path(file.path).name for file in again.sources[0].files] == ["c.csv"]
+    (path,) = [Path(file.path.removeprefix("file:")) for file in again.output.files]
+    assert path.read_text() == '{"city":"Rome","amount":1.0}\n'
+    with pytest.raises(LineageError, match="earlier run"):
+        items(folder, Direction.BACKWARD, f"{path}:1")
+    (path,) = [Path(file.path.removeprefix("file:")) for file in new.output.files]
+    assert items(folder, Direction.BACKWARD, f"{path}:1") == (["in/d.csv:2"], True)

@@ -1,0 +1,227 @@
+"""Micro-batches against an oracle: rows of a sink's files go back to the rows of their batch's files that make such rows.
+
+Drawn are arrivals (files, in the order of their times), cuts into batches, formats, equal rows, and queries that keep no state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.trace_query import TraceQuery
+from tests.support.drawn import drawn
+from tests.support.job_runs import run_captured, stored, verify, write_job
+
+QUERIES = ("select", "explode", "join", "union", "parted", "function")
+ASKED = 6
+"""Rows of a query that are traced."""
+
+JOB = """
+import json
+from pyspark.sql import SparkSession, functions as F
+
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.sql.streaming.fileSink.log.compactInterval", "2")
+builder = builder.config("spark.sql.streaming.fileSource.log.compactInterval", "2")
+spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+static = spark.createDataFrame([("a", 100), ("b", 200)], "key string, m int")
+
+
+def read(case, folder):
+    days = ", day int" if case["query"] == "parted" else ""
+    reader = spark.readStream.schema("key string, n int" + days).format(case["source"])
+    return reader.option("maxFilesPerTrigger", case["cut"]).load(f"{case['name']}/{folder}")
+
+
+def save(frame, number):
+    sums = frame.groupBy("key").agg(F.sum("n").cast("int").alias("n"))
+    sums.write.mode("append").format(sink).save(f"{name}/out")
+
+
+for case in json.load(open("cases.json")):
+    name, sink, rows = case["name"], case["sink"], read(case, "in")
+    made = {
+        "select": lambda: rows.where("n % 2 = 0").selectExpr("key", "n * 10 AS n"),
+        "explode": lambda: rows.selectExpr("key", "explode(sequence(1, n)) AS n"),
+        "join": lambda: rows.join(static, "key").selectExpr("key", "n + m AS n"),
+        "union": lambda: rows.union(read(case, "other")),
+        "parted": lambda: rows.selectExpr("key", "n * day AS n"),
+        "function": lambda: rows,
+    }[case["query"]]()
+    writer = made.writeStream.option("checkpointLocation", f"{name}/checkpoint")
+    if case["query"] == "function":
+        writer = writer.foreachBatch(save)
+    else:
+        writer = writer.format(sink).option("path", f"{name}/out")
+    writer.trigger(availableNow=True).start().awaitTermination()
+"""
+
+STATIC = {"a": 100, "b": 200}
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A file of a stream: its place, and its rows."""
+
+    place: str
+    rows: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    query: str
+    source: str
+    sink: str
+    cut: int
+
+
+def drawn_arrivals(draw: random.Random, folder: Path, case: Case) -> list[Arrival]:
+    arrivals = []
+    for number in range(draw.randint(2, 5)):
+        rows = tuple((draw.choice("abc"), draw.randint(1, 4)) for _ in range(draw.randint(0, 4)))
+        day = f"day={draw.randint(1, 2)}/" if case.query == "parted" else ""
+        path = folder / f"{day}{draw.choice('pqr')}-{number}.{case.source}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, case.source, rows)
+        os.utime(path, (1_700_000_000 + number,) * 2)
+        arrivals.append(Arrival(str(path), rows))
+    return arrivals
+
+
+def _write(path: Path, form: str, rows: tuple[tuple[str, int], ...]) -> None:
+    if form == "parquet":
+        columns = {"key": [key for key, _ in rows], "n": [n for _, n in rows]}
+        pq.write_table(
+            pa.table(columns, pa.schema([("key", pa.string()), ("n", pa.int32())])), path
+        )
+    elif form == "json":
+        path.write_text("".join(json.dumps({"key": key, "n": n}) + "\n" for key, n in rows))
+    else:
+        path.write_text("".join(f"{key},{n}\n" for key, n in rows))
+
+
+def place(path: str, number: int) -> str:
+    """A row's place, as answers have it."""
+    return f"{path}#{number}" if path.endswith(".parquet") else f"{path}:{number + 1}"
+
+
+def made_of(case: Case, path: str, row: tuple[str, int]) -> list[tuple[str, int]]:
+    """What a query makes of a row."""
+    key, n = row
+    if case.query == "select":
+        return [(key, n * 10)] if n % 2 == 0 else []
+    if case.query == "explode":
+        return [(key, made) for made in range(1, n + 1)]
+    if case.query == "join":
+        return [(key, n + STATIC[key])] if key in STATIC else []
+    if case.query == "parted":
+        return [(key, n * int(path.partition("day=")[2][0]))]
+    return [(key, n)]
+
+
+def expected_of(case: Case, batch: list[Arrival]) -> dict[tuple[str, int], set[str]]:
+    """By row that a batch gives, the rows that make such rows; each is made of one of them, or of all of a group."""
+    rows = [
+        (arrival.place, number, row) for arrival in batch for number, row in enumerate(arrival.rows)
+    ]
+    made: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+    if case.query == "function":
+        for key in {row[0] for _, _, row in rows}:
+            group = [(path, number, n) for path, number, (name, n) in rows if name == key]
+            made[key, sum(n for _, _, n in group)] = {place(path, at) for path, at, _ in group}
+        return made
+    for path, number, row in rows:
+        for result in made_of(case, path, row):
+            made[result].add(place(path, number))
+    return made
+
+
+def cut(arrivals: list[Arrival], size: int) -> list[list[Arrival]]:
+    return [arrivals[first : first + size] for first in range(0, len(arrivals), size)]
+
+
+def rows_of(path: Path) -> list[tuple[str, int]]:
+    if path.suffix == ".parquet":
+        return [(row["key"], row["n"]) for row in pq.read_table(path).to_pylist()]
+    lines = path.read_text().splitlines()
+    if path.suffix == ".json":
+        return [(row["key"], row["n"]) for row in map(json.loads, lines)]
+    return [(line.split(",")[0], int(line.split(",")[1])) for line in lines]
+
+
+def written(folder: Path, case: Case, batches: int) -> Iterator[tuple[int, Path]]:
+    """The files of a sink with their batches, as its own log has them, or as they were written one after the other."""
+    out = folder / case.name / "out"
+    log = out / "_spark_metadata"
+    seen: set[str] = set()
+    for number in range(batches):
+        texts = [path for path in (log / str(number), log / f"{number}.compact") if path.exists()]
+        for line in texts[0].read_text().splitlines()[1:] if texts else ():
+            path = unquote(json.loads(line)["path"]).removeprefix("file:").replace("//", "/")
+            if path not in seen:
+                yield number, Path(path)
+            seen.add(path)
+    if not log.exists():
+        for path in out.glob("part-*"):
+            yield -1, path
+
+
+@pytest.mark.parametrize("seed", drawn(map(str, range(1, 9)), every=8))
+def test_rows_of_batches_go_back_to_the_rows_that_make_them(seed: str, tmp_path: Path) -> None:
+    draw = random.Random(f"streams {seed}")
+    cases, batches = [], {}
+    for number, query in enumerate(QUERIES):
+        formats = ("csv", "json", "parquet")
+        sink = draw.choice(formats)
+        case = Case(f"case-{number}", query, draw.choice(formats), sink, draw.randint(1, 3))
+        cases.append(case)
+        cuts = cut(drawn_arrivals(draw, tmp_path / case.name / "in", case), case.cut)
+        if query == "union":
+            others = cut(drawn_arrivals(draw, tmp_path / case.name / "other", case), case.cut)
+            longest = max(len(cuts), len(others))
+            cuts = [
+                [*(cuts[at] if at < len(cuts) else ()), *(others[at] if at < len(others) else ())]
+                for at in range(longest)
+            ]
+        batches[case.name] = [expected_of(case, batch) for batch in cuts]
+    (tmp_path / "cases.json").write_text(json.dumps([asdict(case) for case in cases]))
+    write_job(tmp_path, JOB)
+    done = run_captured(tmp_path, "job.py")
+    assert done.returncode == 0, done.stderr
+    verdict = verify(tmp_path)
+    assert verdict["complete"], verdict["reasons"]
+    with stored(tmp_path) as access:
+        for case in cases:
+            checked = 0
+            files = list(written(tmp_path, case, len(batches[case.name])))
+            rows = [
+                (number, path, at, row)
+                for number, path in files
+                for at, row in enumerate(rows_of(path))
+            ]
+            assert rows or not any(batches[case.name])
+            for number, path, at, row in draw.sample(rows, min(ASKED, len(rows))):
+                query = TraceQuery(Direction.BACKWARD, (place(str(path), at),), texts=False)
+                answer = access.ask(query)
+                found = {str(item.location) for group in answer.groups for item in group.items}
+                candidates = [batches[case.name][number]] if number >= 0 else batches[case.name]
+                expected = [batch[row] for batch in candidates if row in batch]
+                if case.query == "join":
+                    found = {one for one in found if "/in/" in one}
+                assert found in expected, (case, path, row, found, expected)
+                is_exact = case.query == "function" or len(found) == 1
+                assert answer.exact == is_exact, (case, path, row, answer.warnings)
+                checked += 1
+            assert checked or not rows
