@@ -23,7 +23,7 @@ from lineage_query.trace_query import TraceQuery
 from tests.support.drawn import drawn
 from tests.support.job_runs import run_captured, stored, verify, write_job
 
-QUERIES = ("select", "explode", "join", "union", "parted", "function")
+QUERIES = ("select", "explode", "join", "union", "parted", "function", "windows")
 ASKED = 6
 """Rows of a query that are traced."""
 
@@ -44,6 +44,12 @@ def read(case, folder):
     return reader.option("maxFilesPerTrigger", case["cut"]).load(f"{case['name']}/{folder}")
 
 
+def windows(rows):
+    times = rows.withColumn("at", F.expr("timestamp_seconds(n * 60)")).withWatermark("at", "1 minute")
+    groups = times.groupBy(F.window("at", "2 minutes"), "key").agg(F.sum("n").alias("n"))
+    return groups.selectExpr("concat(key, '-', unix_seconds(window.end)) AS key", "cast(n AS int) AS n")
+
+
 def save(frame, number):
     sums = frame.groupBy("key").agg(F.sum("n").cast("int").alias("n"))
     sums.write.mode("append").format(sink).save(f"{name}/out")
@@ -58,6 +64,7 @@ for case in json.load(open("cases.json")):
         "union": lambda: rows.union(read(case, "other")),
         "parted": lambda: rows.selectExpr("key", "n * day AS n"),
         "function": lambda: rows,
+        "windows": lambda: windows(rows),
     }[case["query"]]()
     writer = made.writeStream.option("checkpointLocation", f"{name}/checkpoint")
     if case["query"] == "function":
@@ -90,7 +97,8 @@ class Case:
 def drawn_arrivals(draw: random.Random, folder: Path, case: Case) -> list[Arrival]:
     arrivals = []
     for number in range(draw.randint(2, 5)):
-        rows = tuple((draw.choice("abc"), draw.randint(1, 4)) for _ in range(draw.randint(0, 4)))
+        most = 12 if case.query == "windows" else 4
+        rows = tuple((draw.choice("abc"), draw.randint(1, most)) for _ in range(draw.randint(0, 4)))
         day = f"day={draw.randint(1, 2)}/" if case.query == "parted" else ""
         path = folder / f"{day}{draw.choice('pqr')}-{number}.{case.source}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,6 +156,28 @@ def expected_of(case: Case, batch: list[Arrival]) -> dict[tuple[str, int], set[s
     return made
 
 
+def expected_of_windows(batches: list[list[Arrival]]) -> list[dict[tuple[str, int], set[str]]]:
+    """By batch the groups that are due in it. Rows are late by the watermark of the batch before theirs, in seconds."""
+    groups: defaultdict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
+    expected: list[dict[tuple[str, int], set[str]]] = []
+    latest, before, now = 0, 0, 0
+    # The last watermark is one more batch's, which reads nothing.
+    for batch in [*batches, [], []]:
+        for arrival in batch:
+            for number, (key, n) in enumerate(arrival.rows):
+                end = (n // 2 + 1) * 120
+                if end > before:
+                    groups[key, end].append((place(arrival.place, number), n))
+                latest = max(latest, n * 60)
+        due = [group for group in groups if group[1] <= now]
+        expected.append({})
+        for key, end in due:
+            rows = groups.pop((key, end))
+            expected[-1][f"{key}-{end}", sum(n for _, n in rows)] = {path for path, _ in rows}
+        before, now = now, max(now, latest - 60)
+    return expected
+
+
 def cut(arrivals: list[Arrival], size: int) -> list[list[Arrival]]:
     return [arrivals[first : first + size] for first in range(0, len(arrivals), size)]
 
@@ -195,7 +225,12 @@ def test_rows_of_batches_go_back_to_the_rows_that_make_them(seed: str, tmp_path:
                 [*(cuts[at] if at < len(cuts) else ()), *(others[at] if at < len(others) else ())]
                 for at in range(longest)
             ]
-        batches[case.name] = [expected_of(case, batch) for batch in cuts]
+        of_windows = query == "windows"
+        batches[case.name] = (
+            expected_of_windows(cuts)
+            if of_windows
+            else [expected_of(case, batch) for batch in cuts]
+        )
     (tmp_path / "cases.json").write_text(json.dumps([asdict(case) for case in cases]))
     write_job(tmp_path, JOB)
     done = run_captured(tmp_path, "job.py")
@@ -221,7 +256,7 @@ def test_rows_of_batches_go_back_to_the_rows_that_make_them(seed: str, tmp_path:
                 if case.query == "join":
                     found = {one for one in found if "/in/" in one}
                 assert found in expected, (case, path, row, found, expected)
-                is_exact = case.query == "function" or len(found) == 1
+                is_exact = case.query in {"function", "windows"} or len(found) == 1
                 assert answer.exact == is_exact, (case, path, row, answer.warnings)
                 checked += 1
             assert checked or not rows

@@ -13,11 +13,21 @@ import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.GreaterThan;
+import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
+import org.apache.spark.sql.types.StructType;
 import scala.collection.mutable.ListBuffer;
 
 /**
@@ -33,6 +43,9 @@ public class StreamPlans {
                 "Repartition", "RepartitionByExpression", "ResolvedHint", "CollectMetrics", "MapInPandas", "MapInArrow",
                 "PythonMapInArrow"
               }));
+
+  private static final String DELAY = "spark.watermarkDelayMs";
+  private static final String SESSION = "spark.sessionWindow";
 
   /** The plan of the rows that a query gives to its sink. */
   public LogicalPlan rows(LogicalPlan plan) {
@@ -61,30 +74,82 @@ public class StreamPlans {
 
   /** The class of a node that may keep state from batch to batch; empty: there is none. */
   public String stateful(LogicalPlan plan) {
+    List found = new ArrayList();
+    collectStateful(plan, found);
+    return found.isEmpty() ? "" : name((LogicalPlan) found.get(0));
+  }
+
+  /**
+   * The aggregate by event time that is all of a plan that keeps state, where its rows have the time by which Spark gives them;
+   * null: there is none.
+   */
+  public LogicalPlan windowed(LogicalPlan plan) {
+    List found = new ArrayList();
+    collectStateful(plan, found);
+    boolean isOne = found.size() == 1 && found.get(0) instanceof Aggregate;
+    return isOne && eventTime((Aggregate) found.get(0)) != null ? (LogicalPlan) found.get(0) : null;
+  }
+
+  private static void collectStateful(LogicalPlan plan, List found) {
     if (!plan.isStreaming()) {
-      return "";
+      return;
     }
     int streams = 0;
     scala.collection.Iterator below = plan.children().iterator();
     while (below.hasNext()) {
       LogicalPlan child = (LogicalPlan) below.next();
-      String found = stateful(child);
-      if (!found.isEmpty()) {
-        return found;
-      }
+      collectStateful(child, found);
       streams += child.isStreaming() ? 1 : 0;
     }
     boolean joinsOne = name(plan).equals("Join") && streams == 1;
-    return streams == 0 || joinsOne || STATELESS.contains(name(plan)) ? "" : name(plan);
+    if (streams > 0 && !joinsOne && !STATELESS.contains(name(plan))) {
+      found.add(plan);
+    }
+  }
+
+  /** The column of an aggregate's rows that is its event time, or a window of it; null: there is none. */
+  private static Attribute eventTime(Aggregate plan) {
+    scala.collection.Iterator keys = plan.groupingExpressions().iterator();
+    while (keys.hasNext()) {
+      Object key = keys.next();
+      if (key instanceof Attribute && ((Attribute) key).metadata().contains(DELAY)) {
+        // Sessions are merged when rows come, which is no grouping by a column.
+        boolean isSession = ((Attribute) key).metadata().contains(SESSION);
+        return isSession ? null : given(plan, (Attribute) key);
+      }
+    }
+    return null;
+  }
+
+  private static Attribute given(Aggregate plan, Attribute key) {
+    scala.collection.Iterator columns = plan.aggregateExpressions().iterator();
+    while (columns.hasNext()) {
+      NamedExpression column = (NamedExpression) columns.next();
+      Object value = column instanceof Alias ? ((Alias) column).child() : column;
+      if (value instanceof Attribute && ((Attribute) value).exprId().equals(key.exprId())) {
+        return column.toAttribute();
+      }
+    }
+    return null;
+  }
+
+  /** The rows of an aggregate that Spark gives in a batch: those whose time is behind one watermark and not behind another. */
+  private static LogicalPlan given(LogicalPlan rows, Attribute time, Long before, Long now) {
+    Expression end = time.dataType() instanceof StructType ? new GetStructField(time, 1, scala.Option.apply(null)) : time;
+    Expression due = new LessThanOrEqual(end, new Literal(Long.valueOf(now.longValue() * 1000), end.dataType()));
+    if (before != null) {
+      due = new And(due, new GreaterThan(end, new Literal(Long.valueOf(before.longValue() * 1000), end.dataType())));
+    }
+    return new Filter(due, rows);
   }
 
   /**
    * A plan of a batch: each stream that it reads (as `streams` has them) is one of `rows`, plans with the same columns; null: no
-   * rows.
+   * rows. `windowed` (as that method has it; null: none) gives the rows that are due between two watermarks, in ms since 1970.
    */
-  public LogicalPlan batch(LogicalPlan plan, List streams, List rows) {
+  public LogicalPlan batch(LogicalPlan plan, List streams, List rows, LogicalPlan windowed, Long before, Long now) {
     if (name(plan).equals("EventTimeWatermark")) {
-      return batch((LogicalPlan) plan.children().head(), streams, rows);
+      return batch((LogicalPlan) plan.children().head(), streams, rows, windowed, before, now);
     }
     for (int i = 0; i < streams.size(); i++) {
       if (streams.get(i) == plan) {
@@ -94,9 +159,10 @@ public class StreamPlans {
     ListBuffer children = new ListBuffer();
     scala.collection.Iterator below = plan.children().iterator();
     while (below.hasNext()) {
-      children.$plus$eq(batch((LogicalPlan) below.next(), streams, rows));
+      children.$plus$eq(batch((LogicalPlan) below.next(), streams, rows, windowed, before, now));
     }
-    return children.isEmpty() ? plan : (LogicalPlan) plan.withNewChildren(children.toList());
+    LogicalPlan made = children.isEmpty() ? plan : (LogicalPlan) plan.withNewChildren(children.toList());
+    return plan == windowed ? given(made, eventTime((Aggregate) plan), before, now) : made;
   }
 
   /** Rows under the names and numbers of a stream's columns. */

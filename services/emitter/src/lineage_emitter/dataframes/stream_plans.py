@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 HELPER_CLASS = "lineage.StreamPlans"
 SEPARATOR = "\u0001"
 STATE = "it may hold rows of earlier batches as its state"
+FILES_MAX = 1_000
+"""Files of all batches so far, which the recipe of a batch with state names."""
 OTHER_STREAM = "a stream of other than files"
 _FILES = "FileStreamSource"
 
@@ -57,6 +59,21 @@ class Offsets:
     def is_empty(self) -> bool:
         """Whether the batch read nothing of the stream."""
         return self.end is None or self.start_text == self.end_text
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """Between which watermarks (in ms since 1970) rows are due that a batch gives; ``before`` None: the first batch.
+
+    ``problem``: why rows of groups are not all known; empty: they are those of this and all earlier batches.
+    """
+
+    before: int | None
+    now: int
+    problem: str = ""
+
+
+NOT_WINDOWED = (None, Watermarks(None, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +114,52 @@ def plan_of_frame(spark: SparkSession, plan: Any) -> BatchPlan:
     plans = helper()
     rows = plans.rows(plan)
     leaves = plans.streams(rows)
-    return _batch_plan(spark, rows, leaves, [_read_of_leaf(spark, leaf) for leaf in leaves])
+    reads = [_read_of_leaf(spark, leaf) for leaf in leaves]
+    return _batch_plan(spark, rows, leaves, reads, plans.stateful(rows))
 
 
-def plan_of_batch(spark: SparkSession, execution: Any, offsets: Sequence[Offsets]) -> BatchPlan:
+def plan_of_batch(
+    spark: SparkSession, execution: Any, offsets: Sequence[Offsets], watermarks: Watermarks
+) -> BatchPlan:
     """The plan of the rows that a batch gave to its sink, over the files that its streams' logs name.
 
-    ``offsets``: of the query's streams, in their order.
+    An aggregate by event time gives a group when it is due, made of rows of this and all earlier batches. It is the batch query over
+    all of them, of which the groups are taken that are due in this batch. Rows that were dropped as late belong to groups that were due before
+    (see `QueryRun.drops_none_of_due_groups`).
+
+    Args:
+        spark: The query's session.
+        execution: The query (Spark's object).
+        offsets: Of the query's streams, in their order.
+        watermarks: Of the batch.
 
     Raises:
-        UntracedBatchError: it may hold state, or reads other than files, or its files are no longer what they were.
+        UntracedBatchError: it may hold other state, or reads other than files, or its files are no longer what they were.
     """
     plans = helper()
     rows = plans.rows(execution.logicalPlan())
     leaves = plans.streams(rows)
+    state, windowed = plans.stateful(rows), None
+    if state and execution.outputMode().toString() == "Append":
+        windowed = plans.windowed(rows)
+    is_traced = windowed is not None and not watermarks.problem
+    if is_traced:
+        offsets = [replace(of_stream, start=None) for of_stream in offsets]
     streams = execution.sources()
     ranges = [(streams.apply(place), offsets[place]) for place in range(streams.size())]
     reads = [_read_of_stream(spark, leaf, ranges) for leaf in leaves]
-    return _batch_plan(spark, rows, leaves, reads)
+    if is_traced:
+        _check_file_count(state, reads)
+        return _batch_plan(spark, rows, leaves, reads, "", (windowed, watermarks))
+    reason = STATE if windowed is None else watermarks.problem
+    return _batch_plan(spark, rows, leaves, reads, state, reason=reason)
+
+
+def _check_file_count(state: str, reads: Sequence[StreamRead]) -> None:
+    count = sum(len(source.files) for read in reads for source in read.sources)
+    if count > FILES_MAX:
+        reason = f"its batches have read {count:,} files so far, more than {FILES_MAX:,}"
+        raise UntracedBatchError(state, reason)
 
 
 def columns_of(execution: Any) -> str:
@@ -143,12 +188,18 @@ def with_whole_base_path(spark: SparkSession, source: Source) -> Source:
 
 
 def _batch_plan(
-    spark: SparkSession, plan: Any, leaves: Any, reads: Sequence[StreamRead]
+    spark: SparkSession,
+    plan: Any,
+    leaves: Any,
+    reads: Sequence[StreamRead],
+    state: str,
+    windowed: tuple[Any, Watermarks] = NOT_WINDOWED,
+    reason: str = STATE,
 ) -> BatchPlan:
-    state = helper().stateful(plan)
+    """``state``: the node that may hold state that is not known; empty: there is none. ``reason``: why it is not."""
     sources = tuple(source for read in reads for source in read.sources)
     if state:
-        raise UntracedBatchError(state, STATE, sources)
+        raise UntracedBatchError(state, reason, sources)
     for read in reads:
         if read.problem:
             raise UntracedBatchError(read.kind, read.problem, sources)
@@ -156,8 +207,11 @@ def _batch_plan(
     rows = jvm.java.util.ArrayList()
     for read in reads:
         rows.add(None if read.relation is None else _rows_of(spark, read.relation))
+    aggregate, watermarks = windowed
+    before = None if watermarks.before is None else jvm.java.lang.Long.valueOf(watermarks.before)
+    now = jvm.java.lang.Long.valueOf(watermarks.now)
     try:
-        return BatchPlan(helper().batch(plan, leaves, rows), sources)
+        return BatchPlan(helper().batch(plan, leaves, rows, aggregate, before, now), sources)
     except Exception as problem:
         if "columns that tell of files" not in str(problem):
             raise

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe.document import File, Output, Recipe, Source, StreamBatch
@@ -25,6 +26,7 @@ from lineage_emitter.dataframes.stream_plans import (
     SEPARATOR,
     Offsets,
     UntracedBatchError,
+    Watermarks,
     columns_of,
     helper,
     plan_of_batch,
@@ -44,6 +46,7 @@ OTHER_RUN = (
     "of which it is not known that it did the same"
 )
 REPORTS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
+LATE_BY_BATCH_BEFORE = "spark.sql.streaming.statefulOperator.allowMultiple"
 _LOCAL = "file:"
 
 
@@ -101,6 +104,15 @@ class QueryRun:
         """The class of its sink."""
         return str(self._execution.sink().getClass().getName()).rpartition(".")[2]
 
+    @cached_property
+    def drops_none_of_due_groups(self) -> bool:
+        """Whether rows are late by the watermark of the batch before theirs: a group that is due in a batch then lacks none of its rows."""
+        try:
+            return str(self._spark.conf.get(LATE_BY_BATCH_BEFORE)) == "true"
+        except PySparkException:
+            # A Spark that has no such setting.
+            return False
+
     @property
     def is_active(self) -> bool:
         """Whether it runs."""
@@ -137,8 +149,13 @@ class QueryRun:
         """
         return helper().written(self._execution.sink(), number) is not None
 
-    def recipe(self, number: int, progress: Progress | None, action: str, site: str) -> Recipe:
-        """The recipe of a batch. ``progress``: as Spark reports it; None: it does not any more.
+    def recipe(
+        self, number: int, progress: Progress | None, unknown: str, action: str, site: str
+    ) -> Recipe:
+        """The recipe of a batch.
+
+        ``progress``: as Spark reports it; None: it does not any more. ``unknown``: why it is not known which rows of earlier
+        batches its state holds; empty: all of them, or none.
 
         Raises:
             UnknownBatchError: what it read or wrote is not known.
@@ -153,7 +170,9 @@ class QueryRun:
         output = self._output(number, action)
         sources: tuple[Source, ...] = ()
         try:
-            batch_plan = plan_of_batch(spark, self._execution, offsets)
+            batch_plan = plan_of_batch(
+                spark, self._execution, offsets, self._watermarks(number, unknown)
+            )
             sources = batch_plan.sources
             self._check_written_now(output, progress)
             frame, settings = frame_of(spark, batch_plan.plan), explicit_settings(spark)
@@ -195,6 +214,14 @@ class QueryRun:
             Offsets(None if starts is None else _value(starts.apply(at)), _value(ends.apply(at)))
             for at in range(ends.size())
         )
+
+    def _watermarks(self, number: int, unknown: str) -> Watermarks:
+        log = self._execution.offsetLog()
+        now, before = (
+            None if at < 0 else int(log.get(at).get().metadata().get().batchWatermarkMs())
+            for at in (number, number - 1)
+        )
+        return Watermarks(before, now or 0, unknown)
 
     def _output(self, number: int, action: str) -> Output:
         sink = self._execution.sink()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lineage_emitter import scope
 from lineage_emitter.dataframes.recorder import ReturnedAction
@@ -42,13 +42,13 @@ def streams_of(session: Session) -> Streams:
 
 @dataclass(slots=True)
 class _Watched:
-    """A query. ``last``: the last batch that was recorded; None: none yet."""
+    """A query. ``last``: the last batch that was recorded; None: none yet. ``unknown``: why it is not known what its state holds."""
 
     query: QueryRun
     operator: scope.Operator
     last: int | None = None
-    batches: int = 0
-    is_over: bool = field(default=False)
+    unknown: str = ""
+    is_over: bool = False
 
 
 class Streams:
@@ -161,12 +161,12 @@ class Streams:
             self._add(watched, planned, None)
 
     def _add(self, watched: _Watched, number: int, progress: Progress | None) -> None:
+        watched.unknown = watched.unknown or _unknown_state(watched, number, progress)
         watched.last = number
-        watched.batches += 1
         if watched.query.sink == FOREACH_BATCH:
             return
         operator, now = watched.operator, time.time()
-        recipe = partial(_recipe, watched.query, number, progress, operator.name)
+        recipe = partial(watched.query.recipe, number, progress, watched.unknown, operator.name)
         began_at = now if progress is None else progress.began_at
         node = self._session.nodes.next_id()
         self._session.frames.add(ReturnedAction(node, operator, recipe, began_at, now))
@@ -186,5 +186,12 @@ class Streams:
             self._session.nodes.unknown(running.name, reason, ())
 
 
-def _recipe(query: QueryRun, number: int, progress: Progress | None, action: str, site: str) -> Any:
-    return query.recipe(number, progress, action, site)
+def _unknown_state(watched: _Watched, number: int, progress: Progress | None) -> str:
+    """Why it is not known, from this batch on, which rows a query's state holds; empty: those of all batches."""
+    if watched.last is None and number:
+        return f"rows of batches before {number}, which an earlier run of the query made"
+    if watched.query.drops_none_of_due_groups:
+        return ""
+    if progress is None:
+        return f"it is not known whether rows of batch {number} were dropped as late"
+    return f"{progress.late} rows of batch {number} were dropped as late" if progress.late else ""
