@@ -7,9 +7,7 @@ Recipes are made when a batch has been committed, on another thread than the que
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +30,7 @@ from lineage_emitter.dataframes.stream_plans import (
     plan_of_batch,
     split,
 )
+from lineage_emitter.dataframes.stream_reports import Known, Progress
 from lineage_emitter.dataframes.types import ddl
 
 if TYPE_CHECKING:
@@ -52,30 +51,6 @@ _LOCAL = "file:"
 
 class UnknownBatchError(Exception):
     """What a batch read or wrote is not known; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What Spark reports of a batch that it has run. ``began_at``: in unix seconds. ``rows``: that it read, as far as Spark knows."""
-
-    number: int
-    began_at: float
-    rows: int
-    watermark: str
-    late: int
-
-    @classmethod
-    def of(cls, text: str) -> Progress:
-        """Read a report."""
-        report: Mapping[str, Any] = json.loads(text)
-        states = report.get("stateOperators", ())
-        return cls(
-            number=int(report["batchId"]),
-            began_at=datetime.fromisoformat(report["timestamp"].replace("Z", "+00:00")).timestamp(),
-            rows=int(report.get("numInputRows", 0)),
-            watermark=str(report.get("eventTime", {}).get("watermark", "")),
-            late=sum(int(state.get("numRowsDroppedByWatermark", 0)) for state in states),
-        )
 
 
 class QueryRun:
@@ -123,7 +98,7 @@ class QueryRun:
         count, *reports = helper().reports(self._execution, beyond).split(SEPARATOR)[:-1]
         kept = int(self._spark.conf.get(REPORTS_KEPT) or 0)
         batches = [Progress.of(report) for report in reports]
-        return sorted(batches, key=lambda batch: batch.number), 0 < int(count) < kept
+        return sorted(batches, key=lambda batch: batch.number), int(count) < kept
 
     def committed(self) -> int:
         """The last batch that its checkpoint says is committed; -1: none.
@@ -150,12 +125,11 @@ class QueryRun:
         return helper().written(self._execution.sink(), number) is not None
 
     def recipe(
-        self, number: int, progress: Progress | None, unknown: str, action: str, site: str
+        self, number: int, progress: Progress | None, known: Known, action: str, site: str
     ) -> Recipe:
         """The recipe of a batch.
 
-        ``progress``: as Spark reports it; None: it does not any more. ``unknown``: why it is not known which rows of earlier
-        batches its state holds; empty: all of them, or none.
+        ``progress``: as Spark reports it; None: it does not any more. ``known``: of this run of the query.
 
         Raises:
             UnknownBatchError: what it read or wrote is not known.
@@ -171,10 +145,11 @@ class QueryRun:
         sources: tuple[Source, ...] = ()
         try:
             batch_plan = plan_of_batch(
-                spark, self._execution, offsets, self._watermarks(number, unknown)
+                spark, self._execution, offsets, self._watermarks(number, known.state_problem)
             )
             sources = batch_plan.sources
-            self._check_written_now(output, progress)
+            if not known.writes:
+                _check_written_now(output, progress)
             frame, settings = frame_of(spark, batch_plan.plan), explicit_settings(spark)
             return recipe_of(frame, output, site, settings, Tables({}, {}), batch)
         except UntracedBatchError as problem:
@@ -215,13 +190,13 @@ class QueryRun:
             for at in range(ends.size())
         )
 
-    def _watermarks(self, number: int, unknown: str) -> Watermarks:
+    def _watermarks(self, number: int, problem: str) -> Watermarks:
         log = self._execution.offsetLog()
         now, before = (
             None if at < 0 else int(log.get(at).get().metadata().get().batchWatermarkMs())
             for at in (number, number - 1)
         )
-        return Watermarks(before, now or 0, unknown)
+        return Watermarks(before, now or 0, problem)
 
     def _output(self, number: int, action: str) -> Output:
         sink = self._execution.sink()
@@ -242,21 +217,6 @@ class QueryRun:
             files=tuple(sorted(files, key=lambda file: file.path)),
         )
 
-    def _check_written_now(self, output: Output, progress: Progress | None) -> None:
-        """See that this run wrote the files: a sink leaves alone a batch that it has, whatever is then asked of it.
-
-        Raises:
-            UntracedBatchError: an earlier run may have written them.
-        """
-        if not output.files or (progress is not None and progress.rows > 0):
-            return
-        began_ms = None if progress is None else int(progress.began_at * 1000)
-        # The clock of another machine would say nothing.
-        if began_ms is None or not all(
-            file.path.startswith(_LOCAL) and file.mtime >= began_ms for file in output.files
-        ):
-            raise UntracedBatchError("Batch", OTHER_RUN)
-
 
 def _latest(log: Any) -> int:
     latest = log.getLatestBatchId()
@@ -265,3 +225,19 @@ def _latest(log: Any) -> int:
 
 def _value(option: Any) -> Any | None:
     return option.get() if option.isDefined() else None
+
+
+def _check_written_now(output: Output, progress: Progress | None) -> None:
+    """See that this run wrote the files: a sink leaves alone a batch that it has, whatever is then asked of it.
+
+    Raises:
+        UntracedBatchError: an earlier run may have written them.
+    """
+    if not output.files:
+        return
+    began_ms = None if progress is None else int(progress.began_at * 1000)
+    # The clock of another machine would say nothing.
+    if began_ms is None or not all(
+        file.path.startswith(_LOCAL) and file.mtime >= began_ms for file in output.files
+    ):
+        raise UntracedBatchError("Batch", OTHER_RUN)

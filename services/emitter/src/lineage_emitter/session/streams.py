@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from lineage_emitter import scope
 from lineage_emitter.dataframes.recorder import ReturnedAction
-from lineage_emitter.dataframes.streams import FILE_SINK, FOREACH_BATCH, Progress, QueryRun
+from lineage_emitter.dataframes.stream_reports import Known, Progress
+from lineage_emitter.dataframes.streams import FILE_SINK, FOREACH_BATCH, QueryRun
 from lineage_emitter.failures import in_words
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ def streams_of(session: Session) -> Streams:
 
 @dataclass(slots=True)
 class _Watched:
-    """A query. ``last``: the last batch that was recorded; None: none yet. ``unknown``: why it is not known what its state holds."""
+    """A query. ``last``: the last batch that was recorded; None: none yet."""
 
     query: QueryRun
     operator: scope.Operator
     last: int | None = None
-    unknown: str = ""
+    known: Known = field(default_factory=Known)
     is_over: bool = False
 
 
@@ -87,6 +88,7 @@ class Streams:
             return
         if not is_new:
             watched.last = watched.query.committed()
+            watched.known.state_problem = "rows of batches before capture began"
         with self._lock:
             self._watched.append(watched)
             if self._thread is None:
@@ -161,12 +163,16 @@ class Streams:
             self._add(watched, planned, None)
 
     def _add(self, watched: _Watched, number: int, progress: Progress | None) -> None:
-        watched.unknown = watched.unknown or _unknown_state(watched, number, progress)
+        late_count = not watched.query.drops_none_of_due_groups
+        is_first = watched.last is None
+        watched.known.add(number, progress, is_first=is_first, late_count=late_count)
         watched.last = number
         if watched.query.sink == FOREACH_BATCH:
             return
         operator, now = watched.operator, time.time()
-        recipe = partial(watched.query.recipe, number, progress, watched.unknown, operator.name)
+        recipe = partial(
+            watched.query.recipe, number, progress, replace(watched.known), operator.name
+        )
         began_at = now if progress is None else progress.began_at
         node = self._session.nodes.next_id()
         self._session.frames.add(ReturnedAction(node, operator, recipe, began_at, now))
@@ -184,14 +190,3 @@ class Streams:
         logger.warning("a streaming query is not fully recorded: %s", reason)
         with scope.resumed(running):
             self._session.nodes.unknown(running.name, reason, ())
-
-
-def _unknown_state(watched: _Watched, number: int, progress: Progress | None) -> str:
-    """Why it is not known, from this batch on, which rows a query's state holds; empty: those of all batches."""
-    if watched.last is None and number:
-        return f"rows of batches before {number}, which an earlier run of the query made"
-    if watched.query.drops_none_of_due_groups:
-        return ""
-    if progress is None:
-        return f"it is not known whether rows of batch {number} were dropped as late"
-    return f"{progress.late} rows of batch {number} were dropped as late" if progress.late else ""

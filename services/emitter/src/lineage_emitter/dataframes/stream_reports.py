@@ -1,0 +1,77 @@
+"""What Spark reports of micro-batches, and what follows for those that come later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What Spark reports of a batch that it has run.
+
+    ``began_at``: in unix seconds. ``rows``: that it read, as far as Spark knows. ``has_input``: whether its streams gave anything.
+    """
+
+    number: int
+    began_at: float
+    rows: int
+    has_input: bool
+    watermark: str
+    late: int
+
+    @classmethod
+    def of(cls, text: str) -> Progress:
+        """Read a report."""
+        report: Mapping[str, Any] = json.loads(text)
+        states = report.get("stateOperators", ())
+        return cls(
+            number=int(report["batchId"]),
+            began_at=datetime.fromisoformat(report["timestamp"].replace("Z", "+00:00")).timestamp(),
+            rows=int(report.get("numInputRows", 0)),
+            has_input=any(
+                source.get("startOffset") != source.get("endOffset")
+                for source in report.get("sources", ())
+            ),
+            watermark=str(report.get("eventTime", {}).get("watermark", "")),
+            late=sum(int(state.get("numRowsDroppedByWatermark", 0)) for state in states),
+        )
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a run of a query when a batch is recorded.
+
+    ``writes``: a batch up to this one has read rows. So the sink had not written it before, nor any later one.
+    ``state_problem``: why it is not known which rows of earlier batches the state holds; empty: those of all.
+    """
+
+    writes: bool = False
+    state_problem: str = ""
+
+    def add(
+        self, number: int, progress: Progress | None, *, is_first: bool, late_count: bool
+    ) -> None:
+        """A batch was run. ``late_count``: whether groups lack rows that were dropped as late."""
+        self.writes = self.writes or (progress is not None and progress.rows > 0)
+        self.state_problem = self.state_problem or self._problem(
+            number, progress, is_first=is_first, late_count=late_count
+        )
+
+    def _problem(
+        self, number: int, progress: Progress | None, *, is_first: bool, late_count: bool
+    ) -> str:
+        if is_first and number:
+            return f"rows of batches before {number}, which an earlier run of the query made"
+        if not self.writes and (progress is None or progress.has_input):
+            return f"rows of batch {number}, which an earlier run of the query may have made"
+        if not late_count:
+            return ""
+        if progress is None:
+            return f"it is not known whether rows of batch {number} were dropped as late"
+        return (
+            f"{progress.late} rows of batch {number} were dropped as late" if progress.late else ""
+        )
