@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.long, only_in("a connector fo
 
 TOPIC = "orders.of-jobs"
 WRITERS = ("writer1", "writer2", "hasty")
-READERS = ("first", "second", "cached", "meddled")
+READERS = ("first", "second", "cached", "meddled", "streamed")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_offsets_that_were_read_and_written_are_recorded(said: dict[str, Any]) -
     used = {app: (wrote, versions) for app, wrote, versions in said["uses"]}
     by_name = {name: used[app] for name, app in said["apps"].items()}
     assert {name for name, (wrote, _) in by_name.items() if wrote} == set(WRITERS)
-    for name in ("first", "second"):
+    for name in ("first", "second", "streamed"):
         assert by_name[name][1] == [version(said["read"][name])]
     for name in ("writer1", "writer2"):
         written = [row for row in said["topic"] if row[0].startswith(f"{name} ")]
@@ -90,7 +90,7 @@ def test_forward_the_readers_whose_offsets_may_hold_the_rows_are_named(
         assert named >= held
         if writer == "writer1":
             # The offsets of the second begin behind it.
-            assert named == {"first", "cached", "meddled"}
+            assert named == {"first", "cached", "meddled", "streamed"}
         reasons = dict(forward["refused"])
         assert (
             "whether another application read its rows is not known"

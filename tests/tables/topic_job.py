@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lineage.access import StoredAccess
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
+from lineage_emitter.attaching import attach, detach
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 
@@ -85,10 +86,18 @@ cached.count()
 read("cached", lambda: cached)
 cached.unpersist()
 read("meddled", meddled)
+apps["streamed"] = attach(spark, store=STORE, link=True).app
+stream = spark.readStream.format("kafka").options(**REACHED, subscribe=TOPIC)
+rows = stream.option("startingOffsets", "earliest").load()
+columns = rows.selectExpr("CAST(value AS string) AS value", "partition", "offset")
+writer = columns.writeStream.format("csv").option("path", str(home / "streamed"))
+writer = writer.option("checkpointLocation", str(home / "checkpoint"))
+writer.trigger(availableNow=True).start().awaitTermination()
+detach(spark)
 schema = "value string, partition int, offset bigint"
 read_rows = {
     name: rows_of(spark.read.schema(schema).csv(str(home / name)))
-    for name in ("first", "second", "cached", "meddled")
+    for name in ("first", "second", "cached", "meddled", "streamed")
 }
 with open_store(STORE) as store:
     access = StoredAccess(store, STORE)

@@ -164,7 +164,7 @@ def test_a_program_is_looked_at_and_not_run(home: Path) -> None:
         "readStream": "recorded",
     }
     assert found["csv"].lines == (9,)
-    assert found["readStream"].words() .startswith("readStream (line 12): batch by batch")
+    assert found["readStream"].words().startswith("readStream (line 12): batch by batch")
     assert not (home / "touched").exists()
 
 
