@@ -460,7 +460,7 @@ ARGUMENTS: dict[str, Maker] = {
 }
 """By ``Class.method.parameter``, ``Class.parameter`` or parameter; the first of these that is there."""
 
-_STREAM = "of streams, whose lineage is not captured"
+_STREAM = "of streams, which have tests of their own"
 _SETS_UP = "changes the one context of all calls"
 _PLAIN = "asks the context alone: no data"
 LEFT_OUT: dict[str, str] = {

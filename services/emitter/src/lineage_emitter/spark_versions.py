@@ -41,7 +41,7 @@ PARTS = {
     "DataFrameWriter.options DataFrameWriterV2.create DataFrameWriterV2.replace DataFrameWriterV2.createOrReplace "
     "DataFrameWriterV2.append DataFrameWriterV2.overwrite DataFrameWriterV2.overwritePartitions DataFrameWriterV2.using",
     "pyspark.sql.session": "SparkSession.sql SparkSession._create_dataframe",
-    "pyspark.sql.streaming": "StreamingQuery",
+    "pyspark.sql.streaming.query": "StreamingQuery",
     "pyspark.sql.streaming.readwriter": "DataStreamWriter",
     "pyspark.sql.types": "DataType Row StringType StructField StructType TimestampType _create_converter "
     "_parse_datatype_string",

@@ -33,8 +33,8 @@ class FrameBatch:
     plan: Any
 
 
-def begin_batch(java_session: Any, frame: DataFrame, number: int) -> str:
-    """A function is about to get the rows of a batch; the run's id. In the query's own thread.
+def begin_batch(java_session: Any, frame: DataFrame, number: int) -> None:
+    """A function is about to get the rows of a batch: remember of which. In the query's own thread.
 
     ``java_session``: Spark's session in which the query was begun.
 
@@ -56,7 +56,6 @@ def begin_batch(java_session: Any, frame: DataFrame, number: int) -> str:
         batches[rdd] = batch
         while len(batches) > BATCHES_MAX:
             batches.popitem(last=False)
-    return run
 
 
 def batch_of(sc: SparkContext, rdd: int) -> FrameBatch | None:

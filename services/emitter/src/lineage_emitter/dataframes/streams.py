@@ -35,7 +35,7 @@ from lineage_emitter.dataframes.types import ddl
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 MICRO_BATCHES = "MicroBatchExecution"
 FOREACH_BATCH = "ForeachBatchSink"

@@ -97,7 +97,7 @@ def _noticed(func: Any, java_session: Any, active_session: Callable[[], Session 
             with scope.suspended():
                 session.problems.guard(
                     "record which batch a function was given",
-                    lambda: stream_frames.begin_batch(java_session, frame, number),
+                    functools.partial(stream_frames.begin_batch, java_session, frame, number),
                 )
         return func(frame, number)
 

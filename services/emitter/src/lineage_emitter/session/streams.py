@@ -20,7 +20,7 @@ from lineage_emitter.dataframes.streams import FILE_SINK, FOREACH_BATCH, QueryRu
 from lineage_emitter.failures import in_words
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from lineage_emitter.session.session import Session
 

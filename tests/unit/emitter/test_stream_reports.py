@@ -1,0 +1,65 @@
+"""What follows from Spark's reports of micro-batches."""
+
+import json
+from typing import Any
+
+import pytest
+
+from lineage_emitter.dataframes.stream_reports import Known, Progress
+
+
+def progress(**changes: Any) -> Progress:
+    report = {
+        "batchId": 3,
+        "timestamp": "2026-11-28T15:00:00.250Z",
+        "numInputRows": 5,
+        "durationMs": {"addBatch": 12},
+        "eventTime": {"watermark": "2026-11-28T14:00:00.000Z"},
+        "stateOperators": [{"numRowsDroppedByWatermark": 1}, {"numRowsDroppedByWatermark": 2}],
+        "sources": [{"startOffset": {"logOffset": 1}, "endOffset": {"logOffset": 2}}],
+    }
+    return Progress.of(json.dumps(report | changes))
+
+
+def test_a_report_is_read() -> None:
+    read = progress()
+    assert (read.number, read.rows, read.late, read.has_input) == (3, 5, 3, True)
+    assert (read.began_at, read.watermark) == (1795878000.25, "2026-11-28T14:00:00.000Z")
+    assert not progress(
+        sources=[{"startOffset": {"logOffset": 2}, "endOffset": {"logOffset": 2}}]
+    ).has_input
+
+
+@pytest.mark.parametrize(
+    ("first", "reported", "expected"),
+    [
+        (0, progress(), ""),
+        # A batch without input makes no state.
+        (0, progress(numInputRows=0, sources=[]), ""),
+        # The sink may have left it alone, so that it did not run.
+        (
+            0,
+            progress(numInputRows=0),
+            "rows of batch 0, which an earlier run of the query may have made",
+        ),
+        (0, None, "rows of batch 0, which an earlier run of the query may have made"),
+        (3, progress(), "rows of batches before 3, which an earlier run of the query made"),
+    ],
+)
+def test_state_is_known_where_this_run_has_made_all_of_it(
+    first: int, reported: Progress | None, expected: str
+) -> None:
+    known = Known()
+    known.add(first, reported, is_first=True, late_count=False)
+    assert known.state_problem == expected
+    # What is not known stays so.
+    known.add(first + 1, progress(), is_first=False, late_count=False)
+    assert (known.state_problem, known.writes) == (expected, True)
+
+
+def test_late_rows_count_where_groups_lack_them() -> None:
+    known = Known()
+    known.add(0, progress(), is_first=True, late_count=False)
+    assert known.state_problem == ""
+    known.add(1, progress(), is_first=False, late_count=True)
+    assert known.state_problem == "3 rows of batch 1 were dropped as late"
