@@ -74,6 +74,7 @@ for case in json.load(open("cases.json")):
     writer.trigger(availableNow=True).start().awaitTermination()
 """
 
+KINDS = (pa.string(), pa.int32())
 STATIC = {"a": 100, "b": 200}
 
 
@@ -110,10 +111,8 @@ def drawn_arrivals(draw: random.Random, folder: Path, case: Case) -> list[Arriva
 
 def _write(path: Path, form: str, rows: tuple[tuple[str, int], ...]) -> None:
     if form == "parquet":
-        columns = {"key": [key for key, _ in rows], "n": [n for _, n in rows]}
-        pq.write_table(
-            pa.table(columns, pa.schema([("key", pa.string()), ("n", pa.int32())])), path
-        )
+        keys, numbers = (pa.array([row[at] for row in rows], kind) for at, kind in enumerate(KINDS))
+        pq.write_table(pa.table({"key": keys, "n": numbers}), path)
     elif form == "json":
         path.write_text("".join(json.dumps({"key": key, "n": n}) + "\n" for key, n in rows))
     else:
@@ -197,15 +196,15 @@ def written(folder: Path, case: Case, batches: int) -> Iterator[tuple[int, Path]
     log = out / "_spark_metadata"
     seen: set[str] = set()
     for number in range(batches):
-        texts = [path for path in (log / str(number), log / f"{number}.compact") if path.exists()]
-        for line in texts[0].read_text().splitlines()[1:] if texts else ():
+        names = (str(number), f"{number}.compact")
+        texts = [(log / name).read_text() for name in names if (log / name).exists()]
+        for line in texts[0].splitlines()[1:] if texts else ():
             path = unquote(json.loads(line)["path"]).removeprefix("file:").replace("//", "/")
             if path not in seen:
                 yield number, Path(path)
             seen.add(path)
     if not log.exists():
-        for path in out.glob("part-*"):
-            yield -1, path
+        yield from ((-1, found) for found in out.glob("part-*"))
 
 
 @pytest.mark.parametrize("seed", drawn(map(str, range(1, 9)), every=8))
@@ -250,8 +249,8 @@ def test_rows_of_batches_go_back_to_the_rows_that_make_them(seed: str, tmp_path:
             ]
             assert rows or not any(batches[case.name])
             for number, path, at, row in draw.sample(rows, min(ASKED, len(rows))):
-                query = TraceQuery(Direction.BACKWARD, (place(str(path), at),), texts=False)
-                answer = access.ask(query)
+                where = place(str(path), at)
+                answer = access.ask(TraceQuery(Direction.BACKWARD, (where,), texts=False))
                 found = {str(item.location) for group in answer.groups for item in group.items}
                 candidates = [batches[case.name][number]] if number >= 0 else batches[case.name]
                 expected = [batch[row] for batch in candidates if row in batch]
