@@ -20,6 +20,7 @@ from tests.support.job_runs import (
     ask,
     graph,
     run_captured,
+    run_plain,
     verify,
     write_job,
 )
@@ -69,6 +70,12 @@ run(orders.writeStream.foreachBatch(each), "each")
 NAMED = (
     BEGIN
     + """
+from lineage_emitter.attaching import attach
+
+running = orders.writeStream.format("json").option("path", "running")
+running = running.option("checkpointLocation", "checkpoints/running").start()
+running.processAllAvailable()
+attach(spark, store="sqlite:///.lineage/lineage.db")
 counts = orders.groupBy("city").count().writeStream.format("memory").queryName("counts")
 run(counts.outputMode("complete"), "counts")
 run(orders.dropDuplicates().writeStream.format("json").option("path", "distinct"), "distinct")
@@ -83,16 +90,19 @@ def save(frame, number):
 
 
 run(orders.writeStream.foreachBatch(save), "unseen")
-running = orders.writeStream.format("json").option("path", "running")
-running.option("checkpointLocation", "checkpoints/running").start().processAllAvailable()
 try:
     bad = orders.select(F.udf(lambda _: 1 / 0)("city").alias("city"))
     run(bad.writeStream.format("json").option("path", "bad"), "bad")
 except Exception as problem:
     print(type(problem).__name__)
+with open("d.csv", "w") as file:
+    file.write("city,amount\\nLima,7.0\\n")
+os.rename("d.csv", "in/d.csv")
+running.processAllAvailable()
+spark.stop()
 """
 )
-"""What is named in the verdict."""
+"""What is named in the verdict, of an application that begins while a query runs."""
 KILLED = (
     BEGIN
     + """
@@ -226,7 +236,7 @@ def test_rows_go_forward_into_all_that_their_batch_wrote(ran: Path) -> None:
 
 def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "named", NAMED)
-    done = run_captured(folder, "job.py")
+    done = run_plain(folder, "job.py")
     assert (done.returncode, done.stdout.split()) == (0, ["StreamingQueryException"]), done.stderr
     verdict = verify(folder)
     assert not verdict["complete"]
@@ -237,7 +247,7 @@ def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
         "RatePerMicroBatchStream: a stream of other than files",
         "the trigger `continuous`",
         "a write to file:",
-        "was running when capture ended: batches up to 2 recorded",
+        "was running when capture ended: batches up to 3 recorded",
     ):
         assert expected in reasons, (expected, verdict["reasons"])
     kinds = {
@@ -248,8 +258,11 @@ def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
     # What such a batch read is known all the same.
     assert [Path(file.path).name for file in kinds["distinct"].sources[0].files] == ["c.csv"]
     assert kinds["rates"].sources[0].format == "RatePerMicroBatchStream"
-    (path,) = [path for path in (folder / "running").glob("part-*") if "4.5" in path.read_text()]
-    assert items(folder, Direction.BACKWARD, f"{path}:2") == (["in/b.csv:3"], True)
+    # Of the query that ran before, what it has committed since.
+    (path,) = [path for path in (folder / "running").glob("part-*") if "7.0" in path.read_text()]
+    assert items(folder, Direction.BACKWARD, f"{path}:1") == (["in/d.csv:2"], True)
+    assert kinds["running"].batch is not None
+    assert kinds["running"].batch.number == 3
     with pytest.raises(LineageError, match="state"):
         items(folder, Direction.BACKWARD, f"{next((folder / 'distinct').glob('part-*'))}:1")
 

@@ -52,6 +52,8 @@ CLOSE_S = 120.0
 LINK_EVERY_S = 1.0
 """How often, at most, what was recorded is made durable and linked while the program runs."""
 TIMES_RECORDED = 1_000
+SOURCES_MAX = 10_000
+"""Sources of which equal ones that are read later are the same node."""
 NOT_IN_TIME = f"its plan was not recorded within {CLOSE_S:g} s of the end of capture"
 UNDER_WAY = "it was under way when capture ended"
 
@@ -91,6 +93,8 @@ class RecipeRecorder:
         """Held while an action is being recorded."""
         self._thread: threading.Thread | None = None
         self._sources: dict[object, Node] = {}
+        """Nodes of the latest sources."""
+        self._source_count = 0
         self._checksums = Checksums()
         self.seconds: deque[float] = deque(maxlen=TIMES_RECORDED)
         """How long the latest took to record, each."""
@@ -234,7 +238,9 @@ class RecipeRecorder:
     def _send(self, action: ReturnedAction, recipe: Recipe, text: str) -> None:
         session, output = self._session, recipe.output
         action_name = action.operator.name
-        parents = [self._source(action, source) for source in recipe.reads()]
+        # A stream may run for months: its batches have descriptions in the place of names of their own.
+        is_batch = recipe.batch is not None
+        parents = [self._source(action, source, is_batch) for source in recipe.reads()]
         words, blind = _opaque(recipe)
         node = session.nodes.register_as(
             action.node,
@@ -245,7 +251,7 @@ class RecipeRecorder:
             exact=not words,
             reason=words,
             path=output.path or output.table,
-            alias="write" if output.kind != "driver" else action_name.rpartition(".")[2],
+            alias=None if is_batch else _alias(output, action_name),
             description="" if recipe.batch is None else recipe.batch.text,
         )
         session.api.recipe(node.name, text)
@@ -261,7 +267,7 @@ class RecipeRecorder:
         if blind:
             session.nodes.unknown(action_name, words)
 
-    def _source(self, action: ReturnedAction, source: Source) -> Node:
+    def _source(self, action: ReturnedAction, source: Source, is_batch: bool) -> Node:
         """The node of a source: one for all outputs that read the same, as it was."""
         # What is read of the files is the recipe's; that they are the same files is the graph's.
         key = source.format, source.paths, source.table, source.version, source.files
@@ -269,16 +275,20 @@ class RecipeRecorder:
         if source_node is None:
             stored = self._session.stored_rows.of(source)
             name = source.format if stored is None else stored.what
+            alias = "read" if stored is None else "rows"
             source_node = self._session.nodes.register_as(
-                f"{action.node}.{len(self._sources)}",
+                f"{action.node}.{self._source_count}",
                 name,
                 "frame-source",
                 name,
                 [] if stored is None or stored.node is None else [stored.node],
                 path=source.name,
-                alias="read" if stored is None else "rows",
+                alias=None if is_batch else alias,
             )
+            self._source_count += 1
             self._sources[key] = source_node
+            if len(self._sources) > SOURCES_MAX:
+                self._sources.pop(next(iter(self._sources)))
             if source.files:
                 read = _source_splits(self._session.app, source_node.name, source, self._checksums)
                 self._session.api.send(read)
@@ -290,6 +300,10 @@ class RecipeRecorder:
             )
             self._session.api.send(message)
         return source_node
+
+
+def _alias(output: Output, action_name: str) -> str:
+    return "write" if output.kind != "driver" else action_name.rpartition(".")[2]
 
 
 def _opaque(recipe: Recipe) -> tuple[str, bool]:
