@@ -23,7 +23,7 @@ def progress(**changes: Any) -> Progress:
 
 def test_a_report_is_read() -> None:
     read = progress()
-    assert (read.number, read.rows, read.late, read.has_input) == (3, 5, 3, True)
+    assert (read.number, read.has_run, read.late, read.has_input) == (3, True, 3, True)
     assert (read.began_at, read.watermark) == (1795878000.25, "2026-11-28T14:00:00.000Z")
     assert not progress(
         sources=[{"startOffset": {"logOffset": 2}, "endOffset": {"logOffset": 2}}]
@@ -36,6 +36,8 @@ def test_a_report_is_read() -> None:
         (0, progress(), ""),
         # A batch without input makes no state.
         (0, progress(numInputRows=0, sources=[]), ""),
+        # Nothing was in the files; the state was looked at.
+        (0, progress(numInputRows=0, stateOperators=[{"numStateStoreInstances": 1}]), ""),
         # The sink may have left it alone, so that it did not run.
         (
             0,

@@ -13,12 +13,13 @@ from typing import Any
 class Progress:
     """What Spark reports of a batch that it has run.
 
-    ``began_at``: in unix seconds. ``rows``: that it read, as far as Spark knows. ``has_input``: whether its streams gave anything.
+    ``began_at``: in unix seconds. ``has_run``: whether tasks of it are known to have run, which a sink that has the batch
+    already spares. ``has_input``: whether its streams gave anything.
     """
 
     number: int
     began_at: float
-    rows: int
+    has_run: bool
     has_input: bool
     watermark: str
     late: int
@@ -31,7 +32,13 @@ class Progress:
         return cls(
             number=int(report["batchId"]),
             began_at=datetime.fromisoformat(report["timestamp"].replace("Z", "+00:00")).timestamp(),
-            rows=int(report.get("numInputRows", 0)),
+            has_run=any(
+                int(count)
+                for count in (
+                    report.get("numInputRows", 0),
+                    *(state.get("numStateStoreInstances", 0) for state in states),
+                )
+            ),
             has_input=any(
                 source.get("startOffset") != source.get("endOffset")
                 for source in report.get("sources", ())
@@ -45,7 +52,7 @@ class Progress:
 class Known:
     """What is known of a run of a query when a batch is recorded.
 
-    ``writes``: a batch up to this one has read rows. So the sink had not written it before, nor any later one.
+    ``writes``: a batch up to this one has run. So the sink had not written it before, nor any later one.
     ``state_problem``: why it is not known which rows of earlier batches the state holds; empty: those of all.
     """
 
@@ -56,7 +63,7 @@ class Known:
         self, number: int, progress: Progress | None, *, is_first: bool, late_count: bool
     ) -> None:
         """A batch was run. ``late_count``: whether groups lack rows that were dropped as late."""
-        self.writes = self.writes or (progress is not None and progress.rows > 0)
+        self.writes = self.writes or (progress is not None and progress.has_run)
         self.state_problem = self.state_problem or self._problem(
             number, progress, is_first=is_first, late_count=late_count
         )
