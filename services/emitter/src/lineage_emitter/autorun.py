@@ -58,6 +58,7 @@ def install() -> None:
 def load_libraries(path: str) -> None:
     """Load capture, and what PySpark loads at its first work on a DataFrame, while the program waits for its JVM."""
     import lineage_emitter.driver.dataframe_hooks
+    import lineage_emitter.driver.stream_hooks
     import lineage_emitter.session.session  # noqa: F401
     import lineage_store.sqlite.ingest  # noqa: F401
     from lineage_emitter.pyspark_parts import load_early
