@@ -81,8 +81,6 @@ run(counts.outputMode("complete"), "counts")
 run(orders.dropDuplicates().writeStream.format("json").option("path", "distinct"), "distinct")
 rates = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
 run(rates.writeStream.format("json").option("path", "rates"), "rates")
-console = spark.readStream.format("rate").load().writeStream.format("console")
-console.trigger(continuous="1 minute").start().stop()
 
 
 def save(frame, number):
@@ -245,7 +243,6 @@ def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
         "Aggregate: it may hold rows of earlier batches as its state",
         "Deduplicate: it may hold rows of earlier batches as its state",
         "RatePerMicroBatchStream: a stream of other than files",
-        "the trigger `continuous`",
         "a write to file:",
         "was running when capture ended: batches up to 3 recorded",
     ):
