@@ -24,7 +24,7 @@ from tests.support.drawn import drawn
 from tests.support.job_runs import run_captured, stored, verify, write_job
 
 QUERIES = ("select", "explode", "join", "union", "parted", "function", "windows")
-ASKED = 6
+ASKED = 4
 """Rows of a query that are traced."""
 
 JOB = """
