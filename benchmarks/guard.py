@@ -24,7 +24,7 @@ LIMITS: Mapping[str, float] = {"jobs_ratio": 1.3, "store_ratio": 0.2}
 """Of quiet machines: about 0.85 and 0.04."""
 SIZE = "30MB"
 """Less, and what every run needs to get going hides the rest."""
-PAIRS, MORE_PAIRS = 3, 4
+PAIRS, MORE_PAIRS = 2, 5
 PARTITIONS, CORES = 8, 2
 
 

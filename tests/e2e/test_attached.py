@@ -153,6 +153,7 @@ def attached(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return folder, run(folder, ATTACHING)
 
 
+@pytest.mark.long
 def test_a_second_attach_changes_nothing_and_one_after_detach_begins_anew(
     attached: tuple[Path, dict[str, Any]],
 ) -> None:
@@ -299,7 +300,9 @@ print(json.dumps({}))
 """
 
 
-@pytest.mark.parametrize("conf", ["", "--conf spark.lineage.enabled=true"])
+@pytest.mark.parametrize(
+    "conf", [pytest.param("", marks=pytest.mark.long), "--conf spark.lineage.enabled=true"]
+)
 def test_a_site_preloads_and_programs_ask_by_their_configuration(tmp_path: Path, conf: str) -> None:
     (tmp_path / "in.txt").write_text("a\nb\n", encoding="utf-8")
     (tmp_path / "site").mkdir()

@@ -95,6 +95,7 @@ def test_what_a_session_warms_up_by_ends_where_it_is_asked(
     assert ended.wait(60)
 
 
+@pytest.mark.long
 def test_questions_share_a_session_that_ends_by_itself(
     tmp_path: Path, spark_context: SparkContext
 ) -> None:

@@ -265,6 +265,7 @@ def test_settings_that_cannot_be_used_are_named(
         capture(**settings)
 
 
+@pytest.mark.long
 def test_a_job_is_looked_into_without_touching_it(tmp_path: Path) -> None:
     """The published key, a rules file, and a hook beside the job that workers can't import."""
     write_job(tmp_path, "def shout(record):\n    return str(record).upper()\n", "hooks.py")

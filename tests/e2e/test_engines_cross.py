@@ -105,6 +105,7 @@ def letters() -> tuple[Counter[str], dict[str, set[str]]]:
     return counts, places
 
 
+@pytest.mark.long
 def test_a_trace_goes_from_mapreduce_by_spark_to_the_lines_that_dask_read(folder: Path) -> None:
     counts, places = letters()
     seen = Counter[str]()

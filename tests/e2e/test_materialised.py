@@ -151,6 +151,7 @@ def test_the_command(ran: Path, made: Materialised) -> None:
     assert (failed.returncode, "is materialised" in failed.stderr) == (2, True)
 
 
+@pytest.mark.long
 def test_after_a_run(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text(IN)
     write_job(tmp_path, SMALL)

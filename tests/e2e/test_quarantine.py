@@ -286,6 +286,7 @@ def rows_of(folder: Path) -> list[str]:
     )
 
 
+@pytest.mark.long
 def test_a_program_again_on_repaired_rows_is_plain_pyspark_on_these(tmp_path: Path) -> None:
     write_job(tmp_path, JOB)
     (tmp_path / "repair.py").write_text(REPAIR)

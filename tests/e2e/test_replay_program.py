@@ -131,6 +131,7 @@ def test_rows_that_are_made_from_the_same_row_are_told_apart(ran: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_what_depends_on_other_rows_is_run_on_all_of_them(ran: Path, plain: Path) -> None:
     place = places_of(ran / "out/shares")["a 0.5859"]
     answer = replayed(ran, place, *LESS)

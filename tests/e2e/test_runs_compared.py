@@ -159,7 +159,7 @@ def check(difference: RunDifference, left: Ran, right: Ran, key: str, *, readabl
     ("seed", "job"),
     [
         (0, of_rdds),
-        (1, of_rdds),
+        pytest.param(1, of_rdds, marks=pytest.mark.long),
         (0, of_frames),
         pytest.param(1, of_frames, marks=pytest.mark.long),
     ],

@@ -64,6 +64,7 @@ def run_of(folder: Path, captured: bool) -> tuple[CompletedProcess[str], Path]:
     return done, log
 
 
+@pytest.mark.long
 def test_spark_names_the_programs_own_lines(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a b a\nb c\n" * 20, encoding="utf-8")
     write_job(tmp_path, JOB)

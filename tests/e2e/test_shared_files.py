@@ -253,6 +253,7 @@ def test_a_table_has_the_rows_of_all_applications(
         access.export(forward(folder, "box/in.csv:2"), "prov", lambda: stream, ExportOptions())
 
 
+@pytest.mark.long
 def test_the_same_from_neo4j_and_over_http(
     folder: Path,
     apps: dict[str, str],

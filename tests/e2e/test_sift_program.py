@@ -160,6 +160,7 @@ def test_a_failure_of_the_program_itself_is_sought_among_all_rows(totals: Path) 
     assert error.startswith("AssertionError: too large")
 
 
+@pytest.mark.long
 def test_a_failure_of_a_task_is_sought_among_the_rows_it_died_on(crashed: Path) -> None:
     outcome = sifted(crashed, "--fails-with", "ValueError")
     check_minimal(outcome, is_too_much)

@@ -553,6 +553,7 @@ def test_operators_that_pair_choose_and_keep_are_captured(
         assert traced_items(tmp_path, app, item) == wanted, item
 
 
+@pytest.mark.long
 def test_libraries_that_use_rdds_are_named(tmp_path: Path, conf: dict[str, str]) -> None:
     source = """
         from pyspark import SparkContext

@@ -202,6 +202,7 @@ def calm(folder: Path) -> tuple[Counter[Row], str]:
     return rows, printed
 
 
+@pytest.mark.long
 def test_tasks_that_fail_are_tried_again(folder: Path, calm: tuple[Counter[Row], str]) -> None:
     faults = [f"raise-{place}" for place in ("source", "reduce", "dealt", "sink", "take")]
     assert run(folder, "local[2,4]", "raise", *faults) == calm
