@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from lineage_core.recipe.document import File, Output, Recipe, Source, StreamBatch
 from lineage_core.recipe.plan import Attribute, OpaqueNode
+from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.jvm import activate, explicit_settings, frame_of, pairs_of
 from lineage_emitter.dataframes.leaves import Tables
 from lineage_emitter.dataframes.outputs import READABLE_OPTIONS
@@ -211,7 +212,8 @@ class QueryRun:
         return Output(
             kind="files",
             action=action,
-            path=str(helper().field(sink, "basePath").toString()),
+            # Spark 3.5 keeps it as the program gave it.
+            path=Folder(self._sc, str(helper().field(sink, "basePath").toString())).path,
             format=str(helper().field(sink, "fileFormat").toString()).lower(),
             options={name: value for name, value in readable.items() if name in READABLE_OPTIONS},
             files=tuple(sorted(files, key=lambda file: file.path)),
