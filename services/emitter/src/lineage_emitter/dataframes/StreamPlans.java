@@ -205,6 +205,19 @@ public class StreamPlans {
     return out.toString();
   }
 
+  /** The watermark, in ms since 1970, with which the offsets of a batch were written; Spark 4.3 gives it by another name. */
+  public long watermark(Object offsets) throws Exception {
+    Method given;
+    try {
+      given = offsets.getClass().getMethod("metadataOpt", new Class[0]);
+    } catch (NoSuchMethodException older) {
+      given = offsets.getClass().getMethod("metadata", new Class[0]);
+    }
+    Object metadata = ((scala.Option) given.invoke(offsets, new Object[0])).get();
+    Method watermark = metadata.getClass().getMethod("batchWatermarkMs", new Class[0]);
+    return ((Long) watermark.invoke(metadata, new Object[0])).longValue();
+  }
+
   /** A private field. */
   public Object field(Object of, String name) throws Exception {
     Field field = of.getClass().getDeclaredField(name);

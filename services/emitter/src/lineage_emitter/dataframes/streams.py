@@ -194,7 +194,7 @@ class QueryRun:
     def _watermarks(self, number: int, problem: str) -> Watermarks:
         log = self._execution.offsetLog()
         now, before = (
-            None if at < 0 else int(log.get(at).get().metadata().get().batchWatermarkMs())
+            None if at < 0 else int(helper().watermark(log.get(at).get()))
             for at in (number, number - 1)
         )
         return Watermarks(before, now or 0, problem)
