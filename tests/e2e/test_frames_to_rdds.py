@@ -61,7 +61,13 @@ LANDS = {"a": "NO", "b": "IT", "c": "IT"}
 @pytest.fixture(scope="module")
 def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("to_rdds")
+    # Spark 3.5 refuses dates and times before 1900 otherwise.
+    modes = [f"spark.sql.parquet.{kind}RebaseModeInWrite" for kind in ("datetime", "int96")]
+    for mode in modes:
+        spark.conf.set(mode, "CORRECTED")
     every_kind(spark).coalesce(1).write.parquet(str(folder / "kinds"))
+    for mode in modes:
+        spark.conf.unset(mode)
     lines = [f"{key or ''},{'' if n is None else n},{x}" for key, n, x in ROWS]
     (folder / "in.csv").write_text("\n".join(["key,n,x", *lines]) + "\n")
     lands = [f"{key},{land}" for key, land in LANDS.items()]
