@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import typer
 
 from lineage.comparing import print_warnings
 from lineage.frame_traces import spark_session
 from lineage.options import print_json
 from lineage.requested_outputs import RequestedRecipe, refuse_server, requested_recipe
 from lineage.sifting import places_and_texts
+from lineage.steps import chosen_steps, show_step
 from lineage.terminal import echo
-from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.sources.row_texts import text_of_row
 from lineage_dataframes.trace.plan_steps import Placed, PlanStep, steps_of
 from lineage_dataframes.trace.replay import Replayer
@@ -42,11 +42,7 @@ def step_through_plan(
             steps = steps_of(replayer, limit)
             shown = places_and_texts(spark, requested.recipe, _listed(replayer, steps))
     print_warnings(requested.warnings)
-    chosen = [step for step in steps if not at or step.is_named(at)]
-    if not chosen:
-        raise TraceError(
-            f"no step is {at}: there are {len(steps)}, the last one is {steps[-1].name}"
-        )
+    chosen = chosen_steps(steps, at)
     if as_json:
         print_json(_to_json(requested, place, chosen, shown, replayer.reasons))
     else:
@@ -55,7 +51,7 @@ def step_through_plan(
 
 def _listed(replayer: Replayer, steps: Sequence[PlanStep]) -> dict[tuple[int, str], Any]:
     """The rows of sources that steps list, by source and file; of a file that several sources read, by one of these."""
-    listed = {path: set[int]() for step in steps for path, _ in step.places}
+    listed: dict[str, set[int]] = defaultdict(set)
     for step in steps:
         for path, ordinal in step.places:
             listed[path].add(ordinal)
@@ -98,6 +94,14 @@ def _to_json(
     }
 
 
+def _lines(step: PlanStep, shown: dict[Placed, tuple[str, str]]) -> Iterator[str]:
+    for n, row in enumerate(step.rows):
+        where = f"{shown[step.places[n]][0]}: " if step.places else ""
+        yield f"{where}{text_of_row(step.columns, row)}"
+    if step.refused:
+        yield f"(not known: {step.refused})"
+
+
 def _show(
     steps: Sequence[PlanStep],
     place: str,
@@ -105,18 +109,7 @@ def _show(
     reasons: Sequence[str],
 ) -> None:
     for step in steps:
-        about = f" {step.about}" if step.about else ""
-        inputs = f", of {' and '.join(map(str, step.inputs))}" if step.inputs else ""
-        echo(f"{step.number}. {step.name}{about}{inputs}", fg=typer.colors.CYAN)
-        for n, row in enumerate(step.rows):
-            where = f"{shown[step.places[n]][0]}: " if step.places else ""
-            echo(f"   {where}{text_of_row(step.columns, row)}")
-        if step.refused:
-            echo(f"   (not known: {step.refused})")
-        if step.count > len(step.rows):
-            echo(
-                f"   ... and {step.count - len(step.rows):,} more (--limit N lists more)", dim=True
-            )
+        show_step(step, f" {step.about}" if step.about else "", _lines(step, shown))
     echo(f"   {place}", bold=True)
     for reason in reasons:
         echo(f"lineage: operators of the job may have given other rows: {reason}", err=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from lineage.options import print_json
 from lineage.rerunning import program_words, run_by_plan
+from lineage.steps import chosen_steps, show_step
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.operator_steps import OperatorStep, OperatorSteps, steps_to
@@ -69,9 +68,7 @@ def step_through(
     # What the rerun wrote is gone: the row stands in the job's output.
     own = (replace(last.items[0], location=place),)
     steps = [*found.steps[:-1], replace(last, items=own)]
-    chosen = [step for step in steps if not at or step.is_named(at)]
-    if not chosen:
-        raise TraceError(f"no step is {at}: there are {len(steps)}, the last one is {last.name}")
+    chosen = chosen_steps(steps, at)
     if as_json:
         print_json(_to_json(rerun.app, place, chosen, found))
     else:
@@ -92,16 +89,13 @@ def _to_json(
 
 def _show(steps: Sequence[OperatorStep], found: OperatorSteps) -> None:
     for step in steps:
-        site = f" at {step.call_site}" if step.call_site else ""
-        inputs = f", of {' and '.join(map(str, step.inputs))}" if step.inputs else ""
-        echo(f"{step.number}. {step.name}{site}{inputs}", fg=typer.colors.CYAN)
-        for item in step.items:
-            # Addresses are the rerun's, and gone with it.
-            text = "(no value was kept)" if item.text is None else item.text
-            echo(f"   {item.location}: {text}" if item.location else f"   {text}")
-        if step.count > len(step.items):
-            echo(
-                f"   ... and {step.count - len(step.items):,} more (--limit N lists more)", dim=True
-            )
+        show_step(step, f" at {step.call_site}" if step.call_site else "", _lines(step))
     for reason in found.superset:
         echo(f"lineage: operators may have got fewer values: {reason}", err=True)
+
+
+def _lines(step: OperatorStep) -> Iterator[str]:
+    for item in step.items:
+        # Addresses are the rerun's, and gone with it.
+        text = "(no value was kept)" if item.text is None else item.text
+        yield f"{item.location}: {text}" if item.location else text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import io
 import os
@@ -15,6 +14,7 @@ import numpy as np
 from lineage_arrays.calls import name_of, plain
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.workflow import AnyArray, ArrayFile, Operand, Output, Workflow
+from lineage_store.checksums import sha256_of
 
 SAVING: Mapping[Callable[..., Any], str] = {
     np.save: ".npy",
@@ -73,8 +73,8 @@ def _loaded(path: str, content: bytes) -> dict[str, AnyArray]:
 
 
 def _described(path: str, content: bytes | memoryview, status: os.stat_result) -> ArrayFile:
-    digest = hashlib.sha256(content).hexdigest()
-    return ArrayFile(os.path.realpath(path), status.st_size, status.st_mtime, f"sha256:{digest}")
+    checksum = sha256_of([content])
+    return ArrayFile(os.path.realpath(path), status.st_size, status.st_mtime, checksum)
 
 
 def save_arrays(

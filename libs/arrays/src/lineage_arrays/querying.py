@@ -17,16 +17,15 @@ from lineage_arrays.mappings import Choice, Mapping
 from lineage_arrays.workflow import Edge, Node, Workflow
 
 
-@dataclass(frozen=True)
-class CellTrace:
-    """Cells that a trace found.
+@dataclass(frozen=True, kw_only=True)
+class TraceClaims:
+    """What a trace of cells says about itself.
 
     ``exact``: these cells and no others; else ``superset_reasons`` says which operators may add some. ``complete``:
     no other cells; else ``incomplete_reasons`` says where lineage ends. ``chosen_by``: operators whose values chose
     among cells (a sort, a mask): the trace has the chosen cells, with ``choices=True`` all that took part.
     """
 
-    cells: ReadOnly[str, Cells]
     superset_reasons: tuple[str, ...] = ()
     incomplete_reasons: tuple[str, ...] = ()
     chosen_by: tuple[str, ...] = ()
@@ -38,6 +37,13 @@ class CellTrace:
     @property
     def complete(self) -> bool:
         return not self.incomplete_reasons
+
+
+@dataclass(frozen=True)
+class CellTrace(TraceClaims):
+    """Cells that a trace found, and its claims."""
+
+    cells: ReadOnly[str, Cells]
 
 
 @dataclass
@@ -76,7 +82,12 @@ class _Remarks:
                 ] = None
 
     def trace(self, cells: dict[str, Cells]) -> CellTrace:
-        return CellTrace(cells, tuple(self.superset), tuple(self.incomplete), tuple(self.chosen))
+        return CellTrace(
+            cells,
+            superset_reasons=tuple(self.superset),
+            incomplete_reasons=tuple(self.incomplete),
+            chosen_by=tuple(self.chosen),
+        )
 
 
 def backward(flow: Workflow, start: Node, cells: Cells, *, choices: bool = False) -> CellTrace:

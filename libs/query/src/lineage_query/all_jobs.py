@@ -277,16 +277,15 @@ class FileLinks:
             and self._may_be_copy(file, version, path, written_at)
         ]
         # A job that changes nothing makes the content that it reads: which file of the two was there first does not show.
-        own = [
-            file
-            for file in candidates
-            if file.app == origin.app and not file.version.has_state_of(version)
-        ]
-        copies = dict.fromkeys(
-            self._copy_of(file, version, path, origin) for file in candidates if file not in own
-        )
+        copies: dict[FileCopy, None] = {}
+        own: list[FileNode] = []
+        for file in candidates:
+            if file.app == origin.app and not file.version.has_state_of(version):
+                own.append(FileNode(file.app, file.node))
+            else:
+                copies[self._copy_of(file, version, path, origin)] = None
         refused = _refused(
-            (FileNode(file.app, file.node) for file in own),
+            own,
             f"{origin.app} itself {'wrote' if self._is_backward else 'read'} a file of the content of {path}; whether one was copied from "
             "the other is not known",
         )

@@ -33,10 +33,6 @@ class OperatorStep:
     count: int
     items: tuple[Item, ...]
 
-    def is_named(self, text: str) -> bool:
-        """Whether a text names it: its number, or its operator."""
-        return text in (str(self.number), self.name)
-
     def to_json(self) -> dict[str, Any]:
         """The JSON shape that tools rely on."""
         return {

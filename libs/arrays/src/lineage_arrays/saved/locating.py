@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import BinaryIO, Literal, TypeAlias
 
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.files import array_name, split_name
@@ -15,6 +14,7 @@ from lineage_arrays.saved.reading import NamedArray, listed_arrays
 from lineage_arrays.saved.storing import is_array
 from lineage_arrays.workflow import ArrayFile
 from lineage_core.tracing.budget import current_budget
+from lineage_store.checksums import sha256_of
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile
@@ -49,15 +49,17 @@ def status_of(file: ArrayFile) -> FileStatus:
 
 
 def _checksum(path: str) -> str:
-    digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:
-            while part := file.read(READ_BYTES):
-                current_budget().check()
-                digest.update(part)
+            return sha256_of(_parts(file))
     except OSError:
         return ""
-    return f"sha256:{digest.hexdigest()}"
+
+
+def _parts(file: BinaryIO) -> Iterator[bytes]:
+    while part := file.read(READ_BYTES):
+        current_budget().check()
+        yield part
 
 
 def locate(

@@ -10,7 +10,7 @@ from functools import partial
 from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.operators.operator import Operator
-from lineage_arrays.querying import CellTrace, forward
+from lineage_arrays.querying import CellTrace, TraceClaims, forward
 from lineage_arrays.saved.address import CellAddress
 from lineage_arrays.saved.linking import FileLink, FileLinks, NotLinked, Recordings
 from lineage_arrays.saved.locating import FileStatus, locate, status_of
@@ -32,29 +32,18 @@ class CellsFound:
 
 
 @dataclass(frozen=True)
-class StoredTrace:
+class StoredTrace(TraceClaims):
     """The answer to a question about stored recordings.
 
     ``app``, ``name``, ``asked``: the array that it is about, and its cells. ``found``: cells of the arrays at which the trace ends.
-    The rest as in :class:`lineage_arrays.CellTrace`. ``warnings``: what files have become since; they change no answer.
+    ``warnings``: what files have become since; they change no answer.
     """
 
     app: str
     name: str
     asked: Cells
     found: tuple[CellsFound, ...]
-    superset_reasons: tuple[str, ...] = ()
-    incomplete_reasons: tuple[str, ...] = ()
-    chosen_by: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-    @property
-    def exact(self) -> bool:
-        return not self.superset_reasons
-
-    @property
-    def complete(self) -> bool:
-        return not self.incomplete_reasons
 
 
 @dataclass
@@ -91,10 +80,10 @@ class _Answer:
                 CellsFound(app, array.name, cells, array.file, _status(array.file))
                 for (app, _, _), (array, cells) in self.found.items()
             ),
-            tuple(self.superset),
-            tuple(self.incomplete),
-            tuple(self.chosen),
             tuple(warnings),
+            superset_reasons=tuple(self.superset),
+            incomplete_reasons=tuple(self.incomplete),
+            chosen_by=tuple(self.chosen),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from lineage_core.recipe.plan import (
@@ -56,10 +56,6 @@ class PlanStep:
     places: tuple[Placed, ...] = ()
     refused: str = ""
 
-    def is_named(self, text: str) -> bool:
-        """Whether a text names it: its number, or its kind."""
-        return text in (str(self.number), self.name)
-
 
 def steps_of(replayer: Replayer, limit: int) -> tuple[PlanStep, ...]:
     """The steps of the requested rows, sources first.
@@ -99,12 +95,15 @@ def steps_of(replayer: Replayer, limit: int) -> tuple[PlanStep, ...]:
                     refused,
                 )
             )
-    last = steps[-1]
     # Of what is made from the same rows the requested ones alone.
     rows = tuple(row.values for row in replayer.requested)
-    steps[-1] = PlanStep(
-        *(last.number, last.name, last.about, last.inputs),
-        *(replayer.columns, len(rows), rows[:limit]),
+    steps[-1] = replace(
+        steps[-1],
+        columns=replayer.columns,
+        count=len(rows),
+        rows=rows[:limit],
+        places=(),
+        refused="",
     )
     return tuple(steps)
 

@@ -501,8 +501,10 @@ class Replayer:
         with translate_spark_errors():
             run_checks(self._session, builder)
             frame = self._session.sql(builder.statement(select))
-            count = frame.count()
-            table = to_arrow(frame.limit(limit))
+            table = to_arrow(frame.limit(limit + 1))
+            # All of them are there, mostly.
+            count = frame.count() if table.num_rows > limit else table.num_rows
+        table = table.slice(0, limit)
         rows = values_of_rows(table.select([f"v{n}" for n in range(len(values))]))
         stored_at = values_of_rows(table.select(places)) if places else ()
         return OperatorRows(count, tuple(rows), tuple((path, n) for path, n in stored_at))

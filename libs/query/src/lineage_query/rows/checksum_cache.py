@@ -12,7 +12,7 @@ import threading
 import zipfile
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +37,6 @@ _HEADER = re.compile(
 )
 """The header that numpy writes for a one-dimensional array of integers or texts. numpy's own reader evaluates the header
 as a literal, and allocates as much memory as it declares."""
-
-
-def sha256_of(parts: Iterable[bytes]) -> str:
-    """The checksum of a whole file's bytes, as in the lineage."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return f"sha256:{digest.hexdigest()}"
 
 
 class ChecksumCache:

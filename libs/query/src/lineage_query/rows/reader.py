@@ -28,11 +28,11 @@ from lineage_query.rows.checksum_cache import (
     ChecksumCache,
     save_columns,
     saved_columns,
-    sha256_of,
 )
 from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
 from lineage_query.rows.formats import Formats, FormatsHere, is_parquet
 from lineage_query.rows.line_index import BOM, STRIDE, LineIndex, build, ends_in, stride_of
+from lineage_store.checksums import sha256_of
 from lineage_store.paths import (
     Bytes,
     FileState,

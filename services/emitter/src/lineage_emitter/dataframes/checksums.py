@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_core.recipe.names import DELTA, ICEBERG
+from lineage_store.checksums import sha256_of
 
 if TYPE_CHECKING:
     from lineage_core.recipe.document import File
@@ -51,7 +52,8 @@ class Checksums:
         self._remaining_bytes -= file.size
         try:
             before = path.stat()
-            digest = _sha256(path)
+            with path.open("rb") as opened:
+                checksum = sha256_of(iter(partial(opened.read, READ_BYTES), b""))
             after = path.stat()
         except OSError:
             return ""
@@ -59,15 +61,7 @@ class Checksums:
             file.size,
             file.mtime,
         )
-        return f"sha256:{digest}" if is_recorded_state and _mark(before) == _mark(after) else ""
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as opened:
-        while part := opened.read(READ_BYTES):
-            digest.update(part)
-    return digest.hexdigest()
+        return checksum if is_recorded_state and _mark(before) == _mark(after) else ""
 
 
 def _mark(state: os.stat_result) -> tuple[int, int, int, int]:

@@ -36,7 +36,7 @@ from lineage_emitter.dataframes.outputs import (
     to_topic,
     with_columns,
 )
-from lineage_emitter.dataframes.recorder import ReturnedAction, is_unfiled
+from lineage_emitter.dataframes.recorder import ReturnedAction
 from lineage_emitter.failures import in_words
 from lineage_emitter.pyspark_parts import frame_class, merge_class
 
@@ -162,9 +162,8 @@ def _recorded(
                     with session.recorded(writes=writes), scope.suspended():
                         result = stock(self, *arguments, **named)
                 except Exception as problem:
-                    if called is not None and is_unfiled(called.target):
-                        session.frames.record_failed_write(action_name, called.target, problem)
-                    else:
+                    target = None if called is None else called.target
+                    if not session.frames.record_failed_write(action_name, target, problem):
                         session.jobs.record_failed_action(action_name, problem)
                     raise
                 finally:

@@ -128,10 +128,16 @@ class RecipeRecorder:
             self._added_count += 1
             self._changed.notify_all()
 
-    def record_failed_write(self, action_name: str, target: Target, problem: Exception) -> None:
-        """A write to a table of a database or to a topic failed: what its tasks had written by then may be there."""
-        dataset = _unfiled(target)
-        assert dataset is not None
+    def record_failed_write(
+        self, action_name: str, target: Target | None, problem: Exception
+    ) -> bool:
+        """A write to a table of a database or to a topic failed: what its tasks had written by then may be there.
+
+        False: the target is another one, and nothing is recorded.
+        """
+        dataset = None if target is None else _unfiled(target)
+        if target is None or dataset is None:
+            return False
         words = (
             f"the action failed: {error_type(problem)}; what it had written by then may be there"
         )
@@ -144,6 +150,7 @@ class RecipeRecorder:
                 self._session.problems.guard(
                     "note a failed write", lambda: self._session.api.send(message)
                 )
+        return True
 
     def wait_until_recorded(self, timeout_s: float = CLOSE_S) -> bool:
         """Wait until all that has returned so far is recorded; False: it took too long."""
@@ -339,11 +346,6 @@ def _output_log(app: str, node: str, output: Output) -> Message:
     """The log of a table, of which it is not known which commit is the write's: who may have written a version is found by it."""
     log = SinkFile(partition=0, path=f"{output.path}/{DELTA_LOG}", size=0, mtime=time.time())
     return RecordFiles(app=app, node=node, path=output.path or "", files=(log,))
-
-
-def is_unfiled(target: Target) -> bool:
-    """Whether a target is a table of a database or a topic."""
-    return _unfiled(target) is not None
 
 
 def _unfiled(used: Source | Output | Target) -> UnfiledDataset | None:

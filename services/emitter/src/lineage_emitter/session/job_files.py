@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lineage_core.contract.message import RecordFiles, SinkFile, SinkFiles
+from lineage_core.contract.message import RecordFiles, RecordSplit, SinkFile, SinkFiles, Split
 from lineage_core.recipe.document import File
+from lineage_emitter.dataframes.checksums import Checksums
 from lineage_emitter.session import hadoop
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from lineage_core.contract.graph import Unit
-    from lineage_emitter.dataframes.checksums import Checksums
     from lineage_emitter.session.commit_thread import CommitThread
     from lineage_emitter.session.hadoop import FileSource
     from lineage_emitter.session.nodes import Node, Nodes
@@ -30,14 +30,15 @@ class JobFiles:
         problems: Problems,
         nodes: Nodes,
         commits: CommitThread,
-        checksums: Checksums,
+        checksums_max: int,
     ) -> None:
         self._sc = sc
         self._app = app
         self._problems = problems
         self._nodes = nodes
         self._commits = commits
-        self._checksums = checksums
+        # What is read takes nothing from what is written.
+        self._of_read, self._of_written = Checksums(checksums_max), Checksums(checksums_max)
 
     def record_sources(self, nodes: Iterable[Node]) -> None:
         """Record once which files sources read; nothing for other nodes."""
@@ -55,9 +56,7 @@ class JobFiles:
         if splits is not None:
             # The tasks of the action have read them by now.
             summed = tuple(
-                split.model_copy(
-                    update={"checksum": self._checksum(split.path, split.file_size, split.mtime)}
-                )
+                split.model_copy(update=_summed(split, self._of_read, split.file_size))
                 for split in splits.splits
             )
             self._commits.send(splits.model_copy(update={"splits": summed}))
@@ -96,10 +95,11 @@ class JobFiles:
     ) -> None:
         kind = SinkFiles if unit == "line" else RecordFiles
         summed = tuple(
-            file.model_copy(update={"checksum": self._checksum(file.path, file.size, file.mtime)})
-            for file in files
+            file.model_copy(update=_summed(file, self._of_written, file.size)) for file in files
         )
         self._commits.send(kind(app=self._app, node=node.name, path=path, files=summed))
 
-    def _checksum(self, path: str, size: int, mtime: float) -> str:
-        return self._checksums.of(File(path, size, round(mtime * 1000)), None)
+
+def _summed(of: SinkFile | Split | RecordSplit, checksums: Checksums, size: int) -> dict[str, str]:
+    """What a file, or a split of one, gets besides: the file's checksum."""
+    return {"checksum": checksums.of(File(of.path, size, round(of.mtime * 1000)), None)}

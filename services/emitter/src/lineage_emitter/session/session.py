@@ -19,7 +19,7 @@ from lineage_core.contract.message import Begin, EndStatus, Message, Unknown
 from lineage_core.environment.private_files import folder_named
 from lineage_emitter import spark_versions
 from lineage_emitter.dataframes import catalyst_check
-from lineage_emitter.dataframes.checksums import BYTES_MAX, Checksums
+from lineage_emitter.dataframes.checksums import BYTES_MAX
 from lineage_emitter.dataframes.recorder import RecipeRecorder
 from lineage_emitter.dispatch.driver_spool import claim_folder
 from lineage_emitter.dispatch.opening import store_messages
@@ -108,8 +108,8 @@ class Session:
         self.commits = CommitThread(
             self.api, self.problems, settings, self.stored_rows, lazy, self.quarantine
         )
-        checksums = Checksums(BYTES_MAX if settings.checksums else 0)
-        self.files = JobFiles(sc, app, self.problems, self.nodes, self.commits, checksums)
+        checksums_max = BYTES_MAX if settings.checksums else 0
+        self.files = JobFiles(sc, app, self.problems, self.nodes, self.commits, checksums_max)
         self.jobs = Jobs(self.api, self.problems, self.nodes, self.commits, self.files, lazy)
         self.config = TaskConfig(
             app=self.app,
