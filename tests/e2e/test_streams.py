@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_core.errors import LineageError
-from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.document import Output, Recipe
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter.dataframes.streams import OTHER_RUN
 from lineage_store.url import open_store
@@ -178,6 +179,15 @@ def test_a_batch_has_just_its_own_files(ran: Path) -> None:
         assert recipe.batch is not None
         (name,) = [Path(file.path).name for file in recipe.sources[0].files]
         assert name == list(FILES)[recipe.batch.number]
+
+
+def test_a_plan_is_made_once_where_only_files_differ(ran: Path) -> None:
+    plans: dict[str, set[str]] = {}
+    for recipe in recipes(ran):
+        text = replace(recipe, sources=(), output=Output(), batch=None).to_json()
+        plans.setdefault(Path(str(recipe.output.path)).name, set()).add(text)
+    # A plan that is made anew has other numbers for its columns. The file that one joins may change from batch to batch.
+    assert {name: len(plans[name]) for name in ("large", "joined")} == {"large": 1, "joined": 3}
 
 
 @pytest.mark.parametrize("folder", ["large", "each"])

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
@@ -238,6 +239,38 @@ public class StreamPlans {
         String path = new Path(new URI((String) file.productElement(0))).toString();
         out.append(file.productElement(1)).append('\u0001').append(path).append('\u0001');
       }
+    }
+    return out.toString();
+  }
+
+  /** The files of `read` as they are now: size, time, time in the log, and path, by turns. */
+  public String found(Object source, long from, long to) throws Exception {
+    String[] logged = read(source, from, to).split("\u0001");
+    FileSystem system = (FileSystem) field(source, "fs");
+    StringBuilder out = new StringBuilder();
+    for (int i = 1; i < logged.length; i += 2) {
+      FileStatus file = system.getFileStatus(new Path(logged[i]));
+      out.append(file.getLen()).append('\u0001').append(file.getModificationTime()).append('\u0001');
+      out.append(logged[i - 1]).append('\u0001').append(logged[i]).append('\u0001');
+    }
+    return out.toString();
+  }
+
+  /** Where a batch ends in each stream, as JSON, empty where it gave nothing; null: the log does not have the batch. */
+  public String ends(Object log, long batch) throws Exception {
+    scala.Option held = (scala.Option) method(log, "get", Long.TYPE, 1).invoke(log, new Object[] {Long.valueOf(batch)});
+    if (held.isEmpty()) {
+      return null;
+    }
+    Object offsets = held.get().getClass().getMethod("offsets", new Class[0]).invoke(held.get(), new Object[0]);
+    scala.collection.Iterator each = ((scala.collection.Iterable) offsets).iterator();
+    StringBuilder out = new StringBuilder();
+    while (each.hasNext()) {
+      scala.Option end = (scala.Option) each.next();
+      if (end.isDefined()) {
+        out.append(end.get().getClass().getMethod("json", new Class[0]).invoke(end.get(), new Object[0]));
+      }
+      out.append('\u0001');
     }
     return out.toString();
   }

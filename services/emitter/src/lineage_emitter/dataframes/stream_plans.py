@@ -92,10 +92,15 @@ class StreamRead:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """A batch as a query over files. ``plan``: analysed (Spark's object). ``sources``: what it read of streams."""
+    """A batch as a query over files.
+
+    ``plan``: analysed (Spark's object). ``sources``: what it read of streams. ``stream``: the one that it reads (Spark's object), where
+    nothing but which files it gives may change from batch to batch; None: more may.
+    """
 
     plan: Any
     sources: tuple[Source, ...]
+    stream: Any | None = None
 
 
 def helper() -> Any:
@@ -114,7 +119,7 @@ def plan_of_frame(spark: SparkSession, plan: Any) -> BatchPlan:
     plans = helper()
     rows = plans.rows(plan)
     leaves = plans.streams(rows)
-    reads = [_read_of_leaf(spark, leaf) for leaf in leaves]
+    reads = [_read_of_leaf(spark, leaf) for leaf in _listed(leaves)]
     return _batch_plan(spark, rows, leaves, reads, plans.stateful(rows))
 
 
@@ -147,12 +152,22 @@ def plan_of_batch(
         offsets = [replace(of_stream, start=None) for of_stream in offsets]
     streams = execution.sources()
     ranges = [(streams.apply(place), offsets[place]) for place in range(streams.size())]
-    reads = [_read_of_stream(spark, leaf, ranges) for leaf in leaves]
+    reads = [_read_of_stream(spark, leaf, ranges) for leaf in _listed(leaves)]
     if is_traced:
         _check_file_count(state, reads)
         return _batch_plan(spark, rows, leaves, reads, "", (windowed, watermarks))
     reason = STATE if windowed is None else watermarks.problem
-    return _batch_plan(spark, rows, leaves, reads, state, reason=reason)
+    batch = _batch_plan(spark, rows, leaves, reads, state, reason=reason)
+    is_plain = len(reads) == len(ranges) == len(batch.sources) == 1
+    # The values in folders' names are read by what all files of a batch have.
+    if not is_plain or batch.sources[0].partitions:
+        return batch
+    return replace(batch, stream=ranges[0][0])
+
+
+def _listed(values: Any) -> list[Any]:
+    """A list of Java's. Its own iterator ends by an error, which PySpark takes 20 ms to make one of Python's of."""
+    return [values[place] for place in range(values.size())]
 
 
 def _check_file_count(state: str, reads: Sequence[StreamRead]) -> None:
@@ -267,12 +282,16 @@ def _read_of_stream(
 
 def _changed(stream: Any, offsets: Offsets, source: Source) -> str:
     """A file of a batch that is not what the stream's log says; empty: there is none."""
-    first = json.loads(offsets.start_text)["logOffset"] + 1 if offsets.start is not None else 0
-    last = json.loads(offsets.end_text)["logOffset"]
+    first, last = logged_range(offsets.start_text, offsets.end_text)
     logged = split(helper().read(stream, first, last), 2)
     read = {file.path: file.mtime for file in source.files}
     named = {path: int(time) for time, path in logged}
     return next((path for path in {**read, **named} if read.get(path) != named.get(path)), "")
+
+
+def logged_range(start: str, end: str) -> tuple[int, int]:
+    """The first and the last batch of a file stream's own log between two offsets of it, as JSON; ``start``: empty at the beginning."""
+    return json.loads(start)["logOffset"] + 1 if start else 0, json.loads(end)["logOffset"]
 
 
 def split(text: str, width: int) -> list[tuple[str, ...]]:

@@ -31,6 +31,7 @@ from lineage_emitter.dataframes.stream_plans import (
     plan_of_batch,
     split,
 )
+from lineage_emitter.dataframes.stream_repeats import Repeated
 from lineage_emitter.dataframes.stream_reports import Known, Progress
 from lineage_emitter.dataframes.types import ddl
 
@@ -45,6 +46,7 @@ OTHER_RUN = (
     "the files of this batch may have been written by an earlier run of the query, "
     "of which it is not known that it did the same"
 )
+NOT_IN_CHECKPOINT = "batch {} is no longer in the query's checkpoint"
 REPORTS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 LATE_BY_BATCH_BEFORE = "spark.sql.streaming.statefulOperator.allowMultiple"
 _LOCAL = "file:"
@@ -61,6 +63,10 @@ class QueryRun:
         java_query: Any = query._jsq
         self._sc = sc
         self._execution = java_query.streamingQuery()
+        self._repeated: Repeated | None = None
+        """What the batches have in common, once one has shown it."""
+        self._last_end = -1, ""
+        """The batch that was last looked at, and where it ends in the query's only stream."""
         self.id = str(java_query.id().toString())
         self.run = str(java_query.runId().toString())
 
@@ -137,22 +143,31 @@ class QueryRun:
             py4j.protocol.Py4JError: the checkpoint, or the sink's log, can't be read.
         """
         spark = self._spark
-        activate(spark)
         batch = StreamBatch(self.id, self.run, number)
         if progress is not None:
             batch = replace(batch, watermark=progress.watermark, late=progress.late)
-        offsets = self._offsets(number)
         output = self._output(number, action)
+        settings = explicit_settings(spark)
+        if self._repeated is not None and known.writes:
+            recipe = self._repeated.recipe_of(self._only_offsets(number), output, batch, settings)
+            if recipe is not None:
+                return recipe
+        activate(spark)
         sources: tuple[Source, ...] = ()
         try:
             batch_plan = plan_of_batch(
-                spark, self._execution, offsets, self._watermarks(number, known.state_problem)
+                spark,
+                self._execution,
+                self._offsets(number),
+                self._watermarks(number, known.state_problem),
             )
             sources = batch_plan.sources
             if not known.writes:
                 _check_written_now(output, progress)
-            frame, settings = frame_of(spark, batch_plan.plan), explicit_settings(spark)
-            return recipe_of(frame, output, site, settings, Tables({}, {}), batch)
+            frame = frame_of(spark, batch_plan.plan)
+            recipe = recipe_of(frame, output, site, settings, Tables({}, {}), batch)
+            self._repeated = Repeated.of(recipe, settings, batch_plan)
+            return recipe
         except UntracedBatchError as problem:
             node, sources = problem.node, problem.sources or sources
             reason = str(problem)
@@ -183,13 +198,29 @@ class QueryRun:
         end = log.get(number)
         start = log.get(number - 1) if number else None
         if not end.isDefined() or (start is not None and not start.isDefined()):
-            raise UnknownBatchError(f"batch {number} is no longer in the query's checkpoint")
+            raise UnknownBatchError(NOT_IN_CHECKPOINT.format(number))
         ends = end.get().offsets()
         starts = None if start is None else start.get().offsets()
         return tuple(
             Offsets(None if starts is None else _value(starts.apply(at)), _value(ends.apply(at)))
             for at in range(ends.size())
         )
+
+    def _only_offsets(self, number: int) -> tuple[str, str]:
+        """Where a batch begins and ends in the one stream that the query reads, as JSON; empty: before all that it gave."""
+        last, start = self._last_end
+        if last != number - 1:
+            start = self._only_end(number - 1) if number else ""
+        end = self._only_end(number)
+        self._last_end = number, end
+        return start, end
+
+    def _only_end(self, number: int) -> str:
+        text = helper().ends(self._execution.offsetLog(), number)
+        if text is None:
+            raise UnknownBatchError(NOT_IN_CHECKPOINT.format(number))
+        ((end,),) = split(text, 1)
+        return end
 
     def _watermarks(self, number: int, problem: str) -> Watermarks:
         log = self._execution.offsetLog()
@@ -207,16 +238,21 @@ class QueryRun:
         if text is None:
             raise UnknownBatchError(f"batch {number} is not in the log of the query's sink")
         files = [File(path, int(size), int(time)) for size, time, path in split(text, 3)]
+        files.sort(key=lambda file: file.path)
+        return replace(self._sink_of_files, action=action, files=tuple(files))
+
+    @cached_property
+    def _sink_of_files(self) -> Output:
+        """What all batches write to."""
+        sink = self._execution.sink()
         options = pairs_of(helper().field(sink, "options"))
         readable = {name.lower(): value for name, value in options.items()}
         return Output(
             kind="files",
-            action=action,
             # Spark 3.5 keeps it as the program gave it.
             path=Folder(self._sc, str(helper().field(sink, "basePath").toString())).path,
             format=str(helper().field(sink, "fileFormat").toString()).lower(),
             options={name: value for name, value in readable.items() if name in READABLE_OPTIONS},
-            files=tuple(sorted(files, key=lambda file: file.path)),
         )
 
 
