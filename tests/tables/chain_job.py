@@ -87,7 +87,10 @@ report("updated", lambda: spark.table("local.db.totals"))
 other = spark.createDataFrame([("z", "9")], "key string, ids string").coalesce(1)
 other.write.format("delta").save("other")
 append(1, "busy")
+# Without it, Delta Lake does not write down of which transaction a commit is.
+spark.conf.set("spark.databricks.delta.commitInfo.enabled", "false")
 append(2, "busy", commit_meanwhile)
+spark.conf.unset("spark.databricks.delta.commitInfo.enabled")
 report("busied", lambda: spark.read.format("delta").load("busy"))
 
 with open_store(sys.argv[1]) as store:

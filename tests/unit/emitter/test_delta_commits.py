@@ -1,4 +1,4 @@
-"""Which commits of a Delta table may be those of a write."""
+"""Which commits of a Delta table are those of a write."""
 
 from __future__ import annotations
 
@@ -6,38 +6,41 @@ from typing import Any
 
 import pytest
 
-from lineage_emitter.dataframes.delta import may_be_written
+from lineage_emitter.dataframes.delta import is_own_write
+from lineage_emitter.dataframes.own_commits import transactions_of
 
 pytestmark = pytest.mark.unit
 
+OWN = frozenset({"1a", "2b"})
 
-def commit(operation: str | None, **parameters: str) -> list[dict[str, Any]]:
-    said = {} if operation is None else {"operation": operation, "operationParameters": parameters}
-    return [{"commitInfo": said}, {"add": {"path": "part-0"}}]
+
+def commit(operation: str = "WRITE", **said: str) -> list[dict[str, Any]]:
+    return [{"commitInfo": {"operation": operation, **said}}, {"add": {"path": "part-0"}}]
 
 
 @pytest.mark.parametrize(
-    ("actions", "mode", "may"),
+    ("actions", "is_own"),
     [
-        (commit("WRITE", mode="Append"), "append", True),
-        (commit("WRITE", mode="Append"), "", True),
-        (commit("WRITE", mode="ErrorIfExists"), "errorifexists", True),
-        (commit("WRITE", mode="ErrorIfExists"), "error", True),
-        (commit("WRITE"), "append", True),
-        (commit("CREATE TABLE AS SELECT"), "append", True),
-        (commit("CREATE OR REPLACE TABLE AS SELECT"), "overwrite", True),
-        (commit(None), "append", True),
-        ([{"add": {"path": "part-0"}}], "append", True),
-        (commit("WRITE", mode="Overwrite"), "append", False),
-        (commit("WRITE", mode="Append"), "overwrite", False),
-        (commit("OPTIMIZE"), "append", False),
-        (commit("MERGE"), "", False),
-        (commit("UPDATE"), "append", False),
-        (commit("DELETE"), "overwrite", False),
-        (commit("STREAMING UPDATE", outputMode="Append"), "append", False),
+        (commit(txnId="1a"), True),
+        (commit("CREATE TABLE AS SELECT", txnId="2b"), True),
+        (commit("OPTIMIZE", txnId="1a"), False),
+        (commit(txnId="other"), False),
+        (commit(), None),
+        (commit(txnId=""), None),
+        ([{"add": {"path": "part-0"}}], None),
+        ([*commit(txnId="1a"), *commit(txnId="other")], None),
     ],
 )
-def test_what_did_something_else_is_no_write(
-    actions: list[dict[str, Any]], mode: str, *, may: bool
+def test_a_commit_is_told_by_its_transaction(
+    actions: list[dict[str, Any]], *, is_own: bool | None
 ) -> None:
-    assert may_be_written(actions, mode) is may
+    assert is_own_write(actions, OWN) is is_own
+
+
+def test_transactions_are_told_by_their_table() -> None:
+    assert transactions_of("") == {}
+    text = "1a file:/t one\n2b file:/t one\n3c file:/u\n"
+    assert transactions_of(text) == {
+        "file:/t one": frozenset({"1a", "2b"}),
+        "file:/u": frozenset({"3c"}),
+    }

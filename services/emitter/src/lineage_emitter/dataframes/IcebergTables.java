@@ -45,6 +45,23 @@ public class IcebergTables {
     return out.toString();
   }
 
+  /** Whether a table has no snapshot, beside its own one, that was made after one `before`, by its id; null: none at all. */
+  public boolean follows(Table table, Object before, long own) {
+    Snapshot first = before == null ? null : table.snapshot(((Number) before).longValue());
+    if (before != null && (first == null || first.sequenceNumber() == 0)) {
+      // It has expired, or the table is of format version 1, which does not number them.
+      return false;
+    }
+    Iterator all = table.snapshots().iterator();
+    while (all.hasNext()) {
+      Snapshot other = (Snapshot) all.next();
+      if (other.snapshotId() != own && (first == null || other.sequenceNumber() > first.sequenceNumber())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   private static Snapshot named(Table table, Object id) {
     Snapshot found = table.snapshot(((Long) id).longValue());
     if (found == null) {

@@ -43,13 +43,14 @@ class Before:
 
     ``target``: where it will insert, with the files that are there; None where it does not insert.
     ``listed``: the files of tables that it will read (`catalog`). ``read``: what it will read of tables of Iceberg.
-    ``at``: the time, in unix seconds.
+    ``at``: the time, in unix seconds. ``writes``: whether it is one that writes the rows of a query.
     """
 
     target: Target | None = None
     listed: catalog.Listed = field(default_factory=dict)
     read: iceberg.IcebergRead | None = None
     at: float = field(default_factory=time.time)
+    writes: bool = False
 
 
 def before(spark: SparkSession, text: object) -> Before:
@@ -68,11 +69,11 @@ def before(spark: SparkSession, text: object) -> Before:
         elif name in _CREATES_V2:
             table = plan.name().nameParts().mkString(".")
         else:
-            return Before(None, listed, read)
+            return Before(None, listed, read, writes=True)
     except Exception:
         # Not a statement that can be read, which its execution says best, or of another form.
         return Before()
-    return Before(to_table(spark, ACTION, table, WriterCalls()), listed, read)
+    return Before(to_table(spark, ACTION, table, WriterCalls()), listed, read, writes=True)
 
 
 def _read(query: DataFrame) -> iceberg.IcebergRead | None:

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from lineage_core.recipe.document import File, Source
 from lineage_core.recipe.names import DELTA
 from lineage_emitter.dataframes.files import STATUS, Folder
+from lineage_emitter.dataframes.own_commits import OwnCommits
 from lineage_emitter.dataframes.walking import leaves
 from lineage_emitter.pyspark_parts import WITH_DELTA
 
@@ -30,10 +31,10 @@ _COMMIT = re.compile(r"/_delta_log/(\d{20})\.json\b")
 _ENCODED = re.compile(r"[^-\w./:=@,+~]")
 """Signs that a file's name has otherwise in an address: names with these are not compared."""
 
-WRITE = "WRITE"
-"""The operation of a commit that writes rows to a table that is there."""
-COMPARED_MODES = ("append", "overwrite")
-"""Modes that commits name as programs do."""
+COMMITS_MAX = 100
+"""Maximum number of commits that were made during a write of which its own is looked for, the latest ones."""
+_OWN_UPKEEP = "OPTIMIZE"
+"""The operation that Delta Lake runs by itself behind a write (`delta.autoOptimize.autoCompact`)."""
 
 Versions = Mapping[str, int]
 """Tables, by path, with their latest version when an action had returned."""
@@ -119,44 +120,58 @@ def _relations(plan: Any, *, cached: bool) -> Iterator[Any]:
             yield leaf.relation()
 
 
-def may_be_written(actions: Sequence[Mapping[str, Any]], mode: str) -> bool:
-    """Whether a commit may be that of a frame's rows, written in a ``mode`` (empty: not known).
+def is_own_write(actions: Sequence[Mapping[str, Any]], transactions: frozenset[str]) -> bool | None:
+    """Whether a commit wrote the rows of a write.
 
-    A write of no rows may make no version. Then the only one that was made meanwhile is another program's, which this tells from
-    it where that did something else.
+    Args:
+        actions: of the commit.
+        transactions: the ids of those that the write began.
+
+    Returns:
+        None: the commit does not say of which transaction it is.
     """
-    for action in actions:
-        said = action.get("commitInfo")
-        if said is not None:
-            operation = str(said.get("operation", WRITE))
-            named = str((said.get("operationParameters") or {}).get("mode", mode)).lower()
-            is_same_mode = mode not in COMPARED_MODES or named == mode
-            return "TABLE" in operation or (operation == WRITE and is_same_mode)
-    return True
+    infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
+    if len(infos) != 1 or not infos[0].get("txnId"):
+        return None
+    return infos[0]["txnId"] in transactions and infos[0].get("operation") != _OWN_UPKEEP
 
 
 class DeltaWrite:
-    """The log of a table, which may not be there yet."""
+    """The log of a table, which may not be there yet. ``is_new``: there was no table before the write."""
 
-    def __init__(
-        self, sc: SparkContext, folder: Folder, *, mode: str = "", is_new: bool = False
-    ) -> None:
+    def __init__(self, sc: SparkContext, folder: Folder, *, is_new: bool = False) -> None:
         self._sc = sc
         self._folder = folder
-        self._mode = mode.lower()
         self.before = -1 if is_new else self._last()
         """The version before the write; -1: there was no table."""
-        self.after = self._last() if is_new else None
+        self.after: int | None = None
         """The version when the write had returned."""
+        self.version: int | None = None
+        """The one that the write made; None: it made none, or that is not known."""
+        self._is_known = False
+        """Whether it is known which version the write made, if any."""
+        self._actions: Sequence[Mapping[str, Any]] = ()
 
-    def record_return(self) -> None:
-        """The write has returned."""
+    def record_return(self, commits: OwnCommits) -> None:
+        """The write has returned. ``commits``: those that were observed."""
         self.after = self._last()
+        transactions = (commits.transactions or {}).get(self._folder.path)
+        if not transactions:
+            return
+        first = max(self.before + 1, self.after - COMMITS_MAX + 1)
+        read = {version: self._commit(version) for version in range(first, self.after + 1)}
+        owns = {version: is_own_write(actions, transactions) for version, actions in read.items()}
+        own = [version for version, is_own in owns.items() if is_own]
+        if len(own) == 1:
+            self.version, self._actions, self._is_known = own[0], read[own[0]], True
+        elif not own:
+            # A write of no rows may make no version, as does one that leaves alone what is there.
+            self._is_known = None not in owns.values() and first == self.before + 1
 
     def others(self, versions: Versions) -> dict[str, int]:
         """Versions of tables after the write, as far as others than this write made them."""
         path = self._folder.path
-        own = self.after == self.before + 1 == versions.get(path)
+        own = self.version is not None and self.version == self.before + 1 == versions.get(path)
         return {**versions, path: self.before} if own else dict(versions)
 
     def _last(self) -> int:
@@ -166,15 +181,7 @@ class DeltaWrite:
         names = "\n".join(status.getPath().toString() for status in listed)
         return max(map(int, _COMMIT.findall(names)), default=-1)
 
-    def written(self) -> tuple[int, tuple[File, ...]] | None:
-        """The version that the write made, and the files that it added; None where that can't be determined.
-
-        Where other versions were made meanwhile, nothing says which one is this write's.
-        """
-        version = self.after
-        # A write that leaves alone what is there may have made none.
-        if version is None or version != self.before + 1 or self._mode == "ignore":
-            return None
+    def _commit(self, version: int) -> list[Mapping[str, Any]]:
         jvm: Any = self._sc._jvm
         commit = jvm.org.apache.hadoop.fs.Path(f"{self._folder.path}/_delta_log/{version:020}.json")
         stream = self._folder.system.open(commit)
@@ -183,15 +190,16 @@ class DeltaWrite:
         finally:
             stream.close()
         # Not by splitlines: it takes other signs for ends of lines, too.
-        actions = [json.loads(line) for line in text.split("\n") if line.strip()]
-        if not may_be_written(actions, self._mode):
-            return None
-        return version, tuple(sorted(self._added(actions), key=lambda file: file.path))
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
+
+    def files(self) -> tuple[File, ...]:
+        """The files that the write added, where it is known which version it made."""
+        return tuple(sorted(self._added(self._actions), key=lambda file: file.path))
 
     def candidates(self) -> tuple[int, ...]:
-        """The first and the last version of which one may be the write's; none where no version was made."""
+        """The first and the last version of which one may be the write's; none where that is known, or no version was made."""
         after = self._last() if self.after is None else self.after
-        return (self.before + 1, after) if after > self.before else ()
+        return (self.before + 1, after) if after > self.before and not self._is_known else ()
 
     def _added(self, actions: Sequence[Mapping[str, Any]]) -> Iterator[File]:
         # A file that is removed and added in one is an old one with other deletions.

@@ -11,12 +11,22 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_core.recipe.names import JDBC, KAFKA
 from lineage_emitter import scope
-from lineage_emitter.dataframes import catalog, commands, delta, iceberg, local_rows, plans, topics
+from lineage_emitter.dataframes import (
+    catalog,
+    commands,
+    delta,
+    iceberg,
+    local_rows,
+    own_commits,
+    plans,
+    topics,
+)
 from lineage_emitter.dataframes.current_time import AS_IT_RAN
 from lineage_emitter.dataframes.in_program import is_traced_frame, lineage_property
 from lineage_emitter.dataframes.jdbc import DATABASE_OPTIONS
@@ -36,9 +46,10 @@ from lineage_emitter.dataframes.outputs import (
     to_topic,
     with_columns,
 )
+from lineage_emitter.dataframes.own_commits import OwnCommits
 from lineage_emitter.dataframes.recorder import ReturnedAction
 from lineage_emitter.failures import in_words
-from lineage_emitter.pyspark_parts import frame_class, merge_class
+from lineage_emitter.pyspark_parts import WITH_DELTA, frame_class, merge_class
 
 if TYPE_CHECKING:
     from lineage_core.recipe.document import Output, Recipe
@@ -159,7 +170,11 @@ def _recorded(
                     session, running, lambda: describe(stock, self, arguments, named)
                 )
                 try:
-                    with session.recorded(writes=writes), scope.suspended():
+                    with (
+                        session.recorded(writes=writes),
+                        scope.suspended(),
+                        _observed(called) as commits,
+                    ):
                         result = stock(self, *arguments, **named)
                 except Exception as problem:
                     target = None if called is None else called.target
@@ -169,13 +184,25 @@ def _recorded(
                 finally:
                     session.jobs.record_lazy_jobs()
                 if called is not None:
-                    record_action(session, running, called)
+                    record_action(session, running, called, commits)
                 session.problems.check()
             return result
 
         return method
 
     return wrap
+
+
+def _observed(called: ActionCall | None) -> AbstractContextManager[OwnCommits]:
+    """What an action commits to tables with versions, as far as that can be known."""
+    if called is None or not called.target.may_commit:
+        return contextlib.nullcontext(OwnCommits())
+    return _observed_with(called.settings)
+
+
+def _observed_with(settings: Mapping[str, str] | None) -> AbstractContextManager[OwnCommits]:
+    with_delta = WITH_DELTA and delta.is_used(settings)
+    return own_commits.observed(with_delta=with_delta, with_iceberg=iceberg.is_used(settings))
 
 
 def _describe_call(
@@ -201,15 +228,20 @@ def _record_unreadable(session: Session, running: scope.Operator, problem: Excep
     )
 
 
-def record_action(session: Session, running: scope.Operator, called: ActionCall) -> str | None:
-    """Have an action recorded that has returned: the name of its node, or None where it can't be recorded."""
+def record_action(
+    session: Session, running: scope.Operator, called: ActionCall, commits: OwnCommits
+) -> str | None:
+    """Have an action recorded that has returned: the name of its node, or None where it can't be recorded.
+
+    ``commits``: those that were observed while it ran.
+    """
     frame = called.frame
     returned_at = time.time()
     try:
         with scope.suspended():
-            versions = _versions(called)
             # The next action may write to the same folder.
-            called = _after(called)
+            called = _after(called, commits)
+            versions = _versions(called)
             output = called.target.output()
             read_of_topics = (
                 topics.certain(called.topics, topics.read_now(frame)) if called.topics else {}
@@ -231,13 +263,12 @@ def record_action(session: Session, running: scope.Operator, called: ActionCall)
     return node
 
 
-def _after(called: ActionCall) -> ActionCall:
-    """An action with its target, which may be a table that it has made."""
+def _after(called: ActionCall, commits: OwnCommits) -> ActionCall:
+    """An action with its target, which may be a table that it has made, and which has what it committed."""
     target = called.target
     if target.kind == "table" and target.folder is None and target.snapshots is None:
         target = located(called.frame.sparkSession, target, is_new=True)
-    if target.snapshots is not None:
-        target.snapshots.record_return()
+    target.record_return(commits)
     return replace(called, target=target)
 
 
@@ -251,8 +282,6 @@ def _listed(called: ActionCall, output: Output) -> catalog.Listed:
 def _versions(called: ActionCall) -> Mapping[str, int]:
     """The versions of the Delta tables that an action read, which the next action may change."""
     log = called.target.log
-    if log is not None:
-        log.record_return()
     if not delta.is_used(called.settings):
         return {}
     versions = delta.latest(called.frame)
@@ -427,15 +456,24 @@ def _hooked_sql(sessions: ActiveSession) -> Callable[[Any], Any]:
                 with scope.suspended():
                     before = commands.before(self, text)
                     settings = _settings(self)
-                    with session.recorded():
+                    with session.recorded(), _observed_sql(before, settings) as commits:
                         result = stock(self, *arguments, **named)
                 session.jobs.record_lazy_jobs()
-                _record_command(session, running, result, before, settings)
+                _record_command(session, running, result, before, settings, commits)
             return result
 
         return method
 
     return wrap
+
+
+def _observed_sql(
+    before: commands.Before, settings: Mapping[str, str] | None
+) -> AbstractContextManager[OwnCommits]:
+    is_wanted = before.target is None or before.target.may_commit
+    if not before.writes or not is_wanted:
+        return contextlib.nullcontext(OwnCommits())
+    return _observed_with(settings)
 
 
 def _settings(spark: Any) -> Mapping[str, str] | None:
@@ -452,6 +490,7 @@ def _record_command(
     result: Any,
     before: commands.Before,
     settings: Mapping[str, str] | None,
+    commits: OwnCommits,
 ) -> None:
     try:
         with scope.suspended():
@@ -465,7 +504,7 @@ def _record_command(
     if isinstance(command, str):
         session.nodes.unknown(running.name, f"{command}: {UNSUPPORTED_WORK}", ())
     elif called is not None:
-        record_action(session, running, called)
+        record_action(session, running, called, commits)
         session.problems.check()
 
 

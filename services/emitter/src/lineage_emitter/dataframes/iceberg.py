@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 
 from lineage_core.recipe.document import File, Output, Source
 from lineage_core.recipe.names import ICEBERG
+from lineage_emitter.dataframes.own_commits import OwnCommits
 from lineage_emitter.dataframes.plan_text import compiled, said
 from lineage_emitter.dataframes.walking import leaves
 from lineage_emitter.pyspark_parts import WITH_ICEBERG
@@ -98,6 +99,7 @@ def _before(key: TableKey, log: IcebergWrite | None) -> int | None:
     if (
         log is None
         or log.written_snapshot is None
+        or not log.follows
         or (log.table, log.written_snapshot) != (key.table, key.snapshot)
     ):
         return key.snapshot
@@ -294,6 +296,8 @@ class IcebergWrite:
         """The table's identity."""
         self.written_snapshot: int | None = None
         """The snapshot that the write made; None where that can't be determined, and before it has returned."""
+        self.follows = False
+        """Whether that one came right after ``before``."""
         self._written: Any = None
 
     def of_new_table(self) -> IcebergWrite:
@@ -301,20 +305,30 @@ class IcebergWrite:
         self.before = None
         return self
 
-    def record_return(self) -> None:
-        """The write has returned."""
+    def record_return(self, commits: OwnCommits) -> None:
+        """The write has returned. ``commits``: those that were observed."""
         table = self._current_table()
         if table is None:
             return
-        self._written, self.table, head = table, str(table.id()), _head(table)
-        if head is None or head == self.before:
+        self._written, self.table = table, str(table.id())
+        # Some may be of a transaction that failed, or of another table.
+        own = [
+            number
+            for number in commits.snapshots or ()
+            if table.table().snapshot(number) is not None
+        ]
+        if len(own) != 1:
             return
-        snapshot = table.table().snapshot(head)
-        # Where a table is made anew in the place of another, its first snapshot has none before it.
-        follows = snapshot.parentId() in (self.before, None)
-        app = snapshot.summary().get("spark.app.id")
-        if follows and app == self._spark.sparkContext.applicationId:
-            self.written_snapshot = head
+        self.written_snapshot = own[0]
+        self.follows = self._follows(table, own[0])
+
+    def _follows(self, table: Any, own: int) -> bool:
+        """Whether no other snapshot was made between the one before the write and its own."""
+        parent = table.table().snapshot(own).parentId()
+        if parent is not None:
+            return bool(parent == self.before)
+        # A table that is made anew in the place of another: its first snapshot has none before it.
+        return bool(_helper(table).follows(table.table(), self.before, own))
 
     def output(self, output: Output) -> Output:
         """The output that the write made, its files aside."""

@@ -13,6 +13,7 @@ from lineage_core.recipe.names import DELTA, HIVE_TEXT, ICEBERG, JDBC, KAFKA
 from lineage_emitter.dataframes import delta, hive, iceberg, jdbc, topics
 from lineage_emitter.dataframes.files import Folder, FolderListing, added_files
 from lineage_emitter.dataframes.jvm import explicit_settings, pairs_of
+from lineage_emitter.dataframes.own_commits import OwnCommits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,9 +89,22 @@ class Target:
             options=dict(self.options),
             files=files,
             version=version if self.topic is None else self.topic.version(),
-            commits=() if self.log is None or version is not None else self.log.candidates(),
+            commits=() if self.log is None else self.log.candidates(),
         )
         return output if self.snapshots is None else self.snapshots.output(output)
+
+    def record_return(self, commits: OwnCommits) -> None:
+        """The action has returned. ``commits``: those that were observed while it ran."""
+        if self.snapshots is not None:
+            self.snapshots.record_return(commits)
+        if self.log is not None:
+            self.log.record_return(commits)
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether it may be a table with versions, or one that is made and may become one."""
+        is_versioned = self.log is not None or self.snapshots is not None
+        return is_versioned or (self.kind == "table" and self.folder is None)
 
     def with_files(self, output: Output) -> Output:
         """The output with its files."""
@@ -101,8 +115,7 @@ class Target:
         if self.folder is None:
             return (), None
         if self.log is not None:
-            written = self.log.written()
-            return ((), None) if written is None else (written[1], str(written[0]))
+            return self.log.files(), None if self.log.version is None else str(self.log.version)
         files = added_files(self.before, self.folder.files())
         return tuple(
             File(path=path, size=facts.size, mtime=facts.mtime_ms) for path, facts in files.items()
@@ -136,7 +149,7 @@ def to_files(spark: SparkSession, action: str, path: str, writer_calls: WriterCa
         path=folder.path,
         options=writer_calls.options,
         folder=folder,
-        **_before(spark, folder, writer_calls.format, mode=writer_calls.mode),
+        **_before(spark, folder, writer_calls.format),
     )
 
 
@@ -145,12 +158,11 @@ def _before(
     folder: Folder,
     format: str | None,
     *,
-    mode: str = "",
     is_new: bool = False,
 ) -> dict[str, Any]:
     """What is in the folder now, as a target keeps it."""
     if (format or "").lower() == DELTA:
-        log = delta.DeltaWrite(spark.sparkContext, folder, mode=mode, is_new=is_new)
+        log = delta.DeltaWrite(spark.sparkContext, folder, is_new=is_new)
         return {"log": log, "format": DELTA}
     return {"before": {} if is_new else folder.files(), "format": format}
 
@@ -171,7 +183,7 @@ def to_table(spark: SparkSession, action: str, table: str, writer_calls: WriterC
         format=writer_calls.format or None,
         options=writer_calls.options,
     )
-    return located(spark, target, mode=writer_calls.mode)
+    return located(spark, target)
 
 
 def to_database(target: Target, options: Mapping[str, object]) -> Target:
@@ -204,10 +216,10 @@ def with_columns(target: Target, columns: Sequence[str]) -> Target:
     return replace(target, format=None)
 
 
-def located(spark: SparkSession, target: Target, *, mode: str = "", is_new: bool = False) -> Target:
+def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Target:
     """The target with its table's folder, where there is such a table and it has one.
 
-    ``mode``: of the write, where the program names one. ``is_new``: what is in the folder is all of this write.
+    ``is_new``: what is in the folder is all of this write.
     """
     assert target.table is not None
     if is_new and iceberg.is_used(explicit_settings(spark)):
@@ -238,5 +250,5 @@ def located(spark: SparkSession, target: Target, *, mode: str = "", is_new: bool
         columns=tuple(metadata.schema().fieldNames()),
         path=folder.path,
         folder=folder,
-        **_before(spark, folder, named, mode=mode, is_new=is_new),
+        **_before(spark, folder, named, is_new=is_new),
     )

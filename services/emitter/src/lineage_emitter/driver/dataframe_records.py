@@ -18,6 +18,7 @@ from lineage_emitter.dataframes.hooks import ActionCall, record_action
 from lineage_emitter.dataframes.jvm import explicit_settings
 from lineage_emitter.dataframes.naming import named_rows
 from lineage_emitter.dataframes.outputs import Target
+from lineage_emitter.dataframes.own_commits import OwnCommits
 from lineage_emitter.driver.rdd import LineageRDD
 from lineage_emitter.failures import in_words
 from lineage_emitter.session.nodes import Node
@@ -63,8 +64,7 @@ def _named_records(
         with scope.suspended():
             plain = stock(frame)
         return plain, session.nodes.unknown(TO_RDD, reason, ())
-    recipe_node = record_action(
-        session, running, ActionCall(named, Target("driver", TO_RDD), settings, listed)
-    )
+    called = ActionCall(named, Target("driver", TO_RDD), settings, listed)
+    recipe_node = record_action(session, running, called, OwnCommits())
     plain = RDD(rows._jrdd, rows.ctx, NamedRowsSerializer())
     return plain, None if recipe_node is None else Node(recipe_node)
