@@ -19,16 +19,13 @@ from neo4j.exceptions import DriverError
 from lineage_core.codec.edge_message import (
     Links,
     PackedEdge,
-    StoredBlock,
-    packed_edge,
     stored_block,
 )
 from lineage_core.codec.packing import pack_for_store
-from lineage_core.contract.address import OPAQUE_SPACE, POSITION_MAX
+from lineage_core.contract.address import POSITION_MAX
 from lineage_core.contract.block import BlockId
-from lineage_core.contract.message import Begin, Commit, Link, Message, Register, Split, Splits
-from lineage_core.linking.joining import join_entry_of
-from lineage_core.linking.linker import Linker, MemoryState, TaskId
+from lineage_core.contract.message import Begin, Link, Register, Split, Splits
+from lineage_core.linking.linker import TaskId
 from lineage_store.dump import dump_application
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.neo4j import (
@@ -51,90 +48,18 @@ from lineage_store.recorded_files import FileQuery
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store
 from tests.property.test_linking_property import Case, cases
+from tests.support.linked_events import crowd, events_of, give, of_the_app, write_case
 from tests.support.servers import Neo4jUnderTest
 from tests.support.spool_builder import APP, RECOMPUTED_EXACT, block, write_recomputed
 from tests.support.stores import address_of, empty_neo4j
 
 pytestmark = pytest.mark.integration
 
-Event = Message | StoredBlock | Links
-
 
 @pytest.fixture
 def store(neo4j: Neo4jUnderTest) -> Iterator[Neo4jStore]:
     with empty_neo4j(neo4j) as opened:
         yield opened
-
-
-def give(store: Neo4jStore, events: list[Event]) -> None:
-    """Load events in one transaction."""
-
-    def work(loading: Neo4jWriter) -> None:
-        for event in events:
-            match event:
-                case StoredBlock():
-                    loading.block(event)
-                case Links():
-                    loading.links(event)
-                case _:
-                    loading.message(event)
-
-    store.in_transaction(work)
-
-
-def stored(case: Case) -> list[StoredBlock]:
-    return [stored_block(APP, task, pack_for_store(made)) for task, made in case.blocks]
-
-
-def of_the_app(case: Case) -> Case:
-    """The same without opaque texts, which these blocks lack."""
-    spaces = {OPAQUE_SPACE: "3@1"}
-    blocks = [
-        (
-            task,
-            replace(
-                made,
-                app=APP,
-                in_space=spaces.get(made.in_space, made.in_space),
-                out=tuple(
-                    replace(part, space=spaces.get(part.space, part.space)) for part in made.out
-                ),
-            ),
-        )
-        for task, made in case.blocks
-    ]
-    return Case(tuple(blocks), case.commits)
-
-
-def linked(case: Case) -> tuple[set[BlockId], list[PackedEdge], dict[BlockId, int]]:
-    """Visible blocks, edges, unmatched positions."""
-    state = MemoryState()
-    linker = Linker(state)
-    edges = []
-    visible: set[BlockId] = set()
-    for task, made in case.blocks:
-        linker.receive(task, join_entry_of(made))
-    for task in case.commits:
-        found = linker.commit(task)
-        edges += [packed_edge(edge) for edge in found.edges]
-        visible.update(found.visible)
-    linker.recount_unmatched()
-    return visible, edges, {one: state.unmatched(one) for one in visible}
-
-
-def begun(case: Case) -> list[Message]:
-    """Messages of an application in which some tasks were computed twice, differently."""
-    nodes = sorted({task.node for task, _ in case.blocks})
-    messages: list[Message] = [Begin(app=APP, name="job", started_at=1.0)]
-    messages += [Register(app=APP, node=node, kind="operator", op="map") for node in nodes]
-    for task in case.commits:
-        fields: dict[str, Any] = {"app": APP, "node": task.node, "partition": task.partition}
-        messages.append(Commit(attempt=task.attempt, digest=task.node, blocks=1, **fields))
-        if task.node in "02":
-            messages.append(
-                Commit(attempt=100, digest=task.node if task.node == "0" else "", **fields)
-            )
-    return messages
 
 
 @settings(
@@ -145,13 +70,7 @@ def begun(case: Case) -> list[Message]:
 def test_any_order_loads_the_same(
     store: Neo4jStore, tmp_path: Path, case: Case, data: st.DataObject
 ) -> None:
-    visible, edges, unmatched = linked(case)
-    messages, blocks = begun(case), stored(case)
-    events: list[Event] = [*messages, *blocks]
-    events += [Links(APP, visible=[one]) for one in sorted(visible)]
-    events += [Links(APP, edges=[edge]) for edge in edges]
-    for one, count in unmatched.items():
-        events += [Links(APP, unmatched=[(one, count + more)]) for more in (0, 3, 2**64)]
+    events = events_of(case)
     order = data.draw(st.permutations(events))
     order += data.draw(st.lists(st.sampled_from(events), max_size=8))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(order)), max_size=4)))
@@ -161,46 +80,10 @@ def test_any_order_loads_the_same(
     path = tmp_path / "expected.db"
     path.unlink(missing_ok=True)
     with SqliteStore(path) as expected:
-        seen = {
-            made.block_id: (task, made) for task, made in case.blocks if made.block_id in visible
-        }
-        expected.write(
-            APP,
-            messages,
-            [made for _, made in seen.values()],
-            tasks={one: task for one, (task, _) in seen.items()},
-            unmatched=unmatched,
-        )
-        expected.write(APP, edges=[loaded(edge) for edge in edges])
+        write_case(expected, case)
         assert list(dump_application(store, APP)) == list(dump_application(expected, APP))
     counts = store.counts(APP)
-    assert (counts.written, counts.stubs) == (len(blocks), 0)
-
-
-def loaded(edge: PackedEdge) -> Any:
-    from lineage_core.codec.packing import unpack_edge
-    from lineage_core.contract.graph import EdgeBatch
-
-    columns = (None, None) if edge.data is None else unpack_edge(edge.pairs, edge.data)
-    return EdgeBatch(edge.producer, edge.consumer, edge.pairs, *columns)
-
-
-def crowd() -> list[Event]:
-    """Forty blocks, each of one half linked to each of the other."""
-    events: list[Event] = [Begin(app=APP, name="job", started_at=1.0)]
-    ids: dict[str, list[BlockId]] = {"4": [], "6": []}
-    for at in range(20):
-        for node, source, target in (("4", f"1#{at}", "4@0"), ("6", "4@0", f"6#{at}")):
-            block_id = BlockId(node, at, at, 0)
-            ids[node].append(block_id)
-            made = block(block_id, source, [(target, [([at], 5)])])
-            events.append(stored_block(APP, TaskId(node, at, at), pack_for_store(made)))
-            events.append(Commit(app=APP, node=node, partition=at, attempt=at, blocks=1))
-            events.append(Links(APP, [block_id], [(block_id, at)]))
-    for producer in ids["4"]:
-        for consumer in ids["6"]:
-            events.append(Links(APP, edges=[PackedEdge(producer, consumer, 1, None)]))
-    return events
+    assert (counts.written, counts.stubs) == (len(case.blocks), 0)
 
 
 def test_many_writers_at_once_load_the_same(store: Neo4jStore) -> None:

@@ -3,6 +3,7 @@
 LineageError
 ├── NoSuchRowError                no row matches the query, and all rows were compared
 └── StoreError                    the store can't be opened or used
+    ├── OffsetMovedError          another writer stored the records of a transaction
     ├── StoreUnavailableError     not now: the same may work later
     └── UnfitStoreError           not by a store of this kind
 """
@@ -22,6 +23,10 @@ class StoreError(LineageError):
 
 class StoreUnavailableError(StoreError):
     """The store does not answer or refuses to write for now: try again later."""
+
+
+class OffsetMovedError(StoreError):
+    """An offset of Kafka is not where the transaction would move it from; nothing of the transaction is stored."""
 
 
 class UnfitStoreError(StoreError):

@@ -16,10 +16,10 @@ from lineage_core.contract.block import BlockId
 from lineage_core.contract.graph import BlockRef
 from lineage_core.contract.message import Begin, End, Heartbeat
 from lineage_core.contract.verdict import ABANDONED_AFTER_S
-from lineage_core.tracing.budget import current_budget
+from lineage_store.lake.arrivals import arrivals_of
 from lineage_store.lake.arrow import pc
 from lineage_store.lake.columns import BLOCK_ID, REF, Kind
-from lineage_store.lake.files import Files, LakeReader, Lookup
+from lineage_store.lake.files import Files, LakeReader, Lookup, rows_of
 from lineage_store.recipes import MessageList, parse_body, read_messages
 from lineage_store.recomputing import (
     NAMED,
@@ -59,13 +59,6 @@ class StoredMessage(NamedTuple):
     type: str
     digest: bytes
     recorded_at: float
-
-
-def rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table, as tuples of its columns."""
-    for batch in table.to_batches():
-        current_budget().check()
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def summary_of(reader: LakeReader, files: Files) -> Summary:
@@ -242,15 +235,19 @@ def _reasons(reader: LakeReader, files: Files) -> dict[BlockId, str]:
         spans.setdefault(node, []).append((partition, partition))
     lookup = Lookup.of_ranges("task_node", "task_partition", "task_partition", spans)
     digests = _digests(reader, files, lookup)
+    hidden = arrivals_of(reader, files).hidden
     merged: dict[tuple[str, int], dict[BlockId, _Merged]] = {}
     names = (*BLOCK_ID, *_TASK, "exact", "reason", "in_space", "space", "number")
     sections = rows_of(reader.read(files, Kind.SECTION, names, lookup))
     for *key, node, partition, attempt, exact, reason, in_space, space, _ in sorted(
         sections, key=lambda row: row[-1], reverse=True
     ):
+        block_id = BlockId(*key)
+        if block_id in hidden and digests.get((node, partition), {}).get(attempt) is None:
+            continue
         if merges_by_key([space]):
             of_partition = merged.setdefault((node, partition), {})
-            of_partition[BlockId(*key)] = _Merged(attempt, exact, reason, in_space)
+            of_partition[block_id] = _Merged(attempt, exact, reason, in_space)
     reasons: dict[BlockId, str] = {}
     for task_key, blocks in merged.items():
         if len(digests.get(task_key, {})) > 1:
@@ -304,9 +301,12 @@ def unmatched_of(reader: LakeReader, files: Files) -> Mapping[BlockId, int]:
     """How many input positions of a block no block puts out; blocks without any are left out."""
 
     def compute(of: Files) -> dict[BlockId, int]:
-        rows = rows_of(reader.read(of, Kind.UNMATCHED, ("number", *BLOCK_ID, "unmatched")))
-        latest = {BlockId(*key): positions for _, *key, positions in sorted(rows)}
-        return {block_id: positions for block_id, positions in latest.items() if positions}
+        rows = reader.read(of, Kind.UNMATCHED, (*BLOCK_ID, "unmatched"))
+        # Several processes may count at once: of all counts the smallest is true.
+        counts = rows.group_by(list(BLOCK_ID)).aggregate([("unmatched", "min")])
+        counts = counts.filter(pc.greater(counts["unmatched_min"], 0))
+        named = counts.select([*BLOCK_ID, "unmatched_min"])
+        return {BlockId(*key): positions for *key, positions in rows_of(named)}
 
     return reader.remember("unmatched", files, compute)
 
@@ -314,10 +314,11 @@ def unmatched_of(reader: LakeReader, files: Files) -> Mapping[BlockId, int]:
 def refs_of(reader: LakeReader, files: Files, rows: Iterable[Sequence[Any]]) -> Iterator[BlockRef]:
     """Blocks by id, of rows of the columns `REF`: of rows of one block the first one written."""
     reasons, unmatched = reasons_of(reader, files), unmatched_of(reader, files)
+    hidden = arrivals_of(reader, files).hidden
     last: BlockId | None = None
     for row in sorted(rows, key=lambda row: (row[:4], row[-1])):
         block_id = BlockId(*row[:4])
-        if block_id == last:
+        if block_id == last or block_id in hidden:
             continue
         last = block_id
         task_node, _, _, in_space, low, high, count, associations, exact, reason, _ = row[4:]
@@ -352,10 +353,19 @@ def recipe_bodies(reader: LakeReader, files: Files, node: str | None = None) -> 
 
 
 def blocks_table(reader: LakeReader, files: Files, columns: Sequence[str]) -> pa.Table:
-    """Columns of all blocks, each once; their ids and numbers are among them."""
+    """Columns of all visible blocks, each once; their ids and numbers are among them."""
     names = list(dict.fromkeys((*BLOCK_ID, "number", *columns)))
-    rows = reader.read(files, Kind.BLOCK, names)
+    rows = visible(reader, files, reader.read(files, Kind.BLOCK, names))
     return rows if len(files) < 2 else _distinct(rows, BLOCK_ID)
+
+
+def visible(reader: LakeReader, files: Files, rows: pa.Table) -> pa.Table:
+    """Those rows that are of visible blocks, by their ids."""
+    hidden = arrivals_of(reader, files).hidden
+    if not hidden:
+        return rows
+    ids = rows_of(rows.select(list(BLOCK_ID)))
+    return rows.filter(pa.array([BlockId(*key) not in hidden for key in ids], pa.bool_()))
 
 
 def ref_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:

@@ -30,6 +30,8 @@ class Kind(StrEnum):
     BLOCK = "block"
     SECTION = "section"
     EDGE = "edge"
+    VISIBLE = "visible"
+    EPOCH = "epoch"
 
 
 BLOCK_ID: Final = ("node", "partition", "attempt", "seq")
@@ -105,11 +107,13 @@ USED: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.TASK: ("number", "task_node", "task_partition", "task_attempt", "committed", "outputs_digest"),
     Kind.SEAL: ("number", "space", "seal"),
     Kind.UNMATCHED: ("number", *BLOCK_ID, "unmatched"),
-    Kind.BLOCK: (*REF, "data"),
+    Kind.BLOCK: (*REF, "committed", "data"),
     Kind.SECTION: ("space", "low", "high", *REF),
     Kind.EDGE: (*BLOCK_ID, *PRODUCER_ID, "pairs", "data"),
+    Kind.VISIBLE: BLOCK_ID,
+    Kind.EPOCH: ("name",),
 }  # fmt: skip
-"""Columns of each kind."""
+"""Columns of each kind. ``committed`` of a block: false if it is visible only once a row of kind ``visible`` names it."""
 
 ORDER: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.APPLICATION: ("number",),
@@ -122,6 +126,8 @@ ORDER: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.BLOCK: BLOCK_ID,
     Kind.SECTION: ("space", "low", "high"),
     Kind.EDGE: (*BLOCK_ID, *PRODUCER_ID),
+    Kind.VISIBLE: BLOCK_ID,
+    Kind.EPOCH: ("name",),
 }
 """By what the rows of a kind are ordered in a file."""
 
@@ -140,9 +146,11 @@ SAME: Final[dict[Kind, tuple[str, ...]]] = {
     ),
     Kind.SEAL: ("space", "number"),
     Kind.UNMATCHED: (*BLOCK_ID, "number"),
-    Kind.BLOCK: BLOCK_ID,
+    Kind.BLOCK: (*BLOCK_ID, "committed"),
     Kind.SECTION: (*BLOCK_ID, "space"),
     Kind.EDGE: (*BLOCK_ID, *PRODUCER_ID),
+    Kind.VISIBLE: BLOCK_ID,
+    Kind.EPOCH: ("name",),
 }
 """What names a row of a kind: rows that are equal in it are one row, that with the smallest number."""
 

@@ -16,14 +16,15 @@ from lineage_store.lake.application import (
     messages_of,
     reasons_of,
     recipe_bodies,
-    rows_of,
     summary_of,
     tasks_of,
     unmatched_of,
+    visible,
 )
+from lineage_store.lake.arrivals import arrivals_of
 from lineage_store.lake.arrow import pc
 from lineage_store.lake.columns import BLOCK_ID, Kind
-from lineage_store.lake.files import Files, LakeReader, Lookup
+from lineage_store.lake.files import Files, LakeReader, Lookup, rows_of
 from lineage_store.records import NodeCounts
 from lineage_store.rooting import is_root
 
@@ -56,38 +57,43 @@ def count_nodes(reader: LakeReader, files: Files) -> Mapping[str, NodeCounts]:
 def count_store(reader: LakeReader, files: Files, now: float) -> StoreCounts:
     """The counts of one application. ``now``: by the store's clock."""
     counts = count_nodes(reader, files).values()
-    claimed = set(tasks_of(reader, files).claimed)
+    claimed = _claimed(reader, files)
     unlinked = _unlinked(reader, files)
+    arrivals = arrivals_of(reader, files)
     return StoreCounts(
         received=sum(count.blocks for count in counts),
         unlinked=len(unlinked),
         unmatched=sum(unlinked.values()),
         flows=sum(count.flows for count in counts),
         claimed=frozenset((node, partition) for node, partition, _ in claimed),
-        claimed_blocks=_blocks_of(reader, files, claimed),
+        claimed_blocks=len(claimed),
         inexact=_inexact(reader, files),
         problems=problems_of(reader, files),
+        written=arrivals.written,
+        stubs=len(arrivals.stubs),
         recipes=frozenset(recipe_bodies(reader, files)),
         silent_s=now - summary_of(reader, files).seen_at,
     )
 
 
-def _blocks_of(reader: LakeReader, files: Files, tasks: set[tuple[str, int, int]]) -> int:
+def _claimed(reader: LakeReader, files: Files) -> list[tuple[str, int, int]]:
+    """The tasks without a commit, of each visible block that is of one."""
+    tasks = set(tasks_of(reader, files).claimed)
     if not tasks:
-        return 0
+        return []
     rows = blocks_table(reader, files, ("task_node", "task_partition", "task_attempt"))
     of_tasks = rows.select(["task_node", "task_partition", "task_attempt"])
-    return sum(task in tasks for task in rows_of(of_tasks))
+    return [task for task in rows_of(of_tasks) if task in tasks]
 
 
 def _inexact(reader: LakeReader, files: Files) -> Reasons:
-    reasons = reasons_of(reader, files)
+    reasons, hidden = reasons_of(reader, files), arrivals_of(reader, files).hidden
     rows = blocks_table(reader, files, ("exact", "reason"))
     listed: dict[str, set[str]] = {}
     for node, reason in rows_of(_stored_reasons(rows, reasons)):
         listed.setdefault(node, set()).add(reason)
     for block_id, reason in reasons.items():
-        if reason:
+        if reason and block_id not in hidden:
             listed.setdefault(block_id.node, set()).add(reason[:REASON_CHARS_MAX])
     rows_listed = [
         (node, reason, len(of_node))
@@ -130,9 +136,8 @@ def _unlinked(reader: LakeReader, files: Files) -> dict[BlockId, int]:
         if (block_id := BlockId(*key)) in unmatched:
             spaces[block_id] = in_space
     lookup = Lookup.of_texts("space", spaces.values())
-    produced = set(
-        pc.unique(reader.read(files, Kind.SECTION, ["space"], lookup)["space"]).to_pylist()
-    )
+    sections = reader.read(files, Kind.SECTION, ("space", *BLOCK_ID), lookup)
+    produced = set(pc.unique(visible(reader, files, sections)["space"]).to_pylist())
     nodes = messages_of(reader, files, ("register",))
     sources = {node.node for node in nodes if isinstance(node, Register) and node.kind == "source"}
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -44,10 +45,15 @@ def write_file(table: LakeTable, key: str, tables: Tables) -> LakeFile | None:
                 for part in _groups(rows):
                     writer.write_table(_as_rows(part, kind, schema), row_group_size=part.num_rows)
         size = table.files.get_file_info(path).size
-    except OSError as error:
-        raise StoreUnavailableError(
-            f"can't write the lake {table.address.location}: {error}"
-        ) from error
+    except BaseException as error:
+        # A disk that is full would be filled by what was begun.
+        with suppress(Exception):
+            table.files.delete_file(path)
+        if isinstance(error, OSError):
+            raise StoreUnavailableError(
+                f"can't write the lake {table.address.location}: {error}"
+            ) from error
+        raise
     if table.address.is_local:
         folder = Path(table.address.location) / f"{APP}={key}"
         sync_files(Path(table.address.location) / path, folder, folder.parent)

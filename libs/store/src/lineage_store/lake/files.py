@@ -147,6 +147,13 @@ class ReadCounts:
     column_bytes: int = 0
 
 
+def rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table, as tuples of its columns."""
+    for batch in table.to_batches():
+        current_budget().check()
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
 class LakeReader:
     """Reads rows of applications from the files of the newest version. May be shared by threads."""
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import pyarrow as pa
+
 from lineage_core.codec.columns import unpack_block
 from lineage_core.codec.packing import unpack_edge
 from lineage_core.contract.address import SpaceKind, parse_space
@@ -33,14 +35,15 @@ from lineage_store.lake.application import (
     recipe_bodies,
     ref_rows,
     refs_of,
-    rows_of,
     summary_of,
     tasks_of,
+    visible,
 )
+from lineage_store.lake.arrivals import arrivals_of, count_epochs
 from lineage_store.lake.arrow import pc
 from lineage_store.lake.columns import BLOCK_ID, PRODUCER_ID, REF, Kind, application_key
 from lineage_store.lake.counting import count_nodes, count_store
-from lineage_store.lake.files import Files, LakeReader, Lookup
+from lineage_store.lake.files import Files, LakeReader, Lookup, rows_of
 from lineage_store.recipes import MessageList, recipe_in
 from lineage_store.signed import BIAS
 
@@ -178,10 +181,9 @@ class LakeGraph:
     def spaces_of(self, node: str) -> Sequence[str]:
         def read(files: Files) -> list[str]:
             # '$' follows '#': a range of names, by the statistics of their row groups.
-            rows = self._reader.read(
-                files, Kind.SECTION, ["space"], Lookup.of_prefix("space", f"{node}#", f"{node}$")
-            )
-            return list(pc.unique(rows["space"]).to_pylist())
+            lookup = Lookup.of_prefix("space", f"{node}#", f"{node}$")
+            rows = self._reader.read(files, Kind.SECTION, ["space", *BLOCK_ID], lookup)
+            return list(pc.unique(visible(self._reader, files, rows)["space"]).to_pylist())
 
         spaces = [parse_space(space) for space in self._answer(read)]
         spaces.sort(key=lambda parsed: (parsed.partition, parsed.incarnation or 0))
@@ -195,7 +197,7 @@ class LakeGraph:
             rows = self._reader.read(files, Kind.BLOCK, (*names, "number"), lookup_of(wanted))
             reasons = reasons_of(self._reader, files)
             found: dict[BlockId, FlowBlock] = {}
-            chosen = set(wanted)
+            chosen = set(wanted) - arrivals_of(self._reader, files).hidden
             for *key, exact, reason, data, _ in sorted(rows_of(rows), key=lambda row: row[-1]):
                 block_id = BlockId(*key)
                 if block_id not in chosen:
@@ -233,14 +235,17 @@ class LakeGraph:
         if not wanted:
             return []
         lookup = lookup_of(wanted, side)
-        rows = self._answer(lambda files: self._reader.read(files, Kind.EDGE, _EDGE, lookup))
+
+        def read(files: Files) -> tuple[pa.Table, frozenset[BlockId]]:
+            rows = self._reader.read(files, Kind.EDGE, _EDGE, lookup)
+            return rows, arrivals_of(self._reader, files).unseen
+
+        rows, unseen = self._answer(read)
         edges: dict[tuple[BlockId, BlockId], EdgeBatch] = {}
         for row in rows_of(rows):
             consumer, producer = BlockId(*row[:4]), BlockId(*row[4:8])
-            if (consumer if side is BLOCK_ID else producer) not in wanted or (
-                consumer,
-                producer,
-            ) in edges:
+            near, far = (consumer, producer) if side is BLOCK_ID else (producer, consumer)
+            if near not in wanted or far in unseen or (consumer, producer) in edges:
                 continue
             pairs, data = row[8:]
             columns = (None, None) if data is None else unpack_edge(pairs, data)
@@ -252,8 +257,12 @@ class LakeGraph:
 
     def _seals(self, files: Files, lookup: Lookup | None) -> list[Seal]:
         rows = rows_of(self._reader.read(files, Kind.SEAL, ("number", "space", "seal"), lookup))
-        latest = {space: text for _, space, text in sorted(rows)}
-        return [Seal.from_text(space, latest[space]) for space in sorted(latest)]
+        largest: dict[str, Seal] = {}
+        for _, space, text in sorted(rows):
+            seal = Seal.from_text(space, text)
+            if space not in largest or largest[space].size <= seal.size:
+                largest[space] = seal
+        return [largest[space] for space in sorted(largest)]
 
     def sealed(self, spaces: Iterable[str]) -> Collection[str]:
         wanted = sorted(set(spaces))
@@ -277,16 +286,24 @@ class LakeGraph:
     ) -> dict[str, set[BlockId]]:
         """Blocks by space, of rows that name a position of it."""
         members: dict[str, set[BlockId]] = {}
-        for space, low, *key in rows_of(
-            self._reader.read(files, kind, (*columns, *BLOCK_ID), lookup)
-        ):
+        rows = self._reader.read(files, kind, (*columns, *BLOCK_ID), lookup)
+        for space, low, *key in rows_of(visible(self._reader, files, rows)):
             if low is not None:
                 members.setdefault(space, set()).add(BlockId(*key))
         return members
 
     def counts(self) -> StoreCounts:
         """The counts of the store for the verdict."""
-        return self._answer(lambda files: count_store(self._reader, files, self._clock()))
+        return self._answer(self._counts)
+
+    def _counts(self, files: Files) -> StoreCounts:
+        unsealed = 0
+        if count_epochs(self._reader, files) > 1:
+            # While one state makes all links, what is not sealed is on its way.
+            spaces = [seal.space for seal in self._seals(files, None)]
+            unsealed = len(spaces) - len(self._sealed(files, spaces))
+        counts = count_store(self._reader, files, self._clock())
+        return dataclasses.replace(counts, unsealed=unsealed)
 
 
 def lookup_of(blocks: Iterable[BlockId], columns: tuple[str, str, str, str] = BLOCK_ID) -> Lookup:

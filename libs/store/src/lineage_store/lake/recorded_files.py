@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from lineage_core.tracing.budget import current_budget
-from lineage_store.lake.application import rows_of, summary_of
+from lineage_store.lake.application import summary_of
 from lineage_store.lake.arrow import pc
 from lineage_store.lake.columns import Kind, application_key
-from lineage_store.lake.files import Files, LakeReader, Lookup
+from lineage_store.lake.files import Files, LakeReader, Lookup, rows_of
 from lineage_store.recorded_files import FileQuery, FileRow, StoredFile
 
 _COLUMNS = ("number", "file_name", "folder", "file", "node", "wrote", "size", "mtime", "checksum")

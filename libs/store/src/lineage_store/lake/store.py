@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lineage_core.codec.packing import pack_for_store
 from lineage_core.contract.block import BlockId, FlowBlock
@@ -31,14 +31,18 @@ from lineage_store.lake.erasing import erase_application
 from lineage_store.lake.files import Files, LakeReader
 from lineage_store.lake.graph import LakeGraph
 from lineage_store.lake.recorded_files import LakeFileRows
-from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError
+from lineage_store.lake.table import RETRY_S, LakeFile, LakeTable, ReplacedError
+from lineage_store.lake.transaction import LakeTransaction
 from lineage_store.lake.writing import LakeWriter
+from lineage_store.offsets import offset_key
 from lineage_store.port import ApplicationRecord, Rewrite
 from lineage_store.recipes import names_in
 from lineage_store.recorded_files import FileQuery, FileRows, RecordedFiles, find_files
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+T = TypeVar("T")
 
 
 class LakeStore:
@@ -50,21 +54,62 @@ class LakeStore:
     """
 
     def __init__(
-        self, address: LakeAddress, *, create: bool = True, clock: Callable[[], float] = time.time
+        self,
+        address: LakeAddress,
+        *,
+        create: bool = True,
+        clock: Callable[[], float] = time.time,
+        retry_s: float = RETRY_S,
     ) -> None:
         """Open the lake, or with ``create`` a new one.
+
+        ``retry_s``: how long a commit is tried that does not succeed.
 
         Raises:
             StoreError: there is none, it is of a newer version, or the storage can't be used.
         """
         self.address = address
         self._clock = clock
-        self.table = LakeTable(address, create=create)
+        self.table = LakeTable(address, create=create, retry_s=retry_s)
         self.reader = LakeReader(self.table)
 
     def writer(self, app: str, heard_at: float | None = None) -> LakeWriter:
         """A transaction of one application. ``heard_at``: when its messages were heard, by the store's clock; None: now."""
-        return LakeWriter(self.table, app, self._clock() if heard_at is None else heard_at)
+        heard_at = self._clock() if heard_at is None else heard_at
+        return LakeWriter(self.table, app, heard_at, self.table.newest_version())
+
+    def in_transaction(self, work: Callable[[LakeTransaction], T]) -> T:
+        """Run ``work`` and store what it gave to the :class:`LakeTransaction`, in one commit.
+
+        An exception of ``work`` gives the transaction up.
+
+        Raises:
+            OffsetMovedError: another writer moved the offset meanwhile; nothing is stored.
+            StoreUnavailableError: the lake can't be written for now.
+        """
+        transaction = LakeTransaction(self.table, self._clock())
+        try:
+            result = work(transaction)
+        except BaseException:
+            transaction.discard()
+            raise
+        transaction.commit()
+        return result
+
+    def offset(self, group: str, topic: str, partition: int) -> int | None:
+        """Where a Kafka offset stands (the next one to be stored); None if it never moved."""
+        return self.table.offset(offset_key(group, topic, partition))
+
+    def prepare(self) -> None:
+        """Have programs refuse the lake that do not know of blocks which are not visible yet.
+
+        Raises:
+            StoreError: the lake is of a newer version, or can't be written.
+        """
+        self.table.upgrade()
+
+    def server_statistics(self) -> None:
+        """There is no server."""
 
     def now(self) -> float:
         """The store's clock."""

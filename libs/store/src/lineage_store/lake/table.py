@@ -19,14 +19,16 @@ from pyarrow import fs
 from lineage_core.environment.extras import needed
 from lineage_core.environment.private_files import ensure_private_folder
 from lineage_core.tracing.budget import current_budget
-from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.errors import OffsetMovedError, StoreError, StoreUnavailableError
 from lineage_store.lake.address import LakeAddress, log_folder
 from lineage_store.lake.columns import APP, SCHEMA
+from lineage_store.offsets import OffsetMove
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Since 2 a lake may hold blocks that are not visible yet."""
 NAME: Final = "lineage"
 DESCRIPTION: Final = "lineage store, version "
 RETRY_S: Final = 60.0
@@ -79,6 +81,14 @@ def is_lake_there(address: LakeAddress) -> bool:
         raise StoreUnavailableError(f"can't read the lake {address.location}: {error}") from error
 
 
+def _version_of(table: DeltaTable, location: str) -> int:
+    description = table.metadata().description or ""
+    version = description.removeprefix(DESCRIPTION)
+    if version == description or not version.isdecimal():
+        raise StoreError(f"{location} is a table, but not a lineage store")
+    return int(version)
+
+
 class ReplacedError(Exception):
     """Files that a commit would remove are not there any more: somebody else replaced or removed them."""
 
@@ -86,15 +96,16 @@ class ReplacedError(Exception):
 class LakeTable:
     """One table of Delta Lake; may be shared by threads, and by any number of processes that open their own.
 
-    ``commits``: how many this object has made.
+    ``commits``: how many this object has made. ``retry_s``: how long a commit is tried that does not succeed.
 
     Raises:
         StoreError: there is no table and ``create`` is false, it is none of ours, or the storage can't be used.
         MissingExtraError: the table format's package is not installed.
     """
 
-    def __init__(self, address: LakeAddress, *, create: bool) -> None:
+    def __init__(self, address: LakeAddress, *, create: bool, retry_s: float = RETRY_S) -> None:
         self.address = address
+        self._retry_s = retry_s
         self._delta = needed("deltalake", "a lake", error=StoreError)
         self._actions = needed("deltalake.transaction", "a lake", error=StoreError)
         self._errors = needed("deltalake.exceptions", "a lake", error=StoreError)
@@ -116,18 +127,35 @@ class LakeTable:
                     )
                 self._create(location)
             table: DeltaTable = self._delta.DeltaTable(location)
-            description = table.metadata().description or ""
+            version = _version_of(table, location)
         except (OSError, self._errors.DeltaError) as error:
             raise StoreError(f"can't open the lake {location}: {error}") from error
-        version = description.removeprefix(DESCRIPTION)
-        if version == description or not version.isdecimal():
-            raise StoreError(f"{location} is a table, but not a lineage store")
-        if int(version) > VERSION:
+        if version > VERSION:
             raise StoreError(
                 f"{location} is of version {version}, this program knows {VERSION}: "
                 "update the program, or choose another store"
             )
         return table
+
+    def upgrade(self) -> None:
+        """Have this version's number in the description, so that programs of earlier versions refuse the lake.
+
+        Raises:
+            StoreError: the lake can't be written, or is of a newer version.
+        """
+        deadline = time.monotonic() + self._retry_s
+        with self._lock:
+            while True:
+                self._refresh()
+                try:
+                    if _version_of(self._table, self.address.location) >= VERSION:
+                        return
+                    self._table.alter.set_table_description(f"{DESCRIPTION}{VERSION}")
+                except (OSError, self._errors.DeltaError) as error:
+                    # Others may do the same at this moment.
+                    if time.monotonic() > deadline:
+                        raise self._not_written(error) from error
+                time.sleep(PAUSE_S)
 
     def _create(self, location: str) -> None:
         if self.address.is_local:
@@ -162,20 +190,59 @@ class LakeTable:
         """
         current_budget().check()
         with self._lock:
-            self._check_folder()
-            now = time.monotonic()
-            if not newest and now - self._refreshed_at < FRESH_S and not self._has_next_version():
-                return self._snapshot
-            try:
-                self._table.update_incremental()
-                if self._table.version() != self._snapshot.version:
+            is_fresh = time.monotonic() - self._refreshed_at < FRESH_S
+            if newest or not is_fresh or self._has_next_version():
+                self._refresh()
+            else:
+                self._check_folder()
+            if self._table.version() != self._snapshot.version:
+                try:
                     self._snapshot = self._read()
-            except (OSError, self._errors.DeltaError) as error:
-                raise StoreUnavailableError(
-                    f"can't read the lake {self.address.location}: {error}"
-                ) from error
-            self._refreshed_at = now
+                except (OSError, self._errors.DeltaError) as error:
+                    raise self._not_read(error) from error
             return self._snapshot
+
+    def newest_version(self) -> int:
+        """The number of the newest version.
+
+        Raises:
+            StoreError: the storage can't be read.
+        """
+        with self._lock:
+            self._refresh()
+            return int(self._table.version())
+
+    def offset(self, key: str) -> int | None:
+        """Where an offset of Kafka stands in the newest version; None if it never moved.
+
+        Raises:
+            StoreError: the storage can't be read.
+        """
+        with self._lock:
+            self._refresh()
+            return self._stored_offset(key)
+
+    def _stored_offset(self, key: str) -> int | None:
+        try:
+            return self._table.transaction_version(key)
+        except (OSError, self._errors.DeltaError) as error:
+            raise self._not_read(error) from error
+
+    def _refresh(self) -> None:
+        """Read the commits of others; a folder that was replaced is opened again."""
+        now = time.monotonic()
+        self._check_folder()
+        try:
+            self._table.update_incremental()
+        except (OSError, self._errors.DeltaError) as error:
+            raise self._not_read(error) from error
+        self._refreshed_at = now
+
+    def _not_read(self, error: Exception) -> StoreUnavailableError:
+        return StoreUnavailableError(f"can't read the lake {self.address.location}: {error}")
+
+    def _not_written(self, error: Exception) -> StoreUnavailableError:
+        return StoreUnavailableError(f"can't write the lake {self.address.location}: {error}")
 
     def _check_folder(self) -> None:
         """Notice a folder of this machine that was removed or replaced, or whose disk was: its log would seem unchanged."""
@@ -195,7 +262,7 @@ class LakeTable:
         if not self.address.is_local:
             return False
         log = f"{self.address.location}/_delta_log"
-        return os.path.exists(f"{log}/{self._snapshot.version + 1:020}.json")
+        return os.path.exists(f"{log}/{self._table.version() + 1:020}.json")
 
     def _read(self) -> Snapshot:
         added = pa.table(self._table.get_add_actions(flatten=True))
@@ -208,60 +275,92 @@ class LakeTable:
         }
         return Snapshot(self._table.version(), files)
 
-    def commit(self, added: Sequence[LakeFile], removed: Iterable[LakeFile] = ()) -> None:
-        """Add files that are written, and remove others, in one commit; visible at once and durable.
+    def commit(
+        self,
+        added: Sequence[LakeFile],
+        removed: Iterable[LakeFile] = (),
+        move: OffsetMove | None = None,
+    ) -> None:
+        """Add files that are written, remove others, and move an offset of Kafka, in one commit; visible at once and durable.
 
         A commit that conflicts with that of another process is tried again.
 
         Raises:
             ReplacedError: some of ``removed`` are not there any more; nothing was changed.
+            OffsetMovedError: the offset is not where it would be moved from; nothing was changed.
             StoreUnavailableError: others commit all the time, or the storage refuses.
         """
         gone = list(removed)
-        deadline = time.monotonic() + RETRY_S
+        deadline = time.monotonic() + self._retry_s
         pause = PAUSE_S
+        is_tried = False
         with self._lock:
             while True:
-                live = {
-                    file for files in self.snapshot(newest=True).files.values() for file in files
-                }
-                if added and live.issuperset(added):
-                    break  # The last attempt was committed, though its answer was lost.
-                if not live.issuperset(gone):
-                    raise ReplacedError
+                self._refresh()
+                # The last attempt may have been committed, though its answer was lost.
+                if is_tried and self._has_committed(added, move):
+                    break
+                self._check_commit(gone, move)
+                is_tried = True
                 try:
-                    # What is rewritten is no new data to those who follow the table's changes.
-                    changes = not (added and gone)
-                    before = self._snapshot.version
-                    self._table.create_write_transaction(
-                        [
-                            *(self._add(file, changes) for file in added),
-                            *(self._remove(file, changes) for file in gone),
-                        ],
-                        "append",
-                        self._table.schema(),
-                        partition_by=[APP],
-                    )
-                    self._sync(before)
+                    self._try_commit(added, gone, move)
                     break
                 except (OSError, self._errors.DeltaError) as error:
                     if time.monotonic() > deadline:
-                        raise StoreUnavailableError(
-                            f"can't write the lake {self.address.location}: {error}"
-                        ) from error
+                        raise self._not_written(error) from error
                 time.sleep(pause * random.random())
                 pause = min(2 * pause, PAUSE_MAX_S)
             self.commits += 1
-            self.snapshot(newest=True)
 
-    def _sync(self, before: int) -> None:
-        """Have the commits since a version on the disk: what they replace is deleted elsewhere, and a power may fail."""
-        last = self.snapshot(newest=True).version
+    def holds(self, files: Iterable[LakeFile]) -> bool:
+        """Whether the newest version has some files.
+
+        Raises:
+            StoreError: the storage can't be read.
+        """
+        by_key = self.snapshot(newest=True).files
+        return all(file in by_key.get(file.key, ()) for file in files)
+
+    def _has_committed(self, added: Sequence[LakeFile], move: OffsetMove | None) -> bool:
+        if added:
+            return self.holds(added)
+        # Without files it makes no difference who moved the offset.
+        return (
+            move is not None
+            and move.first != move.next
+            and self._stored_offset(move.key) == move.next
+        )
+
+    def _check_commit(self, gone: Sequence[LakeFile], move: OffsetMove | None) -> None:
+        if gone and not self.holds(gone):
+            raise ReplacedError
+        if move is not None and (offset := self._stored_offset(move.key)) != move.first:
+            raise OffsetMovedError(f"the offset {move.key} is {offset}, not {move.first}")
+
+    def _try_commit(
+        self, added: Sequence[LakeFile], gone: Sequence[LakeFile], move: OffsetMove | None
+    ) -> None:
+        before = self._table.version()
+        # What is rewritten is no new data to those who follow the table's changes.
+        changes = not (added and gone)
+        moves = [] if move is None else [self._actions.Transaction(move.key, move.next)]
+        # The table refuses a commit if the same offset was moved since the version that was checked.
+        self._table.create_write_transaction(
+            [
+                *(self._add(file, changes) for file in added),
+                *(self._remove(file, changes) for file in gone),
+            ],
+            "append",
+            self._table.schema(),
+            partition_by=[APP],
+            commit_properties=self._actions.CommitProperties(app_transactions=moves),
+        )
+        self._refresh()
         if self.address.is_local:
+            # Have it on the disk: what it replaces is deleted elsewhere, and a power may fail.
             log = Path(self.address.location) / "_delta_log"
-            sync_files(
-                *(log / f"{version:020}.json" for version in range(before + 1, last + 1)), log
-            )
+            versions = range(before + 1, self._table.version() + 1)
+            sync_files(*(log / f"{version:020}.json" for version in versions), log)
 
     def _add(self, file: LakeFile, changes: bool) -> Any:
         return self._actions.AddAction(

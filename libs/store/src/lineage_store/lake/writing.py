@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lineage_core.codec.edge_message import Links, StoredBlock
 from lineage_core.codec.packing import PackedBlock, pack_edge
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.graph import EdgeBatch
@@ -35,19 +36,20 @@ class LakeWriter:
 
     ``heard_at``: unix seconds by the store's clock, at which the driver wrote the messages that follow. Large numbers of
     rows are written into files meanwhile, which no reader sees before the commit. Whoever gives up leaves files that
-    `lineage compact` deletes after a time.
+    `lineage compact` deletes after a time. ``version``: of the lake, on which they are written.
     """
 
-    def __init__(self, table: LakeTable, app: str, heard_at: float) -> None:
+    def __init__(self, table: LakeTable, app: str, heard_at: float, version: int) -> None:
         self._table = table
         self._heard_at = heard_at
         self._key = application_key(app)
         # What is written later has larger numbers, whoever writes it: it was made on a later version.
-        self._number = (table.snapshot(newest=True).version + 1) << NUMBERS_BITS
+        self._number = (version + 1) << NUMBERS_BITS
         self._rows: dict[Kind, list[tuple[Any, ...]]] = {}
         self._tasks: dict[tuple[TaskId, str | None], None] = {}
         self._files: list[LakeFile] = []
         self._held = self._count = 0
+        self._epochs: set[str] = set()
         self.blocks: set[BlockId] = set()
         """Ids of the blocks that were given to this."""
         self._add(Kind.APPLICATION, self._number, heard_at, app)
@@ -71,6 +73,33 @@ class LakeWriter:
 
     def block(self, task: TaskId, packed: PackedBlock) -> None:
         """Add a visible block of a task; one that was added already is not added again."""
+        self._block(task, packed, None)
+
+    def linked_elsewhere(self, block: StoredBlock) -> None:
+        """Add a block that is invisible until :meth:`links` named it, before or after this, here or in another commit."""
+        self._epoch("")
+        self._block(block.task, block, committed=False)
+
+    def links(self, links: Links) -> None:
+        """Add what linking elsewhere found; its blocks may be in other commits, before or after this."""
+        self._epoch(links.epoch)
+        for block_id in links.visible:
+            self._add(Kind.VISIBLE, *_id(block_id))
+        for block_id, positions in links.unmatched:
+            self.unmatched(block_id, positions)
+        for edge in links.edges:
+            self._edge(edge.consumer, edge.producer, edge.pairs, edge.data)
+        for seal in links.seals:
+            self.seal(seal)
+
+    def _epoch(self, epoch: str) -> None:
+        if epoch not in self._epochs:
+            self._epochs.add(epoch)
+            self._add(Kind.EPOCH, epoch)
+
+    def _block(
+        self, task: TaskId, packed: PackedBlock | StoredBlock, committed: bool | None
+    ) -> None:
         if packed.block_id in self.blocks:
             return
         self._tasks[task, None] = None
@@ -80,25 +109,25 @@ class LakeWriter:
             *_id(packed.block_id), *task, packed.in_space, low, high, packed.rows,
             min(packed.associations, INTEGER_MAX), packed.exact, packed.reason, self._number,
         )  # fmt: skip
-        self._add(Kind.BLOCK, *ref, packed.data, size=len(packed.data))
+        self._add(Kind.BLOCK, *ref, committed, packed.data, size=len(packed.data))
         for space, first, last in packed.sections:
             self._add(Kind.SECTION, space, first - BIAS, last - BIAS, *ref)
 
     def edge(self, edge: EdgeBatch) -> None:
         """Add an edge between two blocks; the caller knows that they are stored, or given to this."""
-        data = pack_edge(edge)
-        self._add(
-            Kind.EDGE, *_id(edge.consumer), *_id(edge.producer), min(edge.pairs, INTEGER_MAX), data,
-            size=0 if data is None else len(data),
-        )  # fmt: skip
+        self._edge(edge.consumer, edge.producer, edge.pairs, pack_edge(edge))
+
+    def _edge(self, consumer: BlockId, producer: BlockId, pairs: int, data: bytes | None) -> None:
+        row = (*_id(consumer), *_id(producer), min(pairs, INTEGER_MAX), data)
+        self._add(Kind.EDGE, *row, size=0 if data is None else len(data))
 
     def unmatched(self, block_id: BlockId, positions: int) -> None:
-        """Say how many input positions of a block no block puts out, from now on."""
+        """Say how many input positions of a block no block puts out; of all that is said the smallest number is true."""
         self._number += 1
         self._add(Kind.UNMATCHED, self._number, *_id(block_id), min(positions, INTEGER_MAX))
 
     def seal(self, seal: Seal) -> None:
-        """Say of which blocks of a space all edges are stored, from now on."""
+        """Say of which blocks of a space all edges are stored; of several of one space the largest counts."""
         self._number += 1
         self._add(Kind.SEAL, self._number, seal.space, seal.to_text())
 
@@ -119,8 +148,25 @@ class LakeWriter:
             ReplacedError: some of ``removed`` are not there any more; nothing was changed.
             StoreError: the lake can't be written.
         """
+        self._table.commit([*self.finish(), *added], removed)
+        self._files = []
+
+    def finish(self) -> list[LakeFile]:
+        """The files that hold all of it, which no version has yet.
+
+        Raises:
+            StoreError: the lake can't be written.
+        """
         self._flush()
-        self._table.commit([*self._files, *added], removed)
+        return self._files
+
+    def discard(self) -> None:
+        """Delete the files, which no version has.
+
+        Raises:
+            StoreUnavailableError: the storage refuses.
+        """
+        self._table.erase(self._files)
         self._files = []
 
     def _add(self, kind: Kind, *row: Any, size: int = 100) -> None:

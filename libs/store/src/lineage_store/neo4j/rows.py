@@ -29,11 +29,6 @@ BYTES_AT_ONCE = 8 << 20
 Row = dict[str, Any]
 
 
-def offset_key(group: str, topic: str, partition: int) -> str:
-    """The id of the node that holds a Kafka offset."""
-    return f"{group}|{topic}|{partition}"
-
-
 def node_properties(message: Register) -> Row:
     """Properties of a node of the coarse-grained graph."""
     return message.model_dump(exclude={"v", "type", "app", "node"})

@@ -26,10 +26,11 @@ from lineage_store.neo4j.keys import app_key, prefix
 from lineage_store.neo4j.published_runs import PublishedRuns
 from lineage_store.neo4j.record_view import REMOVE, RecordView
 from lineage_store.neo4j.recorded_files import Neo4jFileRows, store_files
-from lineage_store.neo4j.rows import offset_key, parts
+from lineage_store.neo4j.rows import parts
 from lineage_store.neo4j.schema import migrate
 from lineage_store.neo4j.server_statistics import ServerStatistics, read_server_statistics
 from lineage_store.neo4j.writing import Neo4jWriter
+from lineage_store.offsets import offset_key
 from lineage_store.port import ApplicationRecord, Rewrite
 from lineage_store.recipes import BEGIN_CHARS, names_in
 from lineage_store.recorded_files import FileQuery, FileRows, RecordedFiles, find_files

@@ -35,9 +35,9 @@ from lineage_store.neo4j.rows import (
     file_version_rows,
     node_properties,
     nodes_described,
-    offset_key,
     parts,
 )
+from lineage_store.offsets import offset_key
 from lineage_store.recipes import packed_body
 from lineage_store.recomputing import NAMED, RECOMPUTED, UNCOMMITTED, attempt_digest
 from lineage_store.recorded_files import FILE_MESSAGES
