@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
@@ -18,7 +18,7 @@ from lineage.stack.ports import free_ports
 from lineage_core.contract.dead_letter import DeadRecord, read_dead_record
 from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from tests.support.probing import asked
-from tests.support.servers import KafkaUnderTest, Neo4jUnderTest
+from tests.support.servers import KafkaUnderTest
 
 LIMIT_S = 120.0
 
@@ -31,13 +31,20 @@ def wait_until(condition: Callable[[], bool], what: str, limit_s: float = LIMIT_
         time.sleep(0.05)
 
 
+class HasSettings(Protocol):
+    """What says by settings where it is."""
+
+    @property
+    def settings(self) -> Mapping[str, str]: ...
+
+
 class WriterProcess:
     """``python -m lineage_writer``: start it, ask it, kill it, start it again."""
 
     def __init__(
         self,
         kafka: KafkaUnderTest,
-        neo4j: Neo4jUnderTest,
+        store: HasSettings,
         topics: Topics,
         folder: Path,
         openlineage_file: Path | None = None,
@@ -55,7 +62,7 @@ class WriterProcess:
         }
         given = {f"LINEAGE_WRITER_{name.upper()}": str(value) for name, value in more.items()}
         plain = {name: text for name, text in os.environ.items() if not name.startswith("LINEAGE_")}
-        self._environment = plain | kafka.settings | neo4j.settings | own | given
+        self._environment = plain | kafka.settings | store.settings | own | given
 
     def start(self) -> None:
         """Start it, or again after a kill."""

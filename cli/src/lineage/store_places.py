@@ -21,6 +21,7 @@ def store_place(url: str) -> StorePlace:
         spool_of(url),
         index_folder(url),
         is_lake=is_lake(url) or read_tiers(url) is not None,
-        has_pipeline=not is_lake(url) and not is_embedded(url),
+        # A lake is filled by Kafka's writer, too.
+        has_pipeline=not is_embedded(url),
         staging=captured_into(url) if is_lake(url) and not url.startswith("lake:s3:") else "",
     )

@@ -199,10 +199,6 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
         raise SettingsError(f"setting {setting_name}: {first['msg']}") from None
     if settings.enabled and settings.dispatcher == "spool":
         settings.store_file()
-    if settings.enabled and settings.dispatcher == "kafka" and is_lake(settings.store):
-        raise SettingsError(
-            f"store {settings.store!r}: what goes through Kafka is written into Neo4j; a lake takes it from the spool"
-        )
     if settings.enabled and settings.dispatcher == "kafka" and not settings.kafka:
         raise SettingsError("dispatcher kafka: give kafka (LINEAGE_KAFKA) as HOST:PORT")
     return settings

@@ -11,11 +11,9 @@ import structlog
 
 from lineage_core.errors import LineageError
 from lineage_service.logs import set_up_logs
-from lineage_store.neo4j.connection import read_address
-from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.tiers.address import hot_part
 from lineage_writer.service import Service
 from lineage_writer.settings import read_settings
+from lineage_writer.stores import publishing_store_opener, store_opener
 
 EXIT_SETTINGS = 2
 LIBRARIES = ("aiohttp", "aiokafka", "asyncio", "neo4j", "openlineage")
@@ -29,9 +27,8 @@ def main() -> int:
     try:
         settings = read_settings()
         set_up_logs(settings.log_level, LIBRARIES)
-        address = read_address(hot_part(settings.store))
         service = Service(
-            settings, lambda: Neo4jStore(address, retry_s=0), lambda: Neo4jStore(address)
+            settings, store_opener(settings.store), publishing_store_opener(settings.store)
         )
         finished = asyncio.run(service.run())
     except (LineageError, OSError) as error:

@@ -257,7 +257,8 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         except (StoreError, asyncio.TimeoutError, OSError) as error:
             self._log.debug("store_not_measured", reason=dead_letter_reason(error))
         else:
-            self._metrics.store(server_statistics)
+            if server_statistics is not None:
+                self._metrics.store(server_statistics)
 
     async def _commit(self) -> None:
         """Tell Kafka's tools how far we are; nothing depends on it."""

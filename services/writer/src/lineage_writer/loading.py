@@ -10,6 +10,7 @@ from lineage_core.codec.edge_message import Links, StoredBlock
 from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_core.contract.message import DeadLetter, Message
 from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, StoreCounts, judge
+from lineage_store.errors import OffsetMovedError
 from lineage_store.neo4j.server_statistics import ServerStatistics
 from lineage_writer.errors import FencedError
 from lineage_writer.records import Partition, StoreBatch
@@ -25,7 +26,7 @@ class TransactionWriter(Protocol):
     ) -> bool:
         """Move an offset that stands at ``first`` (``new``: or nowhere yet) to ``next``, before all else.
 
-        It is locked until the transaction ends. False: it has another value, or is gone.
+        False: it has another value, or is gone. Nobody else moves it before the transaction ends, or that fails.
         """
 
     def message(self, message: Message, /) -> None:
@@ -45,6 +46,7 @@ class Store(Protocol):
         """Run ``work`` in one transaction, which is rolled back if ``work`` raises.
 
         Raises:
+            OffsetMovedError: another writer moved the offset meanwhile; nothing is stored.
             StoreUnavailableError: not now; the same may work later.
             StoreError: the store refuses.
         """
@@ -64,8 +66,8 @@ class Store(Protocol):
     def prepare(self) -> None:
         """Create missing constraints and indexes: a database that was emptied has none."""
 
-    def server_statistics(self) -> ServerStatistics:
-        """Statistics of the server."""
+    def server_statistics(self) -> ServerStatistics | None:
+        """Statistics of the server; None: there is none."""
 
     def close(self) -> None:
         """Release the store."""
@@ -94,7 +96,10 @@ def store_batch(store: Store, group: str, partition: Partition, batch: StoreBatc
                 case message:
                     writer.message(message)
 
-    store.in_transaction(work)
+    try:
+        store.in_transaction(work)
+    except OffsetMovedError as error:
+        raise FencedError(str(error)) from error
 
 
 def record_lost(store: Store, partition: Partition, first: int, first_available: int) -> None:

@@ -1,7 +1,7 @@
-"""``python -m lineage_writer.migrating``: brings Neo4j's schema up to date, then ends. May be repeated.
+"""``python -m lineage_writer.migrating``: brings the store's schema up to date, then ends. May be repeated.
 
 A writer does the same when it starts. Done before an upgrade, no new process meets an old schema, and what
-is wrong with Neo4j is known before anything is replaced.
+is wrong with the store is known before anything is replaced.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import structlog
 from lineage_core.errors import LineageError
 from lineage_service.logs import set_up_logs
 from lineage_store.errors import StoreUnavailableError
-from lineage_store.neo4j.connection import read_address
+from lineage_store.lake import table as lake_table
+from lineage_store.lake.address import is_lake
 from lineage_store.neo4j.schema import STEPS
-from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.tiers.address import hot_part
 from lineage_writer.errors import SettingsError
+from lineage_writer.loading import Store
+from lineage_writer.settings import NO_STORE
+from lineage_writer.stores import store_opener
 from lineage_writer.waiting import pauses
 
 EXIT_AWAY = 1
@@ -31,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 def migrate(
-    open_store: Callable[[], Neo4jStore],
+    open_store: Callable[[], Store],
     wait_s: float,
     *,
     clock: Callable[[], float] = time.monotonic,
@@ -60,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry; the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m lineage_writer.migrating",
-        description="Bring Neo4j's constraints and indexes up to date. LINEAGE_STORE and "
+        description="Bring Neo4j's constraints and indexes up to date, or make a lake. LINEAGE_STORE and "
         "LINEAGE_NEO4J_* say where it is. May be repeated.",
     )
     parser.add_argument(
@@ -68,20 +70,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="wait so long for Neo4j to answer (default: do not wait)",
+        help="wait so long for the store to answer (default: do not wait)",
     )
     wait_s = parser.parse_args(arguments).wait
     set_up_logs("info", ("neo4j",))
     try:
         store = environ.get("LINEAGE_STORE", "")
         if not store:
-            raise SettingsError("LINEAGE_STORE is not set: give Neo4j's as neo4j://HOST:PORT")
-        address = read_address(hot_part(store))
-        migrate(lambda: Neo4jStore(address, retry_s=0), wait_s)
+            raise SettingsError(NO_STORE)
+        migrate(store_opener(store), wait_s)
     except LineageError as error:
         log.error("migration_failed", reason=str(error))
         return EXIT_AWAY if isinstance(error, StoreUnavailableError) else EXIT_SETTINGS
-    log.info("schema_is_up_to_date", version=len(STEPS))
+    version = lake_table.VERSION if is_lake(store) else len(STEPS)
+    log.info("schema_is_up_to_date", version=version)
     return 0
 
 

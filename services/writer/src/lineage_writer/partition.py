@@ -339,7 +339,7 @@ class PartitionWriter:
         """Replace a record that the store always refuses by a dead letter."""
         (entry,) = batch.entries
         if entry.dead is None:
-            # Neo4j's own message, because a verdict must not show its address.
+            # The server's own message, because a verdict must not show its address.
             cause = error.__cause__ if isinstance(error, StoreError) and error.__cause__ else error
             reason = f"refused by the store: {dead_letter_reason(cause)}"
             entry = dead_entry(self.partition, entry.record, reason, self._tools.clock())

@@ -32,6 +32,8 @@ def read_refusal(error: Exception) -> StoreRefusal:
     cause = error.__cause__ if isinstance(error, StoreError) else error
     if isinstance(cause, Neo4jError):
         return _of_code(cause.code or "", isinstance(error, StoreUnavailableError))
+    if isinstance(error, MemoryError):
+        return StoreRefusal.SPLIT
     if isinstance(error, (StoreError, DriverError, OSError)):
         return StoreRefusal.WAIT
     # Not an error of the store, for example a value that the driver can't send.

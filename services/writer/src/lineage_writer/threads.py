@@ -52,8 +52,8 @@ class ThreadedStore:
         """
         await self._call(self._reads, self._store.prepare)
 
-    async def server_statistics(self) -> ServerStatistics:
-        """How the server is.
+    async def server_statistics(self) -> ServerStatistics | None:
+        """How the server is; None: there is none.
 
         Raises:
             StoreError: the store can't be read.

@@ -41,7 +41,7 @@ def store_url(session: Session) -> str:
     if is_embedded(settings.store):
         raise TracingError(
             "the lineage goes to Kafka: name the store that its writer fills, such as "
-            "LINEAGE_STORE=neo4j://HOST:7687"
+            "LINEAGE_STORE=neo4j://HOST:7687 or lake:PLACE"
         )
     return settings.store
 
