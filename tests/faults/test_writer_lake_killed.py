@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from os import kill
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def writers(
 ) -> Iterator[list[WriterProcess]]:
     """Two writers with small batches."""
     lake = LakeUnderTest(tmp_path / "lake")
-    settings = {"batch_rows": 5, "batch_wait_s": 0.0, "session_s": 6}
+    settings: dict[str, Any] = {"batch_rows": 5, "batch_wait_s": 0.0, "session_s": 6}
     made = [
         WriterProcess(kafka, lake, kafka_topics, tmp_path / f"writer-{at}", **settings)
         for at in range(2)

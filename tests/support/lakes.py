@@ -17,7 +17,7 @@ def rows_stored(lake: LakeStore) -> Counter[str]:
     for files in lake.table.snapshot(newest=True).files.values():
         for file in files:
             with lake.table.files.open_input_file(file.path) as stream:
-                counts.update(pq.read_table(stream, columns=["kind"])["kind"].to_pylist())
+                counts.update(map(str, pq.read_table(stream, columns=["kind"])["kind"].to_pylist()))
     return counts
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,7 +35,7 @@ class HasSettings(Protocol):
     """What says by settings where it is."""
 
     @property
-    def settings(self) -> Mapping[str, str]: ...
+    def settings(self) -> dict[str, str]: ...
 
 
 class WriterProcess:
