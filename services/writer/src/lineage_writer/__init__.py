@@ -1,1 +1,1 @@
-"""The writer: bulk-loads blocks and linked edges from Kafka into Neo4j, exactly once."""
+"""The writer: bulk-loads blocks and linked edges from Kafka into Neo4j or a lake, exactly once."""

@@ -36,7 +36,7 @@ class LakeWriter:
 
     ``heard_at``: unix seconds by the store's clock, at which the driver wrote the messages that follow. Large numbers of
     rows are written into files meanwhile, which no reader sees before the commit. Whoever gives up leaves files that
-    `lineage compact` deletes after a time. ``version``: of the lake, on which they are written.
+    `lineage compact` deletes after a time, or :meth:`discard`. ``version``: of the lake, on which they are written.
     """
 
     def __init__(self, table: LakeTable, app: str, heard_at: float, version: int) -> None:
