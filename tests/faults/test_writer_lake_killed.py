@@ -19,9 +19,11 @@ from lineage_store.lake.address import LakeAddress
 from lineage_store.lake.compacting import compact
 from lineage_store.lake.store import LakeStore
 from lineage_store.sqlite.store import SqliteStore
+from tests.faults.test_pipeline_kills import MASTERS, prepare, truth
 from tests.support.edge_log import disordered, word_count_log
 from tests.support.lakes import LakeUnderTest, rows_stored
-from tests.support.servers import KafkaUnderTest
+from tests.support.pipeline import pipeline
+from tests.support.servers import KafkaUnderTest, RedisUnderTest
 from tests.support.writer_process import WriterProcess, dead_letters, ends, send, wait_until
 
 pytestmark = pytest.mark.faults
@@ -45,7 +47,7 @@ def writers(
         writer.close()
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, pytest.param(100, marks=pytest.mark.long)])
 def test_writers_that_are_killed_lose_and_repeat_nothing(
     kills: int,
     kafka: KafkaUnderTest,
@@ -53,7 +55,7 @@ def test_writers_that_are_killed_lose_and_repeat_nothing(
     writers: list[WriterProcess],
     tmp_path: Path,
 ) -> None:
-    """Any order over all partitions, repetitions; each kill and start rebalances; now and then a writer sleeps meanwhile."""
+    """Any order over all partitions, repetitions; each kill and start rebalances."""
     rng = random.Random(kills)
     logs = [word_count_log(f"app-{at}", at, maps=4, blocks=6) for at in range(2 + kills // 10)]
     records = [one for log in logs for one in disordered(log, kills)]
@@ -138,3 +140,24 @@ def test_a_writer_that_slept_while_another_took_its_partitions_stores_nothing_tw
             assert list(dump_application(lake, "app-1")) == list(
                 dump_application(expected, "app-1")
             )
+
+
+@pytest.mark.long
+def test_a_job_is_traced_in_the_lake_that_kafka_fills(
+    kafka: KafkaUnderTest, redis_server: RedisUnderTest, tmp_path: Path
+) -> None:
+    """From the job by the linker to the writer, which is killed in between."""
+    folder = prepare(tmp_path / "job")
+    lake = LakeUnderTest(tmp_path / "lake")
+    with pipeline(tmp_path / "pipeline", kafka, redis_server, lake) as running:
+        job = running.run(folder, "job.py", MASTERS["count"], "count", "out", "0", "0")
+        _, writer = running.services
+        writer.kill()
+        writer.start()
+        assert job.wait(240) == 0, (folder / "job.log").read_text()[-3000:]
+        with running.store() as store:
+            wait_until(lambda: len(store.application_ids()) == 1, "the application arrives")
+            (app,) = store.application_ids()
+        verdict = running.complete(app)
+        assert (verdict.status, verdict.exact) == ("ok", True)
+        assert running.traced(folder / "out", app) == truth()["count"]

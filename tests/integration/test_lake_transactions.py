@@ -54,7 +54,7 @@ def data_files(folder: Path) -> set[Path]:
 
 
 @settings(
-    max_examples=25,
+    max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(case=cases().map(of_the_app), data=st.data())

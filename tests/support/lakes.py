@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,3 +32,7 @@ class LakeUnderTest:
     def settings(self) -> dict[str, str]:
         """The environment of programs that use it."""
         return {"LINEAGE_STORE": f"lake:{self.folder}"}
+
+    def clear(self) -> None:
+        """Remove all of it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
