@@ -148,7 +148,8 @@ def test_a_job_is_traced_in_the_lake_that_kafka_fills(
 ) -> None:
     """From the job by the linker to the writer, which is killed in between."""
     folder = prepare(tmp_path / "job")
-    lake = LakeUnderTest(tmp_path / "lake")
+    # In the place of Neo4j: what says where it is.
+    lake: Any = LakeUnderTest(tmp_path / "lake")
     with pipeline(tmp_path / "pipeline", kafka, redis_server, lake) as running:
         job = running.run(folder, "job.py", MASTERS["count"], "count", "out", "0", "0")
         _, writer = running.services

@@ -25,7 +25,6 @@ from lineage_kafka.topics import Topics
 from lineage_store.port import GraphStore
 from lineage_store.url import open_store
 from tests.support.job_runs import Row, environment, traced_from
-from tests.support.lakes import LakeUnderTest
 from tests.support.probing import asked
 from tests.support.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest, ServerUnderTest
 
@@ -85,14 +84,14 @@ class Pipeline:
     folder: Path
     kafka: KafkaUnderTest
     redis: RedisUnderTest
-    neo4j: Neo4jUnderTest | LakeUnderTest
+    neo4j: Neo4jUnderTest
     topics: Topics
     services: list[ServiceUnderTest] = field(default_factory=list)
 
     @property
     def settings(self) -> dict[str, str]:
         """Environment of everything that takes part."""
-        servers: tuple[ServerUnderTest | LakeUnderTest, ...] = (self.kafka, self.redis, self.neo4j)
+        servers: tuple[ServerUnderTest, ...] = (self.kafka, self.redis, self.neo4j)
         found = {name: value for server in servers for name, value in server.settings.items()}
         return found | {
             "LINEAGE_TOPIC_PREFIX": self.topics.prefix,
@@ -178,7 +177,7 @@ def pipeline(
     folder: Path,
     kafka: KafkaUnderTest,
     redis: RedisUnderTest,
-    neo4j: Neo4jUnderTest | LakeUnderTest,
+    neo4j: Neo4jUnderTest,
     services: Sequence[str] = ("linker", "writer"),
 ) -> Iterator[Pipeline]:
     """A pipeline whose services are ready, on clean servers."""
