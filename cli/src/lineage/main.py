@@ -697,6 +697,44 @@ def quarantine(
         list_set_aside(url, application, limit, as_json=as_json)
 
 
+@app.command("watch")
+@reported
+def watch(
+    context: typer.Context,
+    node: Annotated[
+        str,
+        typer.Argument(
+            metavar="NODE",
+            help="Operators: a node's number, an operator's name (map), or a line of the program (job.py:14).",
+            show_default=False,
+        ),
+    ],
+    condition: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONDITION",
+            help="Of records: record[1] > 100 and record[0] in ('a', 'b'); len(record) > 3; record['city'] is None.",
+            show_default=False,
+        ),
+    ],
+    application: AppOption = "",
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="Records after which it stops.")
+    ] = 1_000,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Watch a running job: print the records of an operator that fulfil a condition as they pass, and the rows they were made from.
+
+    Of jobs that were started with LINEAGE_WATCH=true. Ctrl-C ends it; the job goes on. With --json a line for each.
+    """
+    from lineage.watching import watch_records
+
+    watch_records(
+        chosen_store(context, store), node, condition, application, limit, as_json=as_json
+    )
+
+
 @app.command("replay")
 @reported
 def replay(  # noqa: PLR0913, PLR0917 - an argument is an option

@@ -28,6 +28,7 @@ OTHER_VALUES = {
     "link": ("no", False),
     "checksums": ("no", False),
     "quarantine": ("7", 7),
+    "watch": ("true", True),
     "detailed": ("true", True),
     "values": ("no", False),
     "value_encoder": ("json", "json"),

@@ -76,6 +76,11 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
         "the next failure ends the task as ever; 0 sets none aside",
     )
 
+    watch: bool = Field(
+        False,
+        description="records of RDDs can be watched while the job runs (`lineage watch`)",
+    )
+
     detailed: bool = Field(
         False,
         description="items and values at every operator, not just per stage "

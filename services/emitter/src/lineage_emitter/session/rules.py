@@ -16,9 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from lineage_core.environment.toml import tomllib
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.session.hooks import load_hook
+from lineage_emitter.session.watched import Watched
 from lineage_emitter.settings import Settings
 from lineage_emitter.worker.detail import CaptureLimit, Detail
 from lineage_emitter.worker.values import ReprEncoder, ValueTexts, json_text
+from lineage_store.watch_folder import WatchableNode
 
 _READ_AGAIN = frozenset(("textFile", "saveAsTextFile"))
 """Their rows stand in files, where a trace reads them."""
@@ -72,6 +74,8 @@ class Details:
         self._settings = settings
         self._texts = _texts(settings)
         self._rules = [(rule, rule.limit()) for rule in read_rules(settings.rules)]
+        self.watched: Watched | None = None
+        """What lets operators be watched, once the application has begun."""
 
     def of(self, node: str, fields: dict[str, Any], name: str) -> Detail:
         """What a node shows. ``fields``: of its registration."""
@@ -93,7 +97,11 @@ class Details:
                 if rule.capture is not None:
                     limit = None if rule.capture else CaptureLimit(nothing=True)
         shown = self._texts if texts else None
-        return Detail(node, items, shown, texts_of, limit, granularity == "key")
+        watched = None
+        if self.watched is not None and fields["kind"] == "operator":
+            facts = WatchableNode(node, name, fields["op"], fields["call_site"])
+            watched = self.watched.node(facts, self._texts if self._settings.values else None)
+        return Detail(node, items, shown, texts_of, limit, granularity == "key", watched)
 
 
 def _matches(rule: CaptureRule, fields: dict[str, Any], name: str) -> bool:

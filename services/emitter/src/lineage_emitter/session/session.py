@@ -39,6 +39,7 @@ from lineage_emitter.session.rules import Details
 from lineage_emitter.session.spark_writes import REASON as NOT_RECORDED
 from lineage_emitter.session.spark_writes import SparkWrites
 from lineage_emitter.session.stored_rows import StoredRowsByName
+from lineage_emitter.session.watched import Watched
 from lineage_emitter.settings import Settings, read_settings
 from lineage_emitter.worker.commits import MarkerParam
 from lineage_emitter.worker.task_config import TaskConfig
@@ -103,6 +104,9 @@ class Session:
         lazy = LazySinks()
         self.stored_rows = StoredRowsByName()
         self.problems = Problems(self.api, settings)
+        folder = self.api.dispatcher.blocks_dir.parent
+        self.watched = Watched(settings, self.app, folder, sc.master or "local")
+        details.watched = self.watched
         self.nodes = Nodes(self.api, self.problems, settings, details)
         self.quarantine = Quarantined(self.nodes, settings)
         self.commits = CommitThread(
@@ -187,6 +191,7 @@ class Session:
         self.frames.close()
         self.commits.stop()
         self.stored_rows.close()
+        self.watched.close()
         ended = status or program_end.status_of(sys.exc_info()[1])
         with ExitStack() as stack:
             # The last one first: OpenLineage gets the problems, too, and a lake all of it.

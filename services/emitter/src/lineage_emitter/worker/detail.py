@@ -20,6 +20,7 @@ from lineage_emitter.worker.partition_inputs import is_uncountable, wrap_like
 from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder, fallback_space
 from lineage_emitter.worker.segment import EXCLUDED, Numbering, Segment
 from lineage_emitter.worker.values import ValueTexts
+from lineage_emitter.worker.watching import WatchedNode
 
 Records = Iterable[Any]
 PartitionFunction = Callable[[int, Records], Records]
@@ -59,7 +60,7 @@ class Detail:
 
     ``items``: it has items of its own. ``texts``: what they look like; ``texts_of``: of which.
     ``limit``: which of its records are captured. ``by_key``: a join's output rows are from all rows
-    of their key.
+    of their key. ``watched``: its records can be watched.
     """
 
     node: str
@@ -68,6 +69,7 @@ class Detail:
     texts_of: CaptureLimit | None = None
     limit: CaptureLimit | None = None
     by_key: bool = False
+    watched: WatchedNode | None = None
 
     @property
     def shows(self) -> bool:
@@ -75,8 +77,9 @@ class Detail:
         return self.texts is not None or self.limit is not None
 
     def observe(self, function: PartitionFunction) -> PartitionFunction:
-        """A function whose records have a numbering already, with texts and limit."""
-        return Observe(function, self) if self.shows else function
+        """A function whose records have a numbering already, with texts, limit and watchpoints."""
+        shown = Observe(function, self) if self.shows else function
+        return shown if self.watched is None else self.watched.around(shown)
 
     def sink(self, segment: Segment, space: str, records: Records) -> Records:
         """The records that reach a sink, with texts; they are the items 0, 1, ... of ``space``."""
@@ -88,7 +91,7 @@ class Detail:
         return recorder.record(counted, self.texts, self.texts_of)
 
     def wrap_step(self, function: PartitionFunction) -> PartitionFunction:
-        """A function of the middle of a segment, with items, texts and limit."""
+        """A function of the middle of a segment, with items, texts, limit and watchpoints."""
         return self.observe(Renumber(function, self.node) if self.items else function)
 
 

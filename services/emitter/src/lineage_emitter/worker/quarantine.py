@@ -22,13 +22,12 @@ from lineage_emitter.worker.recorders import (
     PREFIX_REASON,
     emit_regions,
     fallback_space,
-    prefix_runs,
+    made_from,
 )
-from lineage_emitter.worker.segment import EXCLUDED
 
 if TYPE_CHECKING:
     from lineage_emitter.worker.culprits import PositionRun
-    from lineage_emitter.worker.segment import Numbering, Segment
+    from lineage_emitter.worker.segment import Segment
 
 ERROR_CHARS_MAX = 500
 
@@ -108,7 +107,7 @@ class Quarantine:
             problem.__notes__ = [*getattr(problem, "__notes__", []), note]
             return False
         try:
-            runs = _made_from(self._numbering)
+            runs = made_from(self._numbering)
         except Exception as failure:
             segment.fail(failure)
             return False
@@ -148,18 +147,3 @@ class Quarantine:
                 app=segment.config.app,
             )
         )
-
-
-def _made_from(numbering: Numbering) -> list[PositionRun]:
-    """What the record now at a function was made from."""
-    ordinal = numbering.cell[0]
-    if ordinal >= EXCLUDED:
-        # A function before made it without having read any.
-        return []
-    if numbering.opaque:
-        return prefix_runs(numbering, ordinal)
-    return [
-        (space, int(position), int(position))
-        for space, _, positions in numbering.resolve(np.array([ordinal], dtype=np.uint64))
-        for position in positions
-    ]

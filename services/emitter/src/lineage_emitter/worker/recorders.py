@@ -205,6 +205,21 @@ def prefix_runs(numbering: Numbering, last: int) -> list[tuple[str, int, int]]:
     return runs
 
 
+def made_from(numbering: Numbering) -> list[tuple[str, int, int]]:
+    """What the record now at a function was made from: runs (space, first, last)."""
+    ordinal = numbering.cell[0]
+    if ordinal >= EXCLUDED:
+        # A function before made it without having read any.
+        return []
+    if numbering.opaque:
+        return prefix_runs(numbering, ordinal)
+    return [
+        (space, int(position), int(position))
+        for space, _, positions in numbering.resolve(np.array([ordinal], dtype=np.uint64))
+        for position in positions
+    ]
+
+
 def fallback_space(segment: Segment, numbering: Numbering) -> str:
     """A space for regions that are empty: the one read, or the segment's own."""
     return numbering.spaces[0] if numbering.spaces else f"{segment.node}#{segment.partition}"

@@ -1,0 +1,145 @@
+"""Records that tasks report of a condition, each once, however often its partition is computed.
+
+A partition is computed again when a task fails, when it is speculated on, and for another action. Each run of it
+reports what it sees in a file of its own. So of equal records of a partition there are as many as the run has that
+reported most of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from lineage_core.contract.address import SpaceKind, parse_space
+from lineage_core.errors import AddressError
+from lineage_store.watch_folder import LINE_BYTES_MAX, hit_files
+
+Runs: TypeAlias = tuple[tuple[str, int, int], ...]
+"""Items (space, first, last) that a record was made from."""
+_Key: TypeAlias = tuple[str, int, str | None, Runs]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a record was made from, as one run of its partition says."""
+
+    made_from: Runs
+    superset: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A record. ``place``: among the equal ones of its partition."""
+
+    number: int
+    label: str
+    partition: int
+    text: str | None
+    key: _Key
+    place: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON shape that tools rely on."""
+        return {
+            "record": self.number,
+            "operator": self.label,
+            "partition": self.partition,
+            "text": self.text,
+        }
+
+
+@dataclass
+class _File:
+    offset: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class Reports:
+    """What is read of a condition's folder, bit by bit."""
+
+    def __init__(self, folder: Path) -> None:
+        self.reports: list[Report] = []
+        self._folder = folder
+        self._files: dict[str, _File] = defaultdict(_File)
+        self._found: dict[_Key, dict[str, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
+        self._notes: set[str] = set()
+
+    def read(self) -> Iterator[Report | str]:
+        """Records that are new, and what else tasks say for the first time."""
+        for path in hit_files(self._folder):
+            for document in self._documents(path):
+                # The tasks run code of the user: what they wrote may be anything.
+                with suppress(KeyError, TypeError, ValueError, AddressError):
+                    found = self._handle(path.name, document)
+                    if found is not None:
+                        yield found
+
+    def _documents(self, path: Path) -> Iterator[dict[str, Any]]:
+        file = self._files[path.name]
+        with suppress(FileNotFoundError), open(path, "rb") as stream:
+            stream.seek(file.offset)
+            while (line := stream.readline(LINE_BYTES_MAX)).endswith(b"\n"):
+                file.offset += len(line)
+                with suppress(ValueError, RecursionError):
+                    document = json.loads(line)
+                    if isinstance(document, dict):
+                        yield document
+
+    def _handle(self, file: str, document: dict[str, Any]) -> Report | str | None:
+        label = str(document["label"])
+        if "beyond" in document:
+            self._files[file].counts = {name: int(document[name]) for name in ("beyond", "failed")}
+            return None
+        if "problem" in document:
+            return self._note(f"{label}: {document['problem']}")
+        if "error" in document:
+            return self._note(f"{label}: the condition failed on records ({document['error']})")
+        runs = tuple((str(space), int(a), int(b)) for space, a, b in document["made_from"])
+        text, partition = document["text"], int(document["partition"])
+        text = None if text is None else str(text)
+        # Rows of sources have the same names in each run; of equal records behind a shuffle the next run may have others.
+        stable = runs if all(_is_stable(space) for space, _, _ in runs) else ()
+        key = (str(document["node"]), partition, text, stable)
+        of_key = self._found[key]
+        most = max(map(len, of_key.values()), default=0)
+        of_key[file].append(Candidate(runs, bool(document["superset"])))
+        if len(of_key[file]) <= most:
+            return None
+        report = Report(len(self.reports) + 1, label, partition, text, key, most)
+        self.reports.append(report)
+        return report
+
+    def _note(self, text: str) -> str | None:
+        if text in self._notes:
+            return None
+        self._notes.add(text)
+        return text
+
+    def candidates(self, report: Report) -> list[Candidate]:
+        """What the record was made from by each run that has it, those that have most of the equal ones first."""
+        of_key = self._found[report.key].values()
+        runs = sorted((run for run in of_key if len(run) > report.place), key=len, reverse=True)
+        return [run[report.place] for run in runs]
+
+    def summary(self) -> Iterator[str]:
+        """What was counted only."""
+        for name, what in (
+            (
+                "beyond",
+                "records more fulfilled the condition in tasks that reported as many as a task may",
+            ),
+            ("failed", "times the condition failed on a record, which does not count as fulfilled"),
+        ):
+            count = sum(file.counts.get(name, 0) for file in self._files.values())
+            if count:
+                yield f"{count:,} {what}"
+
+
+def _is_stable(space: str) -> bool:
+    name = parse_space(space)
+    return name.kind is SpaceKind.PARTITION and name.incarnation is None

@@ -1,0 +1,121 @@
+"""Rows of sources that watched records were made from, as soon as that is known.
+
+A row of a source is known at once. What lies behind a shuffle is known when all that was captured so far is linked: before
+that, some of the rows would look like all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lineage.watch_reports import Candidate
+from lineage_core.contract.address import parse_space
+from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import RUNNING
+from lineage_core.errors import LineageError
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Group
+from lineage_query.record_tracing import RecordTracer
+from lineage_query.rows.reader import RowReader
+from lineage_query.snapshot import ApplicationSnapshot
+from lineage_query.trace_query import TraceQuery
+from lineage_store.url import index_folder, open_store
+
+SOURCES_SHOWN = 10
+"""Rows of each source of one record, for people."""
+SOURCES_MAX = 1_000
+"""The same for tools."""
+NOT_LINKED = "its lineage is not stored: no attempt of its task has ended, or the job's lineage is not linked"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """``groups``: rows by source. ``reasons``: why there may be more or fewer of them."""
+
+    groups: tuple[Group, ...]
+    reasons: tuple[str, ...]
+
+    def rows(self) -> Iterator[tuple[str, str | None]]:
+        """Places and texts of those that are listed."""
+        for group in self.groups:
+            yield from group.shown("", SOURCES_SHOWN).rows
+
+    @property
+    def hidden(self) -> int:
+        """How many are not listed."""
+        return sum(group.shown("", SOURCES_SHOWN).hidden for group in self.groups)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON shape that tools rely on."""
+        return {
+            "sources": [group.to_json() for group in self.groups],
+            "exact": not self.reasons,
+            "reasons": list(self.reasons),
+        }
+
+
+Find = Callable[[Sequence[Candidate]], Sources | None]
+
+
+@contextmanager
+def sources_of(url: str, app: str, *, is_final: bool) -> Iterator[Find]:
+    """A function that gives the sources of a record by what runs say of it; None: they are not known yet.
+
+    ``is_final``: nothing more is waited for; what is not known then has its reason.
+    """
+    unknown = Sources((), (NOT_LINKED,)) if is_final else None
+    try:
+        store = open_store(url)
+    except LineageError:
+        yield lambda _: unknown
+        return
+    with store:
+        tracer = RecordTracer(store, RowReader(index_folder(url)))
+        try:
+            opened = tracer.opened(app)
+        except (KeyError, LineageError):
+            yield lambda _: unknown
+            return
+
+        def find(candidates: Sequence[Candidate]) -> Sources | None:
+            for candidate in candidates:
+                found = _sources(tracer, opened, candidate, is_final=is_final)
+                if found is not None:
+                    return found
+            return unknown
+
+        yield find
+
+
+def _sources(
+    tracer: RecordTracer, opened: ApplicationSnapshot, candidate: Candidate, *, is_final: bool
+) -> Sources | None:
+    reasons = set(opened.verdict.reasons)
+    nodes = [opened.record(parse_space(space).name) for space, _, _ in candidate.made_from]
+    are_rows = all(node is not None and node.kind == "source" for node in nodes)
+    is_linked = reasons <= {RUNNING}
+    if not (are_rows or is_linked or (is_final and opened.verdict.final)):
+        return None
+    if not candidate.made_from:
+        return Sources((), ())
+    regions: dict[str, Region] = {}
+    for space, first, last in candidate.made_from:
+        run = Region.of_runs(np.array([first], np.uint64), np.array([last], np.uint64))
+        regions[space] = Region.union([regions[space], run]) if space in regions else run
+    try:
+        traced = tracer.trace(TraceQuery(Direction.BACKWARD, (), app=opened.app, regions=regions))
+    except LineageError:
+        # Of an attempt that was not accepted, or whose source is not known yet.
+        return None
+    if traced.result.dead_ends:
+        return None
+    answer = traced.answer(SOURCES_MAX, texts=True)
+    inexact = () if answer.exact else answer.reasons
+    prefix = ("a function before may have kept records",) if candidate.superset else ()
+    missing = () if are_rows or is_linked else tuple(sorted(reasons - {RUNNING}))
+    return Sources(answer.groups, tuple(dict.fromkeys((*prefix, *inexact, *missing))))

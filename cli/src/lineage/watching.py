@@ -1,0 +1,221 @@
+"""``lineage watch``: records of a running job that fulfil a condition, and the rows that they were made from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from lineage.requested_outputs import refuse_server
+from lineage.spools import spool_of
+from lineage.terminal import echo
+from lineage.watch_reports import Report, Reports
+from lineage.watch_sources import Sources, sources_of
+from lineage_core.contract.message import Register
+from lineage_core.contract.record_conditions import read_condition
+from lineage_core.tracing.trace_result import TraceError
+from lineage_store.spool.reader import DRIVER_FILE, read_lines
+from lineage_store.watch_folder import (
+    JOB,
+    WatchableNode,
+    WatchingFile,
+    WatchRequest,
+    is_held,
+    remove_if_over,
+    running_jobs,
+    watchable_nodes,
+)
+
+POLL_S = 0.1
+TRACE_EVERY_S = 1.0
+LINKED_S = 60.0
+"""For which sources are waited for when the job has ended."""
+UNWATCHABLE = {
+    "source": "watch the operator behind it",
+    "sink": "watch the operator before it",
+    "frame": "rows of DataFrames can't be watched",
+    "frame-source": "rows of DataFrames can't be watched",
+}
+
+
+def watch_records(
+    url: str, node: str, condition: str, app: str, limit: int, *, as_json: bool
+) -> None:
+    """Print records as they pass, until the job ends, ``limit`` records were printed and their sources are known, or Ctrl-C.
+
+    Raises:
+        RecordConditionError: the condition can't be read.
+        TraceError: no such job runs, or it can't be watched, or has no such operator.
+        OSError: the job's folder can't be written.
+    """
+    refuse_server(url, "records are watched")
+    read_condition(condition)
+    job, folder = _running_job(spool_of(url), app)
+    request = WatchRequest(node, condition, limit)
+    if not _is_known(folder, request):
+        echo(f"lineage: {job} has no operator {node} yet: it is watched when it is made", err=True)
+    watching = WatchingFile(folder, uuid.uuid4().hex, request)
+    session = _Session(url, job, folder, watching, _Printer(as_json=as_json), limit)
+    try:
+        session.run()
+    except KeyboardInterrupt:
+        session.printer.note("stopped; the job goes on")
+    finally:
+        watching.close()
+        shutil.rmtree(watching.hits, ignore_errors=True)
+        with suppress(OSError):
+            remove_if_over(folder)
+    if not session.fitted:
+        raise TraceError(f"{job} ended without an operator {node} that can be watched")
+
+
+def _running_job(spool: Path, app: str) -> tuple[str, Path]:
+    jobs = [found for found in running_jobs(spool) if found[0].startswith(app)]
+    if not jobs:
+        raise TraceError(
+            f"no job {app or 'that can be watched'} runs with its spool in {spool}: start it with LINEAGE_WATCH=true"
+        )
+    if len(jobs) > 1:
+        names = ", ".join(name for name, _, _ in jobs)
+        raise TraceError(f"{len(jobs)} jobs run: {names}; --app chooses one")
+    ((job, folder, refusal),) = jobs
+    if refusal:
+        raise TraceError(f"{job} can't be watched: {refusal}")
+    return job, folder
+
+
+def _is_known(folder: Path, request: WatchRequest) -> bool:
+    """Whether the program has made an operator that is watched.
+
+    Raises:
+        TraceError: it has made such a node, but that can't be watched.
+    """
+    if any(map(request.fits, watchable_nodes(folder))):
+        return True
+    with suppress(FileNotFoundError), open(folder.parent / DRIVER_FILE, "rb") as stream:
+        for line in read_lines(stream, 0):
+            message = line.message
+            if isinstance(message, Register) and request.fits(_facts(message)):
+                why = UNWATCHABLE.get(message.kind, "it runs no function of Python")
+                raise TraceError(
+                    f"node {message.node} ({message.name or message.op}) can't be watched: {why}"
+                )
+    return False
+
+
+def _facts(message: Register) -> WatchableNode:
+    return WatchableNode(message.node, message.name, message.op, message.call_site)
+
+
+class _Printer:
+    """Prints for people, or a line of JSON for each fact."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def report(self, report: Report) -> None:
+        """A record that fulfils the condition."""
+        if self._as_json:
+            self._line(report.to_json())
+            return
+        text = "(no value was kept)" if report.text is None else report.text
+        echo(f"{report.number}. {report.label}, partition {report.partition}: {text}", bold=True)
+
+    def sources(self, report: Report, sources: Sources) -> None:
+        """What a record was made from."""
+        if self._as_json:
+            self._line({"record": report.number} | sources.to_json())
+            return
+        for place, text in sources.rows():
+            echo(f"{report.number}. from {place}" + ("" if text is None else f": {text}"))
+        if sources.hidden:
+            echo(f"{report.number}. ... and {sources.hidden:,} more rows")
+        for reason in sources.reasons:
+            echo(f"{report.number}. not exact: {reason}", fg=typer.colors.YELLOW)
+
+    def note(self, text: str) -> None:
+        """What is no record."""
+        if self._as_json:
+            self._line({"note": text})
+        else:
+            echo(f"lineage: {text}", err=True)
+
+    @staticmethod
+    def _line(document: dict[str, Any]) -> None:
+        echo(json.dumps(document, ensure_ascii=False))
+
+
+@dataclass
+class _Session:
+    """One ``lineage watch``."""
+
+    url: str
+    job: str
+    folder: Path
+    watching: WatchingFile
+    printer: _Printer
+    limit: int
+    fitted: bool = False
+    """Whether there is an operator that is watched."""
+
+    def __post_init__(self) -> None:
+        self._reports = Reports(self.watching.hits)
+        self._pending: list[Report] = []
+        self._traced_at = 0.0
+
+    def run(self) -> None:
+        """Until the job ends, or all is printed that is to be."""
+        is_full = False
+        while is_held(self.folder / JOB) and not (is_full and not self._pending):
+            self._look()
+            if not is_full and len(self._reports.reports) >= self.limit:
+                is_full = True
+                self.watching.close()
+                self.printer.note(f"stopped watching after {self.limit:,} records (--limit)")
+            self._print_sources(is_final=False)
+            time.sleep(POLL_S)
+        self._look()
+        for text in self._reports.summary():
+            self.printer.note(text)
+        deadline = time.monotonic() + LINKED_S
+        while self._pending and time.monotonic() < deadline:
+            self._print_sources(is_final=False)
+            time.sleep(POLL_S)
+        self._print_sources(is_final=True)
+
+    def _look(self) -> None:
+        with suppress(FileNotFoundError):
+            self.fitted = self.fitted or any(
+                node for node in watchable_nodes(self.folder) if self._fits(node)
+            )
+        for found in self._reports.read():
+            self.fitted = True
+            if isinstance(found, str):
+                self.printer.note(found)
+            elif found.number <= self.limit:
+                self.printer.report(found)
+                self._pending.append(found)
+
+    def _fits(self, node: WatchableNode) -> bool:
+        return self.watching.request.fits(node)
+
+    def _print_sources(self, *, is_final: bool) -> None:
+        now = time.monotonic()
+        if not self._pending or (now - self._traced_at < TRACE_EVERY_S and not is_final):
+            return
+        self._traced_at = now
+        pending, self._pending = self._pending, []
+        with sources_of(self.url, self.job, is_final=is_final) as find:
+            for report in pending:
+                sources = find(self._reports.candidates(report))
+                if sources is None:
+                    self._pending.append(report)
+                else:
+                    self.printer.sources(report, sources)

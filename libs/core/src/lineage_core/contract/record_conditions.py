@@ -1,0 +1,173 @@
+"""Conditions on records of any Python type: a small subset of Python's expressions, read and never run as code.
+
+    record["amount"] > 100 and record["city"] in ("Oslo", "Bergen")
+    len(record[1]) > 5 or record[0] is None
+
+What a condition may hold is in `ACCEPTED_SYNTAX`. A test looks into the record by its own ``[...]``, comparisons and
+``len``; nothing else of it is called.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from lineage_core.errors import LineageError
+
+CHARACTERS_MAX = 4_096
+PARTS_MAX = 500
+"""Nodes of the expression."""
+ACCEPTED_SYNTAX = (
+    "taken are comparisons, in, is None, and, or, not of record, its parts (record[0], record['city']), len(...) of these, "
+    "and constants"
+)
+
+_Term: TypeAlias = Callable[[Any], Any]
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda part, parts: part in parts,
+    ast.NotIn: lambda part, parts: part not in parts,
+}
+_RECORD = "record"
+
+
+class RecordConditionError(LineageError):
+    """A condition that can't be read; the message says what may stand in one."""
+
+
+def read_condition(text: str) -> Callable[[Any], bool]:
+    """A test of records.
+
+    Args:
+        text: the condition.
+
+    Returns:
+        A function that says whether a record fulfils the condition. It raises what the record does where it has no such
+        part, or can't be compared so.
+
+    Raises:
+        RecordConditionError: the text is no condition.
+    """
+    if len(text) > CHARACTERS_MAX:
+        raise RecordConditionError(f"a condition has at most {CHARACTERS_MAX:,} characters")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        if sum(1 for _ in ast.walk(tree)) > PARTS_MAX:
+            raise RecordConditionError(f"a condition has at most {PARTS_MAX} parts")
+        term = _term(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        raise _refusal(text) from problem
+    if not any(isinstance(part, ast.Name) and part.id == _RECORD for part in ast.walk(tree)):
+        raise RecordConditionError(f"{text[:80]!r} does not look at the record: {ACCEPTED_SYNTAX}")
+    return lambda record: bool(term(record))
+
+
+def _refusal(part: str) -> RecordConditionError:
+    return RecordConditionError(f"{part[:80]!r} is no condition: {ACCEPTED_SYNTAX}")
+
+
+def _term(tree: ast.expr) -> _Term:
+    match tree:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return _all([_term(value) for value in values])
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return _any([_term(value) for value in values])
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _not(_term(operand))
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            return _compared(left, ops, others)
+        case _:
+            return _value(tree)
+
+
+def _value(tree: ast.expr) -> _Term:
+    match tree:
+        case ast.Name(id="record"):
+            return _itself
+        case ast.Subscript(value=value, slice=index):
+            return _part(_value(value), _constant(index))
+        case ast.Call(func=ast.Name(id="len"), args=[value], keywords=[]):
+            return _length(_value(value))
+        case _:
+            constant = _constant(tree)
+            return lambda _: constant
+
+
+def _constant(tree: ast.expr) -> Any:
+    match tree:
+        case ast.Constant(value=value) if isinstance(value, (bool, int, float, str, bytes)) or (
+            value is None
+        ):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if isinstance(
+            value, (int, float)
+        ) and not isinstance(value, bool):
+            return -value
+        case ast.Tuple(elts=parts):
+            return tuple(_constant(part) for part in parts)
+        case ast.List(elts=parts):
+            return [_constant(part) for part in parts]
+        case _:
+            raise _refusal(ast.unparse(tree))
+
+
+def _compared(left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr]) -> _Term:
+    steps = [
+        _identity(op, other)
+        if isinstance(op, (ast.Is, ast.IsNot))
+        else (_COMPARISONS[type(op)], _value(other))
+        for op, other in zip(ops, others, strict=True)
+    ]
+    first = _value(left)
+    if len(steps) == 1:
+        compare, right = steps[0]
+        return lambda record: compare(first(record), right(record))
+
+    def holds(record: Any) -> bool:
+        value = first(record)
+        for compare, term in steps:
+            following = term(record)
+            if not compare(value, following):
+                return False
+            value = following
+        return True
+
+    return holds
+
+
+def _identity(op: ast.cmpop, other: ast.expr) -> tuple[Callable[[Any, Any], Any], _Term]:
+    if not (isinstance(other, ast.Constant) and other.value is None):
+        raise _refusal(f"is {ast.unparse(other)}")
+    compare = operator.is_ if isinstance(op, ast.Is) else operator.is_not
+    return compare, lambda _: None
+
+
+def _itself(record: Any) -> Any:
+    return record
+
+
+def _part(value: _Term, index: Any) -> _Term:
+    return lambda record: value(record)[index]
+
+
+def _length(value: _Term) -> _Term:
+    return lambda record: len(value(record))
+
+
+def _not(term: _Term) -> _Term:
+    return lambda record: not term(record)
+
+
+def _all(terms: list[_Term]) -> _Term:
+    return lambda record: all(term(record) for term in terms)
+
+
+def _any(terms: list[_Term]) -> _Term:
+    return lambda record: any(term(record) for term in terms)

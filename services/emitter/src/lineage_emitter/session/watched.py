@@ -1,0 +1,56 @@
+"""Whether the records of an application can be watched while it runs, and which operators it has for that."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from lineage_emitter.session.executors import are_local
+from lineage_emitter.settings import Settings
+from lineage_emitter.worker.values import ValueTexts
+from lineage_emitter.worker.watching import WatchedNode
+from lineage_store.watch_folder import WatchableNode, WatchedJob
+
+logger = logging.getLogger(__name__)
+
+NO_FOLDER = "its executors are on other machines and send to Kafka: there is no folder that they share with who watches"
+
+
+class Watched:
+    """Of one application. A failure costs watchpoints, never the job or its lineage."""
+
+    def __init__(self, settings: Settings, app: str, folder: Path, master: str) -> None:
+        """``folder``: of the application in the spool."""
+        self._job: WatchedJob | None = None
+        if not settings.watch:
+            return
+        is_apart = settings.dispatcher == "kafka" and not are_local(master)
+        self._guard(lambda: self._open(folder, app, NO_FOLDER if is_apart else ""))
+
+    def _open(self, folder: Path, app: str, refusal: str) -> None:
+        self._job = WatchedJob(folder, app, refusal)
+
+    def node(self, facts: WatchableNode, texts: ValueTexts | None) -> WatchedNode | None:
+        """What lets an operator be watched; None: it can't be."""
+        if self._job is None:
+            return None
+        return WatchedNode(str(self._job.folder), facts, texts, self._add)
+
+    def _add(self, facts: WatchableNode) -> None:
+        job = self._job
+        if job is not None:
+            self._guard(lambda: job.add(facts))
+
+    def close(self) -> None:
+        """The end of the application."""
+        job, self._job = self._job, None
+        if job is not None:
+            self._guard(job.close)
+
+    @staticmethod
+    def _guard(action: Callable[[], None]) -> None:
+        try:
+            action()
+        except OSError as problem:
+            logger.warning("records can't be watched: %s", problem)

@@ -1,0 +1,223 @@
+"""``lineage watch``: records of a running job that fulfil a condition, against a filter in memory over the same lines."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.job_runs import CLI, environment, lineage, verify, write_job
+
+pytestmark = pytest.mark.e2e
+
+Found = Counter[tuple[str, frozenset[int]]]
+"""Texts of records, and the lines that they were made from."""
+
+JOB = """
+    import os, signal, time
+    from pyspark import SparkConf, SparkContext, TaskContext
+
+    sc = SparkContext("local[2,4]", "watched", conf=SparkConf().set("spark.ui.enabled", "false"))
+
+    def failing_at_first(how, split, at):
+        seen = []
+        def function(record):
+            seen.append(record)
+            context = TaskContext.get()
+            if context.attemptNumber() == 0 and context.partitionId() == split and len(seen) == at:
+                if how == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise ValueError("the first attempt fails")
+            return record
+        return function
+
+    lines = sc.textFile("in.txt", 3)
+    pairs = lines.map(lambda line: (line.split()[0], int(line.split()[1])))  # map
+    spread = pairs.flatMap(lambda pair: [pair, (pair[0], pair[1] + 1)])  # flatMap
+    totals = spread.map(failing_at_first("kill", 1, 20)).reduceByKey(int.__add__, 2)  # total
+    told = totals.map(lambda pair: (pair[0], pair[1], 1))  # told
+    made = told.map(failing_at_first("raise", 0, 3))
+    while not os.path.exists("go"):
+        time.sleep(0.05)
+    made.count()
+    made.saveAsTextFile("out")
+    sc.stop()
+"""
+
+
+def wait_for(holds: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + 90
+    while not holds():
+        assert time.monotonic() < deadline, f"no {what}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def running(folder: Path, source: str, **env: str) -> Iterator[subprocess.Popen[str]]:
+    """A captured job that can be watched by now."""
+    write_job(folder, source)
+    with (folder / "job.log").open("w") as log:
+        job = subprocess.Popen(
+            [*CLI, "run", "job.py"],
+            cwd=folder,
+            env=environment({"LINEAGE_WATCH": "true", **env}),
+            stdout=log,
+            stderr=log,
+            text=True,
+        )
+        try:
+            wait_for(lambda: list(folder.glob(".lineage/spool/*/watch/job.json")), "watch folder")
+            yield job
+        finally:
+            (folder / "go").touch()
+            job.wait(120)
+
+
+def watching(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """``lineage watch`` whose condition counts by now."""
+    conditions = ".lineage/spool/*/watch/conditions/*.json"
+    before = len(list(folder.glob(conditions)))
+    child = subprocess.Popen(
+        [*CLI, "watch", *arguments, "--json"],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(
+        lambda: len(list(folder.glob(conditions))) > before or child.poll() is not None,
+        "condition",
+    )
+    return child
+
+
+def found_by(child: subprocess.Popen[str]) -> tuple[Found, list[str]]:
+    """The records and their lines, each of them exact, and what else was said."""
+    out, errors = child.communicate(timeout=180)
+    assert child.returncode == 0, errors
+    documents = [json.loads(line) for line in out.splitlines()]
+    texts = {d["record"]: d["text"] for d in documents if "text" in d}
+    sources = {d["record"]: d for d in documents if "sources" in d}
+    assert set(texts) == set(sources), out
+    assert all(d["exact"] for d in sources.values()), out
+    found = Counter(
+        (
+            text,
+            frozenset(
+                int(item["location"].rpartition(":")[2])
+                for group in sources[number]["sources"]
+                for item in group["items"]
+            ),
+        )
+        for number, text in texts.items()
+    )
+    return found, [d["note"] for d in documents if "note" in d]
+
+
+def line_of(marker: str) -> str:
+    """Where the job says a word, as its call sites are named."""
+    lines = JOB.lstrip("\n").splitlines()
+    number = next(n for n, line in enumerate(lines, 1) if line.endswith(f"# {marker}"))
+    return f"job.py:{number}"
+
+
+def test_what_is_reported_is_what_a_filter_finds_across_failed_and_killed_attempts(
+    tmp_path: Path,
+) -> None:
+    lines = [f"{'abcdefg'[n * n % 7]} {n % 11}" for n in range(40)] + ["a 3", "a 3"]
+    (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
+    with running(tmp_path, JOB):
+        watches = {
+            "map": watching(tmp_path, line_of("map"), "record[1] > 8"),
+            "flatMap": watching(
+                tmp_path, line_of("flatMap"), "record[1] in (3, 4) and record[0] != 'b'"
+            ),
+            "total": watching(tmp_path, line_of("told"), "len(record) == 3 and record[1] > 20"),
+            "fails": watching(tmp_path, line_of("map"), "record['x'] == 1"),
+        }
+        (tmp_path / "go").touch()
+        found = {name: found_by(child) for name, child in watches.items()}
+
+    pairs = [((line.split()[0], int(line.split()[1])), n) for n, line in enumerate(lines, 1)]
+    spread = [(made, n) for (key, value), n in pairs for made in ((key, value), (key, value + 1))]
+    keys = {key for (key, _), _ in spread}
+    totals = {
+        key: (
+            sum(v for (k, v), _ in spread if k == key),
+            frozenset(n for (k, _), n in spread if k == key),
+        )
+        for key in keys
+    }
+    of_totals = [((k, total, 1), ids) for k, (total, ids) in totals.items()]
+    assert found["map"][0] == Counter((repr(p), frozenset([n])) for p, n in pairs if p[1] > 8)
+    assert found["flatMap"][0] == Counter(
+        (repr(p), frozenset([n])) for p, n in spread if p[1] in (3, 4) and p[0] != "b"
+    )
+    assert found["total"][0] == Counter((repr(t), ids) for t, ids in of_totals if t[1] > 20)
+    assert not found["fails"][0]
+    assert any("TypeError" in note for note in found["fails"][1])
+    assert "the first attempt fails" in (tmp_path / "job.log").read_text()
+    assert verify(tmp_path)["complete"]
+    assert not list(tmp_path.glob(".lineage/spool/*"))
+
+
+LONG_JOB = """
+    import os, time
+    from pyspark import SparkConf, SparkContext
+
+    sc = SparkContext("local[1]", "watched", conf=SparkConf().set("spark.ui.enabled", "false"))
+
+    def slow(number):
+        # A portion is one such record: a condition counts from the next one on.
+        time.sleep(0.15)
+        while number in (5, 10) and not os.path.exists(f"go-{number}") and not os.path.exists("go"):
+            time.sleep(0.02)
+        return number
+
+    slowed = sc.parallelize(range(16), 1).map(slow)
+    print(slowed.map(str).count())
+    sc.stop()
+"""
+
+
+def test_a_condition_is_changed_and_dropped_while_a_task_runs(tmp_path: Path) -> None:
+    with running(tmp_path, LONG_JOB):
+        killed = watching(tmp_path, "1", "record >= 0")
+        killed.kill()
+        killed.communicate()
+        second = watching(tmp_path, "1", "6 <= record < 8 or record > 11")
+        (tmp_path / "go-5").touch()
+        assert second.stdout is not None
+        seen = [json.loads(second.stdout.readline())["text"] for _ in range(2)]
+        third = watching(tmp_path, "1", "record > 11", "--limit", "1")
+        second.send_signal(signal.SIGINT)
+        out, errors = second.communicate(timeout=60)
+        (tmp_path / "go-10").touch()
+        texts, rest = third.communicate(timeout=60)
+    assert second.returncode == 0, errors
+    assert third.returncode == 0, rest
+    assert seen == ["6", "7"]
+    assert not [line for line in out.splitlines() if "text" in json.loads(line)]
+    documents = [json.loads(line) for line in texts.splitlines()]
+    assert [d["text"] for d in documents if "text" in d] == ["12"]
+    assert any("--limit" in d.get("note", "") for d in documents)
+    assert not list(tmp_path.glob(".lineage/spool/*"))
+
+
+def test_what_can_not_be_watched_is_refused_with_the_reason(tmp_path: Path) -> None:
+    none = lineage(tmp_path, "watch", "1", "record > 1")
+    assert none.returncode == 2
+    assert "LINEAGE_WATCH=true" in none.stderr
+    code = lineage(tmp_path, "watch", "1", "__import__('os').system('touch x')")
+    assert code.returncode == 2
+    assert "is no condition" in code.stderr
+    assert not (tmp_path / "x").exists()
