@@ -168,7 +168,7 @@ class _Session:
     def __post_init__(self) -> None:
         self._reports = Reports(self.watching.hits)
         self._pending: list[Report] = []
-        self._traced_at = 0.0
+        self._traced_at = self._looked_at = 0.0
 
     def run(self) -> None:
         """Until the job ends, or all is printed that is to be."""
@@ -191,10 +191,11 @@ class _Session:
         self._print_sources(is_final=True)
 
     def _look(self) -> None:
-        with suppress(FileNotFoundError):
-            self.fitted = self.fitted or any(
-                node for node in watchable_nodes(self.folder) if self._fits(node)
-            )
+        now = time.monotonic()
+        if not self.fitted and now - self._looked_at >= TRACE_EVERY_S:
+            self._looked_at = now
+            with suppress(FileNotFoundError):
+                self.fitted = _is_known(self.folder, self.watching.request)
         for found in self._reports.read():
             self.fitted = True
             if isinstance(found, str):
@@ -202,9 +203,6 @@ class _Session:
             elif found.number <= self.limit:
                 self.printer.report(found)
                 self._pending.append(found)
-
-    def _fits(self, node: WatchableNode) -> bool:
-        return self.watching.request.fits(node)
 
     def _print_sources(self, *, is_final: bool) -> None:
         now = time.monotonic()

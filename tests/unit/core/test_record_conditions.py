@@ -1,0 +1,114 @@
+"""Conditions on records, against Python's own evaluation of the same text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lineage_core.contract.record_conditions import RecordConditionError, read_condition
+
+pytestmark = pytest.mark.unit
+
+VALUES = st.sampled_from(
+    [
+        "record",
+        "record[0]",
+        "record[-1]",
+        "record['a']",
+        "len(record)",
+        "len(record[1])",
+        "3",
+        "-1",
+        "'b'",
+        "None",
+        "(1, 'b')",
+    ]
+)
+OPERATORS = st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "in", "not in"])
+COMPARISONS = st.one_of(
+    st.builds("{} {} {}".format, VALUES, OPERATORS, VALUES),
+    st.builds("{} {} {} {} {}".format, VALUES, OPERATORS, VALUES, OPERATORS, VALUES),
+    st.builds("{} is None".format, VALUES),
+    st.builds("{} is not None".format, VALUES),
+)
+CONDITIONS = st.recursive(
+    COMPARISONS,
+    lambda parts: st.one_of(
+        st.builds("({} and {})".format, parts, parts),
+        st.builds("({} or {})".format, parts, parts),
+        st.builds("not ({})".format, parts),
+    ),
+    max_leaves=4,
+)
+RECORDS = st.sampled_from(
+    [
+        None,
+        3,
+        -1,
+        "b",
+        "abc",
+        (3, "b"),
+        (1, "abc", 2),
+        {"a": 3},
+        {"a": "b", 0: 1},
+        [None, [1, 2]],
+        (1, "b"),
+    ]
+)
+
+
+def outcome(test: Any, record: Any) -> Any:
+    try:
+        return bool(test(record))
+    except Exception as problem:
+        return type(problem)
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+@given(CONDITIONS, RECORDS)
+def test_a_condition_holds_where_pythons_own_evaluation_says_so(text: str, record: Any) -> None:
+    try:
+        condition = read_condition(text)
+    except RecordConditionError:
+        assert "record" not in text
+        return
+    code = compile(text, "condition", "eval")
+    assert outcome(condition, record) == outcome(
+        lambda record: eval(code, {"record": record}), record
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('x')",
+        "record.__class__",
+        "record(1)",
+        "record[record]",
+        "record ** 9 > 1",
+        "[x for x in record]",
+        "lambda: record",
+        "len(record, 1) == 1",
+        "len(*record) == 1",
+        "record is 3",
+        "record[0:1] == 'a'",
+        "f'{record}' == 'a'",
+        "(x := record)",
+        "record if record else 1",
+        "other == 1",
+        "1 == 1",
+        "",
+        "record ==",
+        "record == 1; record",
+        "(" * 3000 + "record" + ")" * 3000,
+        "record == " + "1" * 5000,
+        " and ".join(["record == 1"] * 400),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+def test_what_is_no_condition_is_refused(text: str) -> None:
+    with pytest.raises(RecordConditionError):
+        read_condition(text)
