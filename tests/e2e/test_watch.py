@@ -123,9 +123,9 @@ def found_by(child: subprocess.Popen[str]) -> tuple[Found, list[str]]:
     return found, [d["note"] for d in documents if "note" in d]
 
 
-def line_of(marker: str) -> str:
+def line_of(marker: str, job: str = JOB) -> str:
     """Where the job says a word, as its call sites are named."""
-    lines = JOB.lstrip("\n").splitlines()
+    lines = job.lstrip("\n").splitlines()
     number = next(n for n, line in enumerate(lines, 1) if line.endswith(f"# {marker}"))
     return f"job.py:{number}"
 
@@ -183,22 +183,30 @@ LONG_JOB = """
             time.sleep(0.02)
         return number
 
-    slowed = sc.parallelize(range(16), 1).map(slow)
+    source = sc.parallelize(range(16), 1)
+    slowed = source.map(slow)  # slow
     print(slowed.map(str).count())
     sc.stop()
 """
 
 
+@pytest.mark.long
 def test_a_condition_is_changed_and_dropped_while_a_task_runs(tmp_path: Path) -> None:
+    node = line_of("slow", LONG_JOB)
     with running(tmp_path, LONG_JOB):
-        killed = watching(tmp_path, "1", "record >= 0")
+        killed = watching(tmp_path, node, "record >= 0")
         killed.kill()
         killed.communicate()
-        second = watching(tmp_path, "1", "6 <= record < 8 or record > 11")
+        second = watching(tmp_path, node, "6 <= record < 8 or record > 11")
         (tmp_path / "go-5").touch()
         assert second.stdout is not None
-        seen = [json.loads(second.stdout.readline())["text"] for _ in range(2)]
-        third = watching(tmp_path, "1", "record > 11", "--limit", "1")
+        seen: list[str] = []
+        while len(seen) < 2:
+            line = second.stdout.readline()
+            assert line, (seen, second.stderr and second.stderr.read())
+            document = json.loads(line)
+            seen += [document["text"]] if "text" in document else []
+        third = watching(tmp_path, node, "record > 11", "--limit", "1")
         second.send_signal(signal.SIGINT)
         out, errors = second.communicate(timeout=60)
         (tmp_path / "go-10").touch()
