@@ -17,8 +17,9 @@ from typing import Any, TypeAlias
 
 from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.errors import AddressError
-from lineage_store.watch_folder import LINE_BYTES_MAX, hit_files
+from lineage_store.watch_folder import LINE_BYTES_MAX, has_lost, hit_files
 
+LOST_RECORDS = "records are missing: a task could not write what it found"
 Runs: TypeAlias = tuple[tuple[str, int, int], ...]
 """Items (space, first, last) that a record was made from."""
 _Key: TypeAlias = tuple[str, int, str | None, Runs]
@@ -78,6 +79,8 @@ class Reports:
                     found = self._handle(path.name, document)
                     if found is not None:
                         yield found
+        if has_lost(self._folder) and (note := self._note(LOST_RECORDS)) is not None:
+            yield note
 
     def _documents(self, path: Path) -> Iterator[dict[str, Any]]:
         file = self._files[path.name]

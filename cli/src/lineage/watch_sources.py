@@ -1,7 +1,7 @@
 """Rows of sources that watched records were made from, as soon as that is known.
 
-A row of a source is known at once. What lies behind a shuffle is known when all that was captured so far is linked: before
-that, some of the rows would look like all of them.
+A row of a source is known at once. What lies behind a shuffle is known when the job has ended and all of its lineage is linked: an action
+that runs says nothing of how much is still to come, so that some of the rows would look like all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 from lineage.watch_reports import Candidate
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.region import Region
-from lineage_core.contract.verdict import RUNNING
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Group
@@ -30,7 +29,7 @@ SOURCES_SHOWN = 10
 """Rows of each source of one record, for people."""
 SOURCES_MAX = 1_000
 """The same for tools."""
-NOT_LINKED = "its lineage is not stored: no attempt of its task has ended, or the job's lineage is not linked"
+NOT_LINKED = "its lineage is not stored: no attempt of its task has ended, or the job did not end, or its lineage is not linked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def sources_of(url: str, app: str, *, is_final: bool) -> Iterator[Find]:
 
         def find(candidates: Sequence[Candidate]) -> Sources | None:
             for candidate in candidates:
-                found = _sources(tracer, opened, candidate, is_final=is_final)
+                found = _sources(tracer, opened, candidate)
                 if found is not None:
                     return found
             return unknown
@@ -93,13 +92,11 @@ def sources_of(url: str, app: str, *, is_final: bool) -> Iterator[Find]:
 
 
 def _sources(
-    tracer: RecordTracer, opened: ApplicationSnapshot, candidate: Candidate, *, is_final: bool
+    tracer: RecordTracer, opened: ApplicationSnapshot, candidate: Candidate
 ) -> Sources | None:
-    reasons = set(opened.verdict.reasons)
     nodes = [opened.record(parse_space(space).name) for space, _, _ in candidate.made_from]
     are_rows = all(node is not None and node.kind == "source" for node in nodes)
-    is_linked = reasons <= {RUNNING}
-    if not (are_rows or is_linked or (is_final and opened.verdict.final)):
+    if not (are_rows or opened.verdict.final):
         return None
     if not candidate.made_from:
         return Sources((), ())
@@ -117,5 +114,5 @@ def _sources(
     answer = traced.answer(SOURCES_MAX, texts=True)
     inexact = () if answer.exact else answer.reasons
     prefix = ("a function before may have kept records",) if candidate.superset else ()
-    missing = () if are_rows or is_linked else tuple(sorted(reasons - {RUNNING}))
+    missing = () if are_rows else opened.verdict.reasons
     return Sources(answer.groups, tuple(dict.fromkeys((*prefix, *inexact, *missing))))

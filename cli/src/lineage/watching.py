@@ -23,10 +23,12 @@ from lineage_core.contract.record_conditions import read_condition
 from lineage_core.tracing.trace_result import TraceError
 from lineage_store.spool.reader import DRIVER_FILE, read_lines
 from lineage_store.watch_folder import (
+    CONDITIONS_MAX,
     JOB,
     WatchableNode,
     WatchingFile,
     WatchRequest,
+    held_conditions,
     is_held,
     remove_if_over,
     running_jobs,
@@ -61,7 +63,7 @@ def watch_records(
     request = WatchRequest(node, condition, limit)
     if not _is_known(folder, request):
         echo(f"lineage: {job} has no operator {node} yet: it is watched when it is made", err=True)
-    watching = WatchingFile(folder, uuid.uuid4().hex, request)
+    watching = counting_condition(folder, request)
     session = _Session(url, job, folder, watching, _Printer(as_json=as_json), limit)
     try:
         session.run()
@@ -74,6 +76,22 @@ def watch_records(
             remove_if_over(folder)
     if not session.fitted:
         raise TraceError(f"{job} ended without an operator {node} that can be watched")
+
+
+def counting_condition(folder: Path, request: WatchRequest) -> WatchingFile:
+    """A condition that counts.
+
+    Raises:
+        TraceError: too many do already.
+        OSError: it can't be written.
+    """
+    # In the order of their begins: what comes too late takes the place of none.
+    watching = WatchingFile(folder, f"{time.time_ns():016x}{uuid.uuid4().hex}", request)
+    if watching.path in held_conditions(folder):
+        return watching
+    watching.close()
+    shutil.rmtree(watching.hits, ignore_errors=True)
+    raise TraceError(f"{CONDITIONS_MAX} conditions are watched for already: end one of them")
 
 
 def _running_job(spool: Path, app: str) -> tuple[str, Path]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -12,7 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage.watch_reports import Report, Reports
+from lineage.watch_reports import LOST_RECORDS, Report, Reports
+from lineage.watching import counting_condition
+from lineage_core.tracing.trace_result import TraceError
+from lineage_emitter.worker.watching import Hits
+from lineage_store.watch_folder import (
+    CONDITIONS,
+    CONDITIONS_MAX,
+    HITS,
+    WatchRequest,
+    held_conditions,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -84,3 +96,47 @@ def test_what_tasks_wrote_may_be_anything(tmp_path: Path) -> None:
     (tmp_path / "other.jsonl").write_bytes(good)
     found = list(Reports(tmp_path).read())
     assert [report.text for report in found if isinstance(report, Report)] == ["a"]
+
+
+def test_a_task_that_can_not_write_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / f"{uuid.UUID(int=1).hex}.jsonl").write_bytes(hit("a", [("0#0", 1, 1)]))
+    (tmp_path / f"{uuid.UUID(int=1).hex}.lost").touch()
+    reports = Reports(tmp_path)
+    first = [getattr(found, "text", found) for found in reports.read()]
+    assert first == ["a", LOST_RECORDS]
+    assert list(reports.read()) == []
+
+
+def test_a_condition_too_many_is_refused_and_displaces_none(tmp_path: Path) -> None:
+    for part in (CONDITIONS, HITS):
+        (tmp_path / part).mkdir()
+    request = WatchRequest("1", "record > 1")
+    counting = [counting_condition(tmp_path, request) for _ in range(CONDITIONS_MAX)]
+    with pytest.raises(TraceError, match="16 conditions are watched for already"):
+        counting_condition(tmp_path, request)
+    assert held_conditions(tmp_path) == [one.path for one in counting]
+    counting[3].close()
+    counting.append(counting_condition(tmp_path, request))
+    assert len(held_conditions(tmp_path)) == CONDITIONS_MAX
+    for one in counting:
+        one.close()
+
+
+def test_a_full_disk_costs_reports_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"{uuid.UUID(int=1).hex}.jsonl"
+    facts = {"node": "1", "label": "map (1)", "partition": 0}
+    hits = Hits(str(path), facts, 10)
+    hits.write({"text": "a", "made_from": [], "superset": False})
+
+    def full(descriptor: int, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    hits.write({"text": "b", "made_from": [], "superset": False})
+    monkeypatch.undo()
+    hits.write({"text": "c", "made_from": [], "superset": False})
+    hits.close()
+    found = [getattr(one, "text", one) for one in Reports(tmp_path).read()]
+    assert found == ["a", LOST_RECORDS]

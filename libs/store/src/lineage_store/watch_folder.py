@@ -5,6 +5,7 @@
 ``nodes.jsonl``                         of the driver: a line for each operator that can be watched
 ``conditions/<id>.json``                of who watches, which holds a lock on it meanwhile: what to watch for
 ``hits/<id>/<name>.jsonl``              of the tasks: a line for each record that fulfils condition ``<id>``
+``hits/<id>/<name>.lost``               of a task that could not write all of them
 ======================================  ====================================================================
 
 A condition counts while its lock is held: what a watcher left that was killed costs the job nothing. Nothing of a
@@ -34,6 +35,7 @@ HIT_BYTES_MAX = 4 << 20
 """Bytes that one run of a task writes of a condition."""
 LINE_BYTES_MAX = 1 << 20
 DOCUMENT_BYTES_MAX = 64 << 10
+LOST = ".lost"
 _NAME = re.compile(r"[0-9a-f]{8,64}")
 
 
@@ -162,7 +164,7 @@ class WatchingFile:
 
     Args:
         folder: of the watched job, ``.../watch``.
-        name: of the condition: hexadecimal digits.
+        name: of the condition: hexadecimal digits, in the order of their begins.
         request: what to watch for.
 
     Raises:
@@ -189,7 +191,7 @@ class WatchingFile:
 
 
 def held_conditions(folder: Path) -> list[Path]:
-    """The files of conditions that count, oldest names first; at most `CONDITIONS_MAX`.
+    """The files of conditions that count, those that began first (their names say so); at most `CONDITIONS_MAX`.
 
     Raises:
         OSError: the folder can't be read.
@@ -268,3 +270,12 @@ def hit_files(folder: Path) -> list[Path]:
         OSError: the folder can't be read.
     """
     return _files(folder, ".jsonl")
+
+
+def has_lost(folder: Path) -> bool:
+    """Whether a task could not write all hits of a condition.
+
+    Raises:
+        OSError: the folder can't be read.
+    """
+    return bool(_files(folder, LOST))

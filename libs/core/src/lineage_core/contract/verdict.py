@@ -31,8 +31,6 @@ ARRAY = "array"
 """The operator of the nodes, of kind ``unknown``, that are recorded arrays."""
 ABANDONED_AFTER_S = 60.0
 """Seconds without a message after which an application without an end counts as abandoned."""
-RUNNING = "the application is still running: the verdict is final when it ends"
-"""The reason that remains when all that is known of so far is stored."""
 REASONS_SHOWN = 5
 """Examples that one reason names; the rest is only counted."""
 VERDICT_MESSAGE_TYPES = (
@@ -381,7 +379,7 @@ class _Facts:
             )
         match self.status(silent_s):
             case "running":
-                yield RUNNING
+                yield "the application is still running: the verdict is final when it ends"
             case "abandoned":
                 yield (
                     f"the application never ended: no message was received for {int(silent_s)} s"

@@ -7,6 +7,7 @@ a step of two iterators of Python's own.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -27,6 +28,7 @@ from lineage_emitter.worker.values import ValueTexts
 from lineage_store.watch_folder import (
     HIT_BYTES_MAX,
     HITS,
+    LOST,
     WatchableNode,
     WatchRequest,
     held_conditions,
@@ -175,8 +177,8 @@ class _Run:
         self._numbering = numbering
         self._split = split
         self._name = uuid.uuid4().hex
-        self._hits: dict[str, _Hits] = {}
-        self.watches: list[tuple[Callable[[Any], Any], _Hits]] = []
+        self._hits: dict[str, Hits] = {}
+        self.watches: list[tuple[Callable[[Any], Any], Hits]] = []
 
     def poll(self) -> None:
         """Take up the conditions that count now."""
@@ -188,7 +190,7 @@ class _Run:
             if watch.test is not None
         ]
 
-    def _hits_of(self, watch: Watch) -> _Hits:
+    def _hits_of(self, watch: Watch) -> Hits:
         hits = self._hits.get(watch.name)
         if hits is None:
             path = self._conditions.folder / HITS / watch.name / f"{self._name}.jsonl"
@@ -197,7 +199,7 @@ class _Run:
                 "label": self._node.facts.label,
                 "partition": self._split,
             }
-            hits = self._hits[watch.name] = _Hits(str(path), facts, watch.request.limit)
+            hits = self._hits[watch.name] = Hits(str(path), facts, watch.request.limit)
             if watch.problem:
                 hits.write({"problem": watch.problem})
         return hits
@@ -219,7 +221,7 @@ class _Run:
                     hits.fail(problem)
             yield record
 
-    def _report(self, hits: _Hits, record: Any) -> None:
+    def _report(self, hits: Hits, record: Any) -> None:
         if hits.is_full:
             hits.beyond += 1
             return
@@ -240,8 +242,8 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Hits:
-    """The file of what one run reports of a condition. A file that can't be written costs reports, never the task."""
+class Hits:
+    """The file of what one run reports of a condition. Where it can't be written, a file without content says that reports are missing."""
 
     path: str
     facts: dict[str, Any]
@@ -274,9 +276,13 @@ class _Hits:
             if self._descriptor is None:
                 flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND
                 self._descriptor = private_opener(self.path, flags)
-            os.write(self._descriptor, line)
+            self._is_lost = os.write(self._descriptor, line) < len(line)
         except OSError:
             self._is_lost = True
+        if self._is_lost:
+            # Without the folder nobody watches any more.
+            with contextlib.suppress(OSError):
+                Path(self.path).with_suffix(LOST).touch(mode=0o600)
         self.bytes += len(line)
 
     def close(self) -> None:
