@@ -35,6 +35,7 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(DEFAULT_STORE) as store:
         smooth = trace_back(store, parse_address("smooth.npy[12,40]"))
     assert smooth.found[0].cells.coordinates().tolist() == [[12, 40], [12, 41]]
+    assert names["filing"].flow.outputs[0].name == "flux.h5/night/flux"
     lit = names["first"].forward("image.npy", names["light"], np.s_[12, 40])
     assert lit.cells["convolve"].positions().tolist() == [39, 40, 41]
     version, values, mended = names["version"], names["values"], names["mended"]

@@ -64,7 +64,12 @@ def test_all_is_the_sum_of_the_extras_and_none_names_the_distribution_itself() -
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_what_is_said_to_bring_a_module_does(extra: str) -> None:
     brought = {name_of(one).replace("-", "_") for one in EXTRA[extra]}
-    known_as = {"pyjwt": "jwt", "openlineage_python": "openlineage", "faust_streaming": "faust"}
+    known_as = {
+        "pyjwt": "jwt",
+        "openlineage_python": "openlineage",
+        "faust_streaming": "faust",
+        "pillow": "PIL",
+    }
     named = {known_as.get(one, one) for one in brought}
     # What these bring in turn.
     in_turn = {"arro3", "py4j", "attr", "requests", "starlette", "anyio", "h11", "mode"}

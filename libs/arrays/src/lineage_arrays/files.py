@@ -5,16 +5,27 @@ from __future__ import annotations
 import inspect
 import io
 import os
-import zipfile
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from lineage_arrays.calls import name_of, plain
-from lineage_arrays.errors import ArrayLineageError, UntracedError
+from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.formats.decoding import Decoded, decoded
+from lineage_arrays.formats.names import array_name, is_tree, split_name
+from lineage_arrays.formats.trees import (
+    TreeFile,
+    decoded_tree,
+    file_checksum,
+    tree_checksum,
+    tree_files,
+)
 from lineage_arrays.workflow import AnyArray, ArrayFile, Operand, Output, Workflow
 from lineage_store.checksums import sha256_of
+from lineage_store.paths import open_file
 
 SAVING: Mapping[Callable[..., Any], str] = {
     np.save: ".npy",
@@ -22,59 +33,113 @@ SAVING: Mapping[Callable[..., Any], str] = {
     np.savez_compressed: ".npz",
 }
 """Functions that write files of arrays, and how the names of these end."""
-SEVERAL = ".npz"
-"""How the name of a file of several arrays ends; each of them is its ``PATH.npz/NAME``."""
+CLOCK_S = 2.0
+"""Longest time for which a file system's clock may stand still: FAT has one of two seconds."""
 
 
-def array_name(path: str, member: str) -> str:
-    """How people call an array in a file."""
-    return f"{path}/{member}" if member else path
+@dataclass(frozen=True)
+class _State:
+    """The state of what lies at a path. No program can set ``changed_at`` back: the latest change of a file, in unix seconds."""
+
+    size: int
+    mtime: float
+    changed_at: float
+    files: tuple[tuple[object, ...], ...]
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """The path and the member of an array's name; the member is empty where the file has one array."""
-    before, ending, member = name.rpartition(f"{SEVERAL}/")
-    return (before + SEVERAL, member) if ending and member else (name, "")
+def read_arrays(name: str) -> list[tuple[Decoded, ArrayFile]]:
+    """The array that a name means, as the library of the file's format gives it, and the file as it was read.
 
-
-def read_arrays(path: str) -> tuple[dict[str, AnyArray], ArrayFile]:
-    """The arrays of a ``.npy`` or ``.npz`` file by their names in it, and the file as it was read.
+    Args:
+        name: the file's path, with the array's name where it has several; of an ``.npz`` file without one all.
 
     Raises:
-        OSError: it can't be read.
-        ArrayLineageError: it is no such file, or changed while it was read.
-        UntracedError: it holds objects.
+        OSError: the file can't be read.
+        ArrayLineageError: it is no such file, has no such array, changed while it was read, or the library is missing.
+        UntracedError: the array's cells are no values, or no checksum of the file binds them.
     """
-    with open(path, "rb") as file:
-        before = os.fstat(file.fileno())
-        content = file.read()
-        after = os.fstat(file.fileno())
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(
-        content
-    ) != after.st_size:
+    path, member = split_name(name)
+    before = _state_of(path)
+    checksum = checksum_of(path)
+    arrays = [decoded_tree(path)] if is_folder(path) else _decoded_file(path, member)
+    # Clocks of file systems stand still for milliseconds: of what has changed right now, they may not show another change.
+    is_recent = time.time() - before.changed_at < CLOCK_S
+    if _state_of(path) != before or (is_recent and checksum_of(path) != checksum):
         raise ArrayLineageError(f"{path} changed while it was read: read it again")
-    return _loaded(path, content), _described(path, content, after)
+    file = ArrayFile(os.path.realpath(path), before.size, before.mtime, checksum)
+    return [(one, replace(file, member=one.member)) for one in arrays]
 
 
-def _loaded(path: str, content: bytes) -> dict[str, AnyArray]:
-    if not content.startswith((np.lib.format.MAGIC_PREFIX, b"PK")):
-        raise ArrayLineageError(f"{path} is no .npy or .npz file")
-    try:
-        loaded = np.load(io.BytesIO(content), allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return {"": loaded}
-        return {member: loaded[member] for member in loaded.files}
-    except (ValueError, EOFError, KeyError, OSError, zipfile.BadZipFile) as error:
-        if "allow_pickle" in str(error):
-            raise UntracedError(
-                f"{path} holds objects", "np.load it, and name its numbers by recording.source"
-            ) from error
-        raise ArrayLineageError(f"{path} can't be read: {error}") from error
+def _decoded_file(path: str, member: str) -> list[Decoded]:
+    with open_file(path) as file:
+        return decoded(path, file, member)
+
+
+def is_folder(path: str) -> bool:
+    """Whether what lies at a path is an array in a folder of its own."""
+    return is_tree(path) and os.path.isdir(path)
+
+
+def version_at(path: str) -> tuple[int, float]:
+    """Size and time of what lies at a path; of a folder the sum, and the latest.
+
+    Raises:
+        OSError, ArrayLineageError: there is nothing, or it can't be read.
+    """
+    state = _state_of(path)
+    return state.size, state.mtime
+
+
+def checksum_of(path: str) -> str:
+    """The checksum of what lies at a path: of a file's bytes, or of all files of a folder.
+
+    Raises:
+        OSError, ArrayLineageError: it can't be read.
+        BudgetError: the question that it is read for takes too long.
+    """
+    if is_folder(path):
+        return tree_checksum(path)
+    return file_checksum(path)
+
+
+def _state_of(path: str) -> _State:
+    if is_folder(path):
+        files = tree_files(path)
+    else:
+        status = os.stat(path)
+        files = (TreeFile.of("", status),)
+    return _State(
+        sum(file.size for file in files),
+        max((file.mtime for file in files), default=0.0),
+        max((file.changed_ns for file in files), default=0) / 1e9,
+        tuple(files),
+    )
 
 
 def _described(path: str, content: bytes | memoryview, status: os.stat_result) -> ArrayFile:
     checksum = sha256_of([content])
     return ArrayFile(os.path.realpath(path), status.st_size, status.st_mtime, checksum)
+
+
+def holds(decoded_array: Decoded, value: AnyArray) -> bool:
+    """Whether an array that was read from a file is one that a program wrote there: cell by cell the same value, but for how numbers are stored.
+
+    Numbers of fewer digits are those of the file's type; of a file that has whole numbers in place of values two values are
+    the same where they are no further apart than those of two such numbers.
+    """
+    stored = decoded_array.values
+    if stored.shape != value.shape:
+        return False
+    kinds = stored.dtype.kind + value.dtype.kind
+    if not set(kinds) <= set("biufc"):
+        return bool(np.array_equal(stored, value))
+    if decoded_array.step:
+        step = decoded_array.step * (1 + 1e-6)
+        return bool(np.allclose(stored, value, rtol=1e-6, atol=step, equal_nan=True))
+    if kinds in {"ff", "cc"}:
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = value.astype(stored.dtype)
+    return bool(np.array_equal(stored, value, equal_nan=set(kinds) <= set("fc")))
 
 
 def save_arrays(

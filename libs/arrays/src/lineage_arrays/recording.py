@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ import numpy.typing as npt
 from lineage_arrays.calls import operands
 from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError
-from lineage_arrays.files import array_name, read_arrays
+from lineage_arrays.files import holds, read_arrays
+from lineage_arrays.formats.names import SEVERAL, array_name, grows, split_name
 from lineage_arrays.mappings import SamePositions
 from lineage_arrays.querying import CellTrace, backward, forward
 from lineage_arrays.traced import TracedArray
@@ -56,28 +56,31 @@ class Recording:
         self._sources[name] = Operand(self.flow, traced.node, traced.value)
         return traced
 
-    def load(self, path: str | os.PathLike[str]) -> Any:
-        """Read a file as ``np.load`` does, with lineage: its arrays are sources, under the names of the file.
+    def load(self, name: str | os.PathLike[str]) -> Any:
+        """Read an array of a file, with lineage: it is a source, under the name of the file.
 
-        They are bound to the bytes that were read. What this recording saved before (``np.save``, ``np.savez``) keeps the lineage that it had.
+        It is bound to the bytes that were read, and has the coordinates that the library of the file's format gives it (NumPy,
+        h5py, netCDF4, astropy.io.fits, Pillow, zarr). What this recording saved before (``np.save``, `saved`) keeps the lineage that it had.
 
         Args:
-            path: of a ``.npy`` or ``.npz`` file.
+            name: the path of the file, and where it has several arrays the name of one: ``spectra.npz/flux``, ``data.h5/group/flux``,
+                ``x.nc/flux``, ``image.fits[1]`` (the number of the unit), ``frames.tif/0``, ``cube.zarr/flux``.
 
         Returns:
-            A traced array; of an ``.npz`` file a dictionary of them.
+            A traced array; of an ``.npz`` file without a name a dictionary of them.
 
         Raises:
             OSError: the file can't be read.
-            ArrayLineageError: it is no such file, or changed while it was read.
-            UntracedError: it holds objects.
+            ArrayLineageError: it is no such file, has no such array, changed while it was read, or the library is missing.
+            UntracedError: it holds objects, or has its cells in other files.
         """
-        arrays, file = read_arrays(os.fspath(path))
+        path, one_of = split_name(os.fspath(name))
         loaded = {
-            member: self._loaded(os.fspath(path), values, replace(file, member=member))
-            for member, values in arrays.items()
+            file.member: self._loaded(path, array.values, file)
+            for array, file in read_arrays(os.fspath(name))
         }
-        return loaded.get("", loaded)
+        is_archive = not one_of and path.lower().endswith(SEVERAL)
+        return loaded if is_archive else next(iter(loaded.values()))
 
     def _loaded(self, path: str, values: npt.NDArray[Any], file: ArrayFile) -> TracedArray:
         flow = self.flow
@@ -96,7 +99,19 @@ class Recording:
                 # It may as well come from outside.
                 inputs.append(Input(self._read(path, values, file), through))
             return TracedArray(flow, values, "load", inputs)
+        self._check_appended(path, file)
         return self._read(path, values, file)
+
+    def _check_appended(self, path: str, file: ArrayFile) -> None:
+        """See that an array of a file which this recording saved does not come back as one from outside: more was added to the file since."""
+        for output in self.flow.outputs:
+            saved = output.file
+            if saved is None or not grows(file.path, file.member):
+                continue
+            if (saved.path, saved.member) == (file.path, file.member):
+                raise ArrayLineageError(
+                    f"{path} has been written to since {output.name} was saved: save it again before it is read, or go on with the array itself"
+                )
 
     def _read(self, path: str, values: npt.NDArray[Any], file: ArrayFile) -> TracedArray:
         """The array of a file as a source."""
@@ -105,6 +120,34 @@ class Recording:
         traced = self._source(f"{name} (version {versions + 1})" if versions else name, values)
         self.flow.files_read[traced.node.number] = file
         return traced
+
+    def saved(self, name: str | os.PathLike[str], array: TracedArray) -> None:
+        """Bind an array to the file that the program has written it to, by whatever library. The file is closed by now.
+
+        It is read again: it must hold the array's values at the same coordinates. What is written to the file later makes another
+        version of it: call this at the end. Files that ``np.save`` and its like write are bound without it.
+
+        Args:
+            name: of the array in the file, as for `load`.
+            array: of this recording.
+
+        Raises:
+            OSError, UntracedError: as `load`.
+            ArrayLineageError: as `load`; the file holds other values; or the array belongs to another recording.
+        """
+        self._check(array)
+        path, _ = split_name(os.fspath(name))
+        arrays = read_arrays(os.fspath(name))
+        if len(arrays) != 1:
+            raise ArrayLineageError(f"{path} has {len(arrays)} arrays: name one of them")
+        [(written, file)] = arrays
+        if not holds(written, array.value):
+            raise ArrayLineageError(
+                f"{array_name(path, file.member)} does not hold the array's values at the same coordinates: it has the shape {written.values.shape} "
+                f"and the type {written.values.dtype}, the array {array.shape} and {array.dtype}; close the file before, and name what was written"
+            )
+        self.flow.leak("saved")
+        self.flow.outputs.append(Output(array_name(path, file.member), array.node, file))
 
     def output(self, name: str, array: TracedArray) -> None:
         """Give an array a name, under which its cells are asked for when the recording is stored (:func:`lineage_arrays.saved.store_recording`).

@@ -1,4 +1,4 @@
-"""Addresses of cells for people: ``image.npy[12,40]``, ``spectra.npz/flux[3, 12:20, :]``."""
+"""Addresses of cells for people: ``image.npy[12,40]``, ``spectra.npz/flux[3, 12:20, :]``, ``image.fits[1][3,4]``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import EllipsisType
 from typing import TypeAlias
 
 from lineage_arrays.errors import CellError
+from lineage_arrays.formats.names import member_in_brackets
 
 Index: TypeAlias = "tuple[int | slice | EllipsisType, ...] | EllipsisType"
 _NUMBER = r"\s*(-?\d{1,18})?\s*"
@@ -28,9 +29,13 @@ class CellAddress:
 def parse_address(text: str) -> CellAddress:
     """Read ``NAME[INDEX]``, or ``NAME`` for all cells. An index has numbers, slices and ``...``.
 
+    The first brackets after a file of FITS have the number of a unit: ``image.fits[1][3,4]``, ``image.fits[1]`` for all cells of the unit.
+
     Raises:
         CellError: it is no address.
     """
+    if member_in_brackets(text):
+        return CellAddress(text, ...)
     name, bracket, rest = text.rpartition("[") if text.endswith("]") else (text, "", "")
     if not name.strip():
         raise CellError(f"{text!r} names no array: give NAME[INDEX], as in image.npy[12,40]")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.formats.names import grows
 from lineage_arrays.saved.reading import NamedArray, StoredRecording
 from lineage_arrays.workflow import ArrayFile
 from lineage_core.errors import LineageError
@@ -178,7 +179,11 @@ class FileLinks:
             )
         if not nodes:
             # Another array of the same file.
-            return None
+            if sources or not grows(file.path, file.member):
+                return None
+            return NotLinked(
+                f"{app} wrote {file.path}, and what {file.member} in it was made from is not recorded: it may lie there since before"
+            )
         return FileLink(app, next(iter(nodes.values())), superset)
 
     def _other_writer(self, app: str, file: ArrayFile) -> NotLinked | None:
@@ -199,7 +204,11 @@ class FileLinks:
     def _later_versions(self, app: str, file: ArrayFile) -> Iterator[NotLinked]:
         """Programs that read another version of the file later: it may be made of this one."""
         recorded = self._store.recorded_files(FileQuery(file.path, self._spellings))
-        written = [one.version for one in recorded.items if one.wrote and one.app != app]
+        written = [
+            one.version
+            for one in recorded.items
+            if one.wrote and one.app != app and self._may_have(one, file, unreadable=False)
+        ]
         told = set[str]()
         for one in recorded.items:
             is_other = not one.wrote and one.version.checksum != file.checksum
@@ -207,10 +216,28 @@ class FileLinks:
                 continue
             if one.version.mtime < file.mtime or any(map(one.version.is_same, written)):
                 continue
+            if not self._may_have(one, file, unreadable=True):
+                continue
             told.add(one.app)
             yield NotLinked(
                 f"{one.app} read {one.version} at {file.path}, a later version than {version_of(file)}: who made it is not known"
             )
+
+    def _may_have(self, one: RecordedFile, file: ArrayFile, *, unreadable: bool) -> bool:
+        """Whether an application wrote, or read, the array of a file in another version of it; ``unreadable``: if its recording can't be read."""
+        if not grows(file.path, file.member):
+            return True
+        try:
+            recording = self._recordings.of(one.app)
+        except LineageError:
+            return unreadable
+        arrays = recording.outputs if one.wrote else recording.sources
+        return any(
+            array.file is not None
+            and array.file.member == file.member
+            and version_of(array.file).is_same(one.version)
+            for array in arrays
+        )
 
 
 def _is_before(written: FileVersion, read: FileVersion) -> bool:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from lineage_arrays.errors import ArrayLineageError
-from lineage_arrays.files import array_name, split_name
+from lineage_arrays.files import checksum_of, is_folder, version_at
+from lineage_arrays.formats.names import array_name, split_name
 from lineage_arrays.saved.linking import Recordings, version_of
 from lineage_arrays.saved.reading import NamedArray, listed_arrays
 from lineage_arrays.saved.storing import is_array
 from lineage_arrays.workflow import ArrayFile
 from lineage_core.tracing.budget import current_budget
-from lineage_store.checksums import sha256_of
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile
 
 APPLICATIONS_SEARCHED = 200
 """Latest applications that are searched for a name which is no file."""
-READ_BYTES = 1 << 20
 
 FileStatus: TypeAlias = Literal["same", "changed", "gone"]
 
@@ -37,29 +36,30 @@ class Located:
 
 def status_of(file: ArrayFile) -> FileStatus:
     """Whether a file is still what was read or written: by size and time, and where the time is another one by its checksum."""
-    try:
-        status = os.stat(file.path)
-    except (OSError, ValueError):
+    current = _version_at(file.path)
+    if current is None:
         return "gone"
-    if version_of(file).has_state_of(FileVersion(status.st_size, status.st_mtime)):
+    # A folder's size and time say too little of its files.
+    if not is_folder(file.path) and version_of(file).has_state_of(current):
         return "same"
-    if status.st_size != file.size:
+    if current.size != file.size:
         return "changed"
     return "same" if _checksum(file.path) == file.checksum else "changed"
 
 
+def _version_at(path: str) -> FileVersion | None:
+    """What lies at a path now, without its checksum; None: nothing that can be read."""
+    try:
+        return FileVersion(*version_at(path))
+    except (OSError, ValueError, ArrayLineageError):
+        return None
+
+
 def _checksum(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            return sha256_of(_parts(file))
-    except OSError:
+        return checksum_of(path)
+    except (OSError, ArrayLineageError):
         return ""
-
-
-def _parts(file: BinaryIO) -> Iterator[bytes]:
-    while part := file.read(READ_BYTES):
-        current_budget().check()
-        yield part
 
 
 def locate(
@@ -70,7 +70,7 @@ def locate(
     Args:
         store: the store.
         recordings: of its applications.
-        name: of an array, or the path of a file; of several arrays in a file ``PATH.npz/NAME``.
+        name: of an array, or the path of a file; where the file has several with the name in it (`lineage_arrays.formats.names`).
         app: the application; None: the one that wrote (read) the file as it is now, else the latest that has such an array.
         sources: an array that came from outside is meant, not one that was made.
 
@@ -110,12 +110,13 @@ def _chosen(path: str, files: Sequence[RecordedFile], *, sources: bool) -> Recor
     """
     if not files:
         return None
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
+    current = _version_at(path)
+    if current is None:
         return files[0]
-    current = FileVersion(status.st_size, status.st_mtime)
-    same_state = [one for one in files if one.version.has_state_of(current)]
+    # As in `status_of`.
+    same_state = (
+        [] if is_folder(path) else [one for one in files if one.version.has_state_of(current)]
+    )
     if same_state:
         return same_state[0]
     checksum = _checksum(path) if any(one.version.size == current.size for one in files) else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError, RecordingError
-from lineage_arrays.files import array_name
+from lineage_arrays.formats.names import array_name
 from lineage_arrays.operators.operator import Operator
 from lineage_arrays.querying import CellTrace, backward, forward, is_made_from
 from lineage_arrays.saved.document import CONTENT_BYTES_MAX, unpack_workflow

@@ -18,6 +18,11 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "openlineage": ("openlineage", "attr", "requests"),
     "exports": ("networkx", "prov"),
     "dask": ("dask", "distributed"),
+    "fits": ("astropy",),
+    "hdf5": ("h5py",),
+    "images": ("PIL",),
+    "netcdf": ("netCDF4",),
+    "zarr": ("zarr",),
     "server": (
         "fastapi", "uvicorn", "starlette", "anyio", "limits", "jwt", "h11", "redis", "structlog", "aiohttp",
         "prometheus_client",
