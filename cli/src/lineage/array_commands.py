@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -160,12 +161,51 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
             show_trace(trace, limit=limit, as_json=as_json)
 
 
-@contextmanager
-def _opened(url: str) -> Iterator[GraphStore]:
-    """The store that ``--store`` names.
+@app.command("plan")
+@reported
+def plan(
+    costs: Annotated[
+        Path,
+        typer.Argument(
+            metavar="COSTS.json",
+            help="Measured costs: write_costs of lineage_arrays.operators.costs.",
+            show_default=False,
+        ),
+    ],
+    max_disk_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-disk", min=0, metavar="BYTES", help="Disk that lineage may take (default: any)."
+        ),
+    ] = None,
+    max_run_s: Annotated[
+        float | None,
+        typer.Option(
+            "--max-runtime",
+            min=0,
+            metavar="SECONDS",
+            help="Run time that lineage may add (default: any).",
+        ),
+    ] = None,
+    timeout_s: TimeoutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose how the lineage of operators is kept, and say why: what each alternative would cost, and what larger limits would buy."""
+    _check_installed()
+    with in_time(timeout_s):
+        from lineage.array_plans import show_plan
+        from lineage_arrays.operators.costs import read_costs
+        from lineage_arrays.operators.optimiser import Limits
+        from lineage_arrays.operators.planning import explain
+
+        explained = explain(read_costs(costs), Limits(max_disk_bytes, max_run_s))
+        show_plan(explained, as_json=as_json)
+
+
+def _check_installed() -> None:
+    """Load NumPy and the package of arrays.
 
     Raises:
-        StoreError: there is none, or it is behind a server.
         LineageError: NumPy is too old for arrays.
     """
     load_numpy()
@@ -175,6 +215,17 @@ def _opened(url: str) -> Iterator[GraphStore]:
         raise LineageError(
             f"{problem}: the extra [arrays] of {DISTRIBUTION} brings it"
         ) from problem
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[GraphStore]:
+    """The store that ``--store`` names.
+
+    Raises:
+        StoreError: there is none, or it is behind a server.
+        LineageError: NumPy is too old for arrays.
+    """
+    _check_installed()
     from lineage_store.errors import StoreError
     from lineage_store.url import open_store
 

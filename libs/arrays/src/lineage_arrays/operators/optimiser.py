@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.errors import ArrayLineageError, NoChoiceError
 from lineage_arrays.operators.graph import Step
 from lineage_arrays.operators.strategies import Strategy
 
@@ -78,7 +78,8 @@ def choose(
         pinned: strategies that are kept whatever they cost; they count against the limits.
 
     Raises:
-        ArrayLineageError: no choice is within the limits, a cost is no finite number from 0 up, or SciPy is missing.
+        NoChoiceError: no choice is within the limits.
+        ArrayLineageError: a cost is no finite number from 0 up, or SciPy is missing.
     """
     _check(alternatives, workload, pinned or {})
     entries = [
@@ -191,7 +192,7 @@ def _solve(
         options={"mip_rel_gap": GAP},
     )
     if solved.x is None:
-        raise ArrayLineageError(f"no choice of strategies is within the limits: {solved.message}")
+        raise NoChoiceError(f"no choice of strategies is within the limits: {solved.message}")
     chosen = [
         entry
         for entry, value, pin in zip(entries, solved.x, pins, strict=True)
