@@ -179,6 +179,16 @@ def test_archives_have_arrays_of_their_own(store: GraphStore) -> None:
         trace_back(store, parse_address("out.npz[0]"))
 
 
+def test_archives_are_known_by_what_they_hold() -> None:
+    with open("arrays.bin", "wb") as file:
+        np.savez(file, flux=IMAGE, error=IMAGE / 10)
+    arrays = Recording().load("arrays.bin")
+    assert arrays.keys() == {"flux", "error"}
+    np.savez("one.npz", IMAGE)
+    assert Recording().load("one.npz").keys() == {"arr_0"}
+    assert Recording().load("one.npz/arr_0").shape == IMAGE.shape
+
+
 def test_what_a_program_saves_and_reads_again_goes_on() -> None:
     np.save("image.npy", IMAGE)
     recording = Recording()

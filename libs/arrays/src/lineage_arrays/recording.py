@@ -12,7 +12,7 @@ from lineage_arrays.calls import operands
 from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.files import holds, read_arrays
-from lineage_arrays.formats.names import SEVERAL, array_name, grows, split_name
+from lineage_arrays.formats.names import array_name, grows, is_numpy, split_name
 from lineage_arrays.mappings import SamePositions
 from lineage_arrays.querying import CellTrace, backward, forward
 from lineage_arrays.traced import TracedArray
@@ -79,7 +79,7 @@ class Recording:
             file.member: self._loaded(path, array.values, file)
             for array, file in read_arrays(os.fspath(name))
         }
-        is_archive = not one_of and path.lower().endswith(SEVERAL)
+        is_archive = not one_of and is_numpy(path) and "" not in loaded
         return loaded if is_archive else next(iter(loaded.values()))
 
     def _loaded(self, path: str, values: npt.NDArray[Any], file: ArrayFile) -> TracedArray:

@@ -25,6 +25,11 @@ def is_fits(path: str) -> bool:
     return _FITS_FILE.fullmatch(path) is not None
 
 
+def is_numpy(path: str) -> bool:
+    """Whether a file is NumPy's: its name has the ending of no other format."""
+    return not (path.lower().endswith((*HDF5, *NETCDF, *IMAGES)) or is_fits(path) or is_tree(path))
+
+
 def grows(path: str, member: str) -> bool:
     """Whether programs add arrays to a file that has some, and leave these as they are: all files of several, but those that NumPy writes."""
     return bool(member) and not path.lower().endswith(SEVERAL)

@@ -1,6 +1,6 @@
 """Which strategies to keep: an integer programme over what they cost (section VII of the paper).
 
-Needs SciPy, whose HiGHS solves it: the extra ``optimiser`` of this package.
+Needs SciPy, whose HiGHS solves it, or its linear relaxation where choices near that are few: the extra ``optimiser`` of this package.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from collections.abc import Mapping as ReadOnly
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
 from lineage_arrays.errors import ArrayLineageError, NoChoiceError
+from lineage_arrays.operators.enumerating import F64, I64, Knapsack, least_choice
 from lineage_arrays.operators.graph import Step
 from lineage_arrays.operators.strategies import Strategy
 
@@ -156,9 +158,6 @@ def _solve(
         raise ArrayLineageError(
             "the optimiser needs SciPy: install the extra `optimiser` of lineage-arrays"
         )
-    from scipy import sparse
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     # A query of a step uses the quickest of the stored strategies, so one beside the pinned ones is enough: which one is the variable.
     pins = np.array(
         [alternative.strategy in pinned.get(step, ()) for step, alternative in entries], np.bool_
@@ -170,36 +169,65 @@ def _solve(
     )
     shares = disk / (disk.max() or 1.0) + BETA * run / (run.max() or 1.0)
     objective = used / (used.max() or 1.0) + EPSILON * np.where(pins, 0.0, shares) / len(entries)
-    steps = {step: row for row, step in enumerate(dict.fromkeys(step for step, _ in entries))}
-    each = sparse.csr_array(
-        (
-            np.ones(len(entries)),
-            ([steps[step] for step, _ in entries], np.arange(len(entries))),
-        )
-    )
-    constraints = [LinearConstraint(each, 1, 1)]
-    for costs, most in ((disk, limits.disk_bytes), (run, limits.run_s)):
-        if most is not None:
+    rows = {step: row for row, step in enumerate(dict.fromkeys(step for step, _ in entries))}
+    uses, most = [], []
+    for costs, limit in ((disk, limits.disk_bytes), (run, limits.run_s)):
+        if limit is not None:
             # In shares of the limit: bytes and seconds are of different sizes.
-            shares = np.where(pins, 0.0, costs) / (most or 1.0)
-            remaining_share = (most - float(costs[pins].sum())) / (most or 1.0)
-            constraints.append(LinearConstraint(shares[None, :], -np.inf, remaining_share))
-    solved = milp(
+            uses.append(np.where(pins, 0.0, costs) / (limit or 1.0))
+            most.append((limit - float(costs[pins].sum())) / (limit or 1.0))
+    knapsack = Knapsack(
         objective * MAGNITUDE,
-        integrality=np.ones(len(entries)),
+        np.array(uses).reshape(-1, len(entries)),
+        np.array(most, np.float64),
+        np.array([rows[step] for step, _ in entries]),
+    )
+    best = set(_best_of(knapsack).tolist())
+    chosen = [entry for at, entry in enumerate(entries) if at in best or pins[at]]
+    _check_limits(chosen, limits)
+    return chosen
+
+
+def _best_of(knapsack: Knapsack) -> I64:
+    """The alternatives of the best choice: by enumeration near the linear relaxation, else by the integer programme.
+
+    Raises:
+        NoChoiceError: none is within the limits.
+    """
+    from scipy import sparse
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    count = len(knapsack.costs)
+    each = sparse.csr_array((np.ones(count), (knapsack.groups, np.arange(count))))
+    prices = _prices(knapsack, each)
+    chosen = None if prices is None else least_choice(knapsack, prices, GAP)
+    if chosen is not None:
+        return chosen
+    solved = milp(
+        knapsack.costs,
+        integrality=np.ones(count),
         bounds=Bounds(0, 1),
-        constraints=constraints,
+        constraints=[
+            LinearConstraint(each, 1, 1),
+            LinearConstraint(knapsack.uses, -np.inf, knapsack.most),
+        ],
         options={"mip_rel_gap": GAP},
     )
     if solved.x is None:
         raise NoChoiceError(f"no choice of strategies is within the limits: {solved.message}")
-    chosen = [
-        entry
-        for entry, value, pin in zip(entries, solved.x, pins, strict=True)
-        if value > 0.5 or pin
-    ]
-    _check_limits(chosen, limits)
-    return chosen
+    return np.flatnonzero(solved.x > 0.5)
+
+
+def _prices(knapsack: Knapsack, each: Any) -> F64 | None:
+    """What the linear relaxation would give for more of each limit; None: it has no solution."""
+    from scipy.optimize import linprog
+
+    if not len(knapsack.most):
+        return np.empty(0)
+    relaxed = linprog(
+        knapsack.costs, knapsack.uses, knapsack.most, each, np.ones(each.shape[0]), (0, 1), "highs"
+    )
+    return None if relaxed.x is None else np.maximum(-relaxed.ineqlin.marginals, 0.0)
 
 
 def _check_limits(chosen: Sequence[tuple[Step, Alternative]], limits: Limits) -> None:
