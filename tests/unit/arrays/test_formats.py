@@ -218,13 +218,16 @@ def test_a_file_that_grows_is_another_version(store: GraphStore) -> None:
     counts = first.load("counts.npy")
     hdf5()(counts)
     first.saved("x.h5/group/flux", counts)
-    store_recording(first, "first")
+    writer = store_recording(first, "first")
     second = Recording()
     more = second.source("more", np.ones(3))
     with h5py.File("x.h5", "a") as file:
         file["more"] = np.asarray(more)
     second.saved("x.h5/more", more)
     store_recording(second, "second")
+    trace = trace_back(store, parse_address("x.h5/group/flux[0,1]"))
+    assert (trace.app, [one.name for one in trace.found]) == (writer, ["counts.npy"])
+    assert "has changed since" in trace.warnings[0]
     third = Recording()
     np.save("out.npy", third.load("x.h5/group/flux")[0])
     store_recording(third, "third")

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.files import checksum_of, is_folder, version_at
-from lineage_arrays.formats.names import array_name, split_name
+from lineage_arrays.formats.names import array_name, grows, split_name
 from lineage_arrays.saved.linking import Recordings, version_of
-from lineage_arrays.saved.reading import NamedArray, listed_arrays
+from lineage_arrays.saved.reading import NamedArray, StoredRecording, listed_arrays
 from lineage_arrays.saved.storing import is_array
 from lineage_arrays.workflow import ArrayFile
 from lineage_core.tracing.budget import current_budget
@@ -84,6 +84,9 @@ def locate(
     query = FileQuery(os.path.realpath(path), Spellings())
     recorded = store.recorded_files(query)
     files = [one for one in recorded.items if one.wrote is not sources and is_array(one.node)]
+    if grows(path, member):
+        # Others may have written other arrays of the file since.
+        files = [one for one in files if _has(recordings, one, absolute, sources=sources)]
     chosen = _chosen(os.path.realpath(path), files, sources=sources)
     if chosen is not None:
         return _warned(_named(recordings, chosen.app, name, absolute, chosen, sources=sources))
@@ -129,6 +132,28 @@ def _chosen(path: str, files: Sequence[RecordedFile], *, sources: bool) -> Recor
     return (same_content or list(files))[0]
 
 
+def _has(recordings: Recordings, one: RecordedFile, absolute: str, *, sources: bool) -> bool:
+    """Whether the array of a name is among those that an application read or wrote of a file."""
+    try:
+        recording = recordings.of(one.app)
+    except (ArrayLineageError, KeyError):
+        # Why it can't be read is said where it is the one that is meant.
+        return True
+    return bool(_of_version(recording, one, absolute, sources=sources))
+
+
+def _of_version(
+    recording: StoredRecording, one: RecordedFile, absolute: str, *, sources: bool
+) -> list[NamedArray]:
+    return [
+        array
+        for array in (recording.sources if sources else recording.outputs)
+        if array.file is not None
+        and array_name(array.file.path, array.file.member) == absolute
+        and version_of(array.file).is_same(one.version)
+    ]
+
+
 def _named(
     recordings: Recordings,
     app: str,
@@ -140,13 +165,7 @@ def _named(
 ) -> Located:
     recording = recordings.of(app)
     if chosen is not None:
-        arrays = [
-            one
-            for one in (recording.sources if sources else recording.outputs)
-            if one.file is not None
-            and array_name(one.file.path, one.file.member) == absolute
-            and version_of(one.file).is_same(chosen.version)
-        ]
+        arrays = _of_version(recording, chosen, absolute, sources=sources)
         if arrays:
             return Located(app, arrays[-1])
     try:
