@@ -41,6 +41,27 @@ CHECKPOINT_COMMITS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
+class TableForm:
+    """What a table of a lake holds.
+
+    ``description``: what its own begins with, before the version. ``command``: makes one, behind `lineage --store STORE`.
+    """
+
+    name: str
+    description: str
+    version: int
+    schema: pa.Schema
+    command: str
+
+    def of_version(self) -> str:
+        """The description of a table of this version."""
+        return f"{self.description}{self.version}"
+
+
+LINEAGE: Final = TableForm(NAME, DESCRIPTION, VERSION, SCHEMA, "run JOB")
+
+
+@dataclass(frozen=True, slots=True)
 class LakeFile:
     """A file of the table. ``size`` in bytes; ``key``: of the application that its rows are of."""
 
@@ -81,14 +102,6 @@ def is_lake_there(address: LakeAddress) -> bool:
         raise StoreUnavailableError(f"can't read the lake {address.location}: {error}") from error
 
 
-def _version_of(table: DeltaTable, location: str) -> int:
-    description = table.metadata().description or ""
-    version = description.removeprefix(DESCRIPTION)
-    if version == description or not version.isdecimal():
-        raise StoreError(f"{location} is a table, but not a lineage store")
-    return int(version)
-
-
 class ReplacedError(Exception):
     """Files that a commit would remove are not there any more: somebody else replaced or removed them."""
 
@@ -103,9 +116,17 @@ class LakeTable:
         MissingExtraError: the table format's package is not installed.
     """
 
-    def __init__(self, address: LakeAddress, *, create: bool, retry_s: float = RETRY_S) -> None:
+    def __init__(
+        self,
+        address: LakeAddress,
+        *,
+        create: bool,
+        retry_s: float = RETRY_S,
+        form: TableForm = LINEAGE,
+    ) -> None:
         self.address = address
         self._retry_s = retry_s
+        self._form = form
         self._delta = needed("deltalake", "a lake", error=StoreError)
         self._actions = needed("deltalake.transaction", "a lake", error=StoreError)
         self._errors = needed("deltalake.exceptions", "a lake", error=StoreError)
@@ -123,19 +144,26 @@ class LakeTable:
             if not self._delta.DeltaTable.is_deltatable(location):
                 if not create:
                     raise StoreError(
-                        f"there is no lake at {location}; make one with `lineage --store {self.address} run JOB`"
+                        f"there is no lake at {location}; make one with `lineage --store {self.address} {self._form.command}`"
                     )
                 self._create(location)
             table: DeltaTable = self._delta.DeltaTable(location)
-            version = _version_of(table, location)
+            version = self._version_of(table)
         except (OSError, self._errors.DeltaError) as error:
             raise StoreError(f"can't open the lake {location}: {error}") from error
-        if version > VERSION:
+        if version > self._form.version:
             raise StoreError(
-                f"{location} is of version {version}, this program knows {VERSION}: "
+                f"{location} is of version {version}, this program knows {self._form.version}: "
                 "update the program, or choose another store"
             )
         return table
+
+    def _version_of(self, table: DeltaTable) -> int:
+        description = table.metadata().description or ""
+        version = description.removeprefix(self._form.description)
+        if version == description or not version.isdecimal():
+            raise StoreError(f"{self.address.location} is a table, but not a {self._form.name} store")
+        return int(version)
 
     def upgrade(self) -> None:
         """Have this version's number in the description, so that programs of earlier versions refuse the lake.
@@ -148,9 +176,9 @@ class LakeTable:
             while True:
                 self._refresh()
                 try:
-                    if _version_of(self._table, self.address.location) >= VERSION:
+                    if self._version_of(self._table) >= self._form.version:
                         return
-                    self._table.alter.set_table_description(f"{DESCRIPTION}{VERSION}")
+                    self._table.alter.set_table_description(self._form.of_version())
                 except (OSError, self._errors.DeltaError) as error:
                     # Others may do the same at this moment.
                     if time.monotonic() > deadline:
@@ -167,11 +195,11 @@ class LakeTable:
             ensure_private_folder(folder)
         self._delta.DeltaTable.create(
             location,
-            schema=self._delta.Schema.from_arrow(SCHEMA),
+            schema=self._delta.Schema.from_arrow(self._form.schema),
             mode="ignore",
             partition_by=[APP],
-            name=NAME,
-            description=f"{DESCRIPTION}{VERSION}",
+            name=self._form.name,
+            description=self._form.of_version(),
             configuration={"delta.checkpointInterval": str(CHECKPOINT_COMMITS)},
         )
 

@@ -1,0 +1,1 @@
+"""Provenance triples of others, in tables of a lake: imported, indexed by connected sets, and read by number."""

@@ -1,0 +1,210 @@
+"""Data sets of provenance triples in the table of a lake: imported, indexed, listed and removed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineage_store.errors import StoreError
+from lineage_store.lake.address import LakeAddress, is_lake, read_lake_address
+from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError
+from lineage_store.triples.columns import TRIPLES, Part
+from lineage_store.triples.files import PartFile, PartWriter
+from lineage_store.triples.indexing import Indexed, write_index
+from lineage_store.triples.loading import is_of_items, load_graph, read_rows_of
+from lineage_store.triples.partitioning import SET_ITEMS
+from lineage_store.triples.reading import GroupReader
+from lineage_store.triples.sources import NODE, TRIPLE, digest_of, read_rows
+
+WAITING = frozenset({Part.WAITING, Part.WAITING_NODES})
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of a source. ``rows``: of it; ``is_new``: whether the data set did not have it."""
+
+    source: str
+    rows: int
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A data set. ``stored_bytes``: of all its files; ``is_indexed``: whether nothing waits to be indexed."""
+
+    name: str
+    sources: int
+    rows: int
+    stored_bytes: int
+    is_indexed: bool
+
+
+class TripleStore:
+    """The data sets beside a lake, in a table of their own: `LAKE.triples`.
+
+    Args:
+        url: ``lake:PLACE``.
+        create: whether to make the table if it is not there.
+
+    Raises:
+        StoreError: the address is of no lake, or there is no table.
+    """
+
+    def __init__(self, url: str, *, create: bool = False) -> None:
+        if not is_lake(url):
+            raise StoreError(f"triples are kept in a lake, and {url!r} is none; give lake:PLACE")
+        address = LakeAddress(f"{read_lake_address(url).location}.triples")
+        self.table = LakeTable(address, create=create, form=TRIPLES)
+
+    def files(self, name: str, *, newest: bool = True) -> list[PartFile]:
+        """The files of a data set; none if there is no such data set.
+
+        Raises:
+            StoreError: the storage can't be read, or has files of another kind.
+        """
+        files = self.table.snapshot(newest=newest).files.get(_key(name), ())
+        return [PartFile.of(file) for file in files]
+
+    def add(self, name: str, triples: Sequence[Path], nodes: Sequence[Path] = ()) -> list[Imported]:
+        """Add files to a data set, all in one commit; those with the bytes of one that it has are left out.
+
+        Args:
+            name: of the data set, which is made by its first import.
+            triples: files with columns src, dst and op.
+            nodes: files with columns item and node.
+
+        Raises:
+            StoreError: a file can't be read or has rows that are refused; the data set is as it was.
+        """
+        if not name:
+            raise StoreError("a data set needs a name")
+        held = self.files(name)
+        known = {file.digest for file in held if file.part is Part.SOURCE}
+        kinds = {is_of_items(self.table, file) for file in held} - {None}
+        writer = PartWriter(self.table, _key(name))
+        imported = []
+        try:
+            for path, names, part in _parts(triples, nodes):
+                # The same bytes as triples and as nodes are two sources.
+                digest = f"{names[0]}-{digest_of(path)}"
+                rows = 0
+                if digest not in known:
+                    for columns in read_rows(path, names):
+                        kinds.add("item" in columns or "src_item" in columns)
+                        if len(kinds) > 1:
+                            raise StoreError(
+                                f"{path}: items of {name} are integers or texts, and not both"
+                            )
+                        writer.write(part, columns, digest)
+                        rows += len(columns[f"{names[-1]}_text"])
+                    source = {"digest": [digest], "source": [str(path)], "data_set": [name]}
+                    writer.write(Part.SOURCE, {**source, "rows": [rows]}, digest)
+                imported.append(Imported(str(path), rows, digest not in known))
+                known.add(digest)
+            if writer.files:
+                self.table.commit(writer.files)
+        except BaseException:
+            self.table.erase(writer.files)
+            raise
+        return imported
+
+    def index(self, name: str, *, set_items: int = SET_ITEMS) -> Indexed | None:
+        """Index what waits; None if nothing does. All of the index is made again, in memory.
+
+        Args:
+            name: of the data set.
+            set_items: components of more items are split into connected sets, if their nodes are known.
+
+        Raises:
+            StoreError: there is no such data set, its items are of two types, or somebody else changed it meanwhile.
+        """
+        files = self._existing(name)
+        if not any(file.part in WAITING for file in files):
+            return None
+        replaced = [file for file in files if file.part is not Part.SOURCE]
+        graph = load_graph(self.table, replaced)
+        if not len(graph.src):
+            raise StoreError(f"{name} has no triples yet, only nodes")
+        writer = PartWriter(self.table, _key(name))
+        try:
+            indexed = write_index(graph, writer, set_items)
+            self._replace(name, writer.files, [file.file for file in replaced])
+        except BaseException:
+            self.table.erase(writer.files)
+            raise
+        self.table.erase(file.file for file in replaced)
+        return indexed
+
+    def _replace(self, name: str, added: Sequence[LakeFile], removed: Sequence[LakeFile]) -> None:
+        try:
+            self.table.commit(added, removed)
+        except ReplacedError as error:
+            raise StoreError(f"somebody else changed {name} meanwhile; try again") from error
+
+    def remove(self, name: str) -> None:
+        """Remove a data set.
+
+        Raises:
+            StoreError: there is no such data set, or somebody else changed it meanwhile.
+        """
+        files = [file.file for file in self._existing(name)]
+        self._replace(name, (), files)
+        self.table.erase(files)
+
+    def data_sets(self) -> list[DataSet]:
+        """All data sets, by name.
+
+        Raises:
+            StoreError: the storage can't be read.
+        """
+        listed = []
+        for files in self.table.snapshot(newest=True).files.values():
+            parts = [PartFile.of(file) for file in files]
+            sources = {file.digest: file for file in parts if file.part is Part.SOURCE}
+            rows = [read_rows_of(self.table, file) for file in sources.values()]
+            listed.append(
+                DataSet(
+                    name=rows[0].column("data_set")[0].as_py(),
+                    sources=len(rows),
+                    rows=sum(one.column("rows")[0].as_py() for one in rows),
+                    stored_bytes=sum(file.size for file in files),
+                    is_indexed=not any(file.part in WAITING for file in parts),
+                )
+            )
+        return sorted(listed, key=lambda one: one.name)
+
+    def _existing(self, name: str) -> list[PartFile]:
+        files = self.files(name)
+        if not files:
+            raise StoreError(f"there are no triples as {name!r}; `lineage triples list` lists them")
+        return files
+
+    def indexed_files(self, name: str) -> list[PartFile]:
+        """The files of a data set that is indexed.
+
+        Raises:
+            StoreError: there is no such data set, or something in it waits to be indexed.
+        """
+        files = self._existing(name)
+        if any(file.part in WAITING for file in files):
+            raise StoreError(f"triples of {name} wait; run `lineage triples index {name}`")
+        return files
+
+    def reader(self) -> GroupReader:
+        """What reads row groups of this table."""
+        return GroupReader(self.table)
+
+
+def _parts(
+    triples: Sequence[Path], nodes: Sequence[Path]
+) -> list[tuple[Path, tuple[str, ...], Part]]:
+    return [
+        *((path, TRIPLE, Part.WAITING) for path in triples),
+        *((path, NODE, Part.WAITING_NODES) for path in nodes),
+    ]
+
+
+def _key(name: str) -> str:
+    return hashlib.blake2b(name.encode(), digest_size=16).hexdigest()

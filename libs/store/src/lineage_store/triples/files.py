@@ -1,0 +1,138 @@
+"""Files of the table of triples: what their names say, and how they are written."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.lake.columns import APP
+from lineage_store.lake.table import LakeFile, LakeTable, sync_files
+from lineage_store.triples.columns import COLUMNS, REPEATING, TEXT, Part
+
+FILE_ROWS: Final = 1 << 22
+GROUP_ROWS: Final = 1 << 14
+"""Rows of a row group: a look-up reads all of it, and a footer names each."""
+LEVEL: Final = 1
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+Columns: TypeAlias = dict[str, Any]
+"""Arrays of one length by the name of their column: of NumPy where they are numbers, else of Arrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartFile:
+    """A file of a data set. ``first`` and ``last``: the bounds of the column that orders it; 0 where that is a text.
+
+    ``digest``: of the source that its rows come from; ``-`` in the index.
+    """
+
+    file: LakeFile
+    part: Part
+    digest: str
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, file: LakeFile) -> PartFile:
+        """A file by what its name says.
+
+        Raises:
+            StoreError: the name is none of ours.
+        """
+        try:
+            part, digest, first, last, _, _ = file.path.rpartition("/")[2].split(".")
+            return cls(file, Part(part), digest, int(first), int(last))
+        except ValueError as error:
+            raise StoreError(f"{file.path} is no file of triples") from error
+
+
+class PartWriter:
+    """Writes rows of a data set into files that no version of the table holds yet: ``files``."""
+
+    def __init__(self, table: LakeTable, key: str) -> None:
+        self._table = table
+        self._key = key
+        self.files: list[LakeFile] = []
+
+    def write(self, part: Part, columns: Mapping[str, Any], digest: str = "-") -> None:
+        """Write rows.
+
+        Args:
+            part: which part they are of; those of the index are in the order of its first column.
+            columns: arrays of one length by name, those of the part or some of them.
+            digest: of the source that they come from.
+
+        Raises:
+            StoreUnavailableError: the storage can't be written.
+        """
+        kinds = COLUMNS[part]
+        rows = pa.table(
+            {name: _as_arrow(columns[name], kinds[name]) for name in kinds if name in columns}
+        )
+        for some in _slices(rows):
+            first, last = _bounds(some)
+            path = f"{APP}={self._key}/{part}.{digest}.{first}.{last}.{uuid.uuid4().hex}.parquet"
+            self._write(path, some)
+
+    def _write(self, path: str, rows: pa.Table) -> None:
+        table = self._table
+        try:
+            if table.address.is_local:
+                table.files.create_dir(f"{APP}={self._key}", recursive=True)
+            with table.files.open_output_stream(path) as stream, _writer(stream, rows) as writer:
+                writer.write_table(rows, row_group_size=GROUP_ROWS)
+            size = table.files.get_file_info(path).size
+        except OSError as error:
+            raise StoreUnavailableError(
+                f"can't write the lake {table.address.location}: {error}"
+            ) from error
+        if table.address.is_local:
+            folder = Path(table.address.location)
+            sync_files(folder / path, (folder / path).parent, folder)
+        self.files.append(LakeFile(path, size, self._key))
+
+
+def _as_arrow(values: Any, kind: pa.DataType) -> Any:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    return pa.array(values, kind)
+
+
+def _slices(rows: pa.Table) -> Iterator[pa.Table]:
+    for first in range(0, rows.num_rows, FILE_ROWS):
+        yield rows.slice(first, FILE_ROWS)
+
+
+def _bounds(rows: pa.Table) -> tuple[int, int]:
+    ordering = rows.column(0)
+    if ordering.type == TEXT:
+        return 0, 0
+    return ordering[0].as_py(), ordering[-1].as_py()
+
+
+def _writer(stream: Any, rows: pa.Table) -> pq.ParquetWriter:
+    names = rows.schema.names
+    packed = [name for name in names if name not in REPEATING and rows.schema.field(name).type != TEXT]
+    return pq.ParquetWriter(
+        stream,
+        rows.schema,
+        compression="zstd",
+        compression_level=LEVEL,
+        use_dictionary=[name for name in names if name in REPEATING],
+        column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+        write_statistics=names[:1],
+    )
+
+
+def numbers(column: Any) -> Numbers:
+    """A column of numbers without nulls as an array."""
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -1,0 +1,101 @@
+"""Loads all triples of a data set, those of its index and those that wait, to index them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lineage_store.errors import StoreError
+from lineage_store.lake.table import LakeTable
+from lineage_store.triples.columns import COLUMNS, TEXT, Part
+from lineage_store.triples.files import Numbers, PartFile, numbers
+from lineage_store.triples.indexing import Graph
+from lineage_store.triples.numbering import encoded_numbers, encoded_texts, distinct_rows
+from lineage_store.triples.reading import as_store_errors
+
+OF_ITEMS = {Part.WAITING: "src_item", Part.WAITING_NODES: "item", Part.ITEMS: "item"}
+
+
+def read_rows_of(table: LakeTable, file: PartFile) -> pa.Table:
+    """All rows of a file.
+
+    Raises:
+        StoreError: it is damaged, or the storage can't be read.
+        FileNotFoundError: it is not there any more.
+    """
+    with as_store_errors(file.file.path), table.files.open_input_file(file.file.path) as stream:
+        return pq.read_table(stream, partitioning=None)
+
+
+def is_of_items(table: LakeTable, file: PartFile) -> bool | None:
+    """Whether a file's items are integers, and not texts; None if it has no items."""
+    if file.part not in OF_ITEMS:
+        return None
+    with as_store_errors(file.file.path), table.files.open_input_file(file.file.path) as stream:
+        return OF_ITEMS[file.part] in pq.read_schema(stream).names
+
+
+def load_graph(table: LakeTable, files: Sequence[PartFile]) -> Graph:
+    """All triples of some files, each once.
+
+    Args:
+        table: the table that they are in.
+        files: those of an index, and those that wait.
+
+    Raises:
+        StoreError: a file is damaged, or items are of two types.
+    """
+    if len({is_of_items(table, file) for file in files} - {None}) > 1:
+        raise StoreError("the data set has integers and texts as items; remove it, and import again")
+    parts = {part: _rows(table, part, files) for part in Part if part is not Part.SOURCE}
+    waiting, held = parts[Part.WAITING], parts[Part.ITEMS]
+    names = parts[Part.WAITING_NODES]
+    is_text = any(
+        "item_text" in rows.column_names or "src_text" in rows.column_names
+        for rows in (waiting, held, names)
+    )
+    kind = "text" if is_text else "item"
+    columns = [
+        _column(held, "item_text" if is_text else "item"),
+        _column(waiting, f"src_{kind}"),
+        _column(waiting, f"dst_{kind}"),
+        _column(names, "item_text" if is_text else "item"),
+    ]
+    items = encoded_texts(columns) if is_text else encoded_numbers([numbers(one) for one in columns])
+    held_codes, src, dst, named = items.codes
+    ops = encoded_texts([_column(parts[Part.OPS], "op_text"), _column(waiting, "op_text")])
+    labels = encoded_texts([_column(parts[Part.NODES], "node_text"), _column(names, "node_text")])
+    edges = parts[Part.FORWARD]
+    src, dst, op = distinct_rows(
+        np.concatenate([held_codes[numbers(_column(edges, "src"))], src]),
+        np.concatenate([held_codes[numbers(_column(edges, "dst"))], dst]),
+        np.concatenate([ops.codes[0][numbers(_column(edges, "op"))], ops.codes[1]]),
+    )
+    node = np.full(len(items.values), -1, np.int64)
+    former = numbers(_column(held, "node"))
+    known = former >= 0
+    pairs = distinct_rows(
+        np.concatenate([held_codes[known], named]),
+        np.concatenate([labels.codes[0][former[known]], labels.codes[1]]),
+    )
+    # Of several nodes of an item the first in order counts: it is written last.
+    node[pairs[0][::-1]] = pairs[1][::-1]
+    return Graph(items.values, ops.values, labels.values, src, dst, op, node)
+
+
+def _rows(table: LakeTable, part: Part, files: Sequence[PartFile]) -> pa.Table:
+    chosen = sorted((file for file in files if file.part is part), key=lambda file: file.first)
+    if not chosen:
+        return pa.table({})
+    return pa.concat_tables([read_rows_of(table, file) for file in chosen])
+
+
+def _column(rows: pa.Table, name: str) -> Any:
+    if name in rows.column_names:
+        return rows.column(name)
+    kinds = {column: kind for columns in COLUMNS.values() for column, kind in columns.items()}
+    return pa.chunked_array([], kinds.get(name, TEXT))

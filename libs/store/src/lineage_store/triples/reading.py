@@ -1,0 +1,237 @@
+"""Reads parts of the table of triples: a look-up opens those row groups alone that it needs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lineage_core.tracing.budget import current_budget
+from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.lake.table import LakeTable
+from lineage_store.triples.columns import COLUMNS, Part
+from lineage_store.triples.files import Columns, Numbers, PartFile, numbers
+
+CACHE_BYTES: Final = 128 << 20
+"""Memory of row groups that are kept for the next look-up."""
+
+
+@dataclass(slots=True)
+class ReadCounts:
+    """What look-ups opened: files, row groups, and rows in these; ``triples``: of rows those that are triples."""
+
+    files: int = 0
+    groups: int = 0
+    rows: int = 0
+    triples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    file: pq.ParquetFile
+    lowest: Numbers
+    highest: Numbers
+    columns: tuple[str, ...]
+
+
+class GroupReader:
+    """Row groups of files that never change, the latest kept in memory."""
+
+    def __init__(self, table: LakeTable) -> None:
+        self._table = table
+        self.counts = ReadCounts()
+        self._opened: dict[str, _Opened] = {}
+        self._groups: OrderedDict[tuple[str, int], tuple[Columns, int]] = OrderedDict()
+        self._held = 0
+
+    def opened(self, file: PartFile) -> _Opened:
+        """A file with its footer."""
+        path = file.file.path
+        if path not in self._opened:
+            with as_store_errors(path):
+                stream = self._table.files.open_input_file(path)
+                parquet = pq.ParquetFile(stream, pre_buffer=False)
+                described = parquet.metadata
+                groups = range(described.num_row_groups)
+                is_numbered = described.schema.column(0).physical_type == "INT64"
+                bounds = [
+                    described.row_group(at).column(0).statistics for at in groups if is_numbered
+                ]
+                self._opened[path] = _Opened(
+                    parquet,
+                    np.array([one.min for one in bounds], dtype=np.int64),
+                    np.array([one.max for one in bounds], dtype=np.int64),
+                    tuple(described.schema.names),
+                )
+                self.counts.files += 1
+        return self._opened[path]
+
+    def group(self, file: PartFile, index: int) -> Columns:
+        """All rows of a row group.
+
+        Raises:
+            FileNotFoundError: the file is not there any more.
+            StoreError: it is damaged, or the storage can't be read.
+            BudgetError: the query has no time left.
+        """
+        current_budget().check()
+        at = (file.file.path, index)
+        if at in self._groups:
+            self._groups.move_to_end(at)
+            return self._groups[at][0]
+        opened = self.opened(file)
+        with as_store_errors(file.file.path):
+            rows = opened.file.read_row_group(index, use_threads=False)
+        columns = {name: _array(rows.column(name)) for name in rows.schema.names}
+        self.counts.groups += 1
+        self.counts.rows += rows.num_rows
+        if file.part in {Part.BACK, Part.FORWARD}:
+            self.counts.triples += rows.num_rows
+        self._groups[at] = columns, rows.nbytes
+        self._held += rows.nbytes
+        while self._held > CACHE_BYTES:
+            self._held -= self._groups.popitem(last=False)[1][1]
+        return columns
+
+    def close(self) -> None:
+        """Close what is open."""
+        for opened in self._opened.values():
+            opened.file.close(force=True)
+        self._opened.clear()
+        self._groups.clear()
+
+
+class as_store_errors:  # noqa: N801 - a context, as contextlib names them
+    """Errors of Arrow and of the system as those of a store; a missing file stays what it is."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, FileNotFoundError):
+            return
+        if isinstance(error, OSError):
+            raise StoreUnavailableError(
+                f"can't read {self._path} of the lake: {error}"
+            ) from error
+        if isinstance(error, pa.ArrowException | AttributeError):
+            raise StoreError(f"{self._path} of the lake is damaged: {error}") from error
+
+
+def _array(column: Any) -> Any:
+    if column.type == pa.int64():
+        return numbers(column)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+class SortedPart:
+    """Rows of one part of a data set, in all files of it."""
+
+    def __init__(self, reader: GroupReader, part: Part, files: Sequence[PartFile]) -> None:
+        self._reader = reader
+        self._files = sorted(
+            (file for file in files if file.part is part), key=lambda file: file.first
+        )
+        self.part = part
+        self.key = next(iter(COLUMNS[part]))
+
+    def equal(self, keys: Numbers) -> Columns:
+        """The rows whose key is one of some.
+
+        Args:
+            keys: numbers, in order, each once.
+
+        Raises:
+            StoreError: a file is damaged, or the storage can't be read.
+            BudgetError: the query has no time left.
+        """
+        return self.between(keys, keys)
+
+    def all(self, names: Sequence[str] = ()) -> Columns:
+        """All rows; ``names``: of these columns alone. Nothing of it is kept."""
+        parts = []
+        for file in self._files:
+            opened = self._reader.opened(file)
+            stored = [name for name in (names or COLUMNS[self.part]) if name in opened.columns]
+            with as_store_errors(file.file.path):
+                rows = opened.file.read(columns=stored, use_threads=False)
+            parts.append({name: _array(rows.column(name)) for name in stored})
+        return self._joined(parts)
+
+    def floor(self, key: int) -> Columns:
+        """The row with the largest key that is not larger than a number; no row if all are."""
+        for file in reversed(self._files):
+            if file.first <= key:
+                opened = self._reader.opened(file)
+                index = int(np.searchsorted(opened.lowest, key, "right")) - 1
+                rows = self._reader.group(file, index)
+                at = int(np.searchsorted(rows[self.key], key, "right")) - 1
+                return _taken(rows, np.array([at]))
+        return self._joined([])
+
+    def between(self, firsts: Numbers, lasts: Numbers) -> Columns:
+        """The rows whose key is in one of some ranges, which are in order and apart; both ends belong to them."""
+        parts = []
+        for file in self._files:
+            begin, stop = _overlapping(firsts, lasts, file.first, file.last)
+            if begin >= stop:
+                continue
+            opened = self._reader.opened(file)
+            begins = np.searchsorted(lasts, opened.lowest, "left")
+            stops = np.searchsorted(firsts, opened.highest, "right")
+            for index in np.flatnonzero(stops > begins).tolist():
+                rows = self._reader.group(file, index)
+                some = slice(begins[index], stops[index])
+                order = rows[self.key]
+                low = np.searchsorted(order, firsts[some], "left")
+                high = np.searchsorted(order, lasts[some], "right")
+                taken = spans(low, high)
+                if len(taken):
+                    parts.append(_taken(rows, taken))
+        return self._joined(parts)
+
+    def _joined(self, parts: Sequence[Columns]) -> Columns:
+        if not parts:
+            return {
+                name: np.empty(0, np.int64) if kind == pa.int64() else pa.array([], kind)
+                for name, kind in COLUMNS[self.part].items()
+            }
+        return {name: _concat([part[name] for part in parts]) for name in parts[0]}
+
+    def __bool__(self) -> bool:
+        return bool(self._files)
+
+
+def _overlapping(firsts: Numbers, lasts: Numbers, low: int, high: int) -> tuple[int, int]:
+    return int(np.searchsorted(lasts, low, "left")), int(np.searchsorted(firsts, high, "right"))
+
+
+def spans(low: Numbers, high: Numbers) -> Numbers:
+    """The numbers from each of ``low`` up to, but not with, that of ``high``."""
+    lengths = high - low
+    total = int(lengths.sum())
+    before = np.cumsum(lengths) - lengths
+    return np.arange(total, dtype=np.int64) + np.repeat(low - before, lengths)
+
+
+def _taken(rows: Columns, indices: Numbers) -> Columns:
+    return {
+        name: column[indices] if isinstance(column, np.ndarray) else column.take(pa.array(indices))
+        for name, column in rows.items()
+    }
+
+
+def _concat(arrays: Sequence[Any]) -> Any:
+    if len(arrays) == 1:
+        return arrays[0]
+    if isinstance(arrays[0], np.ndarray):
+        return np.concatenate(arrays)
+    return pa.concat_arrays(arrays)
+

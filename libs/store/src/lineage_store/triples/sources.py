@@ -1,0 +1,137 @@
+"""Reads triples and nodes of items from files of Parquet and CSV, some rows at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+from lineage_store.errors import StoreError
+from lineage_store.triples.files import Columns
+
+BATCH_ROWS: Final = 1 << 18
+BLOCK_BYTES: Final = 16 << 20
+
+TRIPLE: Final = ("src", "dst", "op")
+NODE: Final = ("item", "node")
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal.
+
+    Raises:
+        StoreError: it can't be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            digest = hashlib.sha256()
+            while block := stream.read(1 << 20):
+                digest.update(block)
+            return digest.hexdigest()
+    except OSError as error:
+        raise StoreError(f"can't read {path}: {error}") from error
+
+
+def read_rows(path: Path, names: Sequence[str]) -> Iterator[Columns]:
+    """Rows of a file, as columns of the table of triples that wait.
+
+    Items are integers or texts, in CSV texts; the last column of ``names`` becomes texts.
+
+    Args:
+        path: a file of Parquet, or else of CSV with a header.
+        names: `TRIPLE` or `NODE`.
+
+    Raises:
+        StoreError: it can't be read, a column is missing, or a value is null, empty, or of another type.
+    """
+    row = 0
+    with _as_errors(path):
+        for batch in _batches(path, names):
+            columns = {}
+            for name in names:
+                is_label = name == names[-1]
+                values = (_label if is_label else _items)(batch.column(name))
+                _refuse_missing(path, name, values, row, is_item=not is_label)
+                columns[_column_of(name, values, is_label)] = values
+            if len({values.type for name, values in columns.items() if name[:3] in {"src", "dst"}}) > 1:
+                raise StoreError(f"{path}: src and dst are of different types")
+            yield columns
+            row += batch.num_rows
+    if not row:
+        raise StoreError(f"{path} has no rows")
+
+
+def _column_of(name: str, values: pa.Array, is_label: bool) -> str:
+    if is_label or values.type == pa.string():
+        return f"{name}_text"
+    return name if name == "item" else f"{name}_item"
+
+
+def _batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    if path.suffix.lower() in {".csv", ".tsv"}:
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        with csv.open_csv(
+            path,
+            read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
+            parse_options=csv.ParseOptions(delimiter=delimiter),
+            convert_options=csv.ConvertOptions(
+                include_columns=list(names), column_types=dict.fromkeys(names, pa.string())
+            ),
+        ) as reader:
+            yield from reader
+        return
+    with pq.ParquetFile(path) as parquet:
+        missing = [name for name in names if name not in parquet.schema_arrow.names]
+        if missing:
+            raise StoreError(f"{path} has no column {missing[0]!r}; it needs {', '.join(names)}")
+        yield from parquet.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False)
+
+
+def _items(column: pa.Array) -> pa.Array:
+    """Items as integers or texts.
+
+    An unsigned integer that is too large is refused by the cast.
+    """
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_integer(kind):
+        return column.cast(pa.int64())
+    if _is_text(kind):
+        return column.cast(pa.string())
+    raise StoreError(f"items are integers or texts, and not {kind}")
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _label(column: pa.Array) -> pa.Array:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (_is_text(kind) or pa.types.is_integer(kind)):
+        raise StoreError(f"ops and nodes are integers or texts, and not {kind}")
+    return column.cast(pa.string())
+
+
+def _refuse_missing(path: Path, name: str, values: pa.Array, row: int, *, is_item: bool) -> None:
+    missing = pc.is_null(values)
+    if is_item and values.type == pa.string():
+        missing = pc.or_(missing, pc.fill_null(pc.equal(values, ""), False))
+    at = pc.index(missing, True).as_py()
+    if at >= 0:
+        raise StoreError(f"{path}: row {row + at + 1:,} has no {name}")
+
+
+@contextmanager
+def _as_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(f"can't read {path}: {error}") from error
