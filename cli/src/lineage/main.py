@@ -34,6 +34,7 @@ from lineage.records import app as records_app
 from lineage.serving import app as serving_app
 from lineage.stack.commands import app as stack_app
 from lineage.terminal import echo
+from lineage.triple_commands import app as triples_app
 from lineage_core.release import __version__
 from lineage_core.tracing.budget import current_budget
 
@@ -53,6 +54,7 @@ app.add_typer(session_app)
 app.add_typer(bundle_app)
 app.add_typer(erasing_app)
 app.add_typer(arrays_app)
+app.add_typer(triples_app)
 
 AppArgument = Annotated[
     str,

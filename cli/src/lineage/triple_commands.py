@@ -1,0 +1,238 @@
+"""``lineage triples``: provenance triples of others, kept in a lake and traced."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lineage.options import (
+    JsonOption,
+    StoreOption,
+    TimeoutOption,
+    chosen_store,
+    in_time,
+    print_json,
+    reported,
+)
+from lineage.tables import console, table_of
+from lineage.terminal import echo
+
+if TYPE_CHECKING:
+    from lineage_store.triples.tracing import TripleTrace
+
+app = typer.Typer(
+    name="triples",
+    help="Provenance triples from anywhere (dst was derived from src by op), in a lake: import, index and trace them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
+ItemArgument = Annotated[
+    str, typer.Argument(metavar="ITEM", help="The item; after -- where it begins with a dash.")
+]
+MethodOption = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="METHOD",
+        help="rq (step by step), ccprov (the component is read), csprov (the connected sets that it depends on are read), "
+        "or auto. All give the same answer.",
+    ),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", min=0, help="Triples listed (default: 20; with --json all)."
+    ),
+]
+SetItemsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--set-items",
+        min=1,
+        help="Components of more items are split into connected sets, if the nodes of their items are known (default: 10,000).",
+    ),
+]
+TRIPLES_LISTED = 20
+
+
+@app.command("import")
+@reported
+def import_triples(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Parquet, or CSV with a header, with columns src, dst and op."
+        ),
+    ],
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="The data set, new or not.")],
+    nodes: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--nodes",
+            metavar="FILE",
+            help="Parquet or CSV with columns item and node: the node of the workflow that each item belongs to. May be repeated.",
+        ),
+    ] = None,
+    later: Annotated[
+        bool, typer.Option("--later", help="Leave the index to `lineage triples index`.")
+    ] = False,
+    set_items: SetItemsOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Import triples of files into a data set, and index it. A file that it has is not imported again."""
+    from lineage_store.triples.data_sets import TripleStore
+    from lineage_store.triples.partitioning import SET_ITEMS
+
+    triples = TripleStore(chosen_store(context, store), create=True)
+    imported = triples.add(name, files, nodes or [])
+    indexed = None if later else triples.index(name, set_items=set_items or SET_ITEMS)
+    if as_json:
+        print_json(
+            {
+                "imported": [asdict(one) for one in imported],
+                "index": asdict(indexed) if indexed else None,
+            }
+        )
+        return
+    for one in imported:
+        echo(f"{one.source}: {one.rows:,} rows" if one.is_new else f"{one.source}: is there already")
+    if indexed:
+        _show_index(asdict(indexed))
+
+
+@app.command("index")
+@reported
+def index(
+    context: typer.Context,
+    name: NameArgument,
+    set_items: SetItemsOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Index the triples of a data set that wait. The index is made again, in memory: some 200 bytes a triple."""
+    from lineage_store.triples.data_sets import TripleStore
+    from lineage_store.triples.partitioning import SET_ITEMS
+
+    indexed = TripleStore(chosen_store(context, store)).index(name, set_items=set_items or SET_ITEMS)
+    if as_json:
+        print_json(asdict(indexed) if indexed else None)
+    elif indexed:
+        _show_index(asdict(indexed))
+    else:
+        echo(f"nothing of {name} waits")
+
+
+def _show_index(counts: dict[str, int]) -> None:
+    echo("indexed: " + ", ".join(f"{count:,} {what}" for what, count in counts.items()))
+
+
+@app.command("back")
+@reported
+def back(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    name: NameArgument,
+    item: ItemArgument,
+    method: MethodOption = "auto",
+    limit: LimitOption = None,
+    timeout_s: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Find all items that an item was derived from, with the triples between them."""
+    _trace(context, name, item, method, limit, timeout_s, store, as_json, is_back=True)
+
+
+@app.command("forward")
+@reported
+def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    name: NameArgument,
+    item: ItemArgument,
+    method: MethodOption = "auto",
+    limit: LimitOption = None,
+    timeout_s: TimeoutOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Find all items that were derived from an item, with the triples between them."""
+    _trace(context, name, item, method, limit, timeout_s, store, as_json, is_back=False)
+
+
+def _trace(  # noqa: PLR0913, PLR0917 - the arguments of both commands
+    context: typer.Context,
+    name: str,
+    item: str,
+    method: str,
+    limit: int | None,
+    timeout_s: float | None,
+    store: str,
+    as_json: bool,
+    *,
+    is_back: bool,
+) -> None:
+    from lineage_store.triples.data_sets import TripleStore
+    from lineage_store.triples.tracing import Method, trace
+
+    if method not in set(Method):
+        raise typer.BadParameter("it is one of " + ", ".join(Method))
+    with in_time(timeout_s):
+        triples = TripleStore(chosen_store(context, store))
+        found = trace(triples, name, item, is_back=is_back, method=Method(method))
+    _show_trace(found, limit, is_back=is_back, as_json=as_json)
+
+
+def _show_trace(found: TripleTrace, limit: int | None, *, is_back: bool, as_json: bool) -> None:
+    if as_json:
+        listed = asdict(found)
+        names = ("src", "dst", "op")
+        listed["triples"] = [
+            dict(zip(names, triple, strict=True)) for triple in found.triples[:limit]
+        ]
+        print_json(listed | {"count": len(found.triples)})
+        return
+    way = "from" if is_back else "into"
+    echo(
+        f"{way} {len(found.items):,} items, by {len(found.triples):,} triples "
+        f"({found.method}: {found.read.triples:,} triples read)"
+    )
+    shown = TRIPLES_LISTED if limit is None else limit
+    for src, dst, op in found.triples[:shown]:
+        echo(f"{src} -> {dst}: {op}")
+    if len(found.triples) > shown:
+        echo(f"... and {len(found.triples) - shown:,} more: --limit, or --json")
+
+
+@app.command("list")
+@reported
+def list_data_sets(
+    context: typer.Context, store: StoreOption = "", as_json: JsonOption = False
+) -> None:
+    """List the data sets of triples."""
+    from lineage_store.triples.data_sets import TripleStore
+
+    listed = TripleStore(chosen_store(context, store)).data_sets()
+    if as_json:
+        print_json([asdict(one) for one in listed])
+        return
+    table = table_of("name", "files", "rows", "bytes", "indexed")
+    for one in listed:
+        indexed = "yes" if one.is_indexed else "no"
+        table.add_row(one.name, f"{one.sources:,}", f"{one.rows:,}", f"{one.stored_bytes:,}", indexed)
+    console().print(table)
+
+
+@app.command("rm")
+@reported
+def remove(context: typer.Context, name: NameArgument, store: StoreOption = "") -> None:
+    """Remove a data set of triples, with its files."""
+    from lineage_store.triples.data_sets import TripleStore
+
+    TripleStore(chosen_store(context, store)).remove(name)
+    echo(f"removed {name}")
