@@ -1,7 +1,7 @@
 """Connected components of triples, and the partition of large ones into connected sets.
 
-After algorithm 3 of CSProv (Rajmohan, Becker et al.): a large component is split by groups of nodes of its workflow, and the
-weakly connected parts of each group are sets. The paper draws the groups by hand; here they are the two sides of an edge of a
+After CSProv (Rajmohan C. et al., Efficiently processing workflow provenance queries on Spark, arXiv 1808.08424): a large component is split by groups of nodes of its workflow,
+and the weakly connected parts of each group are sets. The paper draws the groups by hand; here they are the two sides of an edge of a
 spanning tree of the workflow, chosen for balance, again and again until a set is small or of one node.
 """
 

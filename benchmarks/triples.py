@@ -1,0 +1,192 @@
+"""Traces of provenance triples in a lake, over a workflow of the published shape: python -m benchmarks.triples FOLDER [--factor N].
+
+The workflow is that of CSProv (25 entities, 4.6 million values, 6.4 million triples, three large components, 132 of medium size, the rest of
+100 values at most), made by a seed and replicated. It is imported and indexed, then items of three classes are traced backward by all
+methods, each by a fresh process; each answer is compared with a breadth-first search in memory. Prints one JSON line. Seconds of a trace
+are those from opening the lake to the answer: the start of Python and imports are given apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.provenance import provenance
+from benchmarks.workloads.triples import OPS, Workflow, workflow
+from lineage_store.triples.data_sets import TripleStore
+from lineage_store.triples.tracing import Method, trace
+
+ITEMS = 10
+NAME = "workflow"
+SMALL_LINEAGE = (1, 200)
+LARGE_LINEAGE = (2_000, 1_000_000)
+CANDIDATES = 20_000
+
+
+class Search:
+    """Breadth-first search over all triples in memory: the oracle."""
+
+    def __init__(self, made: Workflow) -> None:
+        order = np.argsort(made.dst, kind="stable")
+        self._src, self._op = made.src[order], made.op[order]
+        self._start = np.searchsorted(made.dst[order], np.arange(made.items + 1))
+
+    def back(self, item: int) -> list[tuple[int, int, str]]:
+        """The triples on the way to an item, in order."""
+        found, waiting, seen = set(), [item], {item}
+        while waiting:
+            dst = waiting.pop()
+            for at in range(self._start[dst], self._start[dst + 1]):
+                src = int(self._src[at])
+                found.add((src, dst, OPS[self._op[at]]))
+                if src not in seen:
+                    seen.add(src)
+                    waiting.append(src)
+        return sorted(found)
+
+
+def digest(triples: list[tuple[int, int, str]]) -> str:
+    """A short name of an answer."""
+    return hashlib.sha256(repr(triples).encode()).hexdigest()
+
+
+def chosen_items(made: Workflow, search: Search) -> dict[str, list[int]]:
+    """Ten items of each class: of small components; of large ones with a small, and with a large lineage."""
+    draw = np.random.default_rng(11)
+    classes: dict[str, list[int]] = {"SC-SL": [], "LC-SL": [], "LC-LL": []}
+    for item in draw.integers(0, made.items, CANDIDATES).tolist():
+        is_large = bool(made.is_large[item])
+        count = len({src for src, _, _ in search.back(item)})
+        if not is_large and SMALL_LINEAGE[0] <= count <= SMALL_LINEAGE[1]:
+            name = "SC-SL"
+        elif is_large and SMALL_LINEAGE[0] <= count <= SMALL_LINEAGE[1]:
+            name = "LC-SL"
+        elif is_large and LARGE_LINEAGE[0] <= count <= LARGE_LINEAGE[1]:
+            name = "LC-LL"
+        else:
+            continue
+        if len(classes[name]) < ITEMS:
+            classes[name].append(item)
+        if all(len(items) == ITEMS for items in classes.values()):
+            break
+    return classes
+
+
+def write_sources(made: Workflow, folder: Path) -> tuple[Path, Path]:
+    """The files that are imported."""
+    triples, nodes = folder / "triples.parquet", folder / "nodes.parquet"
+    ops = pa.DictionaryArray.from_arrays(pa.array(made.op, pa.int32()), pa.array(OPS))
+    pq.write_table(pa.table({"src": made.src, "dst": made.dst, "op": ops}), triples)
+    pq.write_table(pa.table({"item": np.arange(made.items), "node": made.entity}), nodes)
+    return triples, nodes
+
+
+def timed(command: list[str]) -> dict[str, Any]:
+    """What a fresh process of this module prints."""
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks.triples", *command],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    answer: dict[str, Any] = json.loads(run.stdout)
+    return answer
+
+
+def one_step(command: list[str], url: str) -> dict[str, Any]:
+    """Import, index or trace, in this process."""
+    started = time.perf_counter()
+    made: dict[str, Any] = {}
+    store = TripleStore(url, create=True)
+    if command[0] == "import":
+        store.add(NAME, [Path(command[1])], [Path(command[2])])
+    elif command[0] == "index":
+        store.index(NAME)
+    else:
+        found = trace(store, NAME, command[2], is_back=True, method=Method(command[1]))
+        made = {"triples": found.triples, "read": found.read.triples, "method": found.method}
+    made["s"] = time.perf_counter() - started
+    if "triples" in made:
+        made["digest"] = digest(made["triples"])
+        made["triples"] = len(made["triples"])
+    made["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return made
+
+
+def traces_of(url: str, items: list[int], search: Search) -> dict[str, Any]:
+    """All methods over the items of a class: medians, and how many answers were as the search says."""
+    expected = {item: digest(search.back(item)) for item in items}
+    row: dict[str, Any] = {}
+    for method in Method:
+        runs = [(item, timed(["--url", url, "--step", "trace", method, str(item)])) for item in items]
+        row[method] = {
+            "median_s": round(statistics.median(run["s"] for _, run in runs), 3),
+            "worst_s": round(max(run["s"] for _, run in runs), 3),
+            "median_read": statistics.median(run["read"] for _, run in runs),
+            "median_triples": statistics.median(run["triples"] for _, run in runs),
+            "peak_mib": max(run["peak_mib"] for _, run in runs),
+            "same": sum(run["digest"] == expected[item] for item, run in runs),
+            "items": len(runs),
+        }
+    return row
+
+
+def triples_row(folder: Path, factor: int) -> dict[str, Any]:
+    """The row of one factor."""
+    made = workflow(factor)
+    sources = write_sources(made, folder)
+    url = f"lake:{folder}/lake"
+    imported = timed(["--url", url, "--step", "import", *map(str, sources)])
+    indexed = timed(["--url", url, "--step", "index"])
+    store = TripleStore(url)
+    triples = len(made.src)
+    parts: dict[str, int] = {}
+    for file in store.files(NAME):
+        parts[file.part] = parts.get(file.part, 0) + file.file.size
+    search = Search(made)
+    return {
+        "benchmark": "triples",
+        "factor": factor,
+        "nodes": made.items,
+        "edges": triples,
+        "import": imported,
+        "index": indexed,
+        "bytes_per_edge": round(sum(parts.values()) / triples, 2),
+        "bytes_per_edge_of": {part: round(size / triples, 2) for part, size in parts.items()},
+        "classes": {
+            name: traces_of(url, items, search)
+            for name, items in chosen_items(made, search).items()
+        },
+        **provenance(),
+    }
+
+
+def main() -> None:
+    """Print the row of a factor, or one step of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--factor", type=int, default=1)
+    parser.add_argument("--url", default="")
+    parser.add_argument("--step", nargs="+", default=[])
+    given = parser.parse_args()
+    if given.step:
+        print(json.dumps(one_step(given.step, given.url)))
+    else:
+        given.folder.mkdir(parents=True, exist_ok=True)
+        print(json.dumps(triples_row(given.folder, given.factor)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Provenance triples in a lake: what is refused, kept, replaced and removed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lineage_core.tracing.budget import TooMuchError
+from lineage_store.errors import StoreError
+from lineage_store.triples import tracing
+from lineage_store.triples.data_sets import TripleStore
+from lineage_store.triples.numbering import distinct_rows
+from lineage_store.triples.partitioning import components, connected_sets
+from lineage_store.triples.tracing import Method, trace
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TripleStore:
+    return TripleStore(f"lake:{tmp_path}/lake", create=True)
+
+
+def written(path: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def chain(path: Path) -> Path:
+    return written(path, src=[1, 2, 3], dst=[2, 3, 4], op=["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"src": [1], "dst": [2]}, "no column 'op'"),
+        ({"src": [1, None], "dst": [2, 2], "op": ["a", "a"]}, "row 2 has no src"),
+        ({"src": ["x"], "dst": [""], "op": ["a"]}, "row 1 has no dst"),
+        ({"src": [1], "dst": [2], "op": pa.array([None], pa.string())}, "row 1 has no op"),
+        ({"src": [1.5], "dst": [2.5], "op": ["a"]}, "and not double"),
+        ({"src": [1], "dst": ["x"], "op": ["a"]}, "of different types"),
+        ({"src": pa.array([1 << 63], pa.uint64()), "dst": pa.array([1], pa.uint64()), "op": ["a"]}, "can't read"),
+        ({"src": pa.array([], pa.int64()), "dst": pa.array([], pa.int64()), "op": pa.array([], pa.string())}, "no rows"),
+    ],
+)  # fmt: skip
+def test_bad_files_are_refused_and_nothing_is_kept(
+    store: TripleStore, tmp_path: Path, columns: dict[str, Any], message: str
+) -> None:
+    good = chain(tmp_path / "good.parquet")
+    with pytest.raises(StoreError, match=message):
+        store.add("set", [good, written(tmp_path / "bad.parquet", **columns)])
+    assert store.data_sets() == []
+    assert not list(Path(store.table.address.location).rglob("*waiting*"))
+
+
+def test_what_is_no_parquet_is_refused(store: TripleStore, tmp_path: Path) -> None:
+    (tmp_path / "no.parquet").write_text("nothing")
+    with pytest.raises(StoreError, match="can't read"):
+        store.add("set", [tmp_path / "no.parquet"])
+    with pytest.raises(StoreError, match="can't read"):
+        store.add("set", [tmp_path / "missing.parquet"])
+
+
+def test_the_same_bytes_are_imported_once(store: TripleStore, tmp_path: Path) -> None:
+    path = chain(tmp_path / "chain.parquet")
+    assert [one.is_new for one in store.add("set", [path, path])] == [True, False]
+    store.index("set")
+    version = store.table.snapshot(newest=True).version
+    assert [one.is_new for one in store.add("set", [path])] == [False]
+    assert store.index("set") is None
+    assert store.table.snapshot(newest=True).version == version
+
+
+def test_what_waits_is_never_left_out_of_an_answer(store: TripleStore, tmp_path: Path) -> None:
+    store.add("set", [chain(tmp_path / "chain.parquet")])
+    with pytest.raises(StoreError, match="wait; run `lineage triples index set`"):
+        trace(store, "set", "2", is_back=True)
+    store.index("set")
+    store.add("set", [written(tmp_path / "more.parquet", src=[9], dst=[1], op=["z"])])
+    with pytest.raises(StoreError, match="wait"):
+        trace(store, "set", "2", is_back=True)
+    store.index("set")
+    assert trace(store, "set", "2", is_back=True).items == [1, 9]
+
+
+def test_integers_and_texts_do_not_mix(store: TripleStore, tmp_path: Path) -> None:
+    store.add("set", [chain(tmp_path / "chain.parquet")])
+    texts = written(tmp_path / "texts.parquet", src=["1"], dst=["2"], op=["a"])
+    with pytest.raises(StoreError, match="not both"):
+        store.add("set", [texts])
+    with pytest.raises(StoreError, match="not both"):
+        store.add("other", [chain(tmp_path / "again.parquet"), texts])
+
+
+def test_items_of_csv_are_texts(store: TripleStore, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("op,dst,src\njoin,007,7\n")
+    store.add("set", [tmp_path / "a.csv"])
+    store.index("set")
+    assert trace(store, "set", "007", is_back=True).triples == [("7", "007", "join")]
+    assert trace(store, "set", "7", is_back=True).triples == []
+
+
+@pytest.mark.parametrize("item", ["5", "02", " 2", "2.0", "x", "", str(1 << 64), "1_0"])
+def test_unknown_items_are_refused(store: TripleStore, tmp_path: Path, item: str) -> None:
+    store.add("set", [chain(tmp_path / "chain.parquet")])
+    store.index("set")
+    with pytest.raises(StoreError, match="has no item"):
+        trace(store, "set", item, is_back=True)
+
+
+def test_texts_with_one_key_are_told_apart(
+    store: TripleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("indexing", "tracing"):
+        monkeypatch.setattr(f"lineage_store.triples.{module}.text_key", len)
+    store.add("set", [written(tmp_path / "a.parquet", src=["a", "b"], dst=["b", "c"], op=["x", "y"])])
+    store.index("set")
+    assert trace(store, "set", "c", is_back=True).items == ["a", "b"]
+    assert trace(store, "set", "b", is_back=True).items == ["a"]
+    with pytest.raises(StoreError, match="has no item"):
+        trace(store, "set", "d", is_back=True)
+
+
+def test_removed_sets_leave_no_files(store: TripleStore, tmp_path: Path) -> None:
+    store.add("kept", [chain(tmp_path / "chain.parquet")])
+    store.add("set", [tmp_path / "chain.parquet"])
+    store.index("set")
+    store.remove("set")
+    assert [one.name for one in store.data_sets()] == ["kept"]
+    assert len(list(Path(store.table.address.location).rglob("*.parquet"))) == len(store.files("kept"))
+    with pytest.raises(StoreError, match="there are no triples"):
+        trace(store, "set", "1", is_back=True)
+
+
+def test_an_index_that_somebody_else_made_meanwhile_is_not_replaced(
+    store: TripleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add("set", [chain(tmp_path / "chain.parquet")])
+    other = TripleStore(str(store.table.address).removesuffix(".triples"))
+    write = PartWriterSpy(other)
+    monkeypatch.setattr("lineage_store.triples.data_sets.write_index", write)
+    with pytest.raises(StoreError, match="somebody else changed"):
+        store.index("set")
+    monkeypatch.undo()
+    assert trace(store, "set", "4", is_back=True).items == [1, 2, 3]
+    assert len(list(Path(store.table.address.location).rglob("*.parquet"))) == len(store.files("set"))
+
+
+class PartWriterSpy:
+    """Lets another process index the data set while this one does."""
+
+    def __init__(self, other: TripleStore) -> None:
+        from lineage_store.triples.indexing import write_index
+
+        self._write = write_index
+        self._other = other
+        self._is_first = True
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._is_first:
+            self._is_first = False
+            self._other.index("set")
+        return self._write(*arguments)
+
+
+def test_answers_are_bounded(
+    store: TripleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add("set", [chain(tmp_path / "chain.parquet")])
+    store.index("set")
+    monkeypatch.setattr(tracing, "MOST_ANSWERED", 2)
+    for method in Method:
+        assert len(trace(store, "set", "3", is_back=True, method=method).triples) == 2
+        with pytest.raises(TooMuchError):
+            trace(store, "set", "4", is_back=True, method=method)
+
+
+def test_sets_are_connected_and_small() -> None:
+    draw = np.random.default_rng(5)
+    for _ in range(50):
+        count, kinds, most = 60, int(draw.integers(1, 8)), int(draw.integers(1, 30))
+        src = draw.integers(0, count, count)
+        dst = draw.integers(0, count, count)
+        of_item = components(count, src, dst)
+        largest = np.bincount(of_item).argmax()
+        members = np.flatnonzero(of_item == largest)
+        local = np.full(count, -1)
+        local[members] = np.arange(len(members))
+        inner = of_item[src] == largest
+        src, dst = local[src[inner]], local[dst[inner]]
+        nodes = draw.integers(0, kinds, len(members))
+        sets = connected_sets(nodes, src, dst, most)
+        by_set = defaultdict(list)
+        for item, name in enumerate(sets.tolist()):
+            by_set[name].append(item)
+        assert sorted(by_set) == list(range(len(by_set)))
+        assert [items[0] for _, items in sorted(by_set.items())] == sorted(items[0] for items in by_set.values())
+        for name, items in by_set.items():
+            place = {item: at for at, item in enumerate(items)}
+            kept = [(place[a], place[b]) for a, b in zip(src.tolist(), dst.tolist(), strict=True) if sets[a] == sets[b] == name]
+            ends = np.array(kept, np.int64).reshape(-1, 2)
+            assert len(items) == 1 or not components(len(items), ends[:, 0], ends[:, 1]).any()
+            assert len(items) <= most or len(set(nodes[items].tolist())) == 1
+
+
+def test_many_equal_triples_connect_their_ends() -> None:
+    # 256 ones of 8 bits add up to none.
+    ends = np.zeros(256, np.int64)
+    assert components(2, ends, ends + 1).tolist() == [0, 0]
+
+
+def test_rows_too_wide_to_be_packed_are_the_same() -> None:
+    draw = np.random.default_rng(7)
+    columns = [draw.integers(0, 3, 100) for _ in range(3)]
+    expected = sorted(set(zip(*(column.tolist() for column in columns), strict=True)))
+    rows = distinct_rows(*columns)
+    assert list(zip(*(column.tolist() for column in rows), strict=True)) == expected
+    wide = 1 << 40
+    rows = distinct_rows(*(column * wide for column in columns))
+    found = [tuple(value // wide for value in row) for row in zip(*(column.tolist() for column in rows), strict=True)]
+    assert found == expected
