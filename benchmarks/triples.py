@@ -113,7 +113,8 @@ def one_step(command: list[str], url: str) -> dict[str, Any]:
     if command[0] == "import":
         store.add(NAME, [Path(command[1])], [Path(command[2])])
     elif command[0] == "index":
-        store.index(NAME)
+        indexed = store.index(NAME)
+        made = {"edges": indexed.triples if indexed else 0}
     else:
         found = trace(store, NAME, command[2], is_back=True, method=Method(command[1]))
         made = {"triples": found.triples, "read": found.read.triples, "method": found.method}
@@ -130,7 +131,9 @@ def traces_of(url: str, items: list[int], search: Search) -> dict[str, Any]:
     expected = {item: digest(search.back(item)) for item in items}
     row: dict[str, Any] = {}
     for method in Method:
-        runs = [(item, timed(["--url", url, "--step", "trace", method, str(item)])) for item in items]
+        runs = [
+            (item, timed(["--url", url, "--step", "trace", method, str(item)])) for item in items
+        ]
         row[method] = {
             "median_s": round(statistics.median(run["s"] for _, run in runs), 3),
             "worst_s": round(max(run["s"] for _, run in runs), 3),
@@ -151,7 +154,7 @@ def triples_row(folder: Path, factor: int) -> dict[str, Any]:
     imported = timed(["--url", url, "--step", "import", *map(str, sources)])
     indexed = timed(["--url", url, "--step", "index"])
     store = TripleStore(url)
-    triples = len(made.src)
+    triples = indexed["edges"]
     parts: dict[str, int] = {}
     for file in store.files(NAME):
         parts[file.part] = parts.get(file.part, 0) + file.file.size

@@ -23,7 +23,9 @@ Triple: TypeAlias = tuple[int, int, str]
 
 ITEMS = 14
 some_triples = st.lists(
-    st.tuples(st.integers(0, ITEMS), st.integers(0, ITEMS), st.sampled_from("ab")), min_size=1, max_size=25
+    st.tuples(st.integers(0, ITEMS), st.integers(0, ITEMS), st.sampled_from("ab")),
+    min_size=1,
+    max_size=25,
 )
 chains = st.integers(1, ITEMS).map(lambda n: [(at, at + 1, "a") for at in range(n)])
 stars = st.integers(1, ITEMS).map(lambda n: [(at, ITEMS, "b") for at in range(n)])

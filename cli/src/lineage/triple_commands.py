@@ -45,9 +45,7 @@ MethodOption = Annotated[
 ]
 LimitOption = Annotated[
     int | None,
-    typer.Option(
-        "--limit", min=0, help="Triples listed (default: 20; with --json all)."
-    ),
+    typer.Option("--limit", min=0, help="Triples listed (default: 20; with --json all)."),
 ]
 SetItemsOption = Annotated[
     int | None,
@@ -62,7 +60,7 @@ TRIPLES_LISTED = 20
 
 @app.command("import")
 @reported
-def import_triples(  # noqa: PLR0913, PLR0917 - an argument is an option
+def import_triples(
     context: typer.Context,
     files: Annotated[
         list[Path],
@@ -102,7 +100,9 @@ def import_triples(  # noqa: PLR0913, PLR0917 - an argument is an option
         )
         return
     for one in imported:
-        echo(f"{one.source}: {one.rows:,} rows" if one.is_new else f"{one.source}: is there already")
+        echo(
+            f"{one.source}: {one.rows:,} rows" if one.is_new else f"{one.source}: is there already"
+        )
     if indexed:
         _show_index(asdict(indexed))
 
@@ -120,7 +120,9 @@ def index(
     from lineage_store.triples.data_sets import TripleStore
     from lineage_store.triples.partitioning import SET_ITEMS
 
-    indexed = TripleStore(chosen_store(context, store)).index(name, set_items=set_items or SET_ITEMS)
+    indexed = TripleStore(chosen_store(context, store)).index(
+        name, set_items=set_items or SET_ITEMS
+    )
     if as_json:
         print_json(asdict(indexed) if indexed else None)
     elif indexed:
@@ -135,7 +137,7 @@ def _show_index(counts: dict[str, int]) -> None:
 
 @app.command("back")
 @reported
-def back(  # noqa: PLR0913, PLR0917 - an argument is an option
+def back(
     context: typer.Context,
     name: NameArgument,
     item: ItemArgument,
@@ -151,7 +153,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
 
 @app.command("forward")
 @reported
-def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
+def forward(
     context: typer.Context,
     name: NameArgument,
     item: ItemArgument,
@@ -165,7 +167,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     _trace(context, name, item, method, limit, timeout_s, store, as_json, is_back=False)
 
 
-def _trace(  # noqa: PLR0913, PLR0917 - the arguments of both commands
+def _trace(  # noqa: PLR0913 - the arguments of both commands
     context: typer.Context,
     name: str,
     item: str,
@@ -224,7 +226,9 @@ def list_data_sets(
     table = table_of("name", "files", "rows", "bytes", "indexed")
     for one in listed:
         indexed = "yes" if one.is_indexed else "no"
-        table.add_row(one.name, f"{one.sources:,}", f"{one.rows:,}", f"{one.stored_bytes:,}", indexed)
+        table.add_row(
+            one.name, f"{one.sources:,}", f"{one.rows:,}", f"{one.stored_bytes:,}", indexed
+        )
     console().print(table)
 
 

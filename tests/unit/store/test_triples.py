@@ -119,7 +119,9 @@ def test_texts_with_one_key_are_told_apart(
 ) -> None:
     for module in ("indexing", "tracing"):
         monkeypatch.setattr(f"lineage_store.triples.{module}.text_key", len)
-    store.add("set", [written(tmp_path / "a.parquet", src=["a", "b"], dst=["b", "c"], op=["x", "y"])])
+    store.add(
+        "set", [written(tmp_path / "a.parquet", src=["a", "b"], dst=["b", "c"], op=["x", "y"])]
+    )
     store.index("set")
     assert trace(store, "set", "c", is_back=True).items == ["a", "b"]
     assert trace(store, "set", "b", is_back=True).items == ["a"]
@@ -133,7 +135,9 @@ def test_removed_sets_leave_no_files(store: TripleStore, tmp_path: Path) -> None
     store.index("set")
     store.remove("set")
     assert [one.name for one in store.data_sets()] == ["kept"]
-    assert len(list(Path(store.table.address.location).rglob("*.parquet"))) == len(store.files("kept"))
+    assert len(list(Path(store.table.address.location).rglob("*.parquet"))) == len(
+        store.files("kept")
+    )
     with pytest.raises(StoreError, match="there are no triples"):
         trace(store, "set", "1", is_back=True)
 
@@ -149,7 +153,9 @@ def test_an_index_that_somebody_else_made_meanwhile_is_not_replaced(
         store.index("set")
     monkeypatch.undo()
     assert trace(store, "set", "4", is_back=True).items == [1, 2, 3]
-    assert len(list(Path(store.table.address.location).rglob("*.parquet"))) == len(store.files("set"))
+    assert len(list(Path(store.table.address.location).rglob("*.parquet"))) == len(
+        store.files("set")
+    )
 
 
 class PartWriterSpy:
@@ -200,10 +206,16 @@ def test_sets_are_connected_and_small() -> None:
         for item, name in enumerate(sets.tolist()):
             by_set[name].append(item)
         assert sorted(by_set) == list(range(len(by_set)))
-        assert [items[0] for _, items in sorted(by_set.items())] == sorted(items[0] for items in by_set.values())
+        assert [items[0] for _, items in sorted(by_set.items())] == sorted(
+            items[0] for items in by_set.values()
+        )
         for name, items in by_set.items():
             place = {item: at for at, item in enumerate(items)}
-            kept = [(place[a], place[b]) for a, b in zip(src.tolist(), dst.tolist(), strict=True) if sets[a] == sets[b] == name]
+            kept = [
+                (place[a], place[b])
+                for a, b in zip(src.tolist(), dst.tolist(), strict=True)
+                if sets[a] == sets[b] == name
+            ]
             ends = np.array(kept, np.int64).reshape(-1, 2)
             assert len(items) == 1 or not components(len(items), ends[:, 0], ends[:, 1]).any()
             assert len(items) <= most or len(set(nodes[items].tolist())) == 1
@@ -223,5 +235,8 @@ def test_rows_too_wide_to_be_packed_are_the_same() -> None:
     assert list(zip(*(column.tolist() for column in rows), strict=True)) == expected
     wide = 1 << 40
     rows = distinct_rows(*(column * wide for column in columns))
-    found = [tuple(value // wide for value in row) for row in zip(*(column.tolist() for column in rows), strict=True)]
+    found = [
+        tuple(value // wide for value in row)
+        for row in zip(*(column.tolist() for column in rows), strict=True)
+    ]
     assert found == expected

@@ -121,7 +121,9 @@ def _bounds(rows: pa.Table) -> tuple[int, int]:
 
 def _writer(stream: Any, rows: pa.Table) -> pq.ParquetWriter:
     names = rows.schema.names
-    packed = [name for name in names if name not in REPEATING and rows.schema.field(name).type != TEXT]
+    packed = [
+        name for name in names if name not in REPEATING and rows.schema.field(name).type != TEXT
+    ]
     return pq.ParquetWriter(
         stream,
         rows.schema,

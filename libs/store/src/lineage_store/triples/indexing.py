@@ -101,9 +101,7 @@ def _write_items(graph: Graph, writer: PartWriter, order: Numbers, number: Numbe
         by_key = np.argsort(keys, kind="stable")
         writer.write(Part.KEYS, {"key": keys[by_key], "number": number[by_key]})
         items = {"item_text": graph.items.take(pa.array(order))}
-    writer.write(
-        Part.ITEMS, {"number": np.arange(len(order)), **items, "node": graph.node[order]}
-    )
+    writer.write(Part.ITEMS, {"number": np.arange(len(order)), **items, "node": graph.node[order]})
     writer.write(Part.OPS, {"op": np.arange(len(graph.ops)), "op_text": graph.ops})
     if len(graph.nodes):
         writer.write(Part.NODES, {"node": np.arange(len(graph.nodes)), "node_text": graph.nodes})

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from lineage_store.errors import StoreError
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, TEXT, Part
-from lineage_store.triples.files import Numbers, PartFile, numbers
+from lineage_store.triples.files import PartFile, numbers
 from lineage_store.triples.indexing import Graph
-from lineage_store.triples.numbering import encoded_numbers, encoded_texts, distinct_rows
+from lineage_store.triples.numbering import distinct_rows, encoded_numbers, encoded_texts
 from lineage_store.triples.reading import as_store_errors
 
 OF_ITEMS = {Part.WAITING: "src_item", Part.WAITING_NODES: "item", Part.ITEMS: "item"}
@@ -50,7 +50,9 @@ def load_graph(table: LakeTable, files: Sequence[PartFile]) -> Graph:
         StoreError: a file is damaged, or items are of two types.
     """
     if len({is_of_items(table, file) for file in files} - {None}) > 1:
-        raise StoreError("the data set has integers and texts as items; remove it, and import again")
+        raise StoreError(
+            "the data set has integers and texts as items; remove it, and import again"
+        )
     parts = {part: _rows(table, part, files) for part in Part if part is not Part.SOURCE}
     waiting, held = parts[Part.WAITING], parts[Part.ITEMS]
     names = parts[Part.WAITING_NODES]
@@ -65,7 +67,9 @@ def load_graph(table: LakeTable, files: Sequence[PartFile]) -> Graph:
         _column(waiting, f"dst_{kind}"),
         _column(names, "item_text" if is_text else "item"),
     ]
-    items = encoded_texts(columns) if is_text else encoded_numbers([numbers(one) for one in columns])
+    items = (
+        encoded_texts(columns) if is_text else encoded_numbers([numbers(one) for one in columns])
+    )
     held_codes, src, dst, named = items.codes
     ops = encoded_texts([_column(parts[Part.OPS], "op_text"), _column(waiting, "op_text")])
     labels = encoded_texts([_column(parts[Part.NODES], "node_text"), _column(names, "node_text")])

@@ -106,7 +106,7 @@ class GroupReader:
         self._groups.clear()
 
 
-class as_store_errors:  # noqa: N801 - a context, as contextlib names them
+class as_store_errors:
     """Errors of Arrow and of the system as those of a store; a missing file stays what it is."""
 
     def __init__(self, path: str) -> None:
@@ -118,9 +118,7 @@ class as_store_errors:  # noqa: N801 - a context, as contextlib names them
         if isinstance(error, FileNotFoundError):
             return
         if isinstance(error, OSError):
-            raise StoreUnavailableError(
-                f"can't read {self._path} of the lake: {error}"
-            ) from error
+            raise StoreUnavailableError(f"can't read {self._path} of the lake: {error}") from error
         if isinstance(error, pa.ArrowException | AttributeError):
             raise StoreError(f"{self._path} of the lake is damaged: {error}") from error
 
@@ -234,4 +232,3 @@ def _concat(arrays: Sequence[Any]) -> Any:
     if isinstance(arrays[0], np.ndarray):
         return np.concatenate(arrays)
     return pa.concat_arrays(arrays)
-

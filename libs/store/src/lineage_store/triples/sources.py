@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as csv
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from lineage_store.errors import StoreError
 from lineage_store.triples.files import Columns
@@ -60,7 +60,10 @@ def read_rows(path: Path, names: Sequence[str]) -> Iterator[Columns]:
                 values = (_label if is_label else _items)(batch.column(name))
                 _refuse_missing(path, name, values, row, is_item=not is_label)
                 columns[_column_of(name, values, is_label)] = values
-            if len({values.type for name, values in columns.items() if name[:3] in {"src", "dst"}}) > 1:
+            if (
+                len({values.type for name, values in columns.items() if name[:3] in {"src", "dst"}})
+                > 1
+            ):
                 raise StoreError(f"{path}: src and dst are of different types")
             yield columns
             row += batch.num_rows

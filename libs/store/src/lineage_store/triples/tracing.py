@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 
 from lineage_core.text_enum import StrEnum
 from lineage_core.tracing.budget import TooMuchError, current_budget
@@ -105,7 +104,11 @@ class _Tracer:
             rows = _recursion(triples, number, near, far, MOST_ANSWERED)
         else:
             if method is Method.CCPROV:
-                firsts, lasts, count = its_set["component"], its_set["component_last"], component_rows
+                firsts, lasts, count = (
+                    its_set["component"],
+                    its_set["component_last"],
+                    component_rows,
+                )
             else:
                 firsts, lasts, count = self._closure(int(its_set["first"][0]), is_back)
             _check_room(count, MOST_TRIPLES)
@@ -150,7 +153,10 @@ class _Tracer:
         return TripleTrace(
             item=item,
             items=sorted(by_number.values()),
-            triples=sorted((by_number.get(src, item), by_number.get(dst, item), by_op[op]) for src, dst, op in ends),
+            triples=sorted(
+                (by_number.get(src, item), by_number.get(dst, item), by_op[op])
+                for src, dst, op in ends
+            ),
             method=method,
             component_triples=component_rows,
             read=self._reader.counts,

@@ -1,0 +1,68 @@
+"""``lineage triples``: import, index, trace, list and remove."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from lineage.main import app
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LINEAGE_STORE", f"lake:{tmp_path}/lake")
+    Path("a.csv").write_text("src,dst,op\n-1,b,x\nb,c,y\n")
+    Path("more.tsv").write_text("src\tdst\top\nc\td\tz\n")
+
+
+def triples(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["triples", *arguments])
+
+
+def as_json(*arguments: str) -> Any:
+    return json.loads(triples(*arguments, "--json").stdout)
+
+
+def test_from_import_to_removal() -> None:
+    imported = as_json("import", "a.csv", "--as", "set")
+    assert imported["imported"] == [{"source": "a.csv", "rows": 2, "is_new": True}]
+    assert imported["index"] == {"items": 3, "triples": 2, "components": 1, "sets": 1}
+    assert "is there already" in triples("import", "a.csv", "--as", "set").stdout
+    found = as_json("back", "set", "c", "--method", "rq")
+    assert found["items"] == ["-1", "b"]
+    assert found["triples"] == [
+        {"src": "-1", "dst": "b", "op": "x"},
+        {"src": "b", "dst": "c", "op": "y"},
+    ]
+    assert "into 2 items, by 2 triples" in triples("forward", "set", "--", "-1").stdout
+    limited = triples("back", "set", "c", "--limit", "1").stdout
+    assert limited.endswith("-1 -> b: x\n... and 1 more: --limit, or --json\n")
+    assert [one["name"] for one in as_json("list")] == ["set"]
+    assert triples("rm", "set").exit_code == 0
+    assert as_json("list") == []
+
+
+def test_later_leaves_the_index_to_its_command() -> None:
+    assert as_json("import", "a.csv", "more.tsv", "--as", "set", "--later")["index"] is None
+    refused = triples("back", "set", "d")
+    assert refused.exit_code == 2
+    assert "lineage triples index set" in refused.stderr
+    assert as_json("index", "set")["triples"] == 3
+    assert as_json("index", "set") is None
+    assert as_json("back", "set", "d")["items"] == ["-1", "b", "c"]
+
+
+def test_what_is_refused() -> None:
+    assert "there is no lake" in triples("list").stderr
+    assert "none; give lake:PLACE" in triples("list", "--store", "sqlite:///a.db").stderr
+    triples("import", "a.csv", "--as", "set")
+    assert triples("back", "set", "c", "--method", "best").exit_code == 2
+    assert "has no item 'x'" in triples("back", "set", "x").stderr
