@@ -88,8 +88,12 @@ def write_sources(made: Workflow, folder: Path) -> tuple[Path, Path]:
     """The files that are imported."""
     triples, nodes = folder / "triples.parquet", folder / "nodes.parquet"
     ops = pa.DictionaryArray.from_arrays(pa.array(made.op, pa.int32()), pa.array(OPS))
-    pq.write_table(pa.table({"src": made.src, "dst": made.dst, "op": ops}), triples)
-    pq.write_table(pa.table({"item": np.arange(made.items), "node": made.entity}), nodes)
+    pq.write_table(
+        pa.table({"src": pa.array(made.src), "dst": pa.array(made.dst), "op": ops}), triples
+    )
+    pq.write_table(
+        pa.table({"item": pa.array(np.arange(made.items)), "node": pa.array(made.entity)}), nodes
+    )
     return triples, nodes
 
 

@@ -85,7 +85,7 @@ def _edges(draw: Any, first: Numbers, place: Numbers, size: Numbers, entity: Num
         own = begin(entity[items], items)
         spread = np.maximum(width // 50, 1)
         near = (place[items] - own) + draw.integers(-spread, spread + 1)
-        return first[component[items]] + np.minimum(start + near % width, own - 1)
+        return np.asarray(first[component[items]] + np.minimum(start + near % width, own - 1))
 
     later = np.flatnonzero(entity > 0)
     roots = np.flatnonzero((entity == 0) & (place > 0))

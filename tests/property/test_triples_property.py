@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from lineage_store.triples import files
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, trace
+from tests.oracle.budget import examples
 
 pytestmark = pytest.mark.property
 
@@ -70,7 +71,7 @@ def _written(path: Path, triples: list[Triple], *, is_text: bool) -> Path:
     return path
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(imports, nodes, st.booleans(), st.integers(1, 6), st.booleans())
 def test_all_methods_equal_a_search(
     batches: list[list[Triple]],
@@ -81,9 +82,9 @@ def test_all_methods_equal_a_search(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = TripleStore(f"lake:{folder}/lake", create=True)
+        path = Path(folder, "nodes.parquet")
         if node_of:
             items = [_name(item, is_text=is_text) for item in node_of]
-            path = Path(folder, "nodes.parquet")
             pq.write_table(pa.table({"item": items, "node": list(node_of.values())}), path)
         for at, batch in enumerate(batches):
             path_of_batch = _written(Path(folder, f"{at}.parquet"), batch, is_text=is_text)

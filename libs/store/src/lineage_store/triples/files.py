@@ -121,6 +121,7 @@ def _bounds(rows: pa.Table) -> tuple[int, int]:
 
 def _writer(stream: Any, rows: pa.Table) -> pq.ParquetWriter:
     names = rows.schema.names
+    repeating: Any = [name for name in names if name in REPEATING]
     packed = [
         name for name in names if name not in REPEATING and rows.schema.field(name).type != TEXT
     ]
@@ -129,7 +130,7 @@ def _writer(stream: Any, rows: pa.Table) -> pq.ParquetWriter:
         rows.schema,
         compression="zstd",
         compression_level=LEVEL,
-        use_dictionary=[name for name in names if name in REPEATING],
+        use_dictionary=repeating,
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         write_statistics=names[:1],
     )

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from lineage_store.errors import StoreError
 from lineage_store.lake.table import LakeTable
-from lineage_store.triples.columns import COLUMNS, TEXT, Part
+from lineage_store.triples.columns import COLUMNS, Part
 from lineage_store.triples.files import PartFile, numbers
 from lineage_store.triples.indexing import Graph
 from lineage_store.triples.numbering import distinct_rows, encoded_numbers, encoded_texts
@@ -101,5 +101,7 @@ def _rows(table: LakeTable, part: Part, files: Sequence[PartFile]) -> pa.Table:
 def _column(rows: pa.Table, name: str) -> Any:
     if name in rows.column_names:
         return rows.column(name)
-    kinds = {column: kind for columns in COLUMNS.values() for column, kind in columns.items()}
-    return pa.chunked_array([], kinds.get(name, TEXT))
+    kinds: dict[str, Any] = {
+        column: kind for columns in COLUMNS.values() for column, kind in columns.items()
+    }
+    return pa.chunked_array([], kinds[name])

@@ -37,8 +37,8 @@ def encoded_texts(columns: Sequence[Any]) -> Encoded:
     joined = pa.chunked_array(
         [chunk for column in columns for chunk in _chunks(column)], pa.string()
     )
-    encoded = pc.dictionary_encode(joined).unify_dictionaries()
-    words = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
+    encoded: Any = pc.dictionary_encode(joined).unify_dictionaries()
+    words: Any = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
     order = np.asarray(pc.sort_indices(words).to_numpy(), np.int64)
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))

@@ -59,7 +59,7 @@ class GroupReader:
                 described = parquet.metadata
                 groups = range(described.num_row_groups)
                 is_numbered = described.schema.column(0).physical_type == "INT64"
-                bounds = [
+                bounds: list[Any] = [
                     described.row_group(at).column(0).statistics for at in groups if is_numbered
                 ]
                 self._opened[path] = _Opened(
@@ -216,7 +216,7 @@ def spans(low: Numbers, high: Numbers) -> Numbers:
     lengths = high - low
     total = int(lengths.sum())
     before = np.cumsum(lengths) - lengths
-    return np.arange(total, dtype=np.int64) + np.repeat(low - before, lengths)
+    return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(low - before, lengths))
 
 
 def _taken(rows: Columns, indices: Numbers) -> Columns:

@@ -71,7 +71,7 @@ def read_rows(path: Path, names: Sequence[str]) -> Iterator[Columns]:
         raise StoreError(f"{path} has no rows")
 
 
-def _column_of(name: str, values: pa.Array, is_label: bool) -> str:
+def _column_of(name: str, values: Any, is_label: bool) -> str:
     if is_label or values.type == pa.string():
         return f"{name}_text"
     return name if name == "item" else f"{name}_item"
@@ -97,7 +97,7 @@ def _batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from parquet.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False)
 
 
-def _items(column: pa.Array) -> pa.Array:
+def _items(column: Any) -> Any:
     """Items as integers or texts.
 
     An unsigned integer that is too large is refused by the cast.
@@ -116,17 +116,17 @@ def _is_text(kind: Any) -> bool:
     )
 
 
-def _label(column: pa.Array) -> pa.Array:
+def _label(column: Any) -> Any:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (_is_text(kind) or pa.types.is_integer(kind)):
         raise StoreError(f"ops and nodes are integers or texts, and not {kind}")
     return column.cast(pa.string())
 
 
-def _refuse_missing(path: Path, name: str, values: pa.Array, row: int, *, is_item: bool) -> None:
+def _refuse_missing(path: Path, name: str, values: Any, row: int, *, is_item: bool) -> None:
     missing = pc.is_null(values)
     if is_item and values.type == pa.string():
-        missing = pc.or_(missing, pc.fill_null(pc.equal(values, ""), False))
+        missing = pc.or_(missing, pc.fill_null(pc.equal(values, pa.scalar("")), False))
     at = pc.index(missing, True).as_py()
     if at >= 0:
         raise StoreError(f"{path}: row {row + at + 1:,} has no {name}")
