@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_core.tracing.budget import TooMuchError
-from lineage_store.errors import StoreError
+from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.triples import tracing
 from lineage_store.triples.data_sets import TripleStore
+from lineage_store.triples.indexing import write_index
 from lineage_store.triples.numbering import distinct_rows
 from lineage_store.triples.partitioning import components, connected_sets
 from lineage_store.triples.tracing import Method, trace
@@ -147,7 +148,7 @@ def test_an_index_that_somebody_else_made_meanwhile_is_not_replaced(
 ) -> None:
     store.add("set", [chain(tmp_path / "chain.parquet")])
     other = TripleStore(str(store.table.address).removesuffix(".triples"))
-    write = PartWriterSpy(other)
+    write = IndexedByAnother(other)
     monkeypatch.setattr("lineage_store.triples.data_sets.write_index", write)
     with pytest.raises(StoreError, match="somebody else changed"):
         store.index("set")
@@ -158,12 +159,10 @@ def test_an_index_that_somebody_else_made_meanwhile_is_not_replaced(
     )
 
 
-class PartWriterSpy:
+class IndexedByAnother:
     """Lets another process index the data set while this one does."""
 
     def __init__(self, other: TripleStore) -> None:
-        from lineage_store.triples.indexing import write_index
-
         self._write = write_index
         self._other = other
         self._is_first = True
@@ -173,6 +172,34 @@ class PartWriterSpy:
             self._is_first = False
             self._other.index("set")
         return self._write(*arguments)
+
+
+def test_a_commit_whose_outcome_is_unknown_deletes_nothing(
+    store: TripleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = store.table.commit
+
+    def lose_the_answer(*arguments: Any) -> None:
+        commit(*arguments)
+        raise StoreUnavailableError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.table, "commit", lose_the_answer)
+        with pytest.raises(StoreUnavailableError):
+            store.add("set", [chain(tmp_path / "chain.parquet")])
+        with pytest.raises(StoreUnavailableError):
+            store.index("set")
+    assert trace(store, "set", "4", is_back=True).items == [1, 2, 3]
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    store: TripleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = iter(["before", "after"])
+    monkeypatch.setattr("lineage_store.triples.data_sets.digest_of", lambda _: next(digests))
+    with pytest.raises(StoreError, match="changed while it was read"):
+        store.add("set", [chain(tmp_path / "chain.parquet")])
+    assert store.data_sets() == []
 
 
 def test_answers_are_bounded(

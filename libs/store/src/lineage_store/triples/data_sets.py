@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,14 +84,14 @@ class TripleStore:
         held = self.files(name)
         known = {file.digest for file in held if file.part is Part.SOURCE}
         kinds = {is_of_items(self.table, file) for file in held} - {None}
-        writer = PartWriter(self.table, _key(name))
         imported = []
-        try:
+        with self._writing(name) as writer:
             for path, names, part in _parts(triples, nodes):
                 # The same bytes as triples and as nodes are two sources.
                 digest = f"{names[0]}-{digest_of(path)}"
+                is_new = digest not in known
                 rows = 0
-                if digest not in known:
+                if is_new:
                     for columns in read_rows(path, names):
                         kinds.add("item" in columns or "src_item" in columns)
                         if len(kinds) > 1:
@@ -99,16 +100,25 @@ class TripleStore:
                             )
                         writer.write(part, columns, digest)
                         rows += len(columns[f"{names[-1]}_text"])
+                    if f"{names[0]}-{digest_of(path)}" != digest:
+                        raise StoreError(f"{path} changed while it was read; try again")
                     source = {"digest": [digest], "source": [str(path)], "data_set": [name]}
                     writer.write(Part.SOURCE, {**source, "rows": [rows]}, digest)
-                imported.append(Imported(str(path), rows, digest not in known))
+                imported.append(Imported(str(path), rows, is_new))
                 known.add(digest)
-            if writer.files:
-                self.table.commit(writer.files)
+        if writer.files:
+            self.table.commit(writer.files)
+        return imported
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[PartWriter]:
+        """What is written is deleted where the body fails. After it only a commit that changed nothing may delete it."""
+        writer = PartWriter(self.table, _key(name))
+        try:
+            yield writer
         except BaseException:
             self.table.erase(writer.files)
             raise
-        return imported
 
     def index(self, name: str, *, set_items: int = SET_ITEMS) -> Indexed | None:
         """Index what waits; None if nothing does. All of the index is made again, in memory.
@@ -127,21 +137,18 @@ class TripleStore:
         graph = load_graph(self.table, replaced)
         if not len(graph.src):
             raise StoreError(f"{name} has no triples yet, only nodes")
-        writer = PartWriter(self.table, _key(name))
-        try:
+        with self._writing(name) as writer:
             indexed = write_index(graph, writer, set_items)
-            self._replace(name, writer.files, [file.file for file in replaced])
-        except BaseException:
-            self.table.erase(writer.files)
-            raise
-        self.table.erase(file.file for file in replaced)
+        self._replace(name, writer.files, [file.file for file in replaced])
         return indexed
 
     def _replace(self, name: str, added: Sequence[LakeFile], removed: Sequence[LakeFile]) -> None:
         try:
             self.table.commit(added, removed)
         except ReplacedError as error:
+            self.table.erase(added)
             raise StoreError(f"somebody else changed {name} meanwhile; try again") from error
+        self.table.erase(removed)
 
     def remove(self, name: str) -> None:
         """Remove a data set.
@@ -151,7 +158,6 @@ class TripleStore:
         """
         files = [file.file for file in self._existing(name)]
         self._replace(name, (), files)
-        self.table.erase(files)
 
     def data_sets(self) -> list[DataSet]:
         """All data sets, by name.
