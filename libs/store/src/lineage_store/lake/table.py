@@ -162,7 +162,9 @@ class LakeTable:
         description = table.metadata().description or ""
         version = description.removeprefix(self._form.description)
         if version == description or not version.isdecimal():
-            raise StoreError(f"{self.address.location} is a table, but not a {self._form.name} store")
+            raise StoreError(
+                f"{self.address.location} is a table, but not a {self._form.name} store"
+            )
         return int(version)
 
     def upgrade(self) -> None:
