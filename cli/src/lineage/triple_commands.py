@@ -17,7 +17,6 @@ from lineage.options import (
     print_json,
     reported,
 )
-from lineage.tables import console, table_of
 from lineage.terminal import echo
 
 if TYPE_CHECKING:
@@ -217,6 +216,7 @@ def list_data_sets(
     context: typer.Context, store: StoreOption = "", as_json: JsonOption = False
 ) -> None:
     """List the data sets of triples."""
+    from lineage.tables import console, table_of
     from lineage_store.triples.data_sets import TripleStore
 
     listed = TripleStore(chosen_store(context, store)).data_sets()
