@@ -6,6 +6,7 @@ import random
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import deltalake
@@ -23,11 +24,10 @@ from lineage_core.contract.sealing import Seal, seal_of
 from lineage_core.linking.linker import TaskId
 from lineage_store.dump import dump_application
 from lineage_store.errors import OffsetMovedError, StoreError, StoreUnavailableError
-from lineage_store.lake import table as table_module
 from lineage_store.lake.address import LakeAddress
 from lineage_store.lake.compacting import compact
 from lineage_store.lake.store import LakeStore
-from lineage_store.lake.table import DESCRIPTION
+from lineage_store.lake.table import CHECKPOINT_COMMITS, DESCRIPTION, LINEAGE, LakeTable
 from lineage_store.lake.transaction import LakeTransaction
 from lineage_store.sqlite.store import SqliteStore
 from tests.property.test_linking_property import Case, cases
@@ -198,7 +198,7 @@ def test_an_offset_moves_from_where_it_stands(lake: LakeStore, folder: Path) -> 
     assert (lake.offset("writers", "edge", 3), lake.offset("writers", "edge", 4)) == (12, 1)
     assert lake.offset("others", "edge", 3) is None
     # Checkpoints hold offsets that did not move for long; the log before them is removed.
-    for first in range(1, 2 * table_module.CHECKPOINT_COMMITS):
+    for first in range(1, 2 * CHECKPOINT_COMMITS):
         assert move(lake, first, first + 1, at=4)
     compact(lake)
     last = lake.table.newest_version()
@@ -346,9 +346,7 @@ def test_a_lake_that_refuses_leaves_nothing_behind(folder: Path) -> None:
         assert {path for path in data_files(folder) if path.is_file()} == set()
 
 
-def test_programs_of_an_earlier_version_refuse_such_a_lake(
-    lake: LakeStore, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_of_an_earlier_version_refuse_such_a_lake(lake: LakeStore, folder: Path) -> None:
     table = deltalake.DeltaTable(str(folder))
     table.alter.set_table_description(f"{DESCRIPTION}1")
     # What it has is read as it was.
@@ -357,6 +355,5 @@ def test_programs_of_an_earlier_version_refuse_such_a_lake(
         assert old.application_ids() == ["one"]
         run_together([LakeStore(lake.address).prepare for _ in range(3)])
         old.prepare()
-    monkeypatch.setattr(table_module, "VERSION", 1)
     with pytest.raises(StoreError, match="is of version 2"):
-        LakeStore(lake.address)
+        LakeTable(lake.address, create=False, form=replace(LINEAGE, version=1))
