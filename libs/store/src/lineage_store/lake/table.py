@@ -295,7 +295,9 @@ class LakeTable:
         return os.path.exists(f"{log}/{self._table.version() + 1:020}.json")
 
     def _read(self) -> Snapshot:
-        added = pa.table(self._table.get_add_actions(flatten=True))
+        added = pa.RecordBatchReader.from_stream(
+            self._table.get_add_actions(flatten=True)
+        ).read_all()
         by_key: dict[str, list[LakeFile]] = {}
         columns = (added[name].to_pylist() for name in ("path", "size_bytes", f"partition.{APP}"))
         for path, size, key in zip(*columns, strict=True):

@@ -138,4 +138,11 @@ def _writer(stream: Any, rows: pa.Table) -> pq.ParquetWriter:
 
 def numbers(column: Any) -> Numbers:
     """A column of numbers without nulls as an array."""
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
+    # Neither `to_numpy` nor `pa.array`: they import pandas, which takes longer than a trace.
+    chunks = [np.from_dlpack(chunk) for chunk in getattr(column, "chunks", [column])]
+    return np.concatenate(chunks, dtype=np.int64) if chunks else np.empty(0, np.int64)
+
+
+def array_of(values: Numbers) -> Any:
+    """An array of numbers as a column."""
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])

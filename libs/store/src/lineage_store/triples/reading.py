@@ -15,7 +15,7 @@ from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, Part
-from lineage_store.triples.files import Columns, Numbers, PartFile, numbers
+from lineage_store.triples.files import Columns, Numbers, PartFile, array_of, numbers
 
 CACHE_BYTES: Final = 128 << 20
 """Memory of row groups that are kept for the next look-up."""
@@ -198,7 +198,7 @@ class SortedPart:
     def _joined(self, parts: Sequence[Columns]) -> Columns:
         if not parts:
             return {
-                name: np.empty(0, np.int64) if kind == pa.int64() else pa.array([], kind)
+                name: np.empty(0, np.int64) if kind == pa.int64() else pa.nulls(0, kind)
                 for name, kind in COLUMNS[self.part].items()
             }
         return {name: _concat([part[name] for part in parts]) for name in parts[0]}
@@ -221,7 +221,7 @@ def spans(low: Numbers, high: Numbers) -> Numbers:
 
 def _taken(rows: Columns, indices: Numbers) -> Columns:
     return {
-        name: column[indices] if isinstance(column, np.ndarray) else column.take(pa.array(indices))
+        name: column[indices] if isinstance(column, np.ndarray) else column.take(array_of(indices))
         for name, column in rows.items()
     }
 
