@@ -145,4 +145,4 @@ def numbers(column: Any) -> Numbers:
 
 def array_of(values: Numbers) -> Any:
     """An array of numbers as a column."""
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values).data)])
