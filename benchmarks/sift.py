@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -73,7 +74,12 @@ class Ddmin:
 def ran(command: list[str], folder: Path) -> tuple[float, str]:
     """Seconds of a command, and what it printed."""
     began = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}")
     return time.perf_counter() - began, done.stdout
 
 
@@ -84,7 +90,7 @@ def sifted(name: str, records: int, runs: int, folder: Path) -> dict[str, Any]:
     source = folder / "in.csv"
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "checks.py").write_text(CHECKS.format(name=name, records=records), encoding="utf-8")
-    lineage = [sys.executable, "-m", "lineage"]
+    lineage = [str(Path(sys.executable).with_name("lineage"))]
     jobs, sifts, found = [], [], {}
     for n in range(runs):
         job = [*lineage, "run", faults.__file__, name, str(source), f"out{n}"]

@@ -20,6 +20,7 @@ examples=$chart/examples
 declare -A installations=(
     [try-out]="kind"
     [operators]="production kafka-strimzi redis-operator neo4j-chart oidc-ingress"
+    [lake]="production kafka-strimzi redis-operator lake-alone oidc-ingress"
     [managed]="production kafka-sasl redis-operator neo4j-chart tokens autoscaling lake"
 )
 

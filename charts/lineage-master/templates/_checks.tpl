@@ -4,7 +4,8 @@
 {{- $values := .Values -}}
 {{- range list (list "kafka" "kafka.bootstrapServers" $values.kafka.bootstrapServers "HOST:PORT,HOST:PORT") (list "redis" "redis.url" $values.redis.url "redis://HOST:PORT/0") (list "neo4j" "neo4j.uri" $values.neo4j.uri "neo4j://HOST:PORT") -}}
 {{- $tryout := include "lineage-master.tryout" (list $ (index . 0)) -}}
-{{- if and (not $tryout) (not (index . 2)) -}}
+{{- $isLake := and (eq (index . 0) "neo4j") (ne $values.lake.url "") -}}
+{{- if and (not $tryout) (not (index . 2)) (not $isLake) -}}
 {{- fail (printf "\n%s is not set: give the address as %s, or have a server of this release with tryout.%s.enabled=true (not for production)" (index . 1) (index . 3) (index . 0)) -}}
 {{- else if and $tryout (index . 2) -}}
 {{- fail (printf "\n%s is set, and tryout.%s is enabled, too: choose one of them" (index . 1) (index . 0)) -}}
@@ -24,6 +25,9 @@
 {{- fail (printf "\nkafka.securityProtocol is %s: set kafka.users.%s.username" $protocol $name) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- if and $values.openLineage.url (include "lineage-master.lakeAlone" .) -}}
+{{- fail "\nopenLineage.url is set, and lineage goes into a lake alone: the writer tells OpenLineage from Neo4j; unset it, and use `lineage openlineage APP`" -}}
 {{- end -}}
 {{- $auth := $values.queryApi.auth -}}
 {{- if not (or $auth.tokens.existingSecret $auth.oidc.issuer $values.tryout.enabled) -}}
@@ -52,7 +56,8 @@
 {{- end -}}
 {{- if $values.networkPolicy.enabled -}}
 {{- range list "kafka" "redis" "neo4j" -}}
-{{- if and (not (include "lineage-master.tryout" (list $ .))) (not (index $values.networkPolicy .).to) -}}
+{{- $isThere := not (and (eq . "neo4j") (include "lineage-master.lakeAlone" $)) -}}
+{{- if and $isThere (not (include "lineage-master.tryout" (list $ .))) (not (index $values.networkPolicy .).to) -}}
 {{- fail (printf "\nnetworkPolicy.enabled is true: networkPolicy.%s.to must say where %s is (peers as in a NetworkPolicy), or set networkPolicy.enabled=false" . .) -}}
 {{- end -}}
 {{- end -}}

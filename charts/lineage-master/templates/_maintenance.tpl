@@ -2,7 +2,7 @@
 {{- define "lineage-master.maintenance" -}}
 {{- $values := .Values.maintenance -}}
 {{- $jobs := list -}}
-{{- if and .Values.lake.url $values.archive.olderThan -}}
+{{- if and .Values.lake.url $values.archive.olderThan (not (include "lineage-master.lakeAlone" .)) -}}
 {{- $jobs = append $jobs (dict "name" "archive" "schedule" $values.archive.schedule "command" (list "lineage" "archive" "--older-than" $values.archive.olderThan)) -}}
 {{- end -}}
 {{- if $values.expire.olderThan -}}

@@ -2,7 +2,7 @@
 
 {{- define "lineage-master.queryApiEnv" -}}
 {{- $api := .Values.queryApi -}}
-{{ include "lineage-master.neo4jEnv" (list . "queryApi") }}
+{{ include "lineage-master.storeEnv" (list . "queryApi") }}
 {{- if $api.deadLetters }}
 {{ include "lineage-master.kafkaEnv" (list . "queryApi") }}
 {{- end }}
@@ -40,9 +40,6 @@
 # The dashboard of applications shows the latest of them. An Ingress would show their names to everybody, and
 # metrics know no callers.
 - {name: LINEAGE_API_METRICS_APPLICATIONS, value: "20"}
-{{- end }}
-{{- with .Values.lake.extraEnv }}
-{{ toYaml . }}
 {{- end }}
 - {name: LINEAGE_CACHE, value: /var/cache/lineage}
 - {name: LINEAGE_LOG_LEVEL, value: {{ $api.logLevel }}}

@@ -24,6 +24,17 @@
 {{- end -}}
 {{- end -}}
 
+{{/* "true" where lineage is in a lake alone: there is no Neo4j. */}}
+{{- define "lineage-master.lakeAlone" -}}
+{{- if not (include "lineage-master.neo4jUri" .) -}}true{{- end -}}
+{{- end -}}
+
+{{/* "true" for a part that opens the lake: (list $ "writer"). In front of a lake the writer fills Neo4j. */}}
+{{- define "lineage-master.opensLake" -}}
+{{- $root := index . 0 -}}
+{{- if and $root.Values.lake.url (or (ne (index . 1) "writer") (include "lineage-master.lakeAlone" $root)) -}}true{{- end -}}
+{{- end -}}
+
 {{/* Consumer groups follow the topics' prefix: releases with topics of their own never share a group. */}}
 {{- define "lineage-master.linkerGroup" -}}
 {{- .Values.linker.group | default (printf "%slineage-linker" .Values.kafka.topicPrefix) -}}
@@ -167,25 +178,33 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "lineage-master.neo4jEnv" -}}
+{{/* The store of a part: (list $ "writer", "maintenance" or "queryApi"). */}}
+{{- define "lineage-master.storeEnv" -}}
 {{- $root := index . 0 -}}
 {{- $user := include "lineage-master.neo4jUser" . | fromYaml -}}
 {{- $tryout := include "lineage-master.tryout" (list $root "neo4j") -}}
+{{- $alone := include "lineage-master.lakeAlone" $root -}}
+{{- $lake := include "lineage-master.opensLake" . -}}
 {{- $uri := include "lineage-master.neo4jUri" $root -}}
-{{- if and (not $tryout) $root.Values.neo4j.database }}{{- $uri = printf "%s?database=%s" $uri $root.Values.neo4j.database }}{{- end -}}
-{{- if and $root.Values.lake.url (ne (index . 1) "writer") }}{{- $uri = printf "%s,%s" $uri $root.Values.lake.url }}{{- end -}}
-- {name: LINEAGE_STORE, value: {{ $uri | quote }}}
-{{- if $user.secret }}
+{{- if and $uri (not $tryout) $root.Values.neo4j.database }}{{- $uri = printf "%s?database=%s" $uri $root.Values.neo4j.database }}{{- end -}}
+- {name: LINEAGE_STORE, value: {{ list $uri (ternary $root.Values.lake.url "" (eq $lake "true")) | compact | join "," | quote }}}
+{{- if $lake }}
+{{- with $root.Values.lake.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- if and $user.secret (not $alone) }}
 - {name: LINEAGE_NEO4J_USER, value: {{ $user.username | quote }}}
 - {name: LINEAGE_NEO4J_PASSWORD_FILE, value: /run/secrets/lineage/neo4j/password}
 {{- end }}
-{{- if and (not $tryout) $root.Values.neo4j.ca.existingSecret }}
+{{- if and (not $tryout) (not $alone) $root.Values.neo4j.ca.existingSecret }}
 - {name: LINEAGE_NEO4J_CA_FILE, value: /run/secrets/lineage/neo4j/ca.crt}
 {{- end }}
 {{- end -}}
 
-{{- define "lineage-master.neo4jFiles" -}}
+{{- define "lineage-master.storeFiles" -}}
 {{- $root := index . 0 -}}
+{{- if not (include "lineage-master.lakeAlone" $root) -}}
 {{- $user := include "lineage-master.neo4jUser" . | fromYaml -}}
 {{- if $user.secret }}
 - secret:
@@ -197,4 +216,18 @@
     name: {{ $root.Values.neo4j.ca.existingSecret }}
     items: [{key: {{ $root.Values.neo4j.ca.key }}, path: neo4j/ca.crt}]
 {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Volumes of a part for a lake in a folder, and where they are mounted: (list $ "writer"). */}}
+{{- define "lineage-master.lakeVolumes" -}}
+{{- if and (include "lineage-master.opensLake" .) (index . 0).Values.lake.extraVolumes -}}
+{{- toYaml (index . 0).Values.lake.extraVolumes -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "lineage-master.lakeMounts" -}}
+{{- if and (include "lineage-master.opensLake" .) (index . 0).Values.lake.extraVolumeMounts -}}
+{{- toYaml (index . 0).Values.lake.extraVolumeMounts -}}
+{{- end -}}
 {{- end -}}
