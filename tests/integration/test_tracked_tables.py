@@ -1,4 +1,4 @@
-"""Traces through tables of Delta Lake that track rows, which others change between the jobs, by the real thing."""
+"""Traces through tables that track rows (Delta Lake, Iceberg), which others change between the jobs, by the real thing."""
 
 from __future__ import annotations
 
@@ -14,33 +14,45 @@ from tests.support.versions import only_in
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE, table_jars
 
-pytestmark = [pytest.mark.integration, only_in("Delta Lake", "4.1")]
+pytestmark = pytest.mark.integration
 
-CONF = """\
+CONF = {
+    "delta": """\
 spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension
 spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog
 spark.databricks.delta.snapshotPartitions 1
-"""
+""",
+    "iceberg": """\
+spark.sql.extensions org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
+spark.sql.catalog.local org.apache.iceberg.spark.SparkCatalog
+spark.sql.catalog.local.type hadoop
+spark.sql.catalog.local.warehouse {home}/warehouse
+""",
+}
+"""Settings by the tables' format."""
 DRAWN = 8
 """Tables that are drawn with what is done to them, each in a Spark of its own."""
+STEPS = "append,append,optimize,update,delete,merge,report"
 DRAWS = [
-    pytest.param(("4", "3=append,append,optimize,update,delete,merge,report"), id="named"),
-    *(
-        pytest.param(("8", str(seed)), id=f"drawn {seed}", marks=pytest.mark.long)
-        for seed in range(1, DRAWN + 1)
-    ),
+    pytest.param(kind, traced, id=f"{kind}, {name}", marks=[*marks, only_in(title, "4.1")])
+    for kind, title in (("delta", "Delta Lake"), ("iceberg", "Apache Iceberg"))
+    for traced, name, marks in (
+        (("4", f"3={STEPS}"), "named", []),
+        *((("8", str(seed)), f"drawn {seed}", [pytest.mark.long]) for seed in range(1, DRAWN + 1)),
+    )
 ]
-"""How many rows are traced of a table, and what is done to it."""
+"""The format, how many rows are traced of a table, and what is done to it."""
 
 
-def run(folder: Path, *arguments: str) -> list[dict[str, Any]]:
-    jars = ",".join(map(str, sorted(table_jars().glob("delta*.jar"))))
+def run(folder: Path, kind: str, *arguments: str) -> list[dict[str, Any]]:
+    jars = ",".join(map(str, sorted(table_jars().glob(f"{kind}*.jar"))))
     (folder / "conf").mkdir()
-    settings = f"{SMALL_SPARK}spark.jars {jars}\n{CONF}"
+    settings = f"{SMALL_SPARK}spark.jars {jars}\n{CONF[kind].format(home=folder)}"
     (folder / "conf/spark-defaults.conf").write_text(settings)
     shutil.copy(HERE / "tracked_job.py", folder)
     env = {"SPARK_CONF_DIR": str(folder / "conf")}
-    done = run_plain(folder, "tracked_job.py", f"sqlite:///{folder / STORE}", *arguments, env=env)
+    arguments = f"sqlite:///{folder / STORE}", kind, *arguments
+    done = run_plain(folder, "tracked_job.py", *arguments, env=env)
     assert done.returncode == 0, done.stderr
     tables: list[dict[str, Any]] = json.loads((folder / "tracked.json").read_text())
     return tables
@@ -50,13 +62,13 @@ def lines_of(trace: dict[str, Any], beginning: str) -> list[str]:
     return sorted(place for place, _ in trace["found"] if place and place.startswith(beginning))
 
 
-@pytest.mark.parametrize("drawn", DRAWS)
+@pytest.mark.parametrize(("kind", "drawn"), DRAWS)
 def test_rows_are_followed_through_what_others_did_to_the_table(
-    tmp_path: Path, drawn: tuple[str, ...]
+    tmp_path: Path, kind: str, drawn: tuple[str, ...]
 ) -> None:
     """Each row says which line made it, and how often it was changed: what traces say is held against that."""
     complete = 0
-    for table in run(tmp_path, *drawn):
+    for table in run(tmp_path, kind, *drawn):
         told, inputs = table["steps"], f"{tmp_path}/{table['name']}."
         places: dict[str, list[str]] = {}
         changed: set[str] = set()

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from lineage_core.contract.graph import FlowGraph
 from lineage_core.errors import RecipeError, VersionError
-from lineage_core.recipe.document import Output, Recipe
+from lineage_core.recipe.document import File, Output, Recipe, Source
 from lineage_core.recipe.names import DELTA, ICEBERG
+from lineage_core.recipe.row_ids import FileRowIds, row_ids_of
 from lineage_core.tracing.budget import current_budget
 from lineage_store.paths import RowsError, plain_path
 
@@ -31,6 +32,15 @@ class TableVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class TableFiles:
+    """The files of a table that a node read or wrote, by path as it named them, and the ids of their rows, where the table gives any."""
+
+    table: TableVersion
+    files: Mapping[str, File]
+    row_ids: Mapping[str, FileRowIds]
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownCommit:
     """A write of an application to a table of Delta Lake that made one of the versions from ``first`` to ``last``."""
 
@@ -49,12 +59,7 @@ def tables_read(graph: FlowGraph, nodes: Iterable[str]) -> list[TableVersion]:
     Raises:
         RowsError: a recipe can't be read.
     """
-    return [
-        table
-        for recipe in _recipes(graph, nodes)
-        for source in recipe.sources
-        for table in _table(source.format, source.name, source.version, source.options)
-    ]
+    return [read.table for read in files_read(graph, nodes)]
 
 
 def tables_written(graph: FlowGraph, nodes: Iterable[str]) -> list[TableVersion]:
@@ -63,11 +68,35 @@ def tables_written(graph: FlowGraph, nodes: Iterable[str]) -> list[TableVersion]
     Raises:
         RowsError: a recipe can't be read.
     """
+    return [written.table for written in files_written(graph, nodes)]
+
+
+def files_read(graph: FlowGraph, nodes: Iterable[str]) -> list[TableFiles]:
+    """The same as :func:`tables_read`, with the files."""
     return [
-        table
+        _with_files(table, source)
+        for recipe in _recipes(graph, nodes)
+        for source in recipe.sources
+        for table in _table(source.format, source.name, source.version, source.options)
+    ]
+
+
+def files_written(graph: FlowGraph, nodes: Iterable[str]) -> list[TableFiles]:
+    """The same as :func:`tables_written`, with the files."""
+    return [
+        _with_files(table, output)
         for output in outputs(graph, nodes)
         for table in _table(_kind_of(output), output.path, output.version, output.options)
     ]
+
+
+def _with_files(table: TableVersion, of_files: Source | Output) -> TableFiles:
+    files = of_files.files
+    try:
+        ids = row_ids_of(of_files.options, files)
+    except RecipeError as problem:
+        raise RowsError(f"a recipe can't be read: {problem}") from problem
+    return TableFiles(table, {file.path: file for file in files}, ids)
 
 
 def outputs(graph: FlowGraph, nodes: Iterable[str]) -> list[Output]:

@@ -127,7 +127,7 @@ class TrackedRows:
                     self._delta.read_elsewhere(table, app, origins, file, reader)
                     for reader in readers
                 )
-                refused.update(dict.fromkeys(_explained(gaps, why)))
+                refused.update(dict.fromkeys(explained(gaps, why)))
                 continue
             for ordinal, row in rows:
                 links = (_linked(reader, row.ordinal) for reader in readers)
@@ -221,7 +221,7 @@ class _Search:
         if (file, problem) not in self._of_files:
             try:
                 gaps = self._delta.written_before(self._table, self._app, self._path, file)
-                found = tuple(_explained(gaps, problem))
+                found = tuple(explained(gaps, problem))
             except RowsError as error:
                 found = (unknown_writer(self._app, self._table, self._path, error),)
             self._of_files[file, problem] = found
@@ -274,7 +274,7 @@ def _linked(file: RecordedFile, ordinal: int) -> LinkedRow:
     return LinkedRow(file.app, file.node, Location(plain_path(file.path), ordinal, "record"))
 
 
-def _explained(gaps: Iterable[NotQueried], problem: str) -> Iterator[NotQueried]:
+def explained(gaps: Iterable[NotQueried], problem: str) -> Iterator[NotQueried]:
     """What is said of files, and why the ids of rows don't tell more (empty: there are none)."""
     why = f" (ids of rows don't tell which: {problem})" if problem else ""
     return (NotQueried(gap.app, f"{gap.reason}{why}") for gap in gaps)

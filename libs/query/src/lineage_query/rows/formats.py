@@ -19,6 +19,7 @@ OPERATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "parquet rows": ("lineage_query.rows.parquet_rows", "rows_with"),
         "parquet row ids": ("lineage_query.rows.parquet_row_ids", "row_ids_at"),
         "parquet rows with ids": ("lineage_query.rows.parquet_row_ids", "rows_with_ids"),
+        "parquet ids held": ("lineage_query.rows.parquet_row_ids", "ids_held"),
         "parquet where": ("lineage_query.erasure.source_rows", "parquet_rows_where"),
         "orc rows": ("lineage_query.rows.orc_rows", "rows_with"),
     }

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lineage_core.tracing.budget import current_budget
+from lineage_query.rows.row_tracking import is_number
 from lineage_query.rows.table_log import LogReader
 from lineage_store.paths import RowsError
 
 _ICEBERG = re.compile(r"v([0-9]+)\.metadata\.json")
 _NUMBERED = re.compile(r"v?([0-9]+)(?:-[-0-9a-zA-Z]+)?\.metadata\.json")
 """Names that a catalog gives, too."""
+_MOVES = {"replace", "delete"}
+"""Operations of snapshots that hold only rows of earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,22 @@ class Snapshot:
     """A snapshot of a table.
 
     ``appends``: it added files, and all others are as they were. ``spark_app``: the id of the Spark application that committed it.
+    ``sequence``: its number in the order of the table's snapshots; 0: the table does not number them. ``row_ids``: those that it gave
+    to rows first, if the table gives any.
     """
 
     number: int
     parent: int | None
     appends: bool
     spark_app: str
+    operation: str = ""
+    sequence: int = 0
+    row_ids: range = range(0)
+
+    @property
+    def moves(self) -> bool:
+        """Whether it put rows into other files, or deleted some, and made none."""
+        return self.operation in _MOVES
 
 
 def latest_metadata(files: LogReader, folder: Path) -> str:
@@ -109,9 +122,20 @@ def _snapshot(raw: Mapping[str, object]) -> Snapshot:
     if not isinstance(summary, dict):
         raise TypeError("a snapshot has no summary")
     parent = raw.get("parent-snapshot-id")
+    sequence = raw.get("sequence-number", 0)
     return Snapshot(
         int(str(raw["snapshot-id"])),
         None if parent in (None, -1) else int(str(parent)),
         summary["operation"] == "append",
         str(summary.get("spark.app.id", "")),
+        str(summary["operation"]),
+        sequence if is_number(sequence) else 0,
+        _row_ids(raw),
     )
+
+
+def _row_ids(raw: Mapping[str, object]) -> range:
+    first, rows = raw.get("first-row-id"), raw.get("added-rows")
+    if not (is_number(first) and is_number(rows)):
+        return range(0)
+    return range(first, first + rows)

@@ -1,9 +1,10 @@
-"""Ids of rows that files of a table of Delta Lake hold beside the rows, without the rows themselves."""
+"""Ids of rows that files of a table of Delta Lake or Iceberg hold beside the rows, without the rows themselves."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import IO, Any, TypeAlias
 
 import numpy as np
@@ -14,11 +15,17 @@ import pyarrow.parquet as pq
 from lineage_core.contract.block import U64
 from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.parquet_rows import batches_of, bounded_parquet, by_group
+from lineage_query.rows.row_tracking import HeldIds
 from lineage_query.rows.typed_values import UnsureError
 
 SCANNED_MAX = 50_000_000
 """Maximum number of rows of one file whose ids are read to find some: takes about a second."""
 SCANNED_AT_ONCE = 1 << 16
+RESERVED: Mapping[str, bytes] = MappingProxyType(
+    {"_row_id": b"2147483540", "_last_updated_sequence_number": b"2147483539"}
+)
+"""Iceberg's columns of ids and of commits, and the numbers by which it knows its columns: others may have these names.
+https://iceberg.apache.org/spec/#reserved-field-ids"""
 RowIds: TypeAlias = tuple[int, int | None, int | None]
 """A row of a file (from 0), its id, and the version that changed it last; None: the file does not say."""
 
@@ -88,6 +95,36 @@ def rows_with_ids(file: IO[bytes], row_id: str, version: str, ids: U64) -> list[
     return found
 
 
+def ids_held(
+    file: IO[bytes], row_id: str, version: str, ranges: Sequence[tuple[int, int]], versions: U64
+) -> HeldIds:
+    """Whether a file holds any id of some ranges (each with its end), or any of some versions.
+
+    Raises:
+        UnsureError, OSError, pa.ArrowException, BudgetError: as :func:`rows_with_ids`.
+    """
+    opened = bounded_parquet(file)
+    names = _names_in(opened, row_id, version)
+    if names and opened.metadata.num_rows > SCANNED_MAX:
+        raise OSError(errno.EFBIG, f"the ids of more than {SCANNED_MAX:,} rows are to be read")
+    if not opened.metadata.num_rows:
+        return HeldIds(False, False, False, False)
+    has_id = has_version = False
+    lacks_id, lacks_version = row_id not in names, version not in names
+    wanted = pa.array(versions.astype(np.int64))
+    for batch in opened.iter_batches(SCANNED_AT_ONCE, columns=names) if names else ():
+        current_budget().check()
+        if row_id in names:
+            ids = batch[row_id]
+            lacks_id |= ids.null_count > 0
+            known = ids.drop_null().to_numpy(zero_copy_only=False)
+            has_id |= any(bool(((known >= low) & (known < end)).any()) for low, end in ranges)
+        if version in names:
+            lacks_version |= batch[version].null_count > 0
+            has_version |= bool(pc.any(pc.is_in(batch[version], value_set=wanted)).as_py())
+    return HeldIds(has_id, lacks_id, has_version, lacks_version)
+
+
 def _names_in(opened: pq.ParquetFile, *names: str) -> list[str]:
     """Those of some columns of whole numbers that a file has.
 
@@ -99,6 +136,9 @@ def _names_in(opened: pq.ParquetFile, *names: str) -> list[str]:
     for name in held:
         # A name with a dot is the path of a nested column, too.
         if "." in name or schema.names.count(name) != 1 or schema.field(name).type != pa.int64():
+            raise UnsureError
+        number = (schema.field(name).metadata or {}).get(b"PARQUET:field_id")
+        if name in RESERVED and number != RESERVED[name]:
             raise UnsureError
     return held
 

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import unquote
 
 from lineage_store.paths import RowsError
@@ -72,12 +72,13 @@ class FileIds:
             for name in ("baseRowId", "defaultRowCommitVersion", "size", "modificationTime")
         ]
         base, version, size, modified = numbers
-        if not all(map(_is_number, numbers)) or not (rows is None or _is_number(rows)):
+        if not all(map(is_number, numbers)) or not (rows is None or is_number(rows)):
             return None
         return cls(base, version, rows, size, modified / 1000)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int]:
+    """Whether a log's value can be an id, a version, or a number of rows."""
     # A job may have written the log. Another kind of number may be too large for what counts with it.
     return type(value) is int and 0 <= value < NUMBERS_END
 
@@ -97,6 +98,15 @@ class RowPlace(NamedTuple):
 
     file: str
     ordinal: int
+
+
+class HeldIds(NamedTuple):
+    """Whether some row of a file has one of some ids, or none at all; and one of some versions, or none at all."""
+
+    has_id: bool
+    lacks_id: bool
+    has_version: bool
+    lacks_version: bool
 
 
 class RowTracking:

@@ -1,17 +1,18 @@
-"""Rows of files of a table of Delta Lake with their ids, as the log and the file together say."""
+"""Rows of files of a table of Delta Lake or Iceberg with their ids, as the file and what is known of it together say."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import closing
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from lineage_core.contract.block import U64
 from lineage_query.rows.file_status import by_state
 from lineage_query.rows.reader import RowReader
-from lineage_query.rows.row_tracking import NUMBERS_END, FileIds, IdColumns
+from lineage_query.rows.row_tracking import NUMBERS_END, FileIds, HeldIds, IdColumns
 from lineage_query.rows.typed_values import UnsureError
 from lineage_store.paths import RowsError, canonical, plain_path
 
@@ -57,19 +58,7 @@ def _read(
     columns: IdColumns,
     numbers: Collection[int],
 ) -> list[TrackedRow]:
-    if any(number >= 2 * NUMBERS_END for number in numbers):
-        raise RowsError("no file has such rows")
-    file = canonical(path)
-    try:
-        _check_state(reader, file, ids)
-        with closing(reader.opened(file, packed=True)) as opened:
-            wanted = np.array(sorted(set(numbers)), np.uint64)
-            rows = reader.formats.read(operation, opened.stream, *columns, wanted)
-        _check_state(reader, file, ids)
-    except UnsureError as error:
-        raise RowsError(f"{plain_path(path)} has them in another form") from error
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise RowsError(f"{plain_path(path)}: {error}") from error
+    rows = _read_file(reader, path, ids, operation, *columns, _ordered(numbers))
     return [
         TrackedRow(
             ordinal,
@@ -78,6 +67,43 @@ def _read(
         )
         for ordinal, row_id, version in rows
     ]
+
+
+def ids_held(
+    reader: RowReader,
+    path: str,
+    ids: FileIds,
+    columns: IdColumns,
+    ranges: Collection[range],
+    versions: Collection[int],
+) -> HeldIds:
+    """Whether a file itself names, for some row, an id of some ranges or one of some versions; otherwise as :func:`rows_at`."""
+    ends = [(one.start, one.stop) for one in ranges]
+    arguments = *columns, ends, _ordered(versions)
+    held: HeldIds = _read_file(reader, path, ids, "parquet ids held", *arguments)
+    return held
+
+
+def _ordered(numbers: Collection[int]) -> U64:
+    if any(number >= 2 * NUMBERS_END for number in numbers):
+        raise RowsError("no file has such rows")
+    return np.array(sorted(set(numbers)), np.uint64)
+
+
+def _read_file(
+    reader: RowReader, path: str, ids: FileIds, operation: str, *arguments: object
+) -> Any:
+    file = canonical(path)
+    try:
+        _check_state(reader, file, ids)
+        with closing(reader.opened(file, packed=True)) as opened:
+            found = reader.formats.read(operation, opened.stream, *arguments)
+        _check_state(reader, file, ids)
+    except UnsureError as error:
+        raise RowsError(f"{plain_path(path)} has them in another form") from error
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise RowsError(f"{plain_path(path)}: {error}") from error
+    return found
 
 
 def _check_state(reader: RowReader, file: str, ids: FileIds) -> None:

@@ -23,7 +23,7 @@ public class IcebergTables {
     return (LogicalPlan) new Plain(manager, catalog, methods).execute(plan);
   }
 
-  /** The data files of a snapshot, a line each: size, time, path. */
+  /** The data files of a snapshot, a line each: size, time, id of the first row, number of rows, data sequence number, path; "-" for null. */
   public String files(Table table, Object snapshot, Configuration conf) throws Exception {
     StringBuilder out = new StringBuilder();
     Iterator manifests = named(table, snapshot).dataManifests(table.io()).iterator();
@@ -75,8 +75,14 @@ public class IcebergTables {
       DataFile file = (DataFile) files.next();
       Path path = new Path(file.location());
       long time = path.getFileSystem(conf).getFileStatus(path).getModificationTime();
-      out.append(file.fileSizeInBytes()).append(' ').append(time).append(' ').append(file.location()).append('\n');
+      out.append(file.fileSizeInBytes()).append(' ').append(time);
+      out.append(' ').append(orNone(file.firstRowId())).append(' ').append(file.recordCount());
+      out.append(' ').append(orNone(file.dataSequenceNumber())).append(' ').append(file.location()).append('\n');
     }
+  }
+
+  private static String orNone(Object number) {
+    return number == null ? "-" : number.toString();
   }
 
   private static class Plain extends SparkOptimizer {

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from lineage_core.recipe.document import File, Output, Source
+from lineage_core.recipe.document import Output, Source
 from lineage_core.recipe.names import ICEBERG
+from lineage_emitter.dataframes.iceberg_files import DataFiles
 from lineage_emitter.dataframes.own_commits import OwnCommits
 from lineage_emitter.dataframes.plan_text import compiled, said
 from lineage_emitter.dataframes.walking import leaves
@@ -37,7 +38,6 @@ _OPTIONS = {
 """Options of readers that don't change which rows of its snapshot a table gives."""
 _SCANNED = re.compile(r"IcebergScan\(table=(.*?), schemaId=-?\d+, snapshotId=(\d+|null),")
 _BEFORE_INITIAL = re.compile(r"== (?:Final|Current) Plan ==.*?== Initial Plan ==", re.DOTALL)
-_LINE = re.compile(r"(\d+) (\d+) (.+)")
 
 
 class UnknownSnapshotError(Exception):
@@ -230,12 +230,15 @@ def source(spark: SparkSession, leaf: Any, iceberg_read: IcebergRead) -> Source:
     ]
     if others:
         raise UnknownSnapshotError(f"{name} is read with the option {others[0]}")
+    files = DataFiles()
+    if key.snapshot is not None:
+        files = _files(spark, table, "files", key.snapshot)
     return Source(
         ICEBERG,
         (str(table.table().location()),),
         key.schema,
-        options=_options(state),
-        files=() if key.snapshot is None else _files(spark, table, "files", key.snapshot),
+        options={**_options(state), **files.options},
+        files=files.files,
         table=name,
         version=None if key.snapshot is None else str(key.snapshot),
     )
@@ -245,7 +248,7 @@ def _options(state: TableState) -> dict[str, str]:
     return {"metadata": state.metadata, "latest": str(state.latest).lower()}
 
 
-def _files(spark: SparkSession, table: Any, content: str, snapshot: int) -> tuple[File, ...]:
+def _files(spark: SparkSession, table: Any, content: str, snapshot: int) -> DataFiles:
     """``files`` of a snapshot, or those that it ``added``.
 
     Raises:
@@ -259,8 +262,7 @@ def _files(spark: SparkSession, table: Any, content: str, snapshot: int) -> tupl
     except Py4JJavaError as problem:
         reason = str(problem.java_exception.toString()).partition("\n")[0]
         raise UnknownSnapshotError(f"files of {table.name()} are unknown: {reason}") from problem
-    files = (File(path, int(size), int(time)) for size, time, path in _LINE.findall(text))
-    return tuple(sorted(files, key=lambda file: file.path))
+    return DataFiles.of(text)
 
 
 def check_cached(relation: Any, plan: Any) -> None:
@@ -346,11 +348,12 @@ class IcebergWrite:
             options=options,
         )
 
-    def files(self) -> tuple[File, ...]:
-        """The files that the write added; none where that can't be determined."""
+    def with_files(self, output: Output) -> Output:
+        """The output with the files that the write added; none where that can't be determined."""
         if self.written_snapshot is None:
-            return ()
-        return _files(self._spark, self._written, "added", self.written_snapshot)
+            return output
+        files = _files(self._spark, self._written, "added", self.written_snapshot)
+        return replace(output, files=files.files, options={**output.options, **files.options})
 
     def _current_table(self) -> Any:
         """The table as its catalog has it; None where there is none."""

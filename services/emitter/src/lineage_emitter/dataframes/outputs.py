@@ -108,7 +108,7 @@ class Target:
 
     def with_files(self, output: Output) -> Output:
         """The output with its files."""
-        return output if self.snapshots is None else replace(output, files=self.snapshots.files())
+        return output if self.snapshots is None else self.snapshots.with_files(output)
 
     def _written(self) -> tuple[tuple[File, ...], str | None]:
         """The files that were written, and the version of a table that they made."""
