@@ -59,7 +59,7 @@ class Table:
         """The outputs of jobs that read it."""
         self.is_tracked = self.keeps_ids = not late
         """Whether rows kept their ids from the first version on; ``keeps_ids``: and all commits say so."""
-        properties = draw.choice(self.properties) | (self.untracked if late else self.tracked)
+        properties = {**draw.choice(self.properties), **(self.untracked if late else self.tracked)}
         told = ",".join(f"'{key}' = '{value}'" for key, value in properties.items())
         spark.sql(
             f"CREATE TABLE {self.sql_name} (ids STRING, changes BIGINT) USING {self.format} TBLPROPERTIES ({told})"
@@ -172,13 +172,13 @@ class IcebergTable(Table):
     """One table of Iceberg, and what was done to it."""
 
     format = "iceberg"
-    properties = tuple(
+    properties: Sequence[Mapping[str, str]] = tuple(
         {f"write.{change}.mode": mode for change in ("update", "delete", "merge")}
         for mode in ("copy-on-write", "merge-on-read")
     )
     tracked: Mapping[str, str] = {"format-version": "3"}
     untracked: Mapping[str, str] = {"format-version": "2"}
-    steps_drawn = {
+    steps_drawn: Mapping[str, int] = {
         "optimize": 4, "update": 3, "delete": 3, "merge": 2, "append": 1, "add": 1, "restore": 1, "expire": 1,
     }  # fmt: skip
 
