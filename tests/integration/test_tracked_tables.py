@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -104,4 +105,22 @@ def test_rows_are_followed_through_what_others_did_to_the_table(
                 complete += bool(expected)
             if table["keeps_ids"]:
                 assert found == expected, (told, ids, trace)
-    assert complete
+    assert complete or not table["is_tracked"]
+
+
+@only_in("Delta Lake", "4.1")
+def test_a_row_whose_first_file_was_deleted_ends_at_the_job_that_wrote_it(tmp_path: Path) -> None:
+    (table,) = run(tmp_path, "delta", "4", "5=append,optimize,vacuum,report")
+    assert len(table["back"]) == 4
+    for trace in table["back"].values():
+        assert not trace["complete"]
+        (place,) = [place for place, _ in trace["found"]]
+        assert f"{tmp_path}/t5/" in place
+        ((_, reason),) = trace["refused"]
+        assert re.search(
+            r"wrote the row in version 1 of .*/t5, and .* read it in another file in version 2",
+            reason,
+        )
+    for trace in table["forward"].values():
+        assert not trace["complete"]
+        assert trace["refused"]

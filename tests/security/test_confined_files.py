@@ -124,6 +124,7 @@ def test_answers_are_those_of_this_process(formats: ConfinedFormats) -> None:
         ("orc rows", packed, {"a": RequestedValue("string", "x")}),
         ("parquet row ids", _file(), "n", "version", ROWS),
         ("parquet rows with ids", _file(), "n", "version", np.array([2, 4], np.uint64)),
+        ("parquet ids held", _file(), "n", "version", [(2, 4)], np.array([1], np.uint64)),
     ):
         found, wanted = (one.read(operation, file, *arguments) for one in (formats, here))
         assert list(found) == list(wanted)

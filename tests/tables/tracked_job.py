@@ -162,6 +162,13 @@ class Table:
             str(home / self.name)
         )
 
+    def vacuum(self) -> None:
+        """Delete files that are not in the table now."""
+        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        # It lists folders in as many tasks: 10,000.
+        spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "1")
+        self.sql(f"VACUUM {self.sql_name} RETAIN 0 HOURS")
+
     def track(self) -> None:
         told = ",".join(f"'{key}' = '{value}'" for key, value in self.tracked.items())
         self.steps.append("track")

@@ -507,6 +507,8 @@ class _PendingRows:
     nodes: dict[FileNode, dict[Location, list[tuple[FileNode, Group, Item]]]] = field(
         default_factory=dict
     )
+    versions: dict[tuple[FileNode, Location], str] = field(default_factory=dict)
+    """What is said of rows that a table put into other files, where the trace can't go on from them."""
     _queued: int = 0
 
     def add(
@@ -523,6 +525,11 @@ class _PendingRows:
         _check_most(self._queued, QUEUED_MAX, "rows")
         for node in nodes:
             self.nodes.setdefault(node, {}).setdefault(row, []).append(item)
+
+    def reasons(self, node: FileNode, rows: Sequence[Location], problem: str) -> list[str]:
+        """Why a trace can't go on from rows at a node."""
+        versions = dict.fromkeys(self.versions.get((node, row), "") for row in rows)
+        return [f"{problem} ({text})" if text else problem for text in versions]
 
 
 def follow_across_applications(
@@ -597,7 +604,8 @@ def follow_across_applications(
                     raise
                 except LineageError as problem:
                     current_budget().check()
-                    refused[NotQueried(node.app, str(problem), node.node)] = None
+                    for reason in pending.reasons(node, query_rows, str(problem)):
+                        refused[NotQueried(node.app, reason, node.node)] = None
                     stopped.update((node, row) for row in query_rows)
             for row in rows:
                 if (node, row) in stopped:
@@ -645,7 +653,9 @@ def _queue_rows(
             pending.add((copy.node,), copied_row, (origin, group, item))
         in_other_files = linked_rows.get(location.number or 0, ())
         for row in in_other_files:
-            pending.add((FileNode(row.app, row.node),), row.location, (origin, group, item))
+            linked_node = FileNode(row.app, row.node)
+            pending.add((linked_node,), row.location, (origin, group, item))
+            pending.versions[linked_node, row.location] = row.versions
         if not (job_links.nodes or job_links.copies or in_other_files) and ends is not None:
             ends.add(origin, group, item)
     return refused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lineage_query.answers import NotQueried
 from lineage_query.iceberg_uses import COLUMNS, IcebergUse, IcebergUses
@@ -75,7 +75,11 @@ class RowOrigins:
         except RowsError as problem:
             return RowOrigin(problem=str(problem))
         gaps = (self._changed(writer, row),) if is_changed else ()
-        return RowOrigin(link, gaps)
+        versions = (
+            f"{writer.app} wrote the row in snapshot {first.number} of {plain_path(self._table.path)}, and {self._app} read it in another "
+            f"file in snapshot {self._table.version}"
+        )
+        return RowOrigin(replace(link, versions=versions), gaps)
 
     def _of_unknown(self, first: Snapshot, *, is_changed: bool) -> RowOrigin:
         """Of a row that no application recorded that it wrote."""

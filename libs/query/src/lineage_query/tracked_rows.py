@@ -7,8 +7,7 @@ that file. A row that was changed is followed, too, but what else the change use
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 from lineage_core.tracing.budget import current_budget
 from lineage_query import delta_links
@@ -25,12 +24,18 @@ from lineage_store.paths import RowsError, plain_path
 from lineage_store.recorded_files import FileVersion, RecordedFile
 
 
-class LinkedRow(NamedTuple):
-    """A row of a file that a node of an application read or wrote."""
+@dataclass(frozen=True, slots=True)
+class LinkedRow:
+    """A row of a file that a node of an application read or wrote.
+
+    ``versions``: in which versions of the table it was written and read, for people, where the trace can't go on from it: its file may be
+    gone.
+    """
 
     app: str
     node: str
     location: Location
+    versions: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +219,12 @@ class _Search:
             # What a change used is not known. Where there was none, only what that file may hold of others counts.
             return None, self.of_file(None if is_changed else place.file, "")
         gaps = [self._changed(writer, place, row)] if is_changed else []
-        return _linked(writer, place.ordinal), gaps
+        written = self._origins.first_added[place.file]
+        versions = (
+            f"{writer.app} wrote the row in version {written} of {plain_path(self._table.path)}, and {self._app} read it in another file in "
+            f"version {self._table.version}"
+        )
+        return replace(_linked(writer, place.ordinal), versions=versions), gaps
 
     def of_file(self, file: str | None, problem: str) -> tuple[NotQueried, ...]:
         """Whose rows may be in a file in which rows were first; None: in the one that was read. ``problem``: why their ids don't tell."""

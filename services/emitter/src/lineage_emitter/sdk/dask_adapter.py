@@ -25,7 +25,7 @@ from dask.utils import system_encoding
 from distributed import Client
 from fsspec.core import open_files
 
-from lineage_core.contract.message import SinkFiles, Split, Splits
+from lineage_core.contract.message import RecordFiles, SinkFiles, Split, Splits
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.module_watch import call_on_load
 from lineage_emitter.sdk.api import LineageApi
@@ -41,6 +41,13 @@ from lineage_emitter.sdk.dask_rows import Rows, joined_rows, numbered, origins_o
 
 calls = import_module("dask.delayed")  # the package has a function of this name
 SOURCES = ("from_sequence", "read_text", "range", "from_url")
+CSV_MODULES = ("dask.dataframe", "dask.dataframe.io", "dask.dataframe.io.csv")
+PARQUET_MODULES = (
+    "dask.dataframe",
+    "dask.dataframe.dask_expr",
+    "dask.dataframe.dask_expr.io.parquet",
+)
+"""Modules that have the functions by which DataFrames write files; methods take them from the last one."""
 NO_FIT = "rows and their origins do not fit each other"
 MANY_BAGS = ("concat", "zip", "map", "map_partitions", "from_delayed")
 
@@ -136,7 +143,7 @@ class _Capture:
         sink = self.sink("to_textfiles", [rows for _, rows in parts], path=folder)
         sink_files = []
         for n, (file, (wrote, rows)) in enumerate(zip(files, parts, strict=True)):
-            described, problem = sink_file(n, file, wrote)
+            described, problem = sink_file(n, file.path, wrote)
             sink_files.append(described)
             self.keep_task(
                 sink, n, rows.of_values([], np.arange(min(wrote.lines, len(rows.origins)))), problem
@@ -161,6 +168,33 @@ class _Capture:
         kept = Rows([], origins_of(known), frozenset(tracing.reasons))
         self.keep_rows([kept], "" if fits else NO_FIT)
         return rows.iloc[0] if isinstance(frame, frames.Scalar) else rows
+
+    def written_frame(
+        self, prepare: Callable[..., Any], original: Callable[..., Any], *args: Any, **options: Any
+    ) -> Any:
+        """As ``to_csv`` or ``to_parquet``, with the lineage of the rows. ``prepare``: says what a call writes."""
+        call = prepare(original, refuse, *args, **options)
+        tracing = self.frames.FrameTracing(self.frame_source, refuse)
+        (parts,) = self.compute(tracing.written(call.frame, call.write), **call.options)
+        rows, problems = [], list[str]()
+        for part, origins in parts:
+            ids = (
+                [frozenset[str](), *map(_ids, origins)] if part.header else list(map(_ids, origins))
+            )
+            known = [of_row for of_row in ids if self.frames.UNKNOWN not in of_row]
+            fits = len(known) == len(ids) == part.written.lines
+            rows.append(Rows([], origins_of(known), frozenset(tracing.reasons)))
+            problems.append("" if fits else NO_FIT)
+        folder = f"file:{os.path.realpath(call.write.folder)}"
+        sink = self.sink(call.name, rows, path=folder)
+        files = []
+        for n, ((part, _), of_part, unfit) in enumerate(zip(parts, rows, problems, strict=True)):
+            described, problem = sink_file(n, part.path, part.written)
+            files.append(described)
+            self.keep_task(sink, n, of_part, unfit or problem)
+        kind = SinkFiles if call.write.has_lines else RecordFiles
+        self.api.send(kind(app=self.api.app, node=sink, path=folder, files=tuple(files)))
+        return call.result
 
     def frame_source(self, expression: Any) -> str:
         """The node of what a DataFrame is read from."""
@@ -311,6 +345,14 @@ def replace_operators(api: LineageApi) -> Iterator[None]:
             frame = capture.frames.FrameBase
             replace(frame, "compute", partialmethod(_computed_by, capture))
             replace(frame, "__dask_graph__", partialmethod(_refuse_graph))
+            files = import_module("lineage_emitter.sdk.dask_frame_files")
+            for name, prepare, modules in (
+                ("to_csv", files.csv_write, CSV_MODULES),
+                ("to_parquet", files.parquet_write, PARQUET_MODULES),
+            ):
+                for module in map(import_module, modules):
+                    original = getattr(module, name)
+                    replace(module, name, partial(capture.written_frame, prepare, original))
 
         for owner, name, replacement in replaced:
             replace(owner, name, replacement)

@@ -146,12 +146,12 @@ def _holds_line_end(value: str | bytes) -> bool:
     return b"\n" in content or b"\r" in content
 
 
-def sink_file(partition: int, file: OpenFile, written: Written) -> tuple[SinkFile, str]:
-    """A file that was written, and why its lines can't be traced, if so."""
-    state = version(file.path)
+def sink_file(partition: int, written_path: str, written: Written) -> tuple[SinkFile, str]:
+    """A file that was written, and why its lines, or its rows, can't be traced, if so."""
+    state = version(written_path)
     problem = written.problem or (AGAIN_REASON if state != written.state else "")
     size, mtime = state["file_size"], state["mtime"]
-    path = f"file:{os.path.realpath(file.path)}"
+    path = f"file:{os.path.realpath(written_path)}"
     return SinkFile(
         partition=partition, path=path, size=size, mtime=mtime, rows=written.lines
     ), problem

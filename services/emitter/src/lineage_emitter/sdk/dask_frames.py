@@ -92,12 +92,21 @@ class FrameTracing:
 
     def packed(self, collection: Any) -> Any:
         """A series with a pair for each partition: the rows and their origins."""
-        traced = self.traced(collection.expr)
+        return self._of_partitions(collection.expr, _pair)
+
+    def written(self, collection: Any, write: Callable[[Any, int], Any]) -> Any:
+        """A series with a pair for each partition: what ``write`` gives of its rows and its number, in its task, and their origins."""
+        if collection.optimize(fuse=False).npartitions != collection.npartitions:
+            self._refuse("a DataFrame whose partitions are others when it is written")
+        return self._of_partitions(collection.expr, _write, write)
+
+    def _of_partitions(self, expr: Any, function: Callable[..., Any], *args: Any) -> Any:
+        traced = self.traced(expr)
         value, origins = new_collection(traced.value), new_collection(traced.origins)
         if isinstance(value, Scalar):
             value = value.to_series()
         meta = pd.Series([], dtype=object)
-        return _by_partition(_pair, value, origins, meta=meta)
+        return _by_partition(function, value, origins, *args, meta=meta)
 
     def traced(self, expr: Any) -> TracedFrame:
         """An expression that gives what another gives, with the origins of its rows."""
@@ -324,6 +333,14 @@ def _in_order(groups: Any, origins: Any) -> Any:
 def _pair(rows: Any, origins: Any) -> Any:
     """The rows of a partition and their origins."""
     return pd.Series([(rows, list(origins))], dtype=object)
+
+
+def _write(
+    rows: Any, origins: Any, write: Callable[[Any, int], Any], partition_info: Any = None
+) -> Any:
+    """What a partition was written as, and the origins of its rows."""
+    number = partition_info["number"] if partition_info else 0
+    return pd.Series([(write(rows, number), list(origins))], dtype=object)
 
 
 __all__ = ["UNKNOWN", "FrameBase", "FrameTracing", "Scalar", "rows_of"]
