@@ -25,7 +25,14 @@ from dask.utils import system_encoding
 from distributed import Client
 from fsspec.core import open_files
 
-from lineage_core.contract.message import RecordFiles, SinkFiles, Split, Splits
+from lineage_core.contract.message import (
+    RecordFiles,
+    RecordSplit,
+    RecordSplits,
+    SinkFiles,
+    Split,
+    Splits,
+)
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.module_watch import call_on_load
 from lineage_emitter.sdk.api import LineageApi
@@ -41,6 +48,7 @@ from lineage_emitter.sdk.dask_rows import Rows, joined_rows, numbered, origins_o
 
 calls = import_module("dask.delayed")  # the package has a function of this name
 SOURCES = ("from_sequence", "read_text", "range", "from_url")
+TEXT_READERS = ("read_csv", "read_table", "read_fwf")
 CSV_MODULES = ("dask.dataframe", "dask.dataframe.io", "dask.dataframe.io.csv")
 PARQUET_MODULES = (
     "dask.dataframe",
@@ -63,8 +71,12 @@ class _Capture:
         self.compute = base.compute
         self.frames: Any = None
         """The module that traces DataFrames, once the program has loaded ``dask.dataframe``: many programs never do."""
+        self.frame_files: Any = None
+        """The module for the files of these, loaded with it."""
         self.frame_sources: dict[str, str] = {}
-        self.splits: tuple[Split, ...] = ()
+        self.frame_paths: dict[str, str] = {}
+        """By the name of an expression the files of text that it reads."""
+        self.splits: tuple[Split | RecordSplit, ...] = ()
 
     def source(self, make: Callable[..., Any], *args: Any, **options: Any) -> TracedBag:
         """A source of a bag, whose records are numbered in each partition."""
@@ -200,10 +212,29 @@ class _Capture:
         """The node of what a DataFrame is read from."""
         name, kind = expression._name, type(expression).__name__
         if name not in self.frame_sources:
-            self.frame_sources[name] = self.api.register(
-                f"{kind}-{next(self.numbers)}", kind, kind="source"
+            splits = self.frame_files.record_splits(expression)
+            path = self.frame_files.path_read(expression) or self.frame_paths.get(name, "")
+            node = self.api.register(
+                f"{kind}-{next(self.numbers)}",
+                kind,
+                kind="source",
+                **({"path": path} if path else {}),
             )
+            if splits:
+                self.api.send(RecordSplits(app=self.api.app, node=node, whole=False, splits=splits))
+                self.splits += splits
+            self.frame_sources[name] = node
         return self.frame_sources[name]
+
+    def read_frame(
+        self, original: Callable[..., Any], urlpath: Any, *args: Any, **options: Any
+    ) -> Any:
+        """As a function that reads a DataFrame from files of text, whose rows are no lines: what it is read from is named."""
+        made = original(urlpath, *args, **options)
+        paths = urlpath if isinstance(urlpath, list | tuple) else [urlpath]
+        for source in made.expr.find_operations(self.frames.FromMap):
+            self.frame_paths[source._name] = ", ".join(map(str, paths))
+        return made
 
     def keep(self, collection: Any, result: Any) -> Any:
         """Keep the lineage of a result; gives the result as it would be without capture."""
@@ -223,7 +254,7 @@ class _Capture:
     def sink(self, kind: str, batches: Iterable[Rows], **fields: Any) -> str:
         """A sink, linked to the sources of its rows."""
         for path in changed(self.splits):
-            self.api.unknown("read_text", f"{path} changed while it was read")
+            self.api.unknown("a source", f"{path} changed while it was read")
         sink = self.api.register(f"{kind}-{next(self.numbers)}", kind, kind="sink", **fields)
         spaces = {space.partition("#")[0] for rows in batches for space in rows.origins.spaces}
         for source in sorted(spaces):
@@ -345,7 +376,10 @@ def replace_operators(api: LineageApi) -> Iterator[None]:
             frame = capture.frames.FrameBase
             replace(frame, "compute", partialmethod(_computed_by, capture))
             replace(frame, "__dask_graph__", partialmethod(_refuse_graph))
-            files = import_module("lineage_emitter.sdk.dask_frame_files")
+            files = capture.frame_files = import_module("lineage_emitter.sdk.dask_frame_files")
+            frames = import_module("dask.dataframe")
+            for name in TEXT_READERS:
+                replace(frames, name, partial(capture.read_frame, getattr(frames, name)))
             for name, prepare, modules in (
                 ("to_csv", files.csv_write, CSV_MODULES),
                 ("to_parquet", files.parquet_write, PARQUET_MODULES),

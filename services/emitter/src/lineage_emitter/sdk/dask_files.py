@@ -15,7 +15,7 @@ from dask.bag.core import _to_textfiles_chunk
 from fsspec.core import OpenFile, open_files
 from fsspec.implementations.local import LocalFileSystem
 
-from lineage_core.contract.message import SinkFile, Split
+from lineage_core.contract.message import RecordSplit, SinkFile, Split
 from lineage_emitter.sdk.files import is_compressed
 from lineage_emitter.sdk.mapreduce_task import version
 
@@ -109,7 +109,7 @@ def _local_files(files: Iterable[OpenFile]) -> list[str]:
     return [os.path.realpath(file.path) for file in files]
 
 
-def changed(splits: Iterable[Split]) -> list[str]:
+def changed(splits: Iterable[Split | RecordSplit]) -> list[str]:
     """Files that are not any more what they were when splits were made of them."""
     states = {split.path: (split.file_size, split.mtime) for split in splits}
     return [path for path, state in states.items() if _state(path) != state]

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 from dask.dataframe.dask_expr._collection import new_collection
-from dask.dataframe.dask_expr.io.parquet import ToParquet
+from dask.dataframe.dask_expr.io.parquet import ReadParquet, ReadParquetFSSpec, ToParquet
 from dask.dataframe.io.csv import _write_csv
 from dask.dataframe.io.parquet.core import ToParquetFunctionWrapper
 from dask.dataframe.io.utils import _is_local_fs
 from fsspec.core import OpenFile, open_files
 
+from lineage_core.contract.message import RecordSplit
 from lineage_emitter.sdk.dask_files import LINE_END_REASON, LINES_AS_BYTES, Written, is_plain
 from lineage_emitter.sdk.mapreduce_task import version
 
@@ -149,6 +150,43 @@ def parquet_write(
     return FrameWrite(
         "to_parquet", new_collection(prepared.frame), write, given["compute_kwargs"] or {}
     )
+
+
+def record_splits(expression: ReadParquet) -> tuple[RecordSplit, ...]:
+    """The file that each partition reads as a whole, row by row; none where partitions may hold other rows."""
+    if not isinstance(expression, ReadParquetFSSpec):
+        return ()
+    if not _is_local_fs(expression._dataset_info["fs"]):
+        return ()
+    pieces: list[Any] = [
+        part.get("piece") for part in expression._plan["parts"] if isinstance(part, dict)
+    ]
+    are_whole = all(piece is not None and piece[1] in (None, [None]) for piece in pieces)
+    plain = expression.operand("filters") is None and expression.operand("_partitions") is None
+    if not plain or not are_whole or len(pieces) != expression.npartitions:
+        return ()
+    if new_collection(expression).optimize(fuse=False).npartitions != len(pieces):
+        return ()
+    paths = [os.path.realpath(piece[0]) for piece in pieces]
+    return tuple(
+        RecordSplit(
+            partition=n,
+            path=f"file:{path}",
+            start=0,
+            length=os.stat(path).st_size,
+            first=0,
+            **version(path),
+        )
+        for n, path in enumerate(paths)
+    )
+
+
+def path_read(expression: Any) -> str:
+    """What a DataFrame is read from, for people; empty: no files."""
+    if isinstance(expression, ReadParquet):
+        paths = expression.operand("path")
+        return ", ".join(map(str, paths)) if isinstance(paths, list | tuple) else str(paths)
+    return ""
 
 
 def _lines_of(path: str) -> int:

@@ -343,4 +343,4 @@ def _write(
     return pd.Series([(write(rows, number), list(origins))], dtype=object)
 
 
-__all__ = ["UNKNOWN", "FrameBase", "FrameTracing", "Scalar", "rows_of"]
+__all__ = ["UNKNOWN", "FrameBase", "FrameTracing", "FromMap", "Scalar", "rows_of"]
