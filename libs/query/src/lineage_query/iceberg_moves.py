@@ -124,14 +124,14 @@ class MovedRows:
         """
         number = int(read.of.table.version)
         before, is_whole = ancestors(snapshots, number)
-        if written not in before and not is_whole:
+        if written.number not in _numbers(before) and not is_whole:
             # As the table was when it was read.
             before, is_whole = ancestors(self._snapshots_read(read), number)
-        if written not in before:
+        if written.number not in _numbers(before):
             if is_whole or (before and 0 < before[0].sequence <= written.sequence):
                 return []
             raise RowsError("its metadata do not list all earlier snapshots")
-        between = before[: before.index(written)]
+        between = before[: _numbers(before).index(written.number)]
         return [one for one in between if not (one.appends or self._uses.is_recorded(one))]
 
     def _snapshots_read(self, read: IcebergUse) -> Mapping[int, Snapshot]:
@@ -162,6 +162,10 @@ class MovedRows:
                     yield 0, None
             if _may_be_made(reader, path, ids, moving):
                 yield 0, None
+
+
+def _numbers(snapshots: Sequence[Snapshot]) -> list[int]:
+    return [snapshot.number for snapshot in snapshots]
 
 
 def _may_be_made(reader: RowReader, path: str, ids: FileIds, moving: Sequence[Snapshot]) -> bool:
