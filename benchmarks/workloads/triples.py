@@ -63,6 +63,32 @@ def workflow(factor: int) -> Workflow:
     )
 
 
+def added(made: Workflow, share: float) -> Workflow:
+    """A workflow with some triples more: all that are added come last.
+
+    Nine tenths lead to items that are new, from any item of the workflow or the new one before; the others are between items of the
+    workflow, so that they join components.
+    """
+    draw = np.random.default_rng(17)
+    count = int(len(made.src) * share)
+    between = count // 10
+    new = made.items + np.arange(count - between)
+    src = draw.integers(0, made.items, count)
+    is_chained = draw.random(count) < 1 / 2
+    is_chained[: between + 1] = False
+    src[is_chained] = new[np.flatnonzero(is_chained) - between - 1]
+    dst = np.concatenate([draw.integers(0, made.items, between), new])
+    fill = np.zeros(len(new), np.int64)
+    return Workflow(
+        items=made.items + len(new),
+        src=np.concatenate([made.src, src]),
+        dst=np.concatenate([made.dst, dst]),
+        op=np.concatenate([made.op, draw.integers(0, ENTITIES, count)]),
+        entity=np.concatenate([made.entity, fill]),
+        is_large=np.concatenate([made.is_large, fill.astype(bool)]),
+    )
+
+
 def _sizes(draw: np.random.Generator) -> Numbers:
     medium = draw.integers(MEDIUM[1], MEDIUM[2] + 1, MEDIUM[0])
     left = NODES - sum(LARGE) - int(medium.sum())

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lineage_store.triples import files
+from lineage_core.text_enum import StrEnum
+from lineage_store.triples import files, updating
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, trace
 from tests.oracle.budget import examples
@@ -30,7 +31,6 @@ some_triples = st.lists(
 )
 chains = st.integers(1, ITEMS).map(lambda n: [(at, at + 1, "a") for at in range(n)])
 stars = st.integers(1, ITEMS).map(lambda n: [(at, ITEMS, "b") for at in range(n)])
-imports = st.lists(st.one_of(some_triples, chains, stars), min_size=1, max_size=3)
 nodes = st.dictionaries(st.integers(0, ITEMS), st.integers(0, 4))
 
 
@@ -39,6 +39,7 @@ def _small_files() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "GROUP_ROWS", 3)
         patch.setattr(files, "FILE_ROWS", 7)
+        patch.setattr(files, "sync_files", lambda *_: None)
         yield
 
 
@@ -71,31 +72,90 @@ def _written(path: Path, triples: list[Triple], *, is_text: bool) -> Path:
     return path
 
 
-@settings(max_examples=examples(12), deadline=None)
-@given(imports, nodes, st.booleans(), st.integers(1, 6), st.booleans())
+class Step(StrEnum):
+    """What is done after an import."""
+
+    LATER = "later"
+    INDEX = "index"
+    WHOLE = "whole"
+    REMOVE = "remove"
+
+
+steps = st.lists(
+    st.tuples(
+        st.one_of(some_triples, chains, stars),
+        nodes,
+        st.sampled_from([Step.INDEX, Step.INDEX, Step.INDEX, Step.LATER, Step.WHOLE, Step.REMOVE]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+Steps: TypeAlias = list[tuple[list[Triple], dict[int, int], Step]]
+some_program = given(
+    steps, st.booleans(), st.integers(1, 6), st.sampled_from([0, 0, updating.TAKEN_IN])
+)
+
+
+@settings(max_examples=examples(8), deadline=None)
+@some_program
 def test_all_methods_equal_a_search(
-    batches: list[list[Triple]],
-    node_of: dict[int, int],
-    is_text: bool,
-    set_items: int,
-    is_indexed_between: bool,
+    program: Steps, is_text: bool, set_items: int, taken_in: int
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    """``taken_in`` 0: each index but the first is a segment of its own."""
+    _check_program(program, taken_in, is_text=is_text, set_items=set_items, most=4)
+
+
+@pytest.mark.long
+@settings(max_examples=examples(150), deadline=None)
+@some_program
+def test_all_methods_equal_a_search_after_many_programs(
+    program: Steps, is_text: bool, set_items: int, taken_in: int
+) -> None:
+    _check_program(program, taken_in, is_text=is_text, set_items=set_items)
+
+
+def _check_program(
+    program: Steps, taken_in: int, *, is_text: bool, set_items: int, most: int = ITEMS + 1
+) -> None:
+    """``most``: items that are traced."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(updating, "TAKEN_IN", taken_in)
         store = TripleStore(f"lake:{folder}/lake", create=True)
-        path = Path(folder, "nodes.parquet")
-        if node_of:
-            items = [_name(item, is_text=is_text) for item in node_of]
-            pq.write_table(pa.table({"item": items, "node": list(node_of.values())}), path)
-        for at, batch in enumerate(batches):
-            path_of_batch = _written(Path(folder, f"{at}.parquet"), batch, is_text=is_text)
-            store.add("set", [path_of_batch], [path] if node_of else [])
-            if is_indexed_between:
-                store.index("set", set_items=set_items)
-        if not is_indexed_between:
+        triples: set[Triple] = set()
+        for at, (batch, node_of, step) in enumerate(program):
+            path = _written(Path(folder, f"{at}.parquet"), batch, is_text=is_text)
+            store.add("set", [path], _named(Path(folder, f"{at}.nodes"), node_of, is_text=is_text))
+            triples |= set(batch)
+            if step is Step.REMOVE:
+                store.remove("set")
+                triples.clear()
+            elif step is not Step.LATER:
+                counts = store.index("set", set_items=set_items, is_whole=step is Step.WHOLE)
+                assert counts is not None
+                assert counts.triples == len(triples)
+        if triples:
             store.index("set", set_items=set_items)
-        triples = {triple for batch in batches for triple in batch}
-        for item in {end for triple in triples for end in triple[:2]}:
+        for item in sorted({end for triple in triples for end in triple[:2]})[-most:]:
             _compare(store, triples, item, is_text=is_text)
+
+
+def _named(path: Path, node_of: dict[int, int], *, is_text: bool) -> list[Path]:
+    if not node_of:
+        return []
+    items = [_name(item, is_text=is_text) for item in node_of]
+    pq.write_table(pa.table({"item": items, "node": list(node_of.values())}), path)
+    return [path]
+
+
+def component(triples: set[Triple], start: int) -> set[Triple]:
+    """The triples that are connected with an item."""
+    reached, former = {start}, set[int]()
+    while reached != former:
+        former = set(reached)
+        for src, dst, _ in triples:
+            if src in reached or dst in reached:
+                reached |= {src, dst}
+    return {triple for triple in triples if triple[0] in reached}
 
 
 def _compare(store: TripleStore, triples: set[Triple], item: int, *, is_text: bool) -> None:
@@ -107,7 +167,9 @@ def _compare(store: TripleStore, triples: set[Triple], item: int, *, is_text: bo
         )
         reached = {end for triple in named for end in triple[:2]}
         start = _name(item, is_text=is_text)
+        connected = len(component(triples, item))
         for method in Method:
             found = trace(store, "set", str(start), is_back=is_back, method=method)
             assert found.triples == named
+            assert found.component_triples == connected
             assert found.items == sorted(reached - {start})

@@ -94,7 +94,7 @@ def import_triples(
         print_json(
             {
                 "imported": [asdict(one) for one in imported],
-                "index": asdict(indexed) if indexed else None,
+                "index": indexed.to_json() if indexed else None,
             }
         )
         return
@@ -103,7 +103,7 @@ def import_triples(
             f"{one.source}: {one.rows:,} rows" if one.is_new else f"{one.source}: is there already"
         )
     if indexed:
-        _show_index(asdict(indexed))
+        _show_index(indexed.to_json())
 
 
 @app.command("index")
@@ -111,21 +111,28 @@ def import_triples(
 def index(
     context: typer.Context,
     name: NameArgument,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="Make all of the index again, in memory (some 200 bytes a triple), though nothing waits.",
+        ),
+    ] = False,
     set_items: SetItemsOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Index the triples of a data set that wait. The index is made again, in memory: some 200 bytes a triple."""
+    """Index the triples of a data set that wait. What is indexed stays, unless as much is added."""
     from lineage_store.triples.data_sets import TripleStore
     from lineage_store.triples.partitioning import SET_ITEMS
 
     indexed = TripleStore(chosen_store(context, store)).index(
-        name, set_items=set_items or SET_ITEMS
+        name, set_items=set_items or SET_ITEMS, is_whole=whole
     )
     if as_json:
-        print_json(asdict(indexed) if indexed else None)
+        print_json(indexed.to_json() if indexed else None)
     elif indexed:
-        _show_index(asdict(indexed))
+        _show_index(indexed.to_json())
     else:
         echo(f"nothing of {name} waits")
 

@@ -1,7 +1,8 @@
 """Parts of the table of triples: which columns each has, and by which its rows are ordered.
 
 Items are numbered in the order of their component, their set and themselves. So a component or a set is a range of numbers, a
-triple needs no set of its ends, and neighbours lie in the same row group.
+triple needs no set of its ends, and neighbours lie in the same row group. What is imported later becomes a segment: its items have the
+numbers after those of the segments before, which stay as they are. A component that grew is a range of numbers of each of some segments.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ class Part(StrEnum):
     SETS = "sets"
     PARENTS = "parents"
     CHILDREN = "children"
+    NODE_OF = "node_of"
+    COUNTS = "counts"
+    MEMBERS = "members"
+    ROOTS = "roots"
 
 
 NUMBER: Final = pa.int64()
@@ -47,15 +52,35 @@ COLUMNS: Final[dict[Part, dict[str, pa.DataType]]] = {
     Part.FORWARD: {"src": NUMBER, "dst": NUMBER, "op": NUMBER},
     Part.SETS: {
         "first": NUMBER, "last": NUMBER, "component": NUMBER, "component_last": NUMBER,
-        "back_rows": NUMBER, "forward_rows": NUMBER, "component_rows": NUMBER,
+        "component_rows": NUMBER,
     },
     Part.PARENTS: {"child": NUMBER, "parent": NUMBER},
     Part.CHILDREN: {"parent": NUMBER, "child": NUMBER},
+    Part.NODE_OF: {"number": NUMBER, "node": NUMBER},
+    Part.COUNTS: {
+        "segment": NUMBER, "items": NUMBER, "triples": NUMBER, "components": NUMBER,
+        "sets": NUMBER, "ops": NUMBER, "nodes": NUMBER,
+    },
+    Part.MEMBERS: {"root": NUMBER, "component": NUMBER, "last": NUMBER, "triples": NUMBER},
+    Part.ROOTS: {"component": NUMBER, "root": NUMBER},
 }  # fmt: skip
-"""The first column of a part of the index orders its rows. A file leaves out columns that its items do not use."""
+"""The first column of a part of the index orders its rows. A file leaves out columns that its items do not use.
+
+``NODE_OF``: nodes that became known after their items were indexed, for when all of the index is made again. ``COUNTS``: how many each
+segment added. ``MEMBERS``: the ranges of each component that grew; the smallest is its root. ``ROOTS``: the root of each of them.
+"""
+
+NO_INDEX: Final = frozenset({Part.SOURCE, Part.WAITING, Part.WAITING_NODES})
+WAITING: Final = frozenset({Part.WAITING, Part.WAITING_NODES})
+OF_ALL_SEGMENTS: Final = frozenset({Part.COUNTS, Part.MEMBERS, Part.ROOTS})
+"""Written anew by each commit of an index, so that two of them never go together."""
 
 REPEATING: Final = frozenset({"op", "node", "op_text", "node_text"})
 """Columns of few different values in a row group: a dictionary holds them."""
+
+
+VERSION: Final = 2
+"""Since 2 an index may have segments."""
 
 
 def _schema() -> pa.Schema:
@@ -64,5 +89,5 @@ def _schema() -> pa.Schema:
 
 
 TRIPLES: Final = TableForm(
-    "triples", "lineage triples, version ", 1, _schema(), "triples import FILE --as NAME"
+    "triples", "lineage triples, version ", VERSION, _schema(), "triples import FILE --as NAME"
 )

@@ -11,15 +11,15 @@ from pathlib import Path
 from lineage_store.errors import StoreError
 from lineage_store.lake.address import LakeAddress, is_lake, read_lake_address
 from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError
-from lineage_store.triples.columns import TRIPLES, Part
+from lineage_store.triples.columns import TRIPLES, WAITING, Part
 from lineage_store.triples.files import PartFile, PartWriter
-from lineage_store.triples.indexing import Indexed, write_index
-from lineage_store.triples.loading import is_of_items, load_graph, read_rows_of
+from lineage_store.triples.indexing import Counts
+from lineage_store.triples.leftovers import check_age, remove_leftovers
+from lineage_store.triples.loading import is_of_items, read_rows_of
 from lineage_store.triples.partitioning import SET_ITEMS
 from lineage_store.triples.reading import GroupReader
 from lineage_store.triples.sources import NODE, TRIPLE, digest_of, read_rows
-
-WAITING = frozenset({Part.WAITING, Part.WAITING_NODES})
+from lineage_store.triples.updating import update_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,9 @@ class TripleStore:
                 imported.append(Imported(str(path), rows, is_new))
                 known.add(digest)
         if writer.files:
+            check_age(writer.started)
             self.table.commit(writer.files)
+        remove_leftovers(self.table)
         return imported
 
     @contextmanager
@@ -120,34 +122,38 @@ class TripleStore:
             self.table.erase(writer.files)
             raise
 
-    def index(self, name: str, *, set_items: int = SET_ITEMS) -> Indexed | None:
-        """Index what waits; None if nothing does. All of the index is made again, in memory.
+    def index(
+        self, name: str, *, set_items: int = SET_ITEMS, is_whole: bool = False
+    ) -> Counts | None:
+        """Index what waits; None if nothing does. What is indexed stays as it is, unless as much is added.
 
         Args:
             name: of the data set.
             set_items: components of more items are split into connected sets, if their nodes are known.
+            is_whole: whether all of the index is made again, in memory.
 
         Raises:
             StoreError: there is no such data set, its items are of two types, or somebody else changed it meanwhile.
         """
         files = self._existing(name)
-        if not any(file.part in WAITING for file in files):
+        if not is_whole and not any(file.part in WAITING for file in files):
             return None
-        replaced = [file for file in files if file.part is not Part.SOURCE]
-        graph = load_graph(self.table, replaced)
-        if not len(graph.src):
-            raise StoreError(f"{name} has no triples yet, only nodes")
-        with self._writing(name) as writer:
-            indexed = write_index(graph, writer, set_items)
-        self._replace(name, writer.files, [file.file for file in replaced])
-        return indexed
+        try:
+            with self._writing(name) as writer:
+                update = update_index(self.table, files, writer, set_items, is_whole=is_whole)
+        except FileNotFoundError as error:
+            raise _changed(name) from error
+        self.table.upgrade()
+        check_age(writer.started)
+        self._replace(name, writer.files, [file.file for file in update.replaced])
+        return update.counts
 
     def _replace(self, name: str, added: Sequence[LakeFile], removed: Sequence[LakeFile]) -> None:
         try:
             self.table.commit(added, removed)
         except ReplacedError as error:
             self.table.erase(added)
-            raise StoreError(f"somebody else changed {name} meanwhile; try again") from error
+            raise _changed(name) from error
         self.table.erase(removed)
 
     def remove(self, name: str) -> None:
@@ -158,6 +164,7 @@ class TripleStore:
         """
         files = [file.file for file in self._existing(name)]
         self._replace(name, (), files)
+        remove_leftovers(self.table)
 
     def data_sets(self) -> list[DataSet]:
         """All data sets, by name.
@@ -210,6 +217,10 @@ def _parts(
         *((path, TRIPLE, Part.WAITING) for path in triples),
         *((path, NODE, Part.WAITING_NODES) for path in nodes),
     ]
+
+
+def _changed(name: str) -> StoreError:
+    return StoreError(f"somebody else changed {name} meanwhile; try again")
 
 
 def _key(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ Columns: TypeAlias = dict[str, Any]
 class PartFile:
     """A file of a data set. ``first`` and ``last``: the bounds of the column that orders it; 0 where that is a text.
 
-    ``digest``: of the source that its rows come from; ``-`` in the index.
+    ``digest``: of the source that its rows come from; in the index ``-`` and the number of the segment, without it for the first.
     """
 
     file: LakeFile
@@ -54,14 +55,25 @@ class PartFile:
         except ValueError as error:
             raise StoreError(f"{file.path} is no file of triples") from error
 
+    @property
+    def segment(self) -> int:
+        """The segment of the index that a file is of, from 0."""
+        return int(self.digest[1:] or 0)
+
+
+def segment_name(segment: int) -> str:
+    """What stands for the digest of a source in files of a segment."""
+    return f"-{segment or ''}"
+
 
 class PartWriter:
-    """Writes rows of a data set into files that no version of the table holds yet: ``files``."""
+    """Writes rows of a data set into files that no version of the table holds yet: ``files``; ``started`` before them."""
 
     def __init__(self, table: LakeTable, key: str) -> None:
         self._table = table
         self._key = key
         self.files: list[LakeFile] = []
+        self.started = time.monotonic()
 
     def write(self, part: Part, columns: Mapping[str, Any], digest: str = "-") -> None:
         """Write rows.

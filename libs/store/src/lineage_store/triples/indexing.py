@@ -1,16 +1,18 @@
-"""Makes the index of a data set: triples in order, sets, and what finds them."""
+"""Makes the first segment of an index, of all triples: in order, with sets, and what finds them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lineage_store.triples.columns import Part
-from lineage_store.triples.files import Numbers, PartWriter
-from lineage_store.triples.numbering import distinct_rows, text_key
+from lineage_store.triples.files import Columns, Numbers
+from lineage_store.triples.numbering import Values, distinct_rows, item_keys
 from lineage_store.triples.partitioning import components, connected_sets
 
 
@@ -31,47 +33,79 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
-    """How many there are in an index."""
+class Counts:
+    """How many a segment adds to an index. ``components``: less than none where it joins more than it adds."""
 
     items: int
     triples: int
     components: int
     sets: int
+    ops: int
+    nodes: int
+
+    def to_json(self) -> dict[str, int]:
+        """What is told of an index."""
+        return {name: getattr(self, name) for name in ("items", "triples", "components", "sets")}
+
+    def row(self, segment: int) -> Columns:
+        """The row of a segment."""
+        return {
+            "segment": np.array([segment]),
+            **{name: np.array([count]) for name, count in asdict(self).items()},
+        }
 
 
-def write_index(graph: Graph, writer: PartWriter, set_items: int) -> Indexed:
-    """Write all files of an index.
+def whole_index(graph: Graph, set_items: int) -> Iterator[tuple[Part, Columns]]:
+    """All parts of an index of one segment.
 
     Args:
         graph: what it is of.
-        writer: takes the files.
         set_items: components of more items are split into sets.
-
-    Raises:
-        StoreUnavailableError: the storage can't be written.
     """
-    component, sets = _grouped(graph, set_items)
+    component, sets = grouped(graph, set_items)
     order = np.lexsort((sets, component))
     number = np.empty(len(order), np.int64)
     number[order] = np.arange(len(order))
     component, sets = component[order], sets[order]
-    _write_items(graph, writer, order, number)
-    src, dst = number[graph.src], number[graph.dst]
-    dst, src, op = distinct_rows(dst, src, graph.op)
-    writer.write(Part.BACK, {"dst": dst, "src": src, "op": op})
-    begins = np.ones(len(order), bool)
-    begins[1:] = (component[1:] != component[:-1]) | (sets[1:] != sets[:-1])
-    first = np.flatnonzero(begins)
-    starts = np.flatnonzero(np.r_[True, component[1:] != component[:-1]])
-    _write_sets(writer, len(order), first, starts, src, dst)
+    yield from item_parts(graph.items, order, number, graph.node)
+    yield Part.OPS, {"op": np.arange(len(graph.ops)), "op_text": graph.ops}
+    if len(graph.nodes):
+        yield Part.NODES, {"node": np.arange(len(graph.nodes)), "node_text": graph.nodes}
+    dst, src, op = distinct_rows(number[graph.dst], number[graph.src], graph.op)
+    yield Part.BACK, {"dst": dst, "src": src, "op": op}
+    first = np.flatnonzero(differs_from_former(component, sets))
+    starts = np.flatnonzero(differs_from_former(component))
+    of_set = np.searchsorted(starts, first, "right") - 1
+    component_rows = np.bincount(np.searchsorted(starts, dst, "right") - 1, minlength=len(starts))
+    sets_of_all = {
+        "first": first,
+        "last": np.r_[first[1:], len(order)] - 1,
+        "component": starts[of_set],
+        "component_last": (np.r_[starts[1:], len(order)] - 1)[of_set],
+        "component_rows": component_rows[of_set],
+    }
+    set_of = first[np.cumsum(differs_from_former(component, sets)) - 1]
+    yield from set_parts(sets_of_all, set_of[src], set_of[dst])
     src, dst, op = distinct_rows(src, dst, op)
-    writer.write(Part.FORWARD, {"src": src, "dst": dst, "op": op})
-    return Indexed(len(order), len(src), len(starts), len(first))
+    yield Part.FORWARD, {"src": src, "dst": dst, "op": op}
+    counts = Counts(len(order), len(src), len(starts), len(first), len(graph.ops), len(graph.nodes))
+    yield Part.COUNTS, counts.row(0)
 
 
-def _grouped(graph: Graph, set_items: int) -> tuple[Numbers, Numbers]:
-    """Of each item its component, and its set in that."""
+def differs_from_former(*columns: Numbers) -> npt.NDArray[np.bool_]:
+    """Where a row of some columns is another than the row before it."""
+    differs = np.ones(len(columns[0]), bool)
+    differs[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return differs
+
+
+def grouped(graph: Graph, set_items: int) -> tuple[Numbers, Numbers]:
+    """Of each item its component, and its set in that.
+
+    Args:
+        graph: all triples.
+        set_items: components of more items are split.
+    """
     component = components(len(graph.items), graph.src, graph.dst)
     sets = np.zeros(len(component), np.int64)
     large = np.flatnonzero(np.bincount(component) > set_items)
@@ -92,47 +126,40 @@ def _grouped(graph: Graph, set_items: int) -> tuple[Numbers, Numbers]:
     return component, sets
 
 
-def _write_items(graph: Graph, writer: PartWriter, order: Numbers, number: Numbers) -> None:
-    if isinstance(graph.items, np.ndarray):
-        writer.write(Part.KEYS, {"key": graph.items, "number": number})
-        items: dict[str, Any] = {"item": graph.items[order]}
-    else:
-        keys = np.fromiter((text_key(text.as_py()) for text in graph.items), np.int64, len(order))
-        by_key = np.argsort(keys, kind="stable")
-        writer.write(Part.KEYS, {"key": keys[by_key], "number": number[by_key]})
-        items = {"item_text": graph.items.take(pa.array(order))}
-    writer.write(Part.ITEMS, {"number": np.arange(len(order)), **items, "node": graph.node[order]})
-    writer.write(Part.OPS, {"op": np.arange(len(graph.ops)), "op_text": graph.ops})
-    if len(graph.nodes):
-        writer.write(Part.NODES, {"node": np.arange(len(graph.nodes)), "node_text": graph.nodes})
+def item_parts(
+    items: Values, order: Numbers, number: Numbers, node: Numbers, first: int = 0
+) -> Iterator[tuple[Part, Columns]]:
+    """What finds items, and their numbers.
 
-
-def _write_sets(
-    writer: PartWriter, items: int, first: Numbers, starts: Numbers, src: Numbers, dst: Numbers
-) -> None:
-    """``items``: how many there are. ``first``: the first item of each set; ``starts``: of each component."""
-    last = np.r_[first[1:], items] - 1
-    src_set = np.searchsorted(first, src, "right") - 1
-    dst_set = np.searchsorted(first, dst, "right") - 1
-    of_set = np.searchsorted(starts, first, "right") - 1
-    component_last = np.r_[starts[1:], items][of_set] - 1
-    back_rows = np.bincount(dst_set, minlength=len(first))
-    component_rows = np.bincount(of_set, weights=back_rows).astype(np.int64)
-    writer.write(
-        Part.SETS,
-        {
-            "first": first,
-            "last": last,
-            "component": starts[of_set],
-            "component_last": component_last,
-            "back_rows": back_rows,
-            "forward_rows": np.bincount(src_set, minlength=len(first)),
-            "component_rows": component_rows[of_set],
-        },
+    Args:
+        items: distinct ones, in order.
+        order: their places in the order of their numbers.
+        number: of each item.
+        node: of each item; -1 where it is not known.
+        first: the smallest number.
+    """
+    keys = item_keys(items)
+    by_key = np.argsort(keys, kind="stable")
+    yield Part.KEYS, {"key": keys[by_key], "number": number[by_key]}
+    named = (
+        {"item": items[order]}
+        if isinstance(items, np.ndarray)
+        else {"item_text": items.take(pa.array(order))}
     )
+    yield Part.ITEMS, {"number": first + np.arange(len(order)), **named, "node": node[order]}
+
+
+def set_parts(sets: Columns, src_set: Numbers, dst_set: Numbers) -> Iterator[tuple[Part, Columns]]:
+    """Sets, and which depend on which.
+
+    Args:
+        sets: their rows.
+        src_set: of the source of each triple its set.
+        dst_set: as ``src_set``, of the destination.
+    """
+    yield Part.SETS, sets
     differs = src_set != dst_set
-    parent, child = first[src_set[differs]], first[dst_set[differs]]
-    child, parent = distinct_rows(child, parent)
-    writer.write(Part.PARENTS, {"child": child, "parent": parent})
+    child, parent = distinct_rows(dst_set[differs], src_set[differs])
+    yield Part.PARENTS, {"child": child, "parent": parent}
     parent, child = distinct_rows(parent, child)
-    writer.write(Part.CHILDREN, {"parent": parent, "child": child})
+    yield Part.CHILDREN, {"parent": parent, "child": child}

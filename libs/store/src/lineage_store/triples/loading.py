@@ -18,6 +18,10 @@ from lineage_store.triples.numbering import distinct_rows, encoded_numbers, enco
 from lineage_store.triples.reading import as_store_errors
 
 OF_ITEMS = {Part.WAITING: "src_item", Part.WAITING_NODES: "item", Part.ITEMS: "item"}
+LOADED = (
+    Part.WAITING, Part.WAITING_NODES, Part.ITEMS, Part.OPS, Part.NODES, Part.NODE_OF, Part.FORWARD,
+)  # fmt: skip
+"""What all of an index is made of."""
 
 
 def read_rows_of(table: LakeTable, file: PartFile) -> pa.Table:
@@ -39,6 +43,18 @@ def is_of_items(table: LakeTable, file: PartFile) -> bool | None:
         return OF_ITEMS[file.part] in pq.read_schema(stream).names
 
 
+def check_items(table: LakeTable, files: Sequence[PartFile]) -> None:
+    """Refuse files whose items are of two types.
+
+    Raises:
+        StoreError: they are.
+    """
+    if len({is_of_items(table, file) for file in files} - {None}) > 1:
+        raise StoreError(
+            "the data set has integers and texts as items; remove it, and import again"
+        )
+
+
 def load_graph(table: LakeTable, files: Sequence[PartFile]) -> Graph:
     """All triples of some files, each once.
 
@@ -49,11 +65,8 @@ def load_graph(table: LakeTable, files: Sequence[PartFile]) -> Graph:
     Raises:
         StoreError: a file is damaged, or items are of two types.
     """
-    if len({is_of_items(table, file) for file in files} - {None}) > 1:
-        raise StoreError(
-            "the data set has integers and texts as items; remove it, and import again"
-        )
-    parts = {part: _rows(table, part, files) for part in Part if part is not Part.SOURCE}
+    check_items(table, files)
+    parts = {part: _rows(table, part, files) for part in LOADED}
     waiting, held = parts[Part.WAITING], parts[Part.ITEMS]
     names = parts[Part.WAITING_NODES]
     is_text = any(
@@ -82,9 +95,16 @@ def load_graph(table: LakeTable, files: Sequence[PartFile]) -> Graph:
     node = np.full(len(items.values), -1, np.int64)
     former = numbers(_column(held, "node"))
     known = former >= 0
+    since = parts[Part.NODE_OF]
     pairs = distinct_rows(
-        np.concatenate([held_codes[known], named]),
-        np.concatenate([labels.codes[0][former[known]], labels.codes[1]]),
+        np.concatenate([held_codes[known], held_codes[numbers(_column(since, "number"))], named]),
+        np.concatenate(
+            [
+                labels.codes[0][former[known]],
+                labels.codes[0][numbers(_column(since, "node"))],
+                labels.codes[1],
+            ]
+        ),
     )
     # Of several nodes of an item the first in order counts: it is written last.
     node[pairs[0][::-1]] = pairs[1][::-1]

@@ -57,6 +57,13 @@ def text_key(text: str) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
+def item_keys(items: Values) -> Numbers:
+    """The numbers by which items are found: integers themselves, and hashes of texts."""
+    if isinstance(items, np.ndarray):
+        return items
+    return np.fromiter((text_key(text.as_py()) for text in items), np.int64, len(items))
+
+
 def distinct_rows(*columns: Numbers) -> tuple[Numbers, ...]:
     """Rows of numbers from 0, each once, in the order of the columns."""
     if not len(columns[0]):

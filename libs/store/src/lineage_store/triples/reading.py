@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, Part
@@ -86,7 +86,8 @@ class GroupReader:
             return self._groups[at][0]
         opened = self.opened(file)
         with as_store_errors(file.file.path):
-            rows = opened.file.read_row_group(index, use_threads=False)
+            stored = [name for name in COLUMNS[file.part] if name in opened.columns]
+            rows = opened.file.read_row_group(index, columns=stored, use_threads=False)
         columns = {name: _array(rows.column(name)) for name in rows.schema.names}
         self.counts.groups += 1
         self.counts.rows += rows.num_rows
@@ -163,20 +164,45 @@ class SortedPart:
             parts.append({name: _array(rows.column(name)) for name in stored})
         return self._joined(parts)
 
-    def floor(self, key: int) -> Columns:
-        """The row with the largest key that is not larger than a number; no row if all are."""
-        for file in reversed(self._files):
-            if file.first <= key:
-                opened = self._reader.opened(file)
-                index = int(np.searchsorted(opened.lowest, key, "right")) - 1
-                rows = self._reader.group(file, index)
-                at = int(np.searchsorted(rows[self.key], key, "right")) - 1
-                return _taken(rows, np.array([at]))
-        return self._joined([])
+    def floors(self, keys: Numbers) -> Columns:
+        """Of each number the row with the largest key that is not larger; none for numbers before all keys.
 
-    def between(self, firsts: Numbers, lasts: Numbers) -> Columns:
-        """The rows whose key is in one of some ranges, which are in order and apart; both ends belong to them."""
+        Args:
+            keys: numbers, in order; no key of the part is in two rows.
+
+        Raises:
+            StoreError: a file is damaged, or the storage can't be read.
+            BudgetError: the query has no time left.
+        """
         parts = []
+        begins = np.searchsorted(keys, [file.first for file in self._files])
+        for file, begin, stop in zip(
+            self._files, begins, np.r_[begins[1:], len(keys)], strict=True
+        ):
+            if begin == stop:
+                continue
+            some = keys[begin:stop]
+            groups = np.searchsorted(self._reader.opened(file).lowest, some, "right") - 1
+            for index in np.unique(groups).tolist():
+                rows = self._reader.group(file, index)
+                at = np.searchsorted(rows[self.key], some[groups == index], "right") - 1
+                parts.append(_taken(rows, at))
+        return self._joined(parts)
+
+    def between(self, firsts: Numbers, lasts: Numbers, most: int | None = None) -> Columns:
+        """The rows whose key is in one of some ranges, in the order of their key.
+
+        Args:
+            firsts: where the ranges begin; they are in order and apart.
+            lasts: where they end; both ends belong to them.
+            most: rows.
+
+        Raises:
+            StoreError: a file is damaged, or the storage can't be read.
+            BudgetError: there are more rows, or the query has no time left.
+        """
+        parts = []
+        count = 0
         for file in self._files:
             begin, stop = _overlapping(firsts, lasts, file.first, file.last)
             if begin >= stop:
@@ -193,7 +219,17 @@ class SortedPart:
                 taken = spans(low, high)
                 if len(taken):
                     parts.append(_taken(rows, taken))
-        return self._joined(parts)
+                    count += len(taken)
+                    check_room(count, most)
+        return self._in_order(parts)
+
+    def _in_order(self, parts: Sequence[Columns]) -> Columns:
+        rows = self._joined(parts)
+        keys = rows[self.key]
+        # Ranges of segments overlap.
+        if np.all(keys[1:] >= keys[:-1]):
+            return rows
+        return _taken(rows, np.argsort(keys, kind="stable"))
 
     def _joined(self, parts: Sequence[Columns]) -> Columns:
         if not parts:
@@ -205,6 +241,17 @@ class SortedPart:
 
     def __bool__(self) -> bool:
         return bool(self._files)
+
+
+def check_room(count: int, most: int | None) -> None:
+    """Refuse more triples than a trace may take.
+
+    Raises:
+        BudgetError: there are more, or no time is left.
+    """
+    current_budget().check()
+    if most is not None and count > most:
+        raise TooMuchError(f"the trace takes {count:,} triples, more than {most:,}")
 
 
 def _overlapping(firsts: Numbers, lasts: Numbers, low: int, high: int) -> tuple[int, int]:

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from lineage_core.text_enum import StrEnum
-from lineage_core.tracing.budget import TooMuchError, current_budget
+from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
 from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers
-from lineage_store.triples.numbering import text_key
-from lineage_store.triples.reading import ReadCounts, SortedPart, spans
+from lineage_store.triples.numbering import item_keys
+from lineage_store.triples.reading import ReadCounts, SortedPart, check_room, spans
 
 MOST_TRIPLES: Final = 10_000_000
 """Triples that one trace reads at most: some 500 MB of memory."""
@@ -94,8 +95,9 @@ class _Tracer:
 
     def trace(self, item: str, is_back: bool, method: Method) -> TripleTrace:
         number = self._number(item)
-        its_set = self._part(Part.SETS).floor(number)
-        component_rows = int(its_set["component_rows"][0])
+        its_set = self._part(Part.SETS).floors(np.array([number], np.int64))
+        component = self._component(its_set)
+        component_rows = int(component["triples"].sum())
         if method is Method.AUTO:
             method = Method.CCPROV if component_rows <= AUTO_ROWS else Method.RQ
         near, far = ("dst", "src") if is_back else ("src", "dst")
@@ -104,44 +106,51 @@ class _Tracer:
             rows = _recursion(triples, number, near, far, MOST_ANSWERED)
         else:
             if method is Method.CCPROV:
-                firsts, lasts, count = (
-                    its_set["component"],
-                    its_set["component_last"],
-                    component_rows,
-                )
+                firsts, lasts = component["component"], component["last"]
             else:
-                firsts, lasts, count = self._closure(int(its_set["first"][0]), is_back)
-            _check_room(count, MOST_TRIPLES)
-            rows = _reachable(triples.between(firsts, lasts), number, near, far)
+                firsts, lasts = self._closure(int(its_set["first"][0]), is_back)
+            rows = _reachable(triples.between(firsts, lasts, MOST_TRIPLES), number, near, far)
         return self._answer(number, rows, method, component_rows)
 
     def _number(self, item: str) -> int:
         # Names of both columns of an item are in the first row of all.
         sample = self._part(Part.ITEMS).equal(np.array([0], np.int64))
         is_text = "item_text" in sample
-        key = text_key(item) if is_text else _integer(item)
-        if key is not None:
-            found = self._part(Part.KEYS).equal(np.array([key], np.int64))["number"]
+        value = item if is_text else _integer(item)
+        if value is not None:
+            keys = item_keys(pa.array([value]) if is_text else np.array([value], np.int64))
+            found = self._part(Part.KEYS).equal(keys)["number"]
             for number in found.tolist():
                 if not is_text or self._items(np.array([number], np.int64)) == [item]:
                     return int(number)
         raise StoreError(f"{self._name} has no item {item!r}")
 
-    def _closure(self, first: int, is_back: bool) -> tuple[Numbers, Numbers, int]:
-        """The ranges of all sets that a set depends on, or that depend on it, and how many triples begin in them."""
+    def _component(self, its_set: Columns) -> Columns:
+        """The ranges of a set's component, and how many triples each counts."""
+        roots = self._part(Part.ROOTS).equal(its_set["component"])["root"]
+        if len(roots):
+            members = self._part(Part.MEMBERS).equal(roots)
+            order = np.argsort(members["component"])
+            return {name: column[order] for name, column in members.items()}
+        return {
+            "component": its_set["component"],
+            "last": its_set["component_last"],
+            "triples": its_set["component_rows"],
+        }
+
+    def _closure(self, first: int, is_back: bool) -> tuple[Numbers, Numbers]:
+        """The ranges of all sets that a set depends on, or that depend on it."""
         part = self._part(Part.PARENTS if is_back else Part.CHILDREN)
-        near, far, rows = (
-            ("child", "parent", "back_rows") if is_back else ("parent", "child", "forward_rows")
-        )
+        near, far = ("child", "parent") if is_back else ("parent", "child")
         depends = _recursion(part, first, near, far, MOST_TRIPLES)[far]
         firsts = np.union1d(depends, np.array([first], np.int64))
         sets = self._part(Part.SETS).equal(firsts)
-        return sets["first"], sets["last"], int(sets[rows].sum())
+        return sets["first"], sets["last"]
 
     def _answer(
         self, number: int, rows: Columns, method: Method, component_rows: int
     ) -> TripleTrace:
-        _check_room(len(rows["op"]), MOST_ANSWERED)
+        check_room(len(rows["op"]), MOST_ANSWERED)
         numbers = np.unique(np.concatenate([rows["src"], rows["dst"], [number]]))
         items = self._items(numbers)
         by_number = dict(zip(numbers.tolist(), items, strict=True))
@@ -179,12 +188,6 @@ def _integer(item: str) -> int | None:
     return value if str(value) == item and -(1 << 63) <= value < 1 << 63 else None
 
 
-def _check_room(count: int, most: int) -> None:
-    current_budget().check()
-    if count > most:
-        raise TooMuchError(f"the trace takes {count:,} triples, more than {most:,}")
-
-
 def _recursion(part: SortedPart, start: int, near: str, far: str, most: int) -> Columns:
     """The rows whose near end is ``start``, or reached from it, step by step."""
     steps: list[Columns] = []
@@ -193,7 +196,7 @@ def _recursion(part: SortedPart, start: int, near: str, far: str, most: int) -> 
     while len(frontier):
         rows = part.equal(frontier)
         count += len(rows[near])
-        _check_room(count, most)
+        check_room(count, most)
         steps.append(rows)
         frontier = np.setdiff1d(rows[far], seen)
         seen = np.union1d(seen, frontier)
