@@ -64,7 +64,9 @@ def import_triples(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...", help="Parquet, or CSV with a header, with columns src, dst and op."
+            metavar="FILE...",
+            help="Parquet, or CSV with a header, with columns src, dst and op; PROV-JSON (.json); "
+            "events of OpenLineage (.jsonl, .ndjson).",
         ),
     ],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="The data set, new or not.")],

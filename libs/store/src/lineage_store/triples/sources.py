@@ -1,10 +1,11 @@
-"""Reads triples and nodes of items from files of Parquet and CSV, some rows at a time."""
+"""Reads triples and nodes of items from files, some rows at a time: Parquet, CSV, PROV-JSON and events of OpenLineage."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,12 +16,22 @@ from pyarrow import csv
 
 from lineage_store.errors import StoreError
 from lineage_store.triples.files import Columns
+from lineage_store.triples.openlineage_source import openlineage_triples
+from lineage_store.triples.prov_source import prov_triples
 
 BATCH_ROWS: Final = 1 << 18
 BLOCK_BYTES: Final = 16 << 20
 
 TRIPLE: Final = ("src", "dst", "op")
 NODE: Final = ("item", "node")
+JSON: Final = {
+    ".json": prov_triples,
+    ".jsonl": openlineage_triples,
+    ".ndjson": openlineage_triples,
+}
+"""What reads the triples of a file, by the end of its name."""
+MOST_OF_JSON: Final = 10_000_000
+"""Triples of a document: an activity that used and generated many entities gives their product."""
 
 
 def digest_of(path: Path) -> str:
@@ -45,7 +56,7 @@ def read_rows(path: Path, names: Sequence[str]) -> Iterator[Columns]:
     Items are integers or texts, in CSV texts; the last column of ``names`` becomes texts.
 
     Args:
-        path: a file of Parquet, or else of CSV with a header.
+        path: a file of CSV (`.csv`, `.tsv`), PROV-JSON (`.json`) or events of OpenLineage (`.jsonl`, `.ndjson`), else of Parquet.
         names: `TRIPLE` or `NODE`.
 
     Raises:
@@ -68,7 +79,7 @@ def read_rows(path: Path, names: Sequence[str]) -> Iterator[Columns]:
             yield columns
             row += batch.num_rows
     if not row:
-        raise StoreError(f"{path} has no rows")
+        raise StoreError(f"{path} has no {'triples' if path.suffix.lower() in JSON else 'rows'}")
 
 
 def _column_of(name: str, values: Any, is_label: bool) -> str:
@@ -78,6 +89,12 @@ def _column_of(name: str, values: Any, is_label: bool) -> str:
 
 
 def _batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    triples = JSON.get(path.suffix.lower())
+    if triples is not None:
+        if tuple(names) != TRIPLE:
+            raise StoreError(f"{path}: nodes are given as Parquet or CSV")
+        yield from _bounded_batches(path, triples(path))
+        return
     if path.suffix.lower() in {".csv", ".tsv"}:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
         with csv.open_csv(
@@ -95,6 +112,21 @@ def _batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         if missing:
             raise StoreError(f"{path} has no column {missing[0]!r}; it needs {', '.join(names)}")
         yield from parquet.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False)
+
+
+def _bounded_batches(
+    path: Path, triples: Iterator[tuple[str, str, str]]
+) -> Iterator[pa.RecordBatch]:
+    count = 0
+    while rows := list(islice(triples, BATCH_ROWS)):
+        count += len(rows)
+        if count > MOST_OF_JSON:
+            raise StoreError(
+                f"{path} gives more than {MOST_OF_JSON:,} triples; give it in several files"
+            )
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(column, pa.string()) for column in zip(*rows, strict=True)], list(TRIPLE)
+        )
 
 
 def _items(column: Any) -> Any:
