@@ -148,7 +148,7 @@ def test_no_two_names_are_written_alike(place: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ('{"a": ', "line 2, column 8"),
+        ('{"a": ', "line 2, column 6"),
         ('{"a": "\xff"}', "line 2 is not UTF-8"),
         ("[]", "line 2: .* is no object"),
         ("{}", "line 2 is no event"),
