@@ -204,6 +204,9 @@ NO_STORE = {
     ("GET", "/v1/sign-in"),
     ("GET", "/v1/dead-letters"),
     ("GET", "/v1/spark"),
+    ("GET", "/v1/triples"),
+    ("GET", "/v1/triples/trace"),
+    ("GET", "/v1/triples/export"),
 }
 """Routes that ask none."""
 

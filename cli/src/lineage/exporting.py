@@ -74,10 +74,10 @@ def export_trace(
     url: str, request: ExportRequest, options: ExportOptions, *, as_json: bool
 ) -> None:
     """Trace and write; warnings go to stderr."""
-    chosen = _format(request)
+    chosen = chosen_format(request.format, request.output)
     if as_json and request.output == STDOUT:
         raise ExportError("--json reports on a written file: name it by -o FILE")
-    question, output = request.question(), partial(_stream, request.output)
+    question, output = request.question(), partial(output_stream, request.output)
     with opened(url) as access:
         summary = access.export(question, chosen.name, output, options)
     for warning in summary.warnings:
@@ -89,9 +89,18 @@ def export_trace(
         print_json(summary.to_json() | {"file": request.output})
 
 
-def _format(request: ExportRequest) -> Format:
-    chosen = format_of(request.format) if request.format else _format_for(request.output)
-    if chosen.binary and request.output == STDOUT and sys.stdout.isatty():
+def chosen_format(name: str, output: str) -> Format:
+    """The format of a name, or else of a file's ending.
+
+    Args:
+        name: of the format; may be empty.
+        output: a path, or ``-`` for stdout.
+
+    Raises:
+        ExportError: there is none, or it is not for a terminal.
+    """
+    chosen = format_of(name) if name else _format_for(output)
+    if chosen.binary and output == STDOUT and sys.stdout.isatty():
         raise ExportError(f"{chosen.name} is nothing for a terminal: name a file by -o FILE")
     return chosen
 
@@ -114,7 +123,7 @@ def _format_for(output: str) -> Format:
 
 
 @contextmanager
-def _stream(output: str) -> Iterator[IO[bytes]]:
+def output_stream(output: str) -> Iterator[IO[bytes]]:
     """Stdout, or a file that is there whole or not at all."""
     if output == STDOUT:
         sys.stdout.flush()

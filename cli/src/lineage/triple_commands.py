@@ -54,6 +54,23 @@ SetItemsOption = Annotated[
         help="Components of more items are split into connected sets, if the nodes of their items are known (default: 10,000).",
     ),
 ]
+OutputOption = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the trace to a file, - for stdout, in --format.",
+    ),
+]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="csv, arrow or parquet (triples); prov, graphml or mermaid (items with what is between them); default: by the file's ending, or csv.",
+    ),
+]
 TRIPLES_LISTED = 20
 
 
@@ -145,48 +162,58 @@ def _show_index(counts: dict[str, int]) -> None:
 
 @app.command("back")
 @reported
-def back(
+def back(  # noqa: PLR0913, PLR0917 - the options of a command
     context: typer.Context,
     name: NameArgument,
     item: ItemArgument,
     method: MethodOption = "auto",
     limit: LimitOption = None,
     timeout_s: TimeoutOption = None,
+    output: OutputOption = "",
+    file_format: FormatOption = "",
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Find all items that an item was derived from, with the triples between them."""
-    _trace(context, name, item, method, limit, timeout_s, store, as_json, is_back=True)
+    traced = _traced(context, name, item, method, timeout_s, store, is_back=True)
+    if output or file_format:
+        _export(traced, name, output or "-", file_format, as_json=as_json)
+    else:
+        _show_trace(traced, limit, is_back=True, as_json=as_json)
 
 
 @app.command("forward")
 @reported
-def forward(
+def forward(  # noqa: PLR0913, PLR0917 - the options of a command
     context: typer.Context,
     name: NameArgument,
     item: ItemArgument,
     method: MethodOption = "auto",
     limit: LimitOption = None,
     timeout_s: TimeoutOption = None,
+    output: OutputOption = "",
+    file_format: FormatOption = "",
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Find all items that were derived from an item, with the triples between them."""
-    _trace(context, name, item, method, limit, timeout_s, store, as_json, is_back=False)
+    traced = _traced(context, name, item, method, timeout_s, store, is_back=False)
+    if output or file_format:
+        _export(traced, name, output or "-", file_format, as_json=as_json)
+    else:
+        _show_trace(traced, limit, is_back=False, as_json=as_json)
 
 
-def _trace(  # noqa: PLR0913 - the arguments of both commands
+def _traced(
     context: typer.Context,
     name: str,
     item: str,
     method: str,
-    limit: int | None,
     timeout_s: float | None,
     store: str,
-    as_json: bool,
     *,
     is_back: bool,
-) -> None:
+) -> TripleTrace:
     from lineage_store.triples.data_sets import TripleStore
     from lineage_store.triples.tracing import Method, trace
 
@@ -194,8 +221,22 @@ def _trace(  # noqa: PLR0913 - the arguments of both commands
         raise typer.BadParameter("it is one of " + ", ".join(Method))
     with in_time(timeout_s):
         triples = TripleStore(chosen_store(context, store))
-        found = trace(triples, name, item, is_back=is_back, method=Method(method))
-    _show_trace(found, limit, is_back=is_back, as_json=as_json)
+        return trace(triples, name, item, is_back=is_back, method=Method(method))
+
+
+def _export(found: TripleTrace, name: str, output: str, file_format: str, *, as_json: bool) -> None:
+    from lineage.exporting import STDOUT, chosen_format, output_stream
+    from lineage_query.exports import ExportError
+    from lineage_query.exports.triples import export_triples
+
+    if as_json and output == STDOUT:
+        raise ExportError("--json reports on a written file: name it by -o FILE")
+    chosen = chosen_format(file_format, output)
+    with output_stream(output) as stream:
+        export_triples(found, name, chosen.name, stream)
+    if as_json:
+        counts = {"found": len(found.items), "count": len(found.triples)}
+        print_json({"file": output, "format": chosen.name, **counts})
 
 
 def _show_trace(found: TripleTrace, limit: int | None, *, is_back: bool, as_json: bool) -> None:

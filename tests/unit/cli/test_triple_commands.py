@@ -61,8 +61,28 @@ def test_later_leaves_the_index_to_its_command() -> None:
 
 
 def test_what_is_refused() -> None:
-    assert "there is no lake" in triples("list").stderr
+    assert "there are no triples" in triples("list").stderr
     assert "none; give lake:PLACE" in triples("list", "--store", "sqlite:///a.db").stderr
     triples("import", "a.csv", "--as", "set")
     assert triples("back", "set", "c", "--method", "best").exit_code == 2
     assert "has no item 'x'" in triples("back", "set", "x").stderr
+
+
+def test_a_trace_is_written_to_a_file_and_imported_again() -> None:
+    triples("import", "a.csv", "--as", "set")
+    report = as_json("back", "set", "c", "-o", "trace.prov.json")
+    assert report == {"file": "trace.prov.json", "format": "prov", "found": 2, "count": 2}
+    assert as_json("import", "trace.prov.json", "--as", "again")["index"]["triples"] == 2
+    item = "urn:lineage-master:triples:set:item:c"
+    assert len(as_json("back", "again", item)["items"]) == 2
+    printed = triples("forward", "set", "--format", "csv", "--", "b").stdout
+    assert printed.splitlines() == ["src,dst,op", "b,c,y"]
+    refused = triples("back", "set", "c", "--json", "-o", "-")
+    assert "--json reports on a written file" in refused.stderr
+    assert triples("back", "set", "c", "-o", "a.nothing").exit_code == 2
+
+
+def test_an_index_is_made_again_as_a_whole() -> None:
+    triples("import", "a.csv", "--as", "set")
+    assert as_json("index", "set", "--whole")["triples"] == 2
+    assert as_json("index", "set") is None

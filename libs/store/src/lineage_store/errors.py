@@ -5,6 +5,8 @@ LineageError
 └── StoreError                    the store can't be opened or used
     ├── OffsetMovedError          another writer stored the records of a transaction
     ├── StoreUnavailableError     not now: the same may work later
+    ├── TriplesNotFoundError      no such triples
+    ├── TriplesWaitError          triples that are not indexed yet
     └── UnfitStoreError           not by a store of this kind
 """
 
@@ -31,3 +33,11 @@ class OffsetMovedError(StoreError):
 
 class UnfitStoreError(StoreError):
     """Stores of another kind can do it; the message names them."""
+
+
+class TriplesNotFoundError(StoreError):
+    """There is no such data set of triples, or no such item in it."""
+
+
+class TriplesWaitError(StoreError):
+    """Triples wait to be indexed, so a trace would leave them out; the message has the command that indexes them."""

@@ -49,6 +49,7 @@ from lineage_query_api.routes import (
     record_view,
     rows,
     traces,
+    triples,
 )
 from lineage_query_api.routes.answers import FRAMED
 from lineage_query_api.scopes import Scopes
@@ -151,6 +152,7 @@ def create_app(
         erasure,
         openlineage,
         record_view,
+        triples,
     ):
         app.include_router(module.router)
     if settings.api_metrics_applications:

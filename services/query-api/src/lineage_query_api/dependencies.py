@@ -133,6 +133,15 @@ async def _accessor(request: Request, scope: CallerScope) -> AllLineages:
     return await _recorded(request, (lineages, caller))
 
 
+async def _all_rows(scope: CallerScope) -> AllLineages:
+    """Who may read all rows: triples are of no application, so no grant names them."""
+    check_rows(scope.caller)
+    lineages, caller = scope.over_all()
+    if not caller.rows:
+        raise partly_granted_error()
+    return lineages, caller
+
+
 async def _recorded(request: Request, within: AllLineages) -> AllLineages:
     """Give a request the time of a stream, and record it before it starts."""
     within[0].allow_stream()
@@ -160,9 +169,11 @@ Deleter = Annotated[Principal, Depends(_deleter)]
 RowCaller = Annotated[Principal, Depends(_row_reader)]
 Eraser = Annotated[AllLineages, Depends(_eraser)]
 Accessor = Annotated[AllLineages, Depends(_accessor)]
+AllRows = Annotated[AllLineages, Depends(_all_rows)]
 RIGHTS: Mapping[object, str] = {
     _scope: "read",
     _row_reader: "rows",
+    _all_rows: "rows",
     _deleter: "delete",
     _eraser: "erase",
     _accessor: "access",

@@ -667,3 +667,38 @@ class DeadLetterModel(FrozenModel):
 class DeadLetterList(FrozenModel):
     items: list[DeadLetterModel]
     total: int
+
+
+TripleMethod = Literal["rq", "ccprov", "csprov", "auto"]
+
+
+class TripleDataSet(FrozenModel):
+    name: str
+    sources: int = Field(description="files that were imported")
+    rows: int = Field(description="rows of these files")
+    stored_bytes: int
+    is_indexed: bool = Field(
+        description="false: something waits to be indexed, so there are no traces"
+    )
+
+
+class TripleDataSets(FrozenModel):
+    items: list[TripleDataSet]
+
+
+class TripleModel(FrozenModel):
+    src: str
+    dst: str
+    op: str
+
+
+class TripleTraceModel(FrozenModel):
+    data_set: str
+    direction: DirectionText
+    item: str
+    items: list[str] = Field(description="the first of those found, in order")
+    items_count: int
+    triples: list[TripleModel] = Field(description="the first of those on the way")
+    count: int = Field(description="of all triples on the way")
+    method: TripleMethod = Field(description="the one that was used")
+    component_triples: int = Field(description="of all that is connected with the item")

@@ -14,7 +14,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "spark": ("pyspark", "py4j"),
     "kafka": ("confluent_kafka",),
     "neo4j": ("neo4j",),
-    "lake": ("deltalake", "arro3"),
+    "lake": ("deltalake", "arro3", "scipy"),
     "openlineage": ("openlineage", "attr", "requests"),
     "exports": ("networkx", "prov"),
     "dask": ("dask", "distributed"),

@@ -22,7 +22,7 @@ def write_arrow(batches: Iterable[TableBatch], facts: Mapping[str, str], stream:
 
     schema = _schema(facts)
     # Typed by its behaviour: the stubs accept only files.
-    sink = cast(Any, _Counted(stream))
+    sink = cast(Any, CountedStream(stream))
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(_columns(batch, schema))
@@ -35,7 +35,7 @@ def write_parquet(
     import pyarrow.parquet as pq
 
     schema = _schema(facts)
-    sink = cast(Any, _Counted(stream))
+    sink = cast(Any, CountedStream(stream))
     # Addresses and texts hardly repeat: a dictionary of them would only be held in memory.
     repeated: Any = ["role", "node", "name", "binding", "app"]
     with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=repeated) as writer:
@@ -114,7 +114,7 @@ def _row_groups(batches: Iterable[TableBatch], schema: pa.Schema) -> Iterator[pa
         yield pa.Table.from_batches(record_batches, schema)
 
 
-class _Counted:
+class CountedStream:
     """A stream for pyarrow that need not support tell() (a pipe), and is not closed."""
 
     def __init__(self, stream: IO[bytes]) -> None:

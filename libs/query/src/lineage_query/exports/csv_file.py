@@ -18,7 +18,7 @@ _QUOTED = re.compile(r'[",\r\n]')
 def write_csv(batches: Iterable[TableBatch], facts: Mapping[str, str], stream: IO[bytes]) -> None:
     """Write the items of a trace; see :data:`lineage_query.exports.tables.COLUMNS`. CSV has no place for facts."""
     del facts
-    stream.write(_lines([COLUMNS]))
+    stream.write(csv_lines([COLUMNS]))
     for batch in batches:
         of_node = (batch.role, batch.node, batch.name)
         rows = (
@@ -28,10 +28,10 @@ def write_csv(batches: Iterable[TableBatch], facts: Mapping[str, str], stream: I
             )
             for item, exact in zip(batch.items, batch.exact, strict=True)
         )
-        stream.write(_lines([tuple(map(encodable_text, row)) for row in rows]))
+        stream.write(csv_lines([tuple(map(encodable_text, row)) for row in rows]))
 
 
-def _lines(rows: list[tuple[str, ...]]) -> bytes:
+def csv_lines(rows: list[tuple[str, ...]]) -> bytes:
     # By hand: the module csv of Python 3.10 refuses texts with U+0000.
     return "".join(f"{','.join(map(_cell, row))}\r\n" for row in rows).encode()
 

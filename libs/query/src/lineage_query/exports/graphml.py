@@ -34,7 +34,7 @@ def write_graphml(
     composer = traced.composer()
     # Multi: two nodes may make the same of the same.
     graph = networkx.MultiDiGraph()
-    graph.graph.update({key: _plain(text) for key, text in facts(traced).items()})
+    graph.graph.update({key: xml_text(text) for key, text in facts(traced).items()})
     _add_nodes(graph, traced)
     graph_items = _items(traced, composer, options)
     if isinstance(graph_items, ExportTooLargeError):
@@ -75,7 +75,7 @@ def _add_nodes(graph: Any, traced: RecordTrace) -> None:
         }
         graph.add_node(
             f"node:{node.node}",
-            **{key: _plain(text) for key, text in attributes.items() if text},
+            **{key: xml_text(text) for key, text in attributes.items() if text},
             items=counts.get(node.node, 0),
         )
     for link in links:
@@ -85,7 +85,7 @@ def _add_nodes(graph: Any, traced: RecordTrace) -> None:
 def _add_items(graph: Any, traced: RecordTrace, graph_items: Derived) -> None:
     ids: dict[ItemKey, str] = {}
     for item_key, part in graph_items.parts.items():
-        ids[item_key] = f"item:{_plain(part.item.address)}"
+        ids[item_key] = f"item:{xml_text(part.item.address)}"
         attributes = {
             "kind": "item",
             "label": part.item.address,
@@ -97,7 +97,7 @@ def _add_items(graph: Any, traced: RecordTrace, graph_items: Derived) -> None:
         }
         graph.add_node(
             ids[item_key],
-            **{key: _plain(text) for key, text in attributes.items() if text is not None},
+            **{key: xml_text(text) for key, text in attributes.items() if text is not None},
         )
     for derivation in graph_items.derivations:
         attributes = {
@@ -109,10 +109,10 @@ def _add_items(graph: Any, traced: RecordTrace, graph_items: Derived) -> None:
         graph.add_edge(
             ids[derivation.used],
             ids[derivation.generated_item],
-            **{key: _plain(text) for key, text in attributes.items() if text},
+            **{key: xml_text(text) for key, text in attributes.items() if text},
         )
 
 
-def _plain(text: str) -> str:
+def xml_text(text: str) -> str:
     """A text that XML can hold: other characters become U+FFFD."""
     return _NOT_IN_XML.sub("\ufffd", encodable_text(text))

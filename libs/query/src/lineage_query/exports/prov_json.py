@@ -124,7 +124,7 @@ class _Document:
             attributes["prov:value"] = encodable_text(item.text)
         if item.binding is not None:
             attributes[self._own["binding"]] = item.binding
-        return self.document.entity(self._items[_local(item.address)], attributes)
+        return self.document.entity(self._items[local_name(item.address)], attributes)
 
     def _activity(self, node: str, record: NodeRecord | None) -> Any:
         attributes: dict[Any, str] = {self._own["node"]: self._traced.names.label(node)}
@@ -135,7 +135,7 @@ class _Document:
                 self._own[key]: encodable_text(text) for key, text in details.items() if text
             }
             attributes |= self._exactness_attributes(exact=record.exact, reason=record.reason)
-        return self.document.activity(self._nodes[_local(node)], other_attributes=attributes)
+        return self.document.activity(self._nodes[local_name(node)], other_attributes=attributes)
 
     def _exactness_attributes(self, *, exact: bool, reason: str) -> dict[Any, Any]:
         if exact:
@@ -144,6 +144,6 @@ class _Document:
         return {self._own["exact"]: False} | reason_attribute
 
 
-def _local(text: str) -> str:
+def local_name(text: str) -> str:
     """The local part of a name: what ends a name in PROV-N is written as %XX."""
     return quote(text, safe="#@*:._-/")

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lineage_store.errors import StoreError
+from lineage_store.errors import StoreError, TriplesNotFoundError, TriplesWaitError
 from lineage_store.lake.address import LakeAddress, is_lake, read_lake_address
-from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError
+from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError, is_lake_there
 from lineage_store.triples.columns import TRIPLES, WAITING, Part
 from lineage_store.triples.files import PartFile, PartWriter
 from lineage_store.triples.indexing import Counts
@@ -57,6 +57,10 @@ class TripleStore:
         if not is_lake(url):
             raise StoreError(f"triples are kept in a lake, and {url!r} is none; give lake:PLACE")
         address = LakeAddress(f"{read_lake_address(url).location}.triples")
+        if not create and not is_lake_there(address):
+            raise TriplesNotFoundError(
+                f"there are no triples at {address.location}; `lineage --store {url} triples import FILE --as NAME` brings some"
+            )
         self.table = LakeTable(address, create=create, form=TRIPLES)
 
     def files(self, name: str, *, newest: bool = True) -> list[PartFile]:
@@ -191,7 +195,9 @@ class TripleStore:
     def _existing(self, name: str) -> list[PartFile]:
         files = self.files(name)
         if not files:
-            raise StoreError(f"there are no triples as {name!r}; `lineage triples list` lists them")
+            raise TriplesNotFoundError(
+                f"there are no triples as {name!r}; `lineage triples list` lists them"
+            )
         return files
 
     def indexed_files(self, name: str) -> list[PartFile]:
@@ -202,7 +208,7 @@ class TripleStore:
         """
         files = self._existing(name)
         if any(file.part in WAITING for file in files):
-            raise StoreError(f"triples of {name} wait; run `lineage triples index {name}`")
+            raise TriplesWaitError(f"triples of {name} wait; run `lineage triples index {name}`")
         return files
 
     def reader(self) -> GroupReader:

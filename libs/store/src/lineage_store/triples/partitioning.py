@@ -7,12 +7,12 @@ spanning tree of the workflow, chosen for balance, again and again until a set i
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from lineage_core.environment.extras import needed
+from lineage_store.errors import StoreError
 from lineage_store.triples.files import Numbers
 
 SET_ITEMS: Final = 10_000
@@ -29,15 +29,21 @@ def components(items: int, src: Numbers, dst: Numbers) -> Numbers:
     """
     if not items:
         return np.empty(0, np.int64)
-    _, labels = connected_components(_graph(items, src, dst), directed=False)
+    _, labels = _graphs().connected_components(_graph(items, src, dst), directed=False)
     _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     ranks = np.empty(len(first), np.int64)
     ranks[np.argsort(first)] = np.arange(len(first))
     return np.asarray(ranks[codes], np.int64)
 
 
-def _graph(count: int, src: Numbers, dst: Numbers) -> csr_array:
-    graph = coo_array((np.ones(len(src), bool), (src, dst)), shape=(count, count)).tocsr()
+def _graphs() -> Any:
+    # Who only traces needs no SciPy.
+    return needed("scipy.sparse.csgraph", "triples", error=StoreError)
+
+
+def _graph(count: int, src: Numbers, dst: Numbers) -> Any:
+    sparse = needed("scipy.sparse", "triples", error=StoreError)
+    graph = sparse.coo_array((np.ones(len(src), bool), (src, dst)), shape=(count, count)).tocsr()
     # Equal triples were added up: none may have become zero, which is no edge.
     graph.data[:] = True
     return graph
@@ -85,7 +91,7 @@ def _bisection(count: int, local: Numbers, src: Numbers, dst: Numbers) -> Number
     """On which side each node of a connected workflow is: both sides are connected, and as near in items as one tree allows."""
     pairs = np.unique(local[src] * count + local[dst])
     graph = _graph(count, pairs // count, pairs % count)
-    order, parents = breadth_first_order(graph, 0, directed=False)
+    order, parents = _graphs().breadth_first_order(graph, 0, directed=False)
     weights = np.bincount(local, minlength=count)
     below = weights.astype(np.int64)
     for node in order[:0:-1]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lineage_core.text_enum import StrEnum
 from lineage_core.tracing.budget import current_budget
-from lineage_store.errors import StoreError
+from lineage_store.errors import StoreError, TriplesNotFoundError
 from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers
@@ -123,7 +123,7 @@ class _Tracer:
             for number in found.tolist():
                 if not is_text or self._items(np.array([number], np.int64)) == [item]:
                     return int(number)
-        raise StoreError(f"{self._name} has no item {item!r}")
+        raise TriplesNotFoundError(f"{self._name} has no item {item!r}")
 
     def _component(self, its_set: Columns) -> Columns:
         """The ranges of a set's component, and how many triples each counts."""
