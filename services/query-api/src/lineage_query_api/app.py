@@ -18,6 +18,7 @@ from lineage_core.release import __version__
 from lineage_query.rows.confined import ConfinedFormats
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query_api import problems
+from lineage_query_api.array_questions import ArrayQuestions
 from lineage_query_api.audit import Auditor, open_audit
 from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
 from lineage_query_api.budgets import Budgeted
@@ -38,6 +39,7 @@ from lineage_query_api.request_middleware import RequestMiddleware
 from lineage_query_api.routes import (
     answers,
     applications,
+    arrays,
     comparing,
     dead_letters,
     erasure,
@@ -97,6 +99,7 @@ def create_app(
     reader.formats = ConfinedFormats()
     problem = {"content": {problems.MEDIA_TYPE: {"schema": {"$ref": PROBLEM_REFERENCE}}}}
     lineages = Lineages(store, reader, settings)
+    array_questions = ArrayQuestions()
     audit = open_audit(settings.api_audit, settings.api_audit_days)
     registry = new_registry()
     rates = Rates(settings.api_rate, read_redis_settings(), registry)
@@ -109,6 +112,7 @@ def create_app(
         await rates.close()
         lineages.close()
         reader.formats.close()
+        array_questions.close()
         if audit is not None:
             audit.close()
 
@@ -123,6 +127,7 @@ def create_app(
         responses={status: {"description": "Problem", **problem} for status in REFUSALS},
     )
     app.state.lineages = lineages
+    app.state.array_questions = array_questions
     app.state.bounds = Bounds(
         request_s=settings.api_request_s,
         answer_s=settings.api_stream_s,
@@ -146,6 +151,7 @@ def create_app(
         traces,
         exports,
         rows,
+        arrays,
         comparing,
         dead_letters,
         answers,

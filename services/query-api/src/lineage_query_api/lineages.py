@@ -337,6 +337,18 @@ class Lineages:
         except KeyError as error:
             raise NotFoundError(f"there is no application {app!r} any more") from error
 
+    def reader_of(self, app: str) -> RowReader:
+        """Reads files of an application, by its full id, as far as the caller may.
+
+        Raises:
+            NotFoundError: there is none.
+            BudgetError: as :meth:`RowReader.of_application`.
+        """
+        try:
+            return self._reader.of_application(app)
+        except KeyError as error:
+            raise NotFoundError(f"there is no application {app!r} any more") from error
+
     def applications(self) -> list[ApplicationRecord]:
         """All of them, the latest first."""
         return list(self.store.applications())

@@ -42,11 +42,22 @@ def parse_address(text: str) -> CellAddress:
     if not bracket:
         return CellAddress(name, ...)
     inner = rest.removesuffix("]")
+    return CellAddress(name, _index(text, inner))
+
+
+def parse_index(text: str) -> Index:
+    """Read the index of an address by itself: ``3,12:20,:``. An empty one is that of an array without axes.
+
+    Raises:
+        CellError: it is none.
+    """
+    return _index(text, text)
+
+
+def _index(text: str, inner: str) -> tuple[int | slice | EllipsisType, ...]:
     if not inner.strip():
-        return CellAddress(name, ())
-    return CellAddress(
-        name, tuple(_part(text, part) for part in inner.removesuffix(",").split(","))
-    )
+        return ()
+    return tuple(_part(text, part) for part in inner.removesuffix(",").split(","))
 
 
 def _part(text: str, part: str) -> int | slice | EllipsisType:

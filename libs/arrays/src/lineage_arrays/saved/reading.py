@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError, RecordingError
@@ -15,13 +16,15 @@ from lineage_arrays.querying import CellTrace, backward, forward, is_made_from
 from lineage_arrays.saved.document import CONTENT_BYTES_MAX, unpack_workflow
 from lineage_arrays.workflow import ArrayFile, Node, Output, Workflow
 from lineage_core.codec.zstd import decompress
-from lineage_core.contract.message import Arrays
+from lineage_core.contract.message import Arrays, Message
 from lineage_core.contract.verdict import ARRAY
 from lineage_core.errors import RecordBatchError
 from lineage_store.port import ApplicationRecord, GraphStore
 
 NAMES_LISTED = 20
 """Names of arrays that an error lists."""
+RecordingPart: TypeAlias = tuple[int, int, str]
+"""A part of a stored recording: its number, of how many, and its text."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +134,19 @@ def read_recording(
         KeyError: there is no such application.
         RecordingError: it has no recording of arrays, or one that is damaged, not whole, or of a later version.
     """
+    messages = store.messages(app, "arrays")
+    return recording_of_parts(app, _parts(messages), operators)
+
+
+def recording_of_parts(
+    app: str, parts: Iterable[RecordingPart], operators: Sequence[Operator] = ()
+) -> StoredRecording:
+    """The recording whose parts are those of an application, in any order; raises as :func:`read_recording`."""
     texts: dict[int, str] = {}
     totals = set[int]()
-    for message in store.messages(app, "arrays"):
-        assert isinstance(message, Arrays)
-        totals.add(message.parts)
-        if texts.setdefault(message.part, message.recording) != message.recording:
+    for part, total, text in parts:
+        totals.add(total)
+        if texts.setdefault(part, text) != text:
             raise RecordingError(f"{app} has two recordings of arrays: delete it, and record again")
     if not totals:
         raise RecordingError(
@@ -153,6 +163,12 @@ def read_recording(
     except (RecordBatchError, binascii.Error) as error:
         raise RecordingError(f"the recording of arrays of {app} is damaged: {error}") from error
     return StoredRecording(app, unpack_workflow(content, operators))
+
+
+def _parts(messages: Iterable[Message]) -> Iterator[RecordingPart]:
+    for message in messages:
+        assert isinstance(message, Arrays)
+        yield message.part, message.parts, message.recording
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,7 @@ def trace_forward(
     while (step := pending.next()) is not None:
         of_app, number, cells = step
         recording = recordings.of(of_app)
-        for output, trace in _outputs(
+        for output, trace in traces_to_outputs(
             recording, number, cells, to if not all_jobs else None, choices
         ):
             answer.remark(of_app, trace)
@@ -226,9 +226,10 @@ def trace_forward(
     return answer.trace(located.array.name, asked, located.warnings)
 
 
-def _outputs(
+def traces_to_outputs(
     recording: StoredRecording, number: int, cells: Cells, to: str | None, choices: bool
 ) -> list[tuple[NamedArray, CellTrace]]:
+    """The outputs that were made from an array (``to``: of that name alone), each with the trace of some cells to it."""
     start = recording.flow.nodes[number]
     traces: dict[int, CellTrace] = {}
     reached = []

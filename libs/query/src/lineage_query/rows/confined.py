@@ -1,4 +1,4 @@
-"""Reads files of packed rows in processes of their own, whose memory and time are bounded.
+"""Reads files of packed rows, or other bytes that a job may have made, in processes whose memory and time are bounded.
 
 A process receives the bytes that it requests, and opens no file: this module decides which files may be read. It
 returns plain values. A process that exceeds its memory or the query's time ends; the next query starts another.
@@ -37,14 +37,21 @@ WAIT_S = 0.05
 VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "PYTHONHOME")
 """The environment variables that Python needs to start: the process gets no others."""
 PROCESS = "lineage_query.rows.confined_process"
+FORMATS = "lineage_query.rows.formats"
+"""The module of what processes do unless another one is given."""
 _PLAIN = {(type_.__module__, type_.__qualname__): type_ for type_ in (Decimal, date, datetime)}
 TOO_LARGE = f"reading it takes more than {MEMORY_BYTES >> 20} MiB of memory"
 
 
 class ConfinedFormats:
-    """As :class:`lineage_query.rows.formats.FormatsHere`, in processes. Several threads may use it."""
+    """As :class:`lineage_query.rows.formats.FormatsHere`, in processes. Several threads may use it.
 
-    def __init__(self) -> None:
+    ``module``: has the ``OPERATIONS``. ``opens_files``: libraries that it uses open files of the system (of time zones, for
+    example) after they were loaded; else the kernel refuses a process any file and any connection.
+    """
+
+    def __init__(self, module: str = FORMATS, *, opens_files: bool = True) -> None:
+        self._options = (module, "files" if opens_files else "")
         self._free: list[_Process] = []
         self._lock = threading.Lock()
         self._process_slots = threading.Semaphore(PROCESSES_MAX)
@@ -54,7 +61,7 @@ class ConfinedFormats:
         with self._process_slot():
             with self._lock:
                 process = self._free.pop() if self._free else None
-            process = process or _Process()
+            process = process or _Process(self._options)
             try:
                 result = process.read(operation, file, arguments)
             except UnsureError:
@@ -91,12 +98,12 @@ class ConfinedFormats:
 class _Process:
     """One process, and the connection to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: tuple[str, ...]) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             environment = {name: os.environ[name] for name in VARIABLES if name in os.environ}
             self._process = subprocess.Popen(
-                module_command(PROCESS, str(theirs.fileno())),
+                module_command(PROCESS, str(theirs.fileno()), *options),
                 env={**environment, "ARROW_DEFAULT_MEMORY_POOL": "system"},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,

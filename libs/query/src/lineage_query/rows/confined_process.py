@@ -1,6 +1,8 @@
 """The process of :mod:`lineage_query.rows.confined`: reads files of packed rows, piece by piece, until its input ends.
 
-Usage: python -m lineage_query.rows.confined_process DESCRIPTOR
+Usage: python -m lineage_query.rows.confined_process DESCRIPTOR MODULE FILES
+
+MODULE has the ``OPERATIONS``; without the word FILES no file can be opened.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import os
 import pickle
 import resource
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any, cast
@@ -20,8 +24,9 @@ import pyarrow as pa
 
 from lineage_core.tracing.budget import Budget, BudgetError, use_budget
 from lineage_query.rows.confined import MEMORY_BYTES, TOO_LARGE
-from lineage_query.rows.formats import OPERATIONS, function_of
 from lineage_query.rows.typed_values import UnsureError
+
+STANDARD_DESCRIPTORS = 3
 
 
 class _RemoteFile(io.RawIOBase):
@@ -64,16 +69,19 @@ def main() -> None:
     connection = Connection(int(sys.argv[1]))
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    for operation in OPERATIONS:
-        function_of(operation)
-    _bound()
+    module, opens_files = sys.argv[2], bool(sys.argv[3])
+    functions = {
+        operation: getattr(import_module(place), name)
+        for operation, (place, name) in import_module(module).OPERATIONS.items()
+    }
+    _bound(opens_files=opens_files)
     with suppress(EOFError, ConnectionResetError, BrokenPipeError):
         while True:
-            _answer(connection, *pickle.loads(connection.recv_bytes()))
+            _answer(functions, connection, *pickle.loads(connection.recv_bytes()))
 
 
-def _bound() -> None:
-    """Take no more memory than may be from now on, and write no file."""
+def _bound(*, opens_files: bool) -> None:
+    """Take no more memory than may be from now on, and write no file; without ``opens_files`` open none, and no connection."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     status = Path("/proc/self/status")
@@ -83,9 +91,13 @@ def _bound() -> None:
             int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:")
         )
         resource.setrlimit(resource.RLIMIT_DATA, (data_bytes + MEMORY_BYTES,) * 2)
+    if not opens_files:
+        # What is open stays open; each new descriptor would be above the standard three.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (STANDARD_DESCRIPTORS,) * 2)
 
 
 def _answer(
+    functions: Mapping[str, Callable[..., Any]],
     connection: Connection,
     operation: str,
     size: int,
@@ -96,7 +108,7 @@ def _answer(
     file = cast("IO[bytes]", _RemoteFile(connection, size))
     with use_budget(Budget(seconds=seconds, text_bytes=text_bytes)) as budget:
         try:
-            result = function_of(operation)(file, *arguments)
+            result = functions[operation](file, *arguments)
         except UnsureError:
             _send(connection, "unsure")
         except BudgetError:

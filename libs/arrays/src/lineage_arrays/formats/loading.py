@@ -1,0 +1,66 @@
+"""Loads what reads formats ahead of use, for a process that may open no file later.
+
+To import a library is not enough: some load parts of themselves, and codecs, with the first file. So each reads one.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.formats.decoding import decoded
+
+_SAMPLE = np.zeros((2, 2), np.uint8)
+
+
+def load_numpy() -> None:
+    """Load what reads files of NumPy."""
+    for name, save in (("a.npy", np.save), ("a.npz", np.savez), ("a.npz", np.savez_compressed)):
+        _rehearse(name, lambda file, save=save: save(file, _SAMPLE))  # type: ignore[misc]
+
+
+def load_libraries() -> None:
+    """Load the libraries that are installed; of others the error that names the extra comes with the first file."""
+    for name, write in (
+        ("a.h5", _write_hdf5),
+        ("a.nc", _write_hdf5),
+        ("a.fits", _write_fits),
+        ("a.png", _write_image("PNG")),
+        ("a.tif", _write_image("TIFF")),
+        ("a.jpg", _write_image("JPEG")),
+    ):
+        with suppress(ImportError):
+            _rehearse(name, write)
+
+
+def _rehearse(name: str, write: Callable[[io.BytesIO], Any]) -> None:
+    file = io.BytesIO()
+    write(file)
+    with suppress(ArrayLineageError):
+        decoded(name, io.BytesIO(file.getvalue()), "")
+
+
+def _write_hdf5(file: io.BytesIO) -> None:
+    """A file of HDF5, which those of NetCDF 4 are, too."""
+    with import_module("h5py").File(file, "w") as content:
+        for name, options in (("a", {"compression": "gzip", "shuffle": True}), ("b", {})):
+            content.create_dataset(name, data=_SAMPLE, **options)
+
+
+def _write_fits(file: io.BytesIO) -> None:
+    fits = import_module("astropy.io.fits")
+    units = [fits.PrimaryHDU(), fits.ImageHDU(_SAMPLE), fits.CompImageHDU(_SAMPLE)]
+    fits.HDUList(units).writeto(file)
+
+
+def _write_image(kind: str) -> Callable[[io.BytesIO], None]:
+    def write(file: io.BytesIO) -> None:
+        import_module("PIL.Image").fromarray(_SAMPLE).save(file, kind)
+
+    return write

@@ -1,0 +1,109 @@
+"""Questions about files of arrays, answered by plain values: a server has them answered in a confined process.
+
+Of a file each function gets the bytes, and answers only where these are the ones that were recorded. The process may open no
+file later, so what is needed is loaded with this module.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+
+from lineage_arrays.cells import I64, Cells
+from lineage_arrays.errors import ArrayLineageError, CellError
+from lineage_arrays.formats.decoding import decoded
+from lineage_arrays.formats.loading import load_numpy
+from lineage_arrays.planes import Plane, Shades, shaded
+from lineage_arrays.saved.address import parse_index
+from lineage_arrays.saved.questions import TEXT_MAX, picture_plain, refusing
+from lineage_arrays.workflow import AnyArray
+from lineage_core.contract.region import Region
+from lineage_store.checksums import sha256_of
+
+OPERATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "picture": ("lineage_arrays.saved.file_questions", "draw_picture"),
+        "values": ("lineage_arrays.saved.file_questions", "list_values"),
+    }
+)
+"""Functions of a file and of arguments, as :class:`lineage_query.rows.confined.ConfinedFormats` calls them."""
+READ_BYTES = 16 << 20
+Source: TypeAlias = "tuple[str, str, str, list[int]]"
+"""An array as it was recorded: the path of its file, whose ending says the format, its name in the file, the file's checksum, and its shape."""
+
+load_numpy()
+
+
+@refusing
+def draw_picture(
+    file: IO[bytes], source: Source, plane: str, side: int, bounds: tuple[float, float] | None
+) -> dict[str, Any]:
+    """A picture of a plane of an array in a file.
+
+    ``bounds``: the values that are black and white; None: the least and the greatest.
+    """
+    array = _array_of(file, *source)
+    shown = Plane.of(array.shape, parse_index(plane) if plane else ...)
+    scale = None if bounds is None else Shades(*bounds)
+    picture, scale = shaded(shown.values(array), side, scale)
+    return {"plane": str(shown), "low": scale.low, "high": scale.high, **picture_plain(picture)}
+
+
+@refusing
+def list_values(file: IO[bytes], source: Source, ranges: str, limit: int) -> dict[str, Any]:
+    """Values of the first ``limit`` cells at some positions of an array in a file."""
+    array = _array_of(file, *source)
+    region = Region.from_text(ranges)
+    count = region.count
+    if region.runs and int(region.last[-1]) >= array.size:
+        raise CellError(f"an array of shape {array.shape} has no position {int(region.last[-1])}")
+    cells = Cells(array.shape, positions=_first_positions(region, limit))
+    return {
+        "count": count,
+        "values": [
+            {"position": str(position), "cell": cell, "text": _text(array[tuple(cell)])}
+            for position, cell in zip(
+                cells.positions().tolist(), cells.coordinates().tolist(), strict=True
+            )
+        ],
+    }
+
+
+def _array_of(file: IO[bytes], path: str, member: str, checksum: str, shape: list[int]) -> AnyArray:
+    """The array of a file, which must have the very bytes that were recorded.
+
+    Raises:
+        ArrayLineageError: it has others, or can't be read.
+    """
+    content = bytearray()
+    while part := file.read(READ_BYTES):
+        content += part
+    if sha256_of([memoryview(content)]) != checksum:
+        raise ArrayLineageError(
+            f"{path} has changed since it was recorded: its values now are not those of then"
+        )
+    arrays = [one for one in decoded(path, io.BytesIO(content), member) if one.member == member]
+    if len(arrays) != 1 or list(arrays[0].values.shape) != shape:
+        raise ArrayLineageError(f"{path} has no such array of shape {tuple(shape)}")
+    return arrays[0].values
+
+
+def _first_positions(region: Region, limit: int) -> I64:
+    """The first positions of a region, whatever its size."""
+    positions: list[int] = []
+    for first, last in zip(region.first.tolist(), region.last.tolist(), strict=True):
+        room = limit - len(positions)
+        if room <= 0:
+            break
+        positions += range(first, min(last, first + room - 1) + 1)
+    return np.array(positions, np.int64)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return str(value)[:TEXT_MAX]
