@@ -7,8 +7,11 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from lineage_arrays import Recording
+from lineage_arrays.saved import store_recording
 from lineage_core.contract.message import Message, RecordFiles, SinkFiles
 from lineage_query_api.auth import new_token
 from lineage_store.sqlite.store import SqliteStore
@@ -106,6 +109,23 @@ def test_jobs_and_datasets_grow_by_clicks_over_the_real_service(tmp_path: Path) 
     with serving(store_url, api_rate="100/second", api_roots=str(tmp_path)) as address:
         environment = {"LINEAGE_URL": address, "LINEAGE_E2E_JOBS": json.dumps(expected)}
         npm("e2e:only", environment=environment)
+
+
+def test_cells_of_arrays_are_traced_over_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("image.npy", np.arange(4_000_000.0).reshape(2000, 2000))
+    np.save("cube.npy", np.random.default_rng(1).normal(size=(4, 20, 30)))
+    recording = Recording()
+    image, cube = recording.load("image.npy"), recording.load("cube.npy")
+    np.save("half.npy", image[:, :1000])
+    recording.output("total", image.sum(axis=0))
+    recording.output("flat", cube.sum(axis=0))
+    url = f"sqlite:///{tmp_path}/store.db"
+    app = store_recording(recording, "halves", url)
+    with serving(url, api_rate="100/second", api_roots=str(tmp_path)) as address:
+        npm("e2e:only", environment={"LINEAGE_URL": address, "LINEAGE_E2E_CELLS": app})
 
 
 def test_what_notebooks_show_can_be_read_in_both_themes() -> None:

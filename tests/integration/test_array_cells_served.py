@@ -190,7 +190,8 @@ def test_traces_forward_are_those_of_the_program(served: Served, source: str, wh
 def test_runs_come_by_pages(served: Served) -> None:
     whole = served.trace(direction="backward", cells="sorted[:,5]", limit=10_000)["arrays"][0]
     assert whole["ranges_total"] > 7
-    runs, after = [], {}
+    runs: list[str] = []
+    after: dict[str, str] = {}
     while True:
         answer = served.trace(direction="backward", cells="sorted[:,5]", limit=7, after=after)
         part = answer["arrays"][0]

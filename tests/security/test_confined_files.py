@@ -170,8 +170,8 @@ def test_no_more_processes_run_than_may(monkeypatch: pytest.MonkeyPatch) -> None
     started: list[Any] = []
     formats, start = ConfinedFormats(), confined._Process
 
-    def counted() -> Any:
-        started.append(start())
+    def counted(options: tuple[str, ...]) -> Any:
+        started.append(start(options))
         return started[-1]
 
     monkeypatch.setattr(confined, "_Process", counted)

@@ -7,6 +7,8 @@ const FRAMES = 'e2e/frames.test.ts';
 const OIDC = 'e2e/oidc.test.ts';
 /** Jobs and datasets, over a store of very many. */
 const JOBS = 'e2e/jobs.test.ts';
+/** Cells of arrays, over a store with recordings. */
+const CELLS = 'e2e/cells.test.ts';
 /** What notebooks show: pages of its own, and no server. */
 const NOTEBOOK = 'e2e/notebook.test.ts';
 const MADE_UP = 'e2e/madeup.test.ts';
@@ -21,6 +23,7 @@ const OTHERS: Record<string, string> = {
 function stories(): string[] {
   if (process.env.LINEAGE_E2E_FRAMES !== undefined) return [FRAMES];
   if (process.env.LINEAGE_E2E_JOBS !== undefined) return [JOBS];
+  if (process.env.LINEAGE_E2E_CELLS !== undefined) return [CELLS];
   if (process.env.LINEAGE_E2E_NOTEBOOK !== undefined) return [NOTEBOOK];
   if (process.env.LINEAGE_E2E_OIDC !== undefined) return [OIDC];
   return process.env.LINEAGE_URL === undefined ? [ANY, MADE_UP] : [ANY];

@@ -214,6 +214,7 @@ class ApplicationDetails(ApplicationModel):
     sources: list[NodeRef]
     sinks: list[NodeRef]
     unknown_parts: list[str]
+    arrays: int = Field(description="arrays with names, whose cells can be traced")
 
 
 class GraphNode(NodeRef):

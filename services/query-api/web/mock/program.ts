@@ -87,6 +87,7 @@ export function ended(
     answerable: null,
     refusals: [],
     unknown_parts: [],
+    arrays: 0,
     ...fields,
   };
 }

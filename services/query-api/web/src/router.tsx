@@ -8,6 +8,7 @@ import {
 import { ErrorNotice } from './components/ErrorNotice';
 import { ApplicationPage } from './pages/ApplicationPage';
 import { ApplicationsPage } from './pages/ApplicationsPage';
+import { CellsPage } from './pages/CellsPage';
 import { ComparePage } from './pages/ComparePage';
 import { CompareRunsPage } from './pages/CompareRunsPage';
 import { DeadLettersPage } from './pages/DeadLettersPage';
@@ -21,6 +22,7 @@ import { formatParams, parseParams } from './url/params';
 import {
   applicationSearch,
   applicationsSearch,
+  cellsSearch,
   compareRunsSearch,
   compareSearch,
   deadLettersSearch,
@@ -55,6 +57,12 @@ const compare = createRoute({
   path: '/apps/$app/compare',
   component: ComparePage,
   validateSearch: compareSearch,
+});
+const cells = createRoute({
+  getParentRoute: () => root,
+  path: '/apps/$app/cells',
+  component: CellsPage,
+  validateSearch: cellsSearch,
 });
 const suspects = createRoute({
   getParentRoute: () => root,
@@ -95,6 +103,7 @@ const routeTree = root.addChildren([
   applications,
   application,
   compare,
+  cells,
   suspects,
   deadLetters,
   jobs,

@@ -98,7 +98,7 @@ class ConfinedFormats:
 class _Process:
     """One process, and the connection to it."""
 
-    def __init__(self, options: tuple[str, ...]) -> None:
+    def __init__(self, options: tuple[str, ...] = (FORMATS, "files")) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             environment = {name: os.environ[name] for name in VARIABLES if name in os.environ}

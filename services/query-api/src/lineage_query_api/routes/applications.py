@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import AwareDatetime
 
+from lineage_core.contract.verdict import ARRAY
 from lineage_query.application_search import ApplicationSearch, search_applications
 from lineage_query_api import serializers
 from lineage_query_api.answer_models import VerdictModel, verdict_model
@@ -116,6 +117,7 @@ def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails
         sources=serializers.node_refs(opened, "source", "frame-source"),
         sinks=serializers.node_refs(opened, "sink", "frame"),
         unknown_parts=list(opened.verdict.unknown),
+        arrays=sum(node.op == ARRAY and node.kind == "unknown" for node in opened.nodes),
     )
 
 

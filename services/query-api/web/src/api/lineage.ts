@@ -4,6 +4,7 @@ import { address, get, post, remove } from './client';
 import type {
   AppDetail,
   AppPage,
+  CellTrace,
   Completeness,
   DatasetPage,
   DatasetRunPage,
@@ -15,6 +16,8 @@ import type {
   JobGraph,
   JobPage,
   Me,
+  NamedArrays,
+  Picture,
   LevelAnswer,
   NodeColumns,
   NodeItems,
@@ -27,6 +30,7 @@ import type {
   Trace,
   TraceItems,
   TraceRequest,
+  ValuesOfCells,
 } from './types';
 
 const of = (app: string) => `/applications/${encodeURIComponent(app)}`;
@@ -207,3 +211,33 @@ export const diff = (app: string, left: TraceRequest, right: TraceRequest, signa
 
 export const suspects = (app: string, places: string[], limit: number, signal?: AbortSignal) =>
   post<Suspects>(`${of(app)}/suspects`, { places, limit }, signal);
+
+const ofArray = (app: string, array: string) => `${of(app)}/arrays/${encodeURIComponent(array)}`;
+
+export const arrays = (app: string, limit: number, cursor: string | null, signal?: AbortSignal) =>
+  get<NamedArrays>(`${of(app)}/arrays`, { limit, cursor }, signal);
+
+/** A question about cells of an array; `planes`: by id of an array what its picture shows. */
+export interface CellQuestion {
+  direction: Direction;
+  array: string;
+  index: string;
+  choices: boolean;
+  planes: Record<string, string>;
+  side: number;
+  limit: number;
+}
+
+export const traceCells = (app: string, question: CellQuestion, signal?: AbortSignal) =>
+  post<CellTrace>(`${of(app)}/arrays/trace`, question, signal);
+
+export const picture = (
+  app: string,
+  array: string,
+  plane: string,
+  side: number,
+  signal?: AbortSignal,
+) => get<Picture>(`${ofArray(app, array)}/picture`, { plane, side }, signal);
+
+export const cellValues = (app: string, array: string, ranges: string, signal?: AbortSignal) =>
+  get<ValuesOfCells>(`${ofArray(app, array)}/values`, { ranges }, signal);

@@ -4,12 +4,16 @@ import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 
 import * as lineage from './lineage';
 import type { AppFilter, ItemFilter, JobGraphStart, RunPlace } from './lineage';
-import type { Direction, Trace, TraceRequest } from './types';
+import type { Direction, NamedArray, Trace, TraceRequest } from './types';
 
 export const APPS_PER_PAGE = 50;
 export const ITEMS_PER_PAGE = 100;
 const JOBS_PER_PAGE = 50;
 const RUNS_PER_PAGE = 10;
+const ARRAYS_PER_PAGE = 200;
+/** Pixels of pictures of arrays each way, and runs of cells that are listed. */
+const PIXELS = 460;
+const RUNS_LISTED = 50;
 const POLL_MS = 2000;
 const RUNS_POLL_MS = 500;
 const SPARK_POLL_MS = 1000;
@@ -217,4 +221,57 @@ export const suspectsQuery = (app: string, places: string[], limit: number) =>
     queryKey: ['application', app, 'suspects', places, limit],
     queryFn: ({ signal }) => lineage.suspects(app, places, limit, signal),
     staleTime: 60_000,
+  });
+
+export const arraysQuery = (app: string) =>
+  infiniteQueryOptions({
+    queryKey: ['application', app, 'arrays'],
+    queryFn: ({ pageParam, signal }) => lineage.arrays(app, ARRAYS_PER_PAGE, pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+    staleTime: 60_000,
+  });
+
+/** The cells that cells of an array were made from, or went into; without cells just how the array looks. */
+export const cellTraceQuery = (
+  app: string,
+  array: NamedArray,
+  cells: string | undefined,
+  choices: boolean,
+  planes: Record<string, string>,
+) => {
+  const question = {
+    direction: array.is_source ? ('forward' as const) : ('backward' as const),
+    array: array.id,
+    index: cells ?? anyCell(array),
+    choices,
+    planes,
+    side: PIXELS,
+    limit: RUNS_LISTED,
+  };
+  return queryOptions({
+    queryKey: ['application', app, 'cells', question],
+    queryFn: ({ signal }) => lineage.traceCells(app, question, signal),
+    staleTime: 60_000,
+  });
+};
+
+/** The first cell of an array, or none where it has none. */
+const anyCell = ({ shape }: NamedArray) =>
+  shape.map((length) => (length > 0 ? '0' : ':')).join(',');
+
+export const pictureQuery = (app: string, array: string, plane: string, enabled: boolean) =>
+  queryOptions({
+    queryKey: ['application', app, 'picture', array, plane],
+    queryFn: ({ signal }) => lineage.picture(app, array, plane, PIXELS, signal),
+    staleTime: 60_000,
+    enabled,
+  });
+
+export const cellValuesQuery = (app: string, array: string, ranges: string, enabled: boolean) =>
+  queryOptions({
+    queryKey: ['application', app, 'values', array, ranges],
+    queryFn: ({ signal }) => lineage.cellValues(app, array, ranges, signal),
+    staleTime: 60_000,
+    enabled,
   });

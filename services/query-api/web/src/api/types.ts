@@ -3,7 +3,12 @@ import type {
   ApplicationDetails,
   ApplicationModel,
   ApplicationPage,
+  ArrayModel,
+  ArrayPage,
   BackwardAnswer,
+  CellTraceModel,
+  CellsModel,
+  CellValues,
   DeadLetterList,
   DeadLetterModel,
   DiffModel,
@@ -12,8 +17,10 @@ import type {
   ItemModel,
   ItemPage as NodeItemPage,
   JobGraphModel,
+  MarksModel,
   OutputColumns,
   Passed,
+  PictureModel,
   ProgressModel,
   RefusalModel,
   RowModel,
@@ -78,6 +85,13 @@ export type RunsDiff = RunDifferenceModel;
 export type RunsDiffGroup = RunsDiff['groups'][number];
 export type Suspects = SuspectsModel;
 export type JobGraph = JobGraphModel;
+export type NamedArray = ArrayModel;
+export type NamedArrays = ArrayPage;
+export type CellTrace = CellTraceModel;
+export type FoundCells = CellsModel;
+export type ValuesOfCells = CellValues;
+export type Marks = MarksModel;
+export type Picture = PictureModel;
 export type Progress = ProgressModel;
 export type DeadLetter = DeadLetterModel;
 export type DeadLetters = DeadLetterList;

@@ -33,6 +33,11 @@ export function ApplicationHead({ app, children }: Props) {
       <Link className="button" to="/jobs" search={{ app: app.app }}>
         Jobs and datasets
       </Link>
+      {app.arrays > 0 && (
+        <Link className="button" to="/apps/$app/cells" params={{ app: app.app }}>
+          Cells of arrays
+        </Link>
+      )}
       {children}
     </div>
   );

@@ -66,6 +66,23 @@ export function applicationSearch(params: Params): ApplicationSearch {
   };
 }
 
+export interface CellsSearch {
+  /** The array whose cells are traced, by its id. */
+  array?: string;
+  /** The index of these cells. */
+  cells?: string;
+  /** Where values chose among cells: all that took part. */
+  choices?: 'all';
+}
+
+export function cellsSearch(params: Params): CellsSearch {
+  return {
+    array: text(params.array),
+    cells: text(params.cells),
+    choices: oneOf(params.choices, ['all']),
+  };
+}
+
 export interface CompareSearch {
   left?: string;
   right?: string;
