@@ -106,6 +106,8 @@ class Cells:
             return where
         if isinstance(where, Region):
             return cls.of_region(shape, where)
+        if where is ...:
+            return cls.whole(shape)
         position = _of_numbers(shape, where)
         if position is not None and math.prod(shape) > 1:
             return cls(shape, positions=np.array([position], np.int64))
