@@ -737,6 +737,41 @@ def watch(
     )
 
 
+@app.command("follow")
+@reported
+def follow(
+    context: typer.Context,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A row of a file, PATH:LINE as grep -n prints it or PATH#ROW, or a whole file.",
+            show_default=False,
+        ),
+    ],
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait",
+            min=0,
+            metavar="SECONDS",
+            help="How long to wait for a query that may read it, or that is started again.",
+        ),
+    ] = 30.0,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Follow a row through streaming queries: print what each batch makes of it, and end when nothing more can come.
+
+    Of jobs of this machine that run under capture. Ctrl-C ends it; the queries go on. With --json a line for each event.
+    """
+    load_numpy()
+    from lineage.following import follow_rows
+
+    if not follow_rows(chosen_store(context, store), source, wait, as_json=as_json):
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
 @app.command("replay")
 @reported
 def replay(  # noqa: PLR0913, PLR0917 - an argument is an option

@@ -346,6 +346,39 @@ class Recipe(_Message):
     recipe: Annotated[str, AfterValidator(_checked_recipe)]
 
 
+class Stream(_Message):
+    """How far a run of a streaming query has come; what was recorded of its batches goes before.
+
+    Args:
+        query: The query's id, which its restarts keep.
+        run: The run's id.
+        state: ``started`` goes first, ``begun`` when it is known what it reads, ``over`` last; ``lost``: what comes of it is not recorded.
+        number: The last batch that is committed, and recorded where it can be; -1: none.
+        reason: Why it is lost.
+        reads: The folders of its streams of files, as the program named them; empty texts for other streams. Of ``begun``.
+        beside: The folders that it reads beside its streams; an empty text: what it reads is not known. Of ``begun``.
+        keeps: What its rows may be made of: those of their batch, those of windows of time, or what else. Of ``begun``.
+        late_by_before: Rows are late by the watermark of the batch before theirs. Of ``begun``.
+        function: Its batches go to a function, which may keep rows. Of ``begun``.
+        watermark: The event time by which the batch gave windows, in ms since 1970; None: not known, or the query has none.
+        windows: The recipe that gives the ends of the windows of each row, in microseconds since 1970; it is sent once a run.
+    """
+
+    type: Literal["stream"] = "stream"
+    query: Name
+    run: Name
+    state: Literal["started", "begun", "batch", "over", "lost"]
+    number: Annotated[int, Field(ge=-1, lt=2**63)] = -1
+    reason: Text = ""
+    reads: tuple[Text, ...] = ()
+    beside: tuple[Text, ...] = ()
+    keeps: Literal["nothing", "windows", "more"] = "nothing"
+    late_by_before: bool = False
+    function: bool = False
+    watermark: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    windows: Annotated[str, AfterValidator(_checked_recipe)] | None = None
+
+
 class Arrays(_Message):
     """A part of a recorded workflow of arrays, whose cells are traced by it (see ``lineage_arrays.saved``).
 
@@ -425,6 +458,7 @@ Message: TypeAlias = (
     | RecordFiles
     | Unknown
     | Recipe
+    | Stream
     | Arrays
     | DeadLetter
     | Erased

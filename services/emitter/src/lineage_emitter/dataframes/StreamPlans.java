@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -22,11 +23,15 @@ import org.apache.spark.sql.catalyst.expressions.GreaterThan;
 import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.UnixMicros;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.mutable.ListBuffer;
@@ -44,6 +49,10 @@ public class StreamPlans {
                 "Repartition", "RepartitionByExpression", "ResolvedHint", "CollectMetrics", "MapInPandas", "MapInArrow",
                 "PythonMapInArrow"
               }));
+
+  /** Leaves of plans that read no files. */
+  private static final Set NO_FILES =
+      new HashSet(Arrays.asList(new String[] {"LocalRelation", "OneRowRelation", "Range"}));
 
   private static final String DELAY = "spark.watermarkDelayMs";
   private static final String SESSION = "spark.sessionWindow";
@@ -110,13 +119,19 @@ public class StreamPlans {
 
   /** The column of an aggregate's rows that is its event time, or a window of it; null: there is none. */
   private static Attribute eventTime(Aggregate plan) {
+    Attribute key = timeKey(plan);
+    return key == null ? null : given(plan, key);
+  }
+
+  /** The key of an aggregate that is its event time, or a window of it; null: there is none. */
+  private static Attribute timeKey(Aggregate plan) {
     scala.collection.Iterator keys = plan.groupingExpressions().iterator();
     while (keys.hasNext()) {
       Object key = keys.next();
       if (key instanceof Attribute && ((Attribute) key).metadata().contains(DELAY)) {
         // Sessions are merged when rows come, which is no grouping by a column.
         boolean isSession = ((Attribute) key).metadata().contains(SESSION);
-        return isSession ? null : given(plan, (Attribute) key);
+        return isSession ? null : (Attribute) key;
       }
     }
     return null;
@@ -142,6 +157,61 @@ public class StreamPlans {
       due = new And(due, new GreaterThan(end, new Literal(Long.valueOf(before.longValue() * 1000), end.dataType())));
     }
     return new Filter(due, rows);
+  }
+
+  /** What the rows of an aggregate by event time are made of, as the ends of their windows alone; null: its time is of another type. */
+  public LogicalPlan ends(LogicalPlan windowed, List streams, List rows) {
+    Attribute key = timeKey((Aggregate) windowed);
+    Expression end = key.dataType() instanceof StructType ? new GetStructField(key, 1, scala.Option.apply(null)) : key;
+    if (!end.dataType().typeName().equals("timestamp")) {
+      return null;
+    }
+    ListBuffer columns = new ListBuffer();
+    columns.$plus$eq(
+        new Alias(
+            new UnixMicros(end),
+            "end",
+            NamedExpression$.MODULE$.newExprId(),
+            new ListBuffer().toList(),
+            scala.Option.apply(null),
+            new ListBuffer().toList()));
+    LogicalPlan below = (LogicalPlan) windowed.children().head();
+    return new Project(columns.toList(), batch(below, streams, rows, null, null, null));
+  }
+
+  /** The folders that a plan reads beside its streams, each once; an empty text for what is read otherwise. */
+  public String beside(LogicalPlan plan) {
+    Set found = new LinkedHashSet();
+    collectBeside(plan, found);
+    scala.collection.Iterator within = plan.subqueriesAll().iterator();
+    while (within.hasNext()) {
+      collectBeside((LogicalPlan) within.next(), found);
+    }
+    StringBuilder out = new StringBuilder();
+    Object[] folders = found.toArray();
+    for (int i = 0; i < folders.length; i++) {
+      out.append(folders[i]).append('\u0001');
+    }
+    return out.toString();
+  }
+
+  private static void collectBeside(LogicalPlan plan, Set found) {
+    scala.collection.Iterator below = plan.children().iterator();
+    while (below.hasNext()) {
+      collectBeside((LogicalPlan) below.next(), found);
+    }
+    if (!plan.children().isEmpty() || plan.isStreaming() || NO_FILES.contains(name(plan))) {
+      return;
+    }
+    Object relation = plan instanceof LogicalRelation ? ((LogicalRelation) plan).relation() : null;
+    if (!(relation instanceof HadoopFsRelation)) {
+      found.add("");
+      return;
+    }
+    scala.collection.Iterator roots = ((HadoopFsRelation) relation).location().rootPaths().iterator();
+    while (roots.hasNext()) {
+      found.add(roots.next().toString());
+    }
   }
 
   /**

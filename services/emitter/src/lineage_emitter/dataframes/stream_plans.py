@@ -7,6 +7,7 @@ and not traced.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -95,12 +96,14 @@ class BatchPlan:
     """A batch as a query over files.
 
     ``plan``: analysed (Spark's object). ``sources``: what it read of streams. ``stream``: the one that it reads (Spark's object), where
-    nothing but which files it gives may change from batch to batch; None: more may.
+    nothing but which files it gives may change from batch to batch; None: more may. ``ends``: the plan that gives the ends of the windows
+    of each row that an aggregate by event time is made of (Spark's object); None: it is no such batch.
     """
 
     plan: Any
     sources: tuple[Source, ...]
     stream: Any | None = None
+    ends: Any | None = None
 
 
 def helper() -> Any:
@@ -177,6 +180,24 @@ def _check_file_count(state: str, reads: Sequence[StreamRead]) -> None:
         raise UntracedBatchError(state, reason)
 
 
+def facts_of(execution: Any) -> dict[str, Any]:
+    """What a query reads, and what its rows may be made of, as fields of `lineage_core.contract.message.Stream`."""
+    streams = execution.sources()
+    names = [str(streams.apply(place).toString()) for place in range(streams.size())]
+    folders = (re.fullmatch(rf"{_FILES}\[(.*)\]", name, re.DOTALL) for name in names)
+    plans = helper()
+    rows = plans.rows(execution.logicalPlan())
+    keeps = "nothing"
+    if plans.stateful(rows):
+        is_traced = str(execution.outputMode().toString()) == "Append"
+        keeps = "windows" if is_traced and plans.windowed(rows) is not None else "more"
+    return {
+        "reads": tuple("" if folder is None else folder[1] for folder in folders),
+        "beside": tuple(folder for (folder,) in split(plans.beside(rows), 1)),
+        "keeps": keeps,
+    }
+
+
 def columns_of(execution: Any) -> str:
     """The columns of the rows that a query gives to its sink, as Spark's JSON."""
     return str(helper().rows(execution.logicalPlan()).schema().json())
@@ -226,7 +247,9 @@ def _batch_plan(
     before = None if watermarks.before is None else jvm.java.lang.Long.valueOf(watermarks.before)
     now = jvm.java.lang.Long.valueOf(watermarks.now)
     try:
-        return BatchPlan(helper().batch(plan, leaves, rows, aggregate, before, now), sources)
+        batch = helper().batch(plan, leaves, rows, aggregate, before, now)
+        ends = None if aggregate is None else helper().ends(aggregate, leaves, rows)
+        return BatchPlan(batch, sources, ends=ends)
     except Exception as problem:
         if "columns that tell of files" not in str(problem):
             raise

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lineage_core.contract.message import Stream
 from lineage_core.recipe.document import File, Output, Recipe, Source, StreamBatch
 from lineage_core.recipe.plan import Attribute, OpaqueNode
 from lineage_emitter.dataframes.files import Folder
@@ -23,10 +24,12 @@ from lineage_emitter.dataframes.outputs import READABLE_OPTIONS
 from lineage_emitter.dataframes.plans import recipe_of
 from lineage_emitter.dataframes.stream_plans import (
     SEPARATOR,
+    BatchPlan,
     Offsets,
     UntracedBatchError,
     Watermarks,
     columns_of,
+    facts_of,
     helper,
     plan_of_batch,
     split,
@@ -36,12 +39,15 @@ from lineage_emitter.dataframes.stream_reports import Known, Progress
 from lineage_emitter.dataframes.types import ddl
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark import SparkContext
     from pyspark.sql.streaming.query import StreamingQuery
 
 MICRO_BATCHES = "MicroBatchExecution"
 FOREACH_BATCH = "ForeachBatchSink"
 FILE_SINK = "FileStreamSink"
+WINDOWS_CHARS_MAX = 256 << 10
 OTHER_RUN = (
     "the files of this batch may have been written by an earlier run of the query, "
     "of which it is not known that it did the same"
@@ -65,6 +71,9 @@ class QueryRun:
         self._execution = java_query.streamingQuery()
         self._repeated: Repeated | None = None
         """What the batches have in common, once one has shown it."""
+        self.windows: str | None = None
+        """The recipe that gives the ends of the windows of each row; empty: there is none; None: not yet."""
+        self._sent_windows = False
         self._last_end = -1, ""
         """The batch that was last looked at, and where it ends in the query's only stream."""
         self.id = str(java_query.id().toString())
@@ -94,6 +103,53 @@ class QueryRun:
         except PySparkException:
             # A Spark that has no such setting.
             return False
+
+    def started(self, app: str) -> Stream:
+        """That the run is known of."""
+        return Stream(app=app, query=self.id, run=self.run, state="started")
+
+    def begun(self, app: str) -> Stream | None:
+        """What is known of the run before its first batch; None: it has not planned it yet.
+
+        Raises:
+            py4j.protocol.Py4JError: Spark does not answer.
+        """
+        streams = self._execution.sources()
+        if not streams.size():
+            return None
+        facts = facts_of(self._execution)
+        return Stream(
+            app=app,
+            query=self.id,
+            run=self.run,
+            state="begun",
+            late_by_before=self.drops_none_of_due_groups,
+            function=self.sink == FOREACH_BATCH,
+            **facts,
+        )
+
+    def passed(self, app: str, number: int) -> Stream:
+        """That a batch is committed and recorded.
+
+        Raises:
+            py4j.protocol.Py4JError: the checkpoint can't be read.
+        """
+        windows, watermark = None, None
+        if self.windows is not None:
+            watermark = self._watermark(number)
+            if self.windows and not self._sent_windows:
+                windows, self._sent_windows = self.windows, True
+        return Stream(
+            app=app, query=self.id, run=self.run, state="batch", number=number,
+            watermark=watermark, windows=windows,
+        )  # fmt: skip
+
+    def ended(self, app: str, number: int, reason: str = "") -> Stream:
+        """That the run is over; ``reason``: why no more of it is recorded, where it may not be."""
+        state: Literal["over", "lost"] = "lost" if reason else "over"
+        return Stream(
+            app=app, query=self.id, run=self.run, state=state, number=number, reason=reason
+        )
 
     @property
     def is_active(self) -> bool:
@@ -164,6 +220,8 @@ class QueryRun:
             sources = batch_plan.sources
             if not known.writes:
                 _check_written_now(output, progress)
+            if batch_plan.ends is not None and self.windows is None:
+                self.windows = self._windows_of(batch_plan, settings, site, batch)
             frame = frame_of(spark, batch_plan.plan)
             recipe = recipe_of(frame, output, site, settings, Tables({}, {}), batch)
             self._repeated = Repeated.of(recipe, settings, batch_plan)
@@ -175,6 +233,21 @@ class QueryRun:
             node, reason = "Batch", str(problem)
         opaque = OpaqueNode(self._columns(), node, reason, ())
         return Recipe(spark.version, {}, sources, (opaque,), output, site).of_batch(batch)
+
+    def _windows_of(
+        self, plan: BatchPlan, settings: Mapping[str, str], site: str, batch: StreamBatch
+    ) -> str | None:
+        if not plan.sources:
+            return None
+        # Of other batches it holds with their files, where nothing else of what is read may change.
+        is_plain = len(plan.sources) == 1 and not plan.sources[0].partitions
+        if not is_plain or self._execution.sources().size() != 1:
+            return ""
+        frame = frame_of(self._spark, plan.ends)
+        recipe = recipe_of(frame, Output(), site, settings, Tables({}, {}), batch)
+        text = recipe.to_json()
+        is_usable = recipe.sources == plan.sources and not recipe.functions
+        return text if is_usable and len(text) <= WINDOWS_CHARS_MAX else ""
 
     @cached_property
     def _spark(self) -> SparkSession:
@@ -221,6 +294,10 @@ class QueryRun:
             raise UnknownBatchError(NOT_IN_CHECKPOINT.format(number))
         ((end,),) = split(text, 1)
         return end
+
+    def _watermark(self, number: int) -> int | None:
+        offsets = self._execution.offsetLog().get(number)
+        return int(helper().watermark(offsets.get())) if offsets.isDefined() else None
 
     def _watermarks(self, number: int, problem: str) -> Watermarks:
         log = self._execution.offsetLog()

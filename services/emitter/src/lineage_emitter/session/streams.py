@@ -28,6 +28,8 @@ _creating = threading.Lock()
 logger = logging.getLogger(__name__)
 LOOK_EVERY_S = 0.5
 """How often reports are looked at. Spark keeps those of the last 100 batches."""
+RECORDED_S = 5.0
+"""For which batches are waited for until they are recorded; then it is said later that they are."""
 UNSEEN_FUNCTION = "the function of its foreachBatch was given before capture began"
 PARTLY = "it may have written a part of its rows"
 NO_REPORTS = "Spark did not report which batches it ran"
@@ -50,6 +52,10 @@ class _Watched:
     last: int | None = None
     known: Known = field(default_factory=Known)
     is_over: bool = False
+    is_begun: bool = False
+    """Whether it was said that it has begun."""
+    unsaid: list[int] = field(default_factory=list)
+    """Batches of which it was not said yet that they are recorded."""
 
 
 class Streams:
@@ -85,7 +91,10 @@ class Streams:
             refusal = UNSEEN_FUNCTION
         if refusal:
             self._name(running, refusal)
+            self._lose(watched, refusal)
             return
+        self._session.commits.send(watched.query.started(self._session.app))
+        self._session.commits.push(durably=False)
         if not is_new:
             watched.last = watched.query.committed()
             watched.known.state_problem = "rows of batches before capture began"
@@ -120,14 +129,55 @@ class Streams:
                 try:
                     # Asked first: what a query commits before it ends is not missed.
                     is_active = watched.query.is_active
+                    self._begin(watched)
                     self._record(watched)
                     if not is_active:
                         self._end(watched)
+                    self._pass(watched)
                 except Exception as problem:
-                    watched.is_over = True
-                    self._name(
-                        watched.operator, f"its batches could not be recorded: {in_words(problem)}"
-                    )
+                    reason = f"its batches could not be recorded: {in_words(problem)}"
+                    self._lose(watched, reason)
+                    self._name(watched.operator, reason)
+
+    def _begin(self, watched: _Watched) -> None:
+        """Say what a query reads, for those who follow rows of it."""
+        if watched.is_begun:
+            return
+        try:
+            begun = watched.query.begun(self._session.app)
+        except Exception as problem:
+            # Its batches are recorded all the same.
+            logger.warning("what a streaming query reads is not known: %s", in_words(problem))
+            watched.is_begun = True
+            return
+        if begun is not None:
+            watched.is_begun = True
+            self._session.commits.send(begun)
+            self._session.commits.push(durably=False)
+
+    def _pass(self, watched: _Watched) -> None:
+        """Say which batches of a query are recorded, behind what was recorded of them, and that it is over."""
+        if not (watched.unsaid or watched.is_over):
+            return
+        if not self._session.frames.wait_until_recorded(RECORDED_S):
+            if watched.is_over:
+                self._lose(watched, "its batches were not recorded in time")
+            return
+        app, commits = self._session.app, self._session.commits
+        for number in watched.unsaid:
+            commits.send(watched.query.passed(app, number))
+        watched.unsaid.clear()
+        if watched.is_over:
+            last = -1 if watched.last is None else watched.last
+            commits.send(watched.query.ended(app, max(last, watched.query.committed())))
+        commits.push(durably=False)
+
+    def _lose(self, watched: _Watched, reason: str) -> None:
+        """Say that what comes of a query is not recorded."""
+        watched.is_over = True
+        watched.unsaid.clear()
+        last = -1 if watched.last is None else watched.last
+        self._session.commits.send(watched.query.ended(self._session.app, last, reason))
 
     def _record(self, watched: _Watched) -> None:
         """Record batches that Spark reports, and those between them."""
@@ -167,6 +217,7 @@ class Streams:
         is_first = watched.last is None
         watched.known.add(number, progress, is_first=is_first, late_count=late_count)
         watched.last = number
+        watched.unsaid.append(number)
         if watched.query.sink == FOREACH_BATCH:
             return
         operator, now = watched.operator, time.time()
@@ -181,10 +232,9 @@ class Streams:
         if watched.is_over:
             return
         upto = "no batch" if watched.last is None else f"batches up to {watched.last}"
-        self._name(
-            watched.operator,
-            f"the streaming query {watched.query.id} was running when capture ended: {upto} recorded",
-        )
+        reason = f"was running when capture ended: {upto} recorded"
+        self._name(watched.operator, f"the streaming query {watched.query.id} {reason}")
+        self._lose(watched, reason)
 
     def _name(self, running: scope.Operator, reason: str) -> None:
         logger.warning("a streaming query is not fully recorded: %s", reason)

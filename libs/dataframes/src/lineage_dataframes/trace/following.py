@@ -1,0 +1,201 @@
+"""What micro-batches made of rows of a file that is followed: see `lineage_query.following`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe.document import File, Recipe, Source
+from lineage_dataframes.errors import FramesError, RefusedError
+from lineage_dataframes.sources.file_changes import check_local, local_path
+from lineage_dataframes.sources.locations import row_locations
+from lineage_dataframes.sources.row_texts import text_of_row
+from lineage_dataframes.sources.unknown_value import UNKNOWN
+from lineage_dataframes.trace.allowed import check_recipe_allowed
+from lineage_dataframes.trace.answers import EQUAL_IN_COMPUTED_VALUES, EQUAL_OUTPUT_ROWS
+from lineage_dataframes.trace.forward import ForwardRows, trace_forward
+from lineage_dataframes.trace.rows import (
+    all_ordinals,
+    find_in_output,
+    ordinal_in_file,
+    output_of,
+    texts_of_rows,
+)
+from lineage_dataframes.trace.session import translate_spark_errors
+from lineage_query.rows.places import Location
+from lineage_query.rows.reader import RowReader, reading_by
+from lineage_store.paths import canonical, shown_path
+
+ROWS_MAX = 1_000
+"""Rows of one batch that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedRow:
+    """An output row. ``place``: where it stands; None: in no file that can be read. ``text``: its values; None: not known."""
+
+    place: str | None
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedRows:
+    """The rows that a batch made of the followed ones: the first, of ``count``. ``reasons``: why they may be too many."""
+
+    rows: tuple[FollowedRow, ...]
+    count: int
+    reasons: tuple[str, ...] = ()
+
+
+class RowTracing:
+    """Computes rows on Spark. Implements `lineage_query.following.Tracing`.
+
+    Args:
+        session: gives Spark's session.
+        reader: says which files may be read.
+        location: the rows: a row of a file, or a whole file.
+        key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
+    """
+
+    def __init__(
+        self,
+        session: Callable[[], SparkSession],
+        reader: RowReader,
+        location: Location,
+        key: str | None = None,
+    ) -> None:
+        self._session = session
+        self._reader = reader
+        self._location = location
+        self._path = canonical(location.path)
+        self._key = key
+
+    def rows(self, recipe: Recipe) -> FollowedRows:
+        """The rows that a batch made of them.
+
+        Raises:
+            LineageError: that can't be traced.
+        """
+        with reading_by(self._reader), translate_spark_errors():
+            check_recipe_allowed(recipe, self._reader)
+            spark = self._session()
+            outcome = trace_forward(spark, recipe, self._ordinals(spark, recipe), self._key)
+            listed = self._listed(spark, recipe, outcome)
+            _check_sources(recipe)
+            return listed
+
+    def ends(self, windows: Recipe, batch: Recipe) -> Sequence[int]:
+        """The ends of the windows of the rows, in microseconds since 1970.
+
+        Raises:
+            LineageError: that is not known.
+        """
+        with reading_by(self._reader), translate_spark_errors():
+            spark = self._session()
+            ((_, file),) = self._reads(batch)[:1]
+            if len(windows.sources) != 1:
+                raise RefusedError("they are computed from several sources")
+            source = replace(windows.sources[0], paths=(file.path,), files=(file,))
+            recipe = replace(windows, sources=(source,))
+            check_recipe_allowed(recipe, self._reader)
+            outcome = trace_forward(spark, recipe, self._ordinals(spark, recipe), self._key)
+            _check_sources(recipe)
+            if outcome.reasons or any(row[0] is UNKNOWN for row in outcome.rows):
+                raise RefusedError("; ".join(outcome.reasons) or "they can't be computed anew")
+            return sorted({int(row[0]) for row in outcome.rows if row[0] is not None})
+
+    def _reads(self, recipe: Recipe) -> list[tuple[Source, File]]:
+        """The sources of a recipe that hold the file."""
+        found = [
+            (source, file)
+            for source in recipe.sources
+            for file in source.files
+            if canonical(file.path) == self._path
+        ]
+        if not found:
+            raise RefusedError(f"{self._path} was not read")
+        return found
+
+    def _ordinals(self, spark: SparkSession, recipe: Recipe) -> dict[str, list[int]]:
+        """The rows by file. Where the file is read in several ways, they are the same in each.
+
+        Raises:
+            FramesError: there are no such rows, or they are not the same.
+        """
+        found: dict[str, list[int]] = {}
+        for source, file in self._reads(recipe):
+            ordinals = self._ordinals_in(spark, recipe, source, file)
+            if found.setdefault(file.path, ordinals) != ordinals:
+                raise RefusedError(
+                    f"{file.path} is read in several ways, which count its rows otherwise"
+                )
+        return found
+
+    def _ordinals_in(
+        self, spark: SparkSession, recipe: Recipe, source: Source, file: File
+    ) -> list[int]:
+        check_local(replace(source, files=(file,)))
+        number = self._location.number
+        if number is None:
+            ordinals: list[int] = all_ordinals(spark, recipe, source, file).tolist()
+            return ordinals
+        return [ordinal_in_file(spark, source, file, number, line=self._location.unit == "line")]
+
+    def _listed(self, spark: SparkSession, recipe: Recipe, outcome: ForwardRows) -> FollowedRows:
+        if not outcome.rows:
+            return FollowedRows((), 0, outcome.reasons)
+        try:
+            output = output_of(spark, recipe)
+            standing = find_in_output(spark, recipe, output, outcome.rows)
+        except FramesError:
+            return _by_values(outcome, outcome.rows, outcome.reasons)
+        reasons = outcome.reasons
+        if standing.wider:
+            wider = EQUAL_IN_COMPUTED_VALUES if outcome.warnings else EQUAL_OUTPUT_ROWS
+            reasons = (*reasons, wider)
+        rows: list[FollowedRow] = []
+        shown = sorted(standing.places)[:ROWS_MAX]
+        for path, places in groupby(shown, key=lambda place: place[0]):
+            ordinals = np.array([ordinal for _, ordinal in places], np.uint64)
+            rows += _placed(spark, recipe, output, path, ordinals)
+        others = _by_values(outcome, standing.missing, ())
+        return FollowedRows(
+            (*rows, *others.rows)[:ROWS_MAX], len(standing.places) + others.count, reasons
+        )
+
+
+def _placed(
+    spark: SparkSession, recipe: Recipe, output: Source, path: str, ordinals: NDArray[np.uint64]
+) -> list[FollowedRow]:
+    local = local_path(path)
+    shown = path if local is None else shown_path(str(local), recipe.output.path)
+    places = row_locations(spark, output, path, ordinals, shown)
+    texts = texts_of_rows(spark, recipe, output, path, ordinals)
+    return [
+        FollowedRow(place, texts.get(ordinal))
+        for place, ordinal in zip(places, ordinals.tolist(), strict=True)
+    ]
+
+
+def _by_values(
+    outcome: ForwardRows, rows: Sequence[Sequence[Any]], reasons: tuple[str, ...]
+) -> FollowedRows:
+    """Rows that have no place."""
+    listed = [FollowedRow(None, text_of_row(outcome.columns, row)) for row in rows[:ROWS_MAX]]
+    return FollowedRows(tuple(listed), len(rows), reasons)
+
+
+def _check_sources(recipe: Recipe) -> None:
+    """See that no source has changed while it was read.
+
+    Raises:
+        FramesError: one has.
+    """
+    for source in recipe.sources:
+        check_local(source)
