@@ -111,7 +111,6 @@ class _Printer:
 
     def end(self, open_reasons: dict[str, str]) -> None:
         """The last line."""
-        self.is_complete &= not open_reasons
         if self._as_json:
             document = {"event": "end", "done": not open_reasons, "open": open_reasons}
             echo(json.dumps(document | {"complete": self.is_complete}, ensure_ascii=False))
