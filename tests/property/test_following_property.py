@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lineage_core.contract import message as m
@@ -157,6 +157,7 @@ class Simulation:
         return [end * 1000 for end in self.case.ends]
 
 
+@settings(max_examples=400)
 @given(cases())
 def test_nothing_comes_once_it_was_said(case: Case) -> None:
     simulation = Simulation(case)
@@ -193,6 +194,7 @@ def test_nothing_comes_once_it_was_said(case: Case) -> None:
         assert case.crashes, (case, row)
 
 
+@settings(max_examples=400)
 @given(cases())
 def test_an_undisturbed_query_is_done_as_soon_as_it_can_be(case: Case) -> None:
     if case.crashes or case.beside or len(case.read) > 1:
