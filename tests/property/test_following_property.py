@@ -94,8 +94,8 @@ class Simulation:
                 return sent
             done = sent[-1][1]
             # A batch whose commit was recorded may be run again all the same: the crash came before Spark's own.
-            is_again = self.case.rerun and done >= 0
-            number = min(done if is_again else done + 1, last - 1)
+            is_again = done >= 0 and (self.case.rerun or done == last - 1)
+            number = done if is_again else done + 1
             run += 1
             if run > len(self.case.crashes):
                 return sent
@@ -107,7 +107,8 @@ class Simulation:
             beside=("file:/data/in",) if case.beside else (), keeps=case.keeps, late_by_before=True,
         )  # fmt: skip
         started = m.Stream(app=app, query=QUERY, run=name, state="started")
-        sent: list[tuple[m.Message, int]] = [(started, first - 1), (begun, first - 1)]
+        out = first if is_again else first - 1
+        sent: list[tuple[m.Message, int]] = [(started, out), (begun, out)]
         for number in range(first, len(case.watermarks)):
             if (number == first and is_again) or (case.keeps == "windows" and run):
                 self.opaque.add((name, number))
@@ -157,7 +158,7 @@ class Simulation:
         return [end * 1000 for end in self.case.ends]
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(cases())
 def test_nothing_comes_once_it_was_said(case: Case) -> None:
     simulation = Simulation(case)
@@ -174,7 +175,9 @@ def test_nothing_comes_once_it_was_said(case: Case) -> None:
             elif isinstance(event, Late):
                 (read,) = case.read
                 assert read
-                assert event.count == sum(end <= case.watermarks[read - 1] for end in case.ends)
+                late = sum(end <= case.watermarks[read - 1] for end in case.ends)
+                # The watermark before may have been cut off.
+                assert event.count <= late if case.crashes else event.count == late
             elif isinstance(event, Gap):
                 gaps.add(out)
             elif isinstance(event, Done):
@@ -194,7 +197,7 @@ def test_nothing_comes_once_it_was_said(case: Case) -> None:
         assert case.crashes, (case, row)
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(cases())
 def test_an_undisturbed_query_is_done_as_soon_as_it_can_be(case: Case) -> None:
     if case.crashes or case.beside or len(case.read) > 1:
