@@ -12,16 +12,24 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lineage.frame_traces import spark_session
 from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.trace.following import RowTracing
+from lineage_query.following import Ending, Follow, Gap, Late, Made, Read
+from lineage_query.message_feed import Lost, MessageFeed
+from lineage_query.rows.places import parse_location
+from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
+from lineage_store.url import open_store
 from tests.support.drawn import drawn
-from tests.support.job_runs import run_captured, stored, verify, write_job
+from tests.support.job_runs import STORE, run_captured, stored, verify, write_job
 
 QUERIES = ("select", "explode", "join", "union", "parted", "function", "windows")
 ASKED = 4
@@ -74,6 +82,7 @@ for case in json.load(open("cases.json")):
     writer.trigger(availableNow=True).start().awaitTermination()
 """
 
+Batches: TypeAlias = list[dict[tuple[str, int], set[str]]]
 KINDS = (pa.string(), pa.int32())
 STATIC = {"a": 100, "b": 200}
 
@@ -207,10 +216,61 @@ def written(folder: Path, case: Case, batches: int) -> Iterator[tuple[int, Path]
         yield from ((-1, found) for found in out.glob("part-*"))
 
 
+def check_followed(
+    folder: Path, case: Case, arrivals: list[Arrival], batches: Batches, draw: random.Random
+) -> None:
+    """Rows of sources go into just the rows that were made of them, and nothing more comes once that is said."""
+    candidates = [(arrival.place, at) for arrival in arrivals for at in range(len(arrival.rows))]
+    if not candidates:
+        return
+    source = place(*draw.choice(candidates))
+    url = f"sqlite:///{folder / STORE}"
+    feed = MessageFeed(folder / ".lineage/spool", lambda: open_store(url))
+    with spark_session() as spark:
+        tracing = RowTracing(lambda: spark, RowReader(None), parse_location(source))
+        follow = Follow(parse_location(source).path, tracing)
+        events = [
+            event
+            for item in feed.read()
+            if not isinstance(item, Lost)
+            for event in follow.take(item)
+        ]
+    made = [event for event in events if isinstance(event, Made)]
+    told = {
+        (event.batch.number, *json.loads(row.text or "").values())
+        for event in made
+        for row in event.rows.rows
+    }
+    expected = {
+        (number, *row)
+        for number, batch in enumerate(batches)
+        for row in batch
+        if source in batch[row]
+    }
+    assert told == expected, (case, source)
+    assert not any(isinstance(event, Gap) for event in events), events
+    # Of what the query with the join reads beside its stream nothing is known, so it counts for each file.
+    read = {event.batch.query for event in events if isinstance(event, Read)}
+    if not read:
+        # The plans of batches in which no window is due read nothing.
+        assert case.query == "windows"
+        assert Ending.DONE not in follow.endings().values()
+        return
+    (query,) = read
+    ending = follow.endings()[query]
+    if case.query == "windows":
+        # Each row is in one window.
+        is_late = any(isinstance(event, Late) for event in events)
+        assert (ending is Ending.DONE) == (bool(expected) or is_late), (case, source)
+        assert not (expected and is_late)
+    else:
+        assert (ending is Ending.DONE) == (case.query != "join"), (case, follow.open_reasons())
+
+
 @pytest.mark.parametrize("seed", drawn(map(str, range(1, 9)), every=8))
 def test_rows_of_batches_go_back_to_the_rows_that_make_them(seed: str, tmp_path: Path) -> None:
     draw = random.Random(f"streams {seed}")
-    cases, batches = [], {}
+    cases, batches, arrivals = [], {}, {}
     for number, query in enumerate(QUERIES):
         formats = ("csv", "json", "parquet")
         sink = draw.choice(formats)
@@ -218,7 +278,8 @@ def test_rows_of_batches_go_back_to_the_rows_that_make_them(seed: str, tmp_path:
         size = 1 if query == "windows" else draw.randint(1, 3)
         case = Case(f"case-{number}", query, draw.choice(formats), sink, size)
         cases.append(case)
-        cuts = cut(drawn_arrivals(draw, tmp_path / case.name / "in", case), case.cut)
+        arrivals[case.name] = drawn_arrivals(draw, tmp_path / case.name / "in", case)
+        cuts = cut(arrivals[case.name], case.cut)
         if query == "union":
             others = cut(drawn_arrivals(draw, tmp_path / case.name / "other", case), case.cut)
             longest = max(len(cuts), len(others))
@@ -261,3 +322,4 @@ def test_rows_of_batches_go_back_to_the_rows_that_make_them(seed: str, tmp_path:
                 assert answer.exact == is_exact, (case, path, row, answer.warnings)
                 checked += 1
             assert checked or not rows
+            check_followed(tmp_path, case, arrivals[case.name], batches[case.name], draw)

@@ -388,7 +388,8 @@ class Follow(Generic[Rows]):
                 f"what it reads is not known{f': {query.end_reason}' if query.end_reason else ''}"
             )
         if query.read_in is None:
-            reason = "no recorded batch has read it"
+            # The plan of a batch in which no window is due reads nothing.
+            reason = "no recorded batch that gave rows has read it"
             if query.first:
                 reason += f"; batches before {query.first} are not recorded"
             if query.missing:
