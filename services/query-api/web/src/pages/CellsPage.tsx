@@ -95,6 +95,7 @@ function ArraySelect({ arrays, chosen, onChange }: SelectProps) {
       Array{' '}
       <select
         className="input"
+        aria-label="Array"
         value={chosen.id}
         onChange={(event) => onChange(event.target.value)}
       >
