@@ -91,9 +91,10 @@ describe.each(['light', 'dark'] as const)('cells of arrays, %s', (scheme) => {
     await page.getByRole('button', { name: 'Trace back' }).click();
     const source = figure(page, 'Source image.npy');
     await source.getByText('1 of 4,000,000 cells').waitFor();
-    const text = await source.getByRole('listitem').first().textContent();
     // The value is that of the file: of row 3 and column 4.
-    expect(text).toBe('[3,4] 6004.0');
+    await expect
+      .poll(() => source.getByRole('listitem').first().textContent())
+      .toBe('[3,4] 6004.0');
     await page.reload();
     await source.getByText('1 of 4,000,000 cells').waitFor();
   });
