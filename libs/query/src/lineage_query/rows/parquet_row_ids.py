@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from lineage_core.contract.block import U64
 from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.parquet_rows import batches_of, bounded_parquet, by_group
-from lineage_query.rows.row_tracking import HeldIds
 from lineage_query.rows.typed_values import UnsureError
 
 SCANNED_MAX = 50_000_000
@@ -97,8 +96,8 @@ def rows_with_ids(file: IO[bytes], row_id: str, version: str, ids: U64) -> list[
 
 def ids_held(
     file: IO[bytes], row_id: str, version: str, ranges: Sequence[tuple[int, int]], versions: U64
-) -> HeldIds:
-    """Whether a file holds any id of some ranges (each with its end), or any of some versions.
+) -> tuple[bool, bool, bool, bool]:
+    """Whether a file holds any id of some ranges (each with its end), or any of some versions: the fields of `HeldIds`, as a plain tuple.
 
     Raises:
         UnsureError, OSError, pa.ArrowException, BudgetError: as :func:`rows_with_ids`.
@@ -108,7 +107,7 @@ def ids_held(
     if names and opened.metadata.num_rows > SCANNED_MAX:
         raise OSError(errno.EFBIG, f"the ids of more than {SCANNED_MAX:,} rows are to be read")
     if not opened.metadata.num_rows:
-        return HeldIds(False, False, False, False)
+        return False, False, False, False
     has_id = has_version = False
     lacks_id, lacks_version = row_id not in names, version not in names
     wanted = pa.array(versions.astype(np.int64))
@@ -122,7 +121,7 @@ def ids_held(
         if version in names:
             lacks_version |= batch[version].null_count > 0
             has_version |= bool(pc.any(pc.is_in(batch[version], value_set=wanted)).as_py())
-    return HeldIds(has_id, lacks_id, has_version, lacks_version)
+    return has_id, lacks_id, has_version, lacks_version
 
 
 def _names_in(opened: pq.ParquetFile, *names: str) -> list[str]:

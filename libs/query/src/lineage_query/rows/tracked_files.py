@@ -80,8 +80,7 @@ def ids_held(
     """Whether a file itself names, for some row, an id of some ranges or one of some versions; otherwise as :func:`rows_at`."""
     ends = [(one.start, one.stop) for one in ranges]
     arguments = *columns, ends, _ordered(versions)
-    held: HeldIds = _read_file(reader, path, ids, "parquet ids held", *arguments)
-    return held
+    return HeldIds(*_read_file(reader, path, ids, "parquet ids held", *arguments))
 
 
 def _ordered(numbers: Collection[int]) -> U64:
