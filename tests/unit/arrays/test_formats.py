@@ -19,7 +19,7 @@ from astropy.io import fits
 from PIL import Image
 
 from lineage_arrays import ArrayLineageError, Recording, UntracedError
-from lineage_arrays.formats.names import array_name, split_name
+from lineage_arrays.formats.names import array_name, is_tree, split_name
 from lineage_arrays.saved import parse_address, store_recording, trace_back, trace_forward
 from lineage_store.port import GraphStore
 from lineage_store.url import open_store
@@ -278,6 +278,36 @@ def test_cells_that_lie_in_other_files_are_refused() -> None:
         for file_name in ("links.h5", "links.nc"):
             with pytest.raises((UntracedError, ArrayLineageError)):
                 Recording().load(f"{file_name}/{name}")
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_texts_of_any_length_are_refused(shape: tuple[int, ...]) -> None:
+    texts = np.full(shape, "flux", object)
+    with h5py.File("texts.h5", "w") as file:
+        file.create_dataset("texts", data=texts, dtype=h5py.string_dtype())
+        file["none"] = h5py.Empty("f8")
+    with netCDF4.Dataset("texts.nc", "w") as file:
+        for axis, length in enumerate(shape):
+            file.createDimension(f"axis{axis}", length)
+        file.createVariable("texts", str, tuple(file.dimensions))[...] = texts
+    for name in ("texts.h5/texts", "texts.nc/texts"):
+        with pytest.raises(UntracedError, match=r"'texts' holds texts .* recording.source"):
+            Recording().load(name)
+    with pytest.raises(ArrayLineageError, match="'none' has no cells"):
+        Recording().load("texts.h5/none")
+
+
+def test_files_of_numpy_may_lie_in_folders_of_chunks() -> None:
+    zarr_array()(COUNTS)
+    shutil.copytree("cube.zarr/flux", "cube.zarr/chunks.npy")
+    np.save("cube.zarr/plain.npy", COUNTS)
+    np.savez("cube.zarr/two.npz", a=COUNTS, b=COUNTS + 1)
+    recording = Recording()
+    both = recording.load("cube.zarr/two.npz")
+    assert both.keys() == {"a", "b"}
+    for name in ("chunks.npy", "plain.npy"):
+        assert (np.asarray(recording.load(f"cube.zarr/{name}")) == COUNTS).all()
+        assert is_tree(f"cube.zarr/{name}") == (name == "chunks.npy")
 
 
 def test_codecs_that_may_run_code_are_refused() -> None:

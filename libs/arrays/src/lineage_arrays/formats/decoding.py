@@ -91,7 +91,18 @@ def _of_hdf5(file: IO[bytes], member: str) -> list[Decoded]:
         name = member or only(list(datasets.values()))
         dataset = _own_dataset(h5py, content, name)
         one_name = datasets.get(h5py.h5o.get_info(dataset.id).addr, name)
+        if dataset.shape is None:
+            raise ArrayLineageError(f"{name!r} has no cells")
+        if dataset.dtype.hasobject:
+            raise _objects_error(name, "h5py")
         return [Decoded(np.asarray(dataset[()]), one_name)]
+
+
+def _objects_error(name: str, library: str) -> UntracedError:
+    return UntracedError(
+        f"{name!r} holds texts or arrays of any length, which are objects in Python",
+        f"read it by {library}, and name its numbers by recording.source",
+    )
 
 
 def _datasets(h5py: Any, content: Any) -> dict[int, str]:
@@ -137,6 +148,8 @@ def _of_netcdf(file: IO[bytes], member: str) -> list[Decoded]:
             raise ArrayLineageError(f"{name!r} is a group: name a variable of it")
         if dataset.data_model.startswith("NETCDF4"):
             _check_own_cells(content, variable)
+        if not isinstance(variable.dtype, np.dtype) or variable.dtype.hasobject:
+            raise _objects_error(name, "netCDF4")
         # Else characters become texts, and have one dimension less.
         variable.set_auto_chartostring(False)
         variable.set_always_mask(False)

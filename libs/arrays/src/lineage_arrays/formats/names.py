@@ -7,6 +7,7 @@ import re
 
 SEVERAL = ".npz"
 """Of NumPy's files of several arrays."""
+NUMPY = (".npy", SEVERAL)
 HDF5 = (".h5", ".hdf5", ".he5")
 NETCDF = (".nc", ".nc4", ".cdf")
 IMAGES = (".png", ".tif", ".tiff", ".jpg", ".jpeg")
@@ -36,8 +37,11 @@ def grows(path: str, member: str) -> bool:
 
 
 def is_tree(path: str) -> bool:
-    """Whether a path lies in a folder of chunks."""
-    return f"{TREE}/" in f"{path}/".lower()
+    """Whether a path lies in a folder of chunks, and is not a file of NumPy's that was put there."""
+    if f"{TREE}/" not in f"{path}/".lower():
+        return False
+    # An array of Zarr may have any name: then it is a folder.
+    return not path.lower().endswith(NUMPY) or os.path.isdir(path)
 
 
 def member_in_brackets(name: str) -> bool:
