@@ -7,7 +7,7 @@ all of them as a flag; which one it is does not show.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -143,6 +143,11 @@ class Cells:
         return self._positions is None and self._mask is None
 
     @property
+    def is_mask(self) -> bool:
+        """Whether they are so many that they are kept as a mask."""
+        return self._mask is not None
+
+    @property
     def count(self) -> int:
         if self._positions is not None:
             return len(self._positions)
@@ -156,9 +161,13 @@ class Cells:
 
     def coordinates(self) -> npt.NDArray[np.int64]:
         """The coordinates in order of positions: int64 of shape (count, axes)."""
-        if not self.shape:
-            return np.empty((self.count, 0), np.int64)
-        return np.stack(np.unravel_index(self.positions(), self.shape), axis=1).astype(np.int64)
+        return _coordinates(self.shape, self.positions())
+
+    def coordinates_in_parts(self, count: int) -> Iterator[I64]:
+        """The coordinates of so many cells at once, at most."""
+        positions = self.positions()
+        for at in range(0, len(positions), count):
+            yield _coordinates(self.shape, positions[at : at + count])
 
     def mask(self) -> Mask:
         """A mask of the array's shape."""
@@ -173,6 +182,8 @@ class Cells:
         """The positions as a region of the contract."""
         if self.is_whole:
             return Region(np.zeros(1, np.uint64), np.array([self.size - 1], np.uint64))
+        if self._mask is not None:
+            return _region_of(self._mask.reshape(-1))
         return Region.from_positions(self.positions())
 
     def __or__(self, other: Cells) -> Cells:
@@ -222,6 +233,20 @@ class Cells:
     def __repr__(self) -> str:
         extent = "all" if self.is_whole else f"{self.count:,}"
         return f"<{extent} of {self.size:,} cells, shape {self.shape}>"
+
+
+def _coordinates(shape: Shape, positions: I64) -> I64:
+    if not shape:
+        return np.empty((len(positions), 0), np.int64)
+    return np.stack(np.unravel_index(positions, shape), axis=1).astype(np.int64, copy=False)
+
+
+def _region_of(flat: Mask) -> Region:
+    """The region of where a mask of one axis is true, without the positions: they take eight times its memory."""
+    ends = np.flatnonzero(flat[1:] != flat[:-1])
+    first, last = np.append(flat[:1], flat[1:][ends]), np.append(flat[:-1][ends], flat[-1:])
+    starts, stops = np.append(0, ends + 1)[first], np.append(ends, len(flat) - 1)[last]
+    return Region(starts.astype(np.uint64), stops.astype(np.uint64))
 
 
 def _of_numbers(shape: Shape, where: Any) -> int | None:

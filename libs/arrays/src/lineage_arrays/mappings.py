@@ -8,6 +8,7 @@ of the other. Most are a few numbers, whatever the size of the arrays.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +18,12 @@ import numpy.typing as npt
 
 from lineage_arrays.boxes import union_of_boxes
 from lineage_arrays.cells import I64, Cells, Mask, Shape
+from lineage_core.tracing.budget import current_budget
 
+PART_CELLS = 1 << 18
+"""Cells whose boxes are computed at once, at least: about 40 MB for two axes."""
+PARTS = 8
+"""Parts of a large array, at most: each costs a pass over the array."""
 NOTHING = 0
 """In an index of positions plus one: the output cell was made from no cell of this input."""
 
@@ -131,11 +137,28 @@ class Boxes:
     spans: tuple[Span, ...]
 
     def backward(self, cells: Cells) -> Cells:
-        if not cells:
-            return Cells.empty(self.source)
         if cells.is_whole and self._axes_apart:
             return self._of_all()
-        coordinates = cells.coordinates()
+        return self._in_parts(cells, self.source, self._needed)
+
+    def forward(self, cells: Cells) -> Cells:
+        if cells.is_whole:
+            return self._into_all()
+        return self._in_parts(cells, self.target, self._made)
+
+    def _in_parts(self, cells: Cells, shape: Shape, related: Callable[[I64], Cells]) -> Cells:
+        """The union of what is related to some cells, few at once: their ends take many times the memory of a mask."""
+        count = max(math.prod(self.source), math.prod(self.target)) // PARTS
+        union = Cells.empty(shape)
+        for coordinates in cells.coordinates_in_parts(max(count, PART_CELLS)):
+            current_budget().check()
+            union = union | related(coordinates)
+            if union.is_whole:
+                break
+        return union
+
+    def _needed(self, coordinates: I64) -> Cells:
+        """The cells of the input that output cells need."""
         ends = [
             span.of(
                 np.zeros(len(coordinates), np.int64)
@@ -147,11 +170,9 @@ class Boxes:
         ]
         return _union(self.source, ends, len(coordinates))
 
-    def forward(self, cells: Cells) -> Cells:
-        coordinates = cells.coordinates()
+    def _made(self, coordinates: I64) -> Cells:
+        """The cells of the output that need input cells."""
         count = len(coordinates)
-        if not count:
-            return Cells.empty(self.target)
         ends = [
             (np.zeros(count, np.int64), np.full(count, length - 1, np.int64))
             for length in self.target
@@ -180,12 +201,29 @@ class Boxes:
             _covered(span, length, 1 if span.axis is None else self.target[span.axis])
             for span, length in zip(self.spans, self.source, strict=True)
         ]
-        if all(bool(axis.all()) for axis in needed):
-            return Cells.whole(self.source)
-        mask = np.ones(self.source, np.bool_)
-        for at, axis in enumerate(needed):
-            mask &= axis.reshape((-1,) + (1,) * (len(self.source) - at - 1))
-        return Cells.masked(mask)
+        return _product(self.source, needed)
+
+    def _into_all(self) -> Cells:
+        """What the whole input goes into: where no span is empty, axis by axis of the output."""
+        some: list[Mask] = [np.ones(length, np.bool_) for length in self.target]
+        for span, length in zip(self.spans, self.source, strict=True):
+            outputs = 1 if span.axis is None else self.target[span.axis]
+            low, high = span.of(np.arange(outputs, dtype=np.int64), length)
+            if span.axis is not None:
+                some[span.axis] &= low <= high
+            elif low[0] > high[0]:
+                return Cells.empty(self.target)
+        return _product(self.target, some)
+
+
+def _product(shape: Shape, axes: Sequence[Mask]) -> Cells:
+    """The cells whose coordinates are all marked, each on its axis."""
+    if all(bool(axis.all()) for axis in axes):
+        return Cells.whole(shape)
+    mask = np.ones(shape, np.bool_)
+    for at, axis in enumerate(axes):
+        mask &= axis.reshape((-1,) + (1,) * (len(shape) - at - 1))
+    return Cells.masked(mask)
 
 
 def _covered(span: Span, length: int, outputs: int) -> Mask:

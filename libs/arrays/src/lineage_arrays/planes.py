@@ -145,6 +145,12 @@ def marked(plane: Plane, cells: Cells, side: int) -> tuple[Picture, int]:
     if cells.is_whole:
         pixels[:] = True
         count = math.prod(plane.table)
+    elif cells.is_mask:
+        pixels = plane.values(cells.mask())
+        count = int(np.count_nonzero(pixels))
+        for axis, step in enumerate(steps):
+            starts = np.arange(0, plane.table[axis], step)
+            pixels = np.logical_or.reduceat(pixels, starts, axis=axis)
     else:
         at_rows, at_columns = plane.places(cells)
         pixels[at_rows // steps[0], at_columns // steps[1]] = True

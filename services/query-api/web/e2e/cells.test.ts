@@ -109,6 +109,9 @@ describe.each(['light', 'dark'] as const)('cells of arrays, %s', (scheme) => {
     await figure(page, 'Output total').getByText('2 of 2,000 cells').waitFor();
     await figure(page, 'Output half.npy').getByText('2 of 2,000,000 cells').waitFor();
     expect(page.url()).toContain('cells=0%2C1%3A3');
+    await expect
+      .poll(() => figure(page, 'Source image.npy').getByRole('listitem').allTextContents())
+      .toEqual(['[0,1] 1.0', '[0,2] 2.0']);
     await expectAccessible(page);
   });
 
@@ -145,7 +148,6 @@ describe.each(['light', 'dark'] as const)('cells of arrays, %s', (scheme) => {
     expect(wide).toBeLessThanOrEqual(390);
     await expectAccessible(page);
     expect(Math.max(...heavy)).toBeLessThan(1_000_000);
-    // What can't be shown of an array, such as its values, is refused beside it.
-    complaints.forEach((one) => expect(one).toContain('422'));
+    expect(complaints).toEqual([]);
   });
 });

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { cellValuesQuery } from '../api/queries';
 import type { FoundCells } from '../api/types';
 import { count } from '../lib/format';
-import { coordinatesOf, firstPositions } from './planes';
+import { coordinatesOf, firstPositions, rangesOf } from './planes';
 
 const LISTED = 12;
 
@@ -15,7 +15,7 @@ export function CellList({ app, cells }: { app: string; cells: FoundCells }) {
     cellValuesQuery(
       app,
       array.id,
-      positions.join(' '),
+      rangesOf(positions),
       array.file !== null && positions.length > 0,
     ),
   );

@@ -7,6 +7,7 @@ import {
   indexOf,
   moved,
   parsePlane,
+  rangesOf,
   tableOf,
   zoomed,
 } from './planes';
@@ -60,5 +61,8 @@ describe('planes', () => {
       13n,
     ]);
     expect(firstPositions('', 7)).toEqual([]);
+    for (const ranges of ['0-3 7 12-13', '4', '4000000000000000000-4000000000000000001', '']) {
+      expect(rangesOf(firstPositions(ranges, 7))).toBe(ranges);
+    }
   });
 });

@@ -128,3 +128,14 @@ export function firstPositions(ranges: string, most: number): bigint[] {
   }
   return positions;
 }
+
+/** Sorted positions as ranges: neighbours are one run. */
+export function rangesOf(positions: readonly bigint[]): string {
+  const runs: [bigint, bigint][] = [];
+  for (const at of positions) {
+    const run = runs.at(-1);
+    if (run !== undefined && run[1] + 1n === at) run[1] = at;
+    else runs.push([at, at]);
+  }
+  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(' ');
+}
