@@ -231,7 +231,8 @@ def requests_of(method: str, path: str, app: str) -> Iterator[tuple[str, dict[st
         asked = {"direction": way, "start": {"places": [address]}}
         named = pack(app, TraceRequest.model_validate(asked))
         for ends in ("read", "write", "1"):
-            filled = path.format(app=app, node=ends if "trace" in path else node, trace=named)
+            of_node = ends if "trace" in path else node
+            filled = path.format(app=app, node=of_node, trace=named, array="source-0")
             more: dict[str, Any] = (
                 {"params": {"address": address}} if path.endswith("/rows") else {}
             )

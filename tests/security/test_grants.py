@@ -50,6 +50,7 @@ CALLERS: dict[str, Role] = {"ann": "admin", "rex": "admin", "nobody": "admin", "
 BACKWARD = {"direction": "backward", "start": {"places": ["write#0#0"]}}
 QUERY = {
     "/v1/applications/{app}/rows": {"address": "read#0#0"},
+    "/v1/applications/{app}/arrays/{array}/values": {"ranges": "0"},
     "/v1/runs": {"job": "shop sales"},
     "/v1/jobs/graph": {"job": "shop sales"},
     "/v1/datasets/runs": {"namespace": "file", "name": "/"},
@@ -59,6 +60,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/v1/applications/{app}/diff"): {"left": BACKWARD, "right": BACKWARD},
     ("post", "/v1/applications/{app}/suspects"): {"places": ["write#0#0"]},
     ("post", "/v1/applications/{app}/record-view"): {},
+    ("post", "/v1/applications/{app}/arrays/trace"): {"direction": "backward", "cells": "x[0]"},
     ("post", "/v1/answers"): {"direction": "backward", "places": ["write#0#0"], "app": "{app}"},
     ("post", "/v1/answers/file"): {
         "direction": "backward", "places": ["write#0#0"], "app": "{app}"
@@ -120,7 +122,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 def asked(method: str, path: str, app: str) -> tuple[str, dict[str, Any]]:
     """A request of each operation, of one application."""
     request = TraceRequest.model_validate(BACKWARD)
-    filled = path.format(app=app, node="read", trace=pack(app, request))
+    filled = path.format(app=app, node="read", trace=pack(app, request), array="source-0")
     more: dict[str, Any] = {"params": QUERY.get(path, {})}
     if method == "post":
         body = json.dumps(BODIES[method, path])  # A new operation stands there, too.
