@@ -18,7 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
+
+from lineage_arrays import Recording
+from lineage_arrays.saved import store_recording
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "services" / "query-api" / "web"
@@ -26,6 +30,7 @@ EXAMPLES = ROOT / "examples"
 TOTALS = "totals.csv"
 SPARKS = "local-"
 """What ids of Spark's applications begin with: the flights are one."""
+SKY = "sky.npy"
 COLOURS = 256
 BYTES_MAX = 250_000
 
@@ -38,6 +43,29 @@ def prepare(work: Path) -> None:
     # The demo first: it begins with an empty store.
     for program, where in (("flights/demo.py", "."), ("plain_python/totals.py", TOTALS)):
         subprocess.run([sys.executable, str(EXAMPLES / program), where], cwd=work, check=True)
+
+
+def record_stars(work: Path) -> None:
+    """Have a recording of arrays in the store below a folder: a sky of stars, in larger pixels and mirrored."""
+    if (work / SKY).exists():
+        return
+    work.mkdir(parents=True, exist_ok=True)
+    (work / ".lineage").mkdir(mode=0o700)
+    random = np.random.default_rng(7)
+    rows, columns = np.mgrid[:240, :360]
+    sky = random.normal(10, 2, rows.shape)
+    for row, column, light in random.uniform((0, 0, 20), (240, 360, 120), (60, 3)):
+        sky += light * np.exp(-((rows - row) ** 2 + (columns - column) ** 2) / 18)
+    recording, before = Recording(), Path.cwd()
+    # Arrays are called by the paths that the program has of their files.
+    os.chdir(work)
+    try:
+        np.save(SKY, sky)
+        binned = recording.load(SKY).reshape(120, 2, 180, 2).mean(axis=(1, 3))
+        np.save("mirrored.npy", np.flip(binned, axis=1))
+        store_recording(recording, "stars", "sqlite:///.lineage/lineage.db")
+    finally:
+        os.chdir(before)
 
 
 @contextmanager
@@ -60,9 +88,10 @@ def served(work: Path) -> Iterator[str]:
             service.terminate()
 
 
-def take(address: str, folder: Path) -> None:
-    """Have the browser write its pictures into a folder."""
-    command = [str(ROOT / "scripts" / "node.sh"), "exec", "npm", "run", "--silent", "pictures"]
+def take(address: str, folder: Path, names: str) -> None:
+    """Have the browser write pictures into a folder: those whose names fit a pattern."""
+    npm = [str(ROOT / "scripts" / "node.sh"), "exec", "npm", "run", "--silent"]
+    command = [*npm, "pictures", "--", "-t", names]
     environment = os.environ | {
         "LINEAGE_URL": address,
         "LINEAGE_E2E_APP": SPARKS,
@@ -88,9 +117,13 @@ def main() -> None:
     parser.add_argument("work", type=Path, nargs="?", default=ROOT / "build" / "screenshots")
     parser.add_argument("--to", type=Path, default=ROOT / "docs" / "images")
     options = parser.parse_args()
+    stars = options.work / "stars"
     prepare(options.work)
-    with tempfile.TemporaryDirectory() as folder, served(options.work) as address:
-        take(address, Path(folder))
+    record_stars(stars)
+    with tempfile.TemporaryDirectory() as folder:
+        for work, names in ((options.work, "^(?!cells)"), (stars, "^cells")):
+            with served(work) as address:
+                take(address, Path(folder), names)
         for picture in sorted(Path(folder).iterdir()):
             print(f"{pack(picture, options.to / picture.name):>9,} bytes  {picture.name}")
 

@@ -82,3 +82,14 @@ it('a trace, dark, with a row in its file', () =>
     await page.locator('.trace-body .items-row', { hasText: '783' }).click();
     await page.locator('.raw-lines [aria-current]').waitFor();
   }));
+
+it('cells of arrays', () =>
+  view('cells', 'light', async (page) => {
+    const answer = await page.request.get('/v1/applications?search=stars');
+    const { items } = (await answer.json()) as { items: { app: string }[] };
+    await page.goto(`/apps/${items[0]?.app ?? ''}/cells?array=output-0&cells=30:60,40:80`);
+    for (const name of ['Output mirrored.npy', 'Source sky.npy']) {
+      const canvas = page.getByRole('region', { name, exact: true }).locator('canvas');
+      await expect.poll(() => canvas.getAttribute('data-painted')).toBe('picture marks');
+    }
+  }));
