@@ -60,14 +60,15 @@ def searched(triples: set[Triple], start: int, near: int) -> set[Triple]:
     return found
 
 
-def _name(item: int, *, is_text: bool) -> Any:
+def item_name(item: int, *, is_text: bool) -> Any:
+    """The item that a number of these tests stands for."""
     # Negative and far apart, and texts whose order is not that of the numbers.
     return f"é{item}" if is_text else (item - 3) * (1 << 40)
 
 
 def _written(path: Path, triples: list[Triple], *, is_text: bool) -> Path:
     src, dst, op = zip(*triples, strict=True)
-    ends = [[_name(item, is_text=is_text) for item in end] for end in (src, dst)]
+    ends = [[item_name(item, is_text=is_text) for item in end] for end in (src, dst)]
     pq.write_table(pa.table({"src": ends[0], "dst": ends[1], "op": list(op)}), path)
     return path
 
@@ -121,28 +122,36 @@ def _check_program(
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(updating, "TAKEN_IN", taken_in)
         store = TripleStore(f"lake:{folder}/lake", create=True)
-        triples: set[Triple] = set()
-        for at, (batch, node_of, step) in enumerate(program):
-            path = _written(Path(folder, f"{at}.parquet"), batch, is_text=is_text)
-            store.add("set", [path], _named(Path(folder, f"{at}.nodes"), node_of, is_text=is_text))
-            triples |= set(batch)
-            if step is Step.REMOVE:
-                store.remove("set")
-                triples.clear()
-            elif step is not Step.LATER:
-                counts = store.index("set", set_items=set_items, is_whole=step is Step.WHOLE)
-                # Of a batch that is there already nothing waits.
-                assert counts is None or counts.triples == len(triples)
-        if triples:
-            store.index("set", set_items=set_items)
+        triples = imported(store, Path(folder), program, is_text=is_text, set_items=set_items)
         for item in sorted({end for triple in triples for end in triple[:2]})[-most:]:
             _compare(store, triples, item, is_text=is_text)
+
+
+def imported(
+    store: TripleStore, folder: Path, program: Steps, *, is_text: bool, set_items: int
+) -> set[Triple]:
+    """The triples of the data set after a program, indexed."""
+    triples: set[Triple] = set()
+    for at, (batch, node_of, step) in enumerate(program):
+        path = _written(folder / f"{at}.parquet", batch, is_text=is_text)
+        store.add("set", [path], _named(folder / f"{at}.nodes", node_of, is_text=is_text))
+        triples |= set(batch)
+        if step is Step.REMOVE:
+            store.remove("set")
+            triples.clear()
+        elif step is not Step.LATER:
+            counts = store.index("set", set_items=set_items, is_whole=step is Step.WHOLE)
+            # Of a batch that is there already nothing waits.
+            assert counts is None or counts.triples == len(triples)
+    if triples:
+        store.index("set", set_items=set_items)
+    return triples
 
 
 def _named(path: Path, node_of: dict[int, int], *, is_text: bool) -> list[Path]:
     if not node_of:
         return []
-    items = [_name(item, is_text=is_text) for item in node_of]
+    items = [item_name(item, is_text=is_text) for item in node_of]
     pq.write_table(pa.table({"item": items, "node": list(node_of.values())}), path)
     return [path]
 
@@ -162,11 +171,11 @@ def _compare(store: TripleStore, triples: set[Triple], item: int, *, is_text: bo
     for is_back in (True, False):
         expected = searched(triples, item, 1 if is_back else 0)
         named = sorted(
-            (_name(src, is_text=is_text), _name(dst, is_text=is_text), op)
+            (item_name(src, is_text=is_text), item_name(dst, is_text=is_text), op)
             for src, dst, op in expected
         )
         reached = {end for triple in named for end in triple[:2]}
-        start = _name(item, is_text=is_text)
+        start = item_name(item, is_text=is_text)
         connected = len(component(triples, item))
         for method in Method:
             found = trace(store, "set", str(start), is_back=is_back, method=method)

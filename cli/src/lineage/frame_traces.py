@@ -1,4 +1,4 @@
-"""Traces of DataFrames' rows on a Spark that this command starts."""
+"""Traces on a Spark that this command starts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ STDERR = 2
 
 
 @contextmanager
-def spark_session() -> Iterator[SparkSession]:
-    """Spark's session of this process, or one for the while."""
+def spark_session(*, confined: bool = True) -> Iterator[SparkSession]:
+    """Spark's session of this process, or one for the while. ``confined``: see `start_spark`.
+
+    Raises:
+        TraceError: it does not start.
+    """
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
@@ -33,28 +37,29 @@ def spark_session() -> Iterator[SparkSession]:
         yield running
         return
     with tempfile.TemporaryDirectory() as folder:
-        session = started_here(Path(folder))
+        session = started_here(Path(folder), confined=confined)
         try:
             yield session
         finally:
             stop_session(session)
 
 
-def started_here(folder: Path, *, archived: bool = False) -> SparkSession:
-    """A Spark of this process that is started now. ``folder``: where it may write; ``archived``: see `start_spark`.
+def started_here(folder: Path, *, archived: bool = False, confined: bool = True) -> SparkSession:
+    """A Spark of this process that is started now. ``folder``: where it may write; ``archived``, ``confined``: see `start_spark`.
 
     Raises:
         TraceError: it does not start.
     """
     master = os.environ.get(MASTER, "local[*]")
+    subject = "rows of DataFrames" if confined else "triples"
     with tempfile.TemporaryFile() as stderr_file:
         try:
             with _stderr_to(stderr_file):
-                session = start_spark(master, folder, archived=archived)
+                session = start_spark(master, folder, archived=archived, confined=confined)
         except NoSparkError as problem:
             if master.startswith(SCHEME):
                 raise TraceError(
-                    f"rows of DataFrames are traced by Spark Connect: {problem}; see {MASTER}"
+                    f"{subject} are traced by Spark Connect: {problem}; see {MASTER}"
                 ) from problem
             stderr_file.seek(0)
             lines = stderr_file.read().decode(errors="replace").strip().splitlines() or [
@@ -66,11 +71,11 @@ def started_here(folder: Path, *, archived: bool = False) -> SparkSession:
             )
             hint = f"; {problem.hint}" if problem.hint and problem.hint not in last else ""
             raise TraceError(
-                f"rows of DataFrames are traced by Spark, which does not start: {last}; "
+                f"{subject} are traced by Spark, which does not start: {last}; "
                 f"see that Java is installed, or name a master by {MASTER}{hint}"
             ) from problem
     lacks = "; ".join(missing_restrictions())
-    if lacks:
+    if lacks and confined:
         sys.stderr.write(f"lineage: the Spark that traces is not all confined: {lacks}\n")
     return session
 

@@ -32,7 +32,7 @@ TEXTS = [
 def traced(triples: list[tuple[Any, Any, str]]) -> TripleTrace:
     item = triples[0][0]
     others = sorted({end for triple in triples for end in triple[:2]} - {item})
-    return TripleTrace(item, others, triples, Method.RQ, len(triples), ReadCounts())
+    return TripleTrace([item], others, triples, Method.RQ, len(triples), ReadCounts())
 
 
 def exported(found: TripleTrace, name: str, items_max: int = 100) -> bytes:

@@ -175,6 +175,17 @@ def check_active() -> None:
         raise NoSparkError(f"{SANDBOX}=required, and this process has a Spark already")
 
 
+def check_unconfined() -> None:
+    """See that a Spark may start here that is not confined, as the next one is.
+
+    Raises:
+        NoSparkError: the settings require that it is.
+    """
+    if SandboxSettings.of(os.environ, None).mode == "required":
+        raise NoSparkError(f"{SANDBOX}=required, and a Spark that writes tables is not confined")
+    _end_confined()
+
+
 def launch_java(sandbox: Sandbox, settings: Mapping[str, str]) -> None:
     """Start the Java of this process, confined.
 

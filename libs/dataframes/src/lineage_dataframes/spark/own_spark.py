@@ -20,7 +20,12 @@ from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, is_connected
 
 
 def start_spark(
-    master: str, folder: Path, *, archived: bool = False, roots: Sequence[str] | None = None
+    master: str,
+    folder: Path,
+    *,
+    archived: bool = False,
+    roots: Sequence[str] | None = None,
+    confined: bool = True,
 ) -> SparkSession:
     """Spark's session of this process, or a new one, which is confined where the settings request it (`lineage_dataframes.sandbox`).
 
@@ -29,6 +34,7 @@ def start_spark(
         folder: where Spark may write; one that is confined has a folder of its own.
         archived: where there is no archive of Spark's classes yet, its Java writes one when it ends.
         roots: folders, or prefixes, below which files are read; None: those of the settings, or nearly all.
+        confined: false for what runs nothing of a job, and reads and writes tables wherever its user may.
 
     Raises:
         NoSparkError: Spark does not start, or can't be confined as it has to be.
@@ -48,11 +54,14 @@ def start_spark(
             if master.startswith("local-cluster"):
                 # Spark makes none for workers that are processes of their own.
                 settings["spark.authenticate.secret"] = secrets.token_hex(32)
-            sandbox = starting.prepare_sandbox(master, roots)
+            if confined:
+                sandbox = starting.prepare_sandbox(master, roots)
+            else:
+                starting.check_unconfined()
         if sandbox is not None:
             settings |= sandbox.settings()
-        confined = None if sandbox is None else sandbox.written
-        with class_archive(archived=archived, confined=confined):
+        written = None if sandbox is None else sandbox.written
+        with class_archive(archived=archived, confined=written):
             if sandbox is not None:
                 starting.launch_java(sandbox, settings)
             session = SparkSession.builder.config(map=dict(settings)).getOrCreate()

@@ -52,7 +52,7 @@ def export_triples(
         _TABLES[name](traced, stream)
         return
     options = options or ExportOptions()
-    _check_size("items", len(traced.items) + 1, options.items_max, name)
+    _check_size("items", len(traced.asked) + len(traced.items), options.items_max, name)
     _check_size("triples", len(traced.triples), options.pairs_max, name)
     _GRAPHS[name](traced, data_set, stream)
 
@@ -74,7 +74,7 @@ def _write_csv(traced: TripleTrace, stream: IO[bytes]) -> None:
 
 
 def _table(traced: TripleTrace) -> pa.Table:
-    kind = pa.int64() if isinstance(traced.item, int) else pa.string()
+    kind = pa.int64() if isinstance(traced.asked[0], int) else pa.string()
     columns = [*zip(*traced.triples, strict=True)] or [(), (), ()]
     kinds = (kind, kind, pa.string())
     arrays = [pa.array(values, type_) for values, type_ in zip(columns, kinds, strict=True)]
@@ -94,8 +94,13 @@ def _write_parquet(traced: TripleTrace, stream: IO[bytes]) -> None:
 
 
 def _items(traced: TripleTrace) -> list[str]:
-    """The item that was traced, and those that were found."""
-    return [str(item) for item in (traced.item, *traced.items)]
+    """The items that were traced, and those that were found."""
+    return [str(item) for item in (*traced.asked, *traced.items)]
+
+
+def _role(traced: TripleTrace, at: int) -> str:
+    """Of the item at a place of `_items`."""
+    return "start" if at < len(traced.asked) else "found"
 
 
 def _write_prov(traced: TripleTrace, data_set: str, stream: IO[bytes]) -> None:
@@ -108,7 +113,7 @@ def _write_prov(traced: TripleTrace, data_set: str, stream: IO[bytes]) -> None:
     entities = {
         item: document.entity(
             items[local_name(item)],
-            {"prov:label": item, own["role"]: "start" if at == 0 else "found"},
+            {"prov:label": item, own["role"]: _role(traced, at)},
         )
         for at, item in enumerate(_items(traced))
     }
@@ -127,19 +132,18 @@ def _write_prov(traced: TripleTrace, data_set: str, stream: IO[bytes]) -> None:
 
 def _write_graphml(traced: TripleTrace, data_set: str, stream: IO[bytes]) -> None:
     networkx = needed("networkx", "GraphML", error=ExportError)
-    graph = networkx.MultiDiGraph(dataSet=xml_text(data_set), item=xml_text(str(traced.item)))
+    graph = networkx.MultiDiGraph(dataSet=xml_text(data_set), item=xml_text(traced.title))
     # By place: texts that XML can't hold may become alike.
     ids = {item: f"item:{at}" for at, item in enumerate(_items(traced))}
     for at, (item, node) in enumerate(ids.items()):
-        role = "start" if at == 0 else "found"
-        graph.add_node(node, kind="item", label=xml_text(item), role=role)
+        graph.add_node(node, kind="item", label=xml_text(item), role=_role(traced, at))
     for src, dst, op in traced.triples:
         graph.add_edge(ids[str(src)], ids[str(dst)], kind="derivation", at=xml_text(op))
     networkx.write_graphml_xml(graph, stream)
 
 
 def _write_mermaid(traced: TripleTrace, data_set: str, stream: IO[bytes]) -> None:
-    comment = " ".join(f"{data_set}: {traced.item}".split())
+    comment = " ".join(f"{data_set}: {traced.title}".split())
     lines = [f"%% {comment}", "flowchart LR"]
     ids = {item: f"n{at}" for at, item in enumerate(_items(traced))}
     lines += [f'    {node}["{quoted(item)}"]' for item, node in ids.items()]

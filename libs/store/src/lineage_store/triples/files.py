@@ -157,4 +157,14 @@ def numbers(column: Any) -> Numbers:
 
 def array_of(values: Numbers) -> Any:
     """An array of numbers as a column."""
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values).data)])
+    return pa.Array.from_buffers(
+        pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values).data)]
+    )
+
+
+def spans(low: Numbers, high: Numbers) -> Numbers:
+    """The numbers from each of ``low`` up to, but not with, that of ``high``."""
+    lengths = high - low
+    total = int(lengths.sum())
+    before = np.cumsum(lengths) - lengths
+    return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(low - before, lengths))

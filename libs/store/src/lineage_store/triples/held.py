@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from lineage_store.triples.columns import Part
 from lineage_store.triples.files import Columns, Numbers, PartFile
-from lineage_store.triples.numbering import Values, item_keys
+from lineage_store.triples.finding import numbers_of, places_of
+from lineage_store.triples.numbering import Values
 from lineage_store.triples.reading import GroupReader, SortedPart
 
 LOOKED_UP: Final = 1 << 16
@@ -47,22 +46,13 @@ class HeldIndex:
 
     def numbers_of(self, items: Values) -> Numbers:
         """The numbers of some items, which are distinct and in order; -1 for those that it does not have."""
-        numbers = np.full(len(items), -1, np.int64)
-        keys = item_keys(items)
-        rows = self.part(Part.KEYS).equal(np.unique(keys))
-        if isinstance(items, np.ndarray):
-            numbers[np.searchsorted(items, rows["key"])] = rows["number"]
-            return numbers
-        # Other texts may have the same key.
-        alike = np.sort(rows["number"])
-        texts = self.part(Part.ITEMS).equal(alike)["item_text"]
-        return _found(items, texts, alike)
+        return numbers_of(self.part(Part.KEYS), self.part(Part.ITEMS), items)
 
     def labels(self, part: Part, texts: Any) -> tuple[Numbers, Numbers]:
         """The codes of some ops or nodes, new ones after those that are there; and the places of the new ones."""
         held = self.part(part).all()
         code, text = ("op", "op_text") if part is Part.OPS else ("node", "node_text")
-        codes = _found(texts, held[text], held[code])
+        codes = places_of(texts, held[text], held[code])
         is_new = codes < 0
         codes[is_new] = len(held[code]) + np.arange(is_new.sum())
         return codes, np.flatnonzero(is_new)
@@ -109,14 +99,3 @@ class HeldIndex:
             "last": sets["component_last"],
             "triples": sets["component_rows"],
         }
-
-
-def _found(texts: Any, held: Any, codes: Numbers) -> Numbers:
-    """The codes of some texts by those that are held; -1 for others."""
-    # The table of hashes is that of the texts, which are few: those that are held may be many.
-    places = pc.index_in(held, value_set=texts)
-    known = np.flatnonzero(np.asarray(pc.is_valid(places)))
-    found = np.full(len(texts), -1, np.int64)
-    at = np.asarray(places.take(pa.array(known)).to_numpy(zero_copy_only=False), np.int64)
-    found[at] = codes[known]
-    return found

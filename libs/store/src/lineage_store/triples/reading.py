@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, Part
-from lineage_store.triples.files import Columns, Numbers, PartFile, array_of, numbers
+from lineage_store.triples.files import Columns, Numbers, PartFile, array_of, numbers, spans
 
 CACHE_BYTES: Final = 128 << 20
 """Memory of row groups that are kept for the next look-up."""
@@ -203,13 +203,7 @@ class SortedPart:
         """
         parts = []
         count = 0
-        for file in self._files:
-            begin, stop = _overlapping(firsts, lasts, file.first, file.last)
-            if begin >= stop:
-                continue
-            opened = self._reader.opened(file)
-            begins = np.searchsorted(lasts, opened.lowest, "left")
-            stops = np.searchsorted(firsts, opened.highest, "right")
+        for file, begins, stops in self._overlapped(firsts, lasts):
             for index in np.flatnonzero(stops > begins).tolist():
                 rows = self._reader.group(file, index)
                 some = slice(begins[index], stops[index])
@@ -222,6 +216,38 @@ class SortedPart:
                     count += len(taken)
                     check_room(count, most)
         return self._in_order(parts)
+
+    def overlapping(self, firsts: Numbers, lasts: Numbers) -> tuple[list[PartFile], int]:
+        """The files that have rows in some ranges, and how many rows their row groups with such have; footers alone are read.
+
+        Args:
+            firsts: where the ranges begin; they are in order and apart.
+            lasts: where they end; both ends belong to them.
+
+        Raises:
+            StoreError: a file is damaged, or the storage can't be read.
+            BudgetError: the query has no time left.
+        """
+        files, rows = [], 0
+        for file, begins, stops in self._overlapped(firsts, lasts):
+            described = self._reader.opened(file).file.metadata
+            groups = np.flatnonzero(stops > begins).tolist()
+            rows += sum(described.row_group(group).num_rows for group in groups)
+            if groups:
+                files.append(file)
+        return files, rows
+
+    def _overlapped(
+        self, firsts: Numbers, lasts: Numbers
+    ) -> Iterator[tuple[PartFile, Numbers, Numbers]]:
+        """The files that some ranges reach, and of each of their row groups the first range that reaches it and the one after the last."""
+        for file in self._files:
+            current_budget().check()
+            begin, stop = _overlapping(firsts, lasts, file.first, file.last)
+            if begin < stop:
+                opened = self._reader.opened(file)
+                begins = np.searchsorted(lasts, opened.lowest, "left")
+                yield file, begins, np.searchsorted(firsts, opened.highest, "right")
 
     def _in_order(self, parts: Sequence[Columns]) -> Columns:
         rows = self._joined(parts)
@@ -257,14 +283,6 @@ def check_room(count: int, most: int | None) -> None:
 
 def _overlapping(firsts: Numbers, lasts: Numbers, low: int, high: int) -> tuple[int, int]:
     return int(np.searchsorted(lasts, low, "left")), int(np.searchsorted(firsts, high, "right"))
-
-
-def spans(low: Numbers, high: Numbers) -> Numbers:
-    """The numbers from each of ``low`` up to, but not with, that of ``high``."""
-    lengths = high - low
-    total = int(lengths.sum())
-    before = np.cumsum(lengths) - lengths
-    return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(low - before, lengths))
 
 
 def _taken(rows: Columns, indices: Numbers) -> Columns:

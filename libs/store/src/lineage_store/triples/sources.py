@@ -24,6 +24,7 @@ BLOCK_BYTES: Final = 16 << 20
 
 TRIPLE: Final = ("src", "dst", "op")
 NODE: Final = ("item", "node")
+ITEM: Final = ("item",)
 JSON: Final = {
     ".json": prov_triples,
     ".jsonl": openlineage_triples,
@@ -80,6 +81,33 @@ def read_rows(path: Path, names: Sequence[str]) -> Iterator[Columns]:
             row += batch.num_rows
     if not row:
         raise StoreError(f"{path} has no {'triples' if path.suffix.lower() in JSON else 'rows'}")
+
+
+def read_items(path: Path, most: int) -> pa.Array:
+    """The column `item` of a file of CSV or Parquet: integers, or texts.
+
+    Args:
+        path: the file.
+        most: rows that it may have.
+
+    Raises:
+        StoreError: it can't be read, has more or no rows, or a value is null, empty, or of another type.
+    """
+    if path.suffix.lower() in JSON:
+        raise StoreError(f"{path}: items are given as Parquet or CSV")
+    parts: list[Any] = []
+    count = 0
+    with _as_errors(path):
+        for batch in _batches(path, ITEM):
+            values = _items(batch.column("item"))
+            _refuse_missing(path, "item", values, count, is_item=True)
+            count += len(values)
+            if count > most:
+                raise StoreError(f"{path} has more than {most:,} items; ask in several questions")
+            parts.append(values)
+    if not count:
+        raise StoreError(f"{path} has no rows")
+    return pa.concat_arrays(parts)
 
 
 def _column_of(name: str, values: Any, is_label: bool) -> str:

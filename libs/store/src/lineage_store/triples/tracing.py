@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lineage_core.text_enum import StrEnum
 from lineage_core.tracing.budget import current_budget
-from lineage_store.errors import StoreError, TriplesNotFoundError
+from lineage_store.errors import StoreError
 from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
-from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers
-from lineage_store.triples.numbering import item_keys
-from lineage_store.triples.reading import ReadCounts, SortedPart, check_room, spans
+from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers, spans
+from lineage_store.triples.finding import asked_numbers
+from lineage_store.triples.reading import ReadCounts, SortedPart, check_room
 
 MOST_TRIPLES: Final = 10_000_000
 """Triples that one trace reads at most: some 500 MB of memory."""
 MOST_ANSWERED: Final = 1_000_000
-"""Triples of an answer at most, which takes some 400 bytes for each."""
+"""Triples of an answer, and items of a question, at most, which take some 400 bytes for each."""
+MOST_ASKED: Final = 10_000_000
+"""Items of a question to Spark at most: their numbers are looked up here, some 200 bytes for each."""
 RETRIES: Final = 3
 AUTO_ROWS: Final = 4 * GROUP_ROWS
 """A component of no more triples is read at once: recursion reads as many row groups after some steps."""
@@ -38,18 +40,23 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TripleTrace:
-    """What an item was derived from, or what was derived from it.
+    """What items were derived from, or what was derived from them.
 
-    ``item``: as it is stored. ``items``: all others reached, in order. ``triples``: their rows of src, dst and op.
-    ``method``: the one that was used. ``component_triples``: of the item's component. ``read``: what was opened.
+    ``asked``: the items of the question, in order. ``items``: all others reached, in order. ``triples``: their rows of src, dst and op.
+    ``method``: the one that was used. ``component_triples``: of the items' components. ``read``: what was opened.
     """
 
-    item: int | str
+    asked: list[int] | list[str]
     items: list[int] | list[str]
     triples: list[tuple[Any, Any, str]]
     method: Method
     component_triples: int
     read: ReadCounts
+
+    @property
+    def title(self) -> str:
+        """The item of the question, or how many it has."""
+        return str(self.asked[0]) if len(self.asked) == 1 else f"{len(self.asked):,} items"
 
 
 def trace(
@@ -68,130 +75,170 @@ def trace(
         StoreError: there is no such data set or item, something waits to be indexed, or the storage can't be read.
         BudgetError: the trace takes more than it may.
     """
+    return trace_items(store, name, pa.array([item], pa.string()), is_back=is_back, method=method)
+
+
+def trace_items(
+    store: TripleStore,
+    name: str,
+    asked: pa.Array,
+    *,
+    is_back: bool,
+    method: Method = Method.AUTO,
+) -> TripleTrace:
+    """Trace many items of a data set by one question.
+
+    Args:
+        store: where the data set is.
+        name: of the data set.
+        asked: the items: integers, or texts, which stand for integers in a data set of these.
+        is_back: as for `trace`.
+        method: as for `trace`.
+
+    Raises:
+        StoreError: as `trace`, or items are of another type.
+        BudgetError: the trace takes more than it may.
+    """
+    check_room(len(asked), MOST_ANSWERED)
+    return with_reading(
+        store, name, lambda reading: _answered(reading, asked, is_back=is_back, method=method)
+    )
+
+
+T = TypeVar("T")
+
+
+def with_reading(store: TripleStore, name: str, function: Callable[[Reading], T]) -> T:
+    """Call a function with the files of a data set; again, if somebody replaced one of them meanwhile.
+
+    Args:
+        store: where the data set is.
+        name: of the data set.
+        function: raises `FileNotFoundError` where a file is not there any more.
+
+    Raises:
+        StoreError: there is no such data set, something waits to be indexed, or the storage can't be read.
+    """
     for attempt in range(RETRIES):
-        tracer = _Tracer(store, name)
+        reading = Reading(store, name)
         try:
-            return tracer.trace(item, is_back, method)
+            return function(reading)
         except FileNotFoundError as error:
             # Somebody indexed it meanwhile: the next version has other files.
             if attempt == RETRIES - 1:
                 raise StoreError(f"a file of {name} is missing: {error}") from error
         finally:
-            tracer.close()
+            reading.close()
     raise AssertionError
 
 
-class _Tracer:
+class Reading:
+    """The index of a data set as one version has it. ``files``: all of it.
+
+    Raises:
+        StoreError: there is no such data set, something waits to be indexed, or the storage can't be read.
+    """
+
     def __init__(self, store: TripleStore, name: str) -> None:
-        self._name = name
-        self._files = store.indexed_files(name)
-        self._reader = store.reader()
+        self.name = name
+        self.files = store.indexed_files(name)
+        self.reader = store.reader()
 
     def close(self) -> None:
-        self._reader.close()
+        """Close what is open."""
+        self.reader.close()
 
-    def _part(self, part: Part) -> SortedPart:
-        return SortedPart(self._reader, part, self._files)
+    def part(self, part: Part) -> SortedPart:
+        """The rows of a part."""
+        return SortedPart(self.reader, part, self.files)
 
-    def trace(self, item: str, is_back: bool, method: Method) -> TripleTrace:
-        number = self._number(item)
-        its_set = self._part(Part.SETS).floors(np.array([number], np.int64))
-        component = self._component(its_set)
-        component_rows = int(component["triples"].sum())
-        if method is Method.AUTO:
-            method = Method.CCPROV if component_rows <= AUTO_ROWS else Method.RQ
-        near, far = ("dst", "src") if is_back else ("src", "dst")
-        triples = self._part(Part.BACK if is_back else Part.FORWARD)
-        if method is Method.RQ:
-            rows = _recursion(triples, number, near, far, MOST_ANSWERED)
-        else:
-            if method is Method.CCPROV:
-                firsts, lasts = component["component"], component["last"]
-            else:
-                firsts, lasts = self._closure(int(its_set["first"][0]), is_back)
-            rows = _reachable(triples.between(firsts, lasts, MOST_TRIPLES), number, near, far)
-        return self._answer(number, rows, method, component_rows)
+    def numbers_of(self, asked: pa.Array) -> Numbers:
+        """The numbers of some items, in order; see `asked_numbers`."""
+        return asked_numbers(self.part(Part.KEYS), self.part(Part.ITEMS), self.name, asked)
 
-    def _number(self, item: str) -> int:
-        # Names of both columns of an item are in the first row of all.
-        sample = self._part(Part.ITEMS).equal(np.array([0], np.int64))
-        is_text = "item_text" in sample
-        value = item if is_text else _integer(item)
-        if value is not None:
-            keys = item_keys(pa.array([value]) if is_text else np.array([value], np.int64))
-            found = self._part(Part.KEYS).equal(keys)["number"]
-            for number in found.tolist():
-                if not is_text or self._items(np.array([number], np.int64)) == [item]:
-                    return int(number)
-        raise TriplesNotFoundError(f"{self._name} has no item {item!r}")
-
-    def _component(self, its_set: Columns) -> Columns:
-        """The ranges of a set's component, and how many triples each counts."""
-        roots = self._part(Part.ROOTS).equal(its_set["component"])["root"]
-        if len(roots):
-            members = self._part(Part.MEMBERS).equal(roots)
-            order = np.argsort(members["component"])
-            return {name: column[order] for name, column in members.items()}
-        return {
-            "component": its_set["component"],
-            "last": its_set["component_last"],
-            "triples": its_set["component_rows"],
+    def components(self, numbers: Numbers) -> Columns:
+        """The ranges of the components of some items, in order, and how many triples each counts."""
+        its_sets = self.part(Part.SETS).floors(numbers)
+        component, first = np.unique(its_sets["component"], return_index=True)
+        moved = self.part(Part.ROOTS).equal(component)
+        members = self.part(Part.MEMBERS).equal(np.unique(moved["root"]))
+        single = first[np.isin(component, moved["component"], invert=True)]
+        rows = {
+            "component": np.concatenate([members["component"], its_sets["component"][single]]),
+            "last": np.concatenate([members["last"], its_sets["component_last"][single]]),
+            "triples": np.concatenate([members["triples"], its_sets["component_rows"][single]]),
         }
+        order = np.argsort(rows["component"])
+        return {name: column[order] for name, column in rows.items()}
 
-    def _closure(self, first: int, is_back: bool) -> tuple[Numbers, Numbers]:
-        """The ranges of all sets that a set depends on, or that depend on it."""
-        part = self._part(Part.PARENTS if is_back else Part.CHILDREN)
+    def closure(self, numbers: Numbers, is_back: bool) -> tuple[Numbers, Numbers]:
+        """The ranges of all sets that those of some items depend on, or that depend on them."""
+        firsts = np.unique(self.part(Part.SETS).floors(numbers)["first"])
+        part = self.part(Part.PARENTS if is_back else Part.CHILDREN)
         near, far = ("child", "parent") if is_back else ("parent", "child")
-        depends = _recursion(part, first, near, far, MOST_TRIPLES)[far]
-        firsts = np.union1d(depends, np.array([first], np.int64))
-        sets = self._part(Part.SETS).equal(firsts)
+        depends = _recursion(part, firsts, near, far, MOST_TRIPLES)[far]
+        sets = self.part(Part.SETS).equal(np.union1d(depends, firsts))
         return sets["first"], sets["last"]
 
-    def _answer(
-        self, number: int, rows: Columns, method: Method, component_rows: int
-    ) -> TripleTrace:
-        check_room(len(rows["op"]), MOST_ANSWERED)
-        numbers = np.unique(np.concatenate([rows["src"], rows["dst"], [number]]))
-        items = self._items(numbers)
-        by_number = dict(zip(numbers.tolist(), items, strict=True))
-        ops = np.unique(rows["op"])
-        texts = self._part(Part.OPS).equal(ops)["op_text"].to_pylist()
-        by_op = dict(zip(ops.tolist(), texts, strict=True))
-        ends = zip(rows["src"].tolist(), rows["dst"].tolist(), rows["op"].tolist(), strict=True)
-        item = by_number.pop(number)
-        return TripleTrace(
-            item=item,
-            items=sorted(by_number.values()),
-            triples=sorted(
-                (by_number.get(src, item), by_number.get(dst, item), by_op[op])
-                for src, dst, op in ends
-            ),
-            method=method,
-            component_triples=component_rows,
-            read=self._reader.counts,
-        )
-
-    def _items(self, numbers: Numbers) -> list[Any]:
-        rows = self._part(Part.ITEMS).equal(numbers)
+    def items(self, numbers: Numbers) -> list[Any]:
+        """The items with some numbers, which are distinct and in order."""
+        rows = self.part(Part.ITEMS).equal(numbers)
         values = rows["item_text"].to_pylist() if "item_text" in rows else rows["item"].tolist()
         if len(values) != len(numbers):
-            raise StoreError(f"the index of {self._name} is damaged: items are missing")
+            raise StoreError(f"the index of {self.name} is damaged: items are missing")
         return list(values)
 
 
-def _integer(item: str) -> int | None:
-    """An integer of 64 bits in its one decimal form; None for other texts, of which no item can be."""
-    try:
-        value = int(item)
-    except ValueError:
-        return None
-    return value if str(value) == item and -(1 << 63) <= value < 1 << 63 else None
+def ends(is_back: bool) -> tuple[Part, str, str]:
+    """The part with the triples of a direction, and which of their ends is known, and which is looked for."""
+    return (Part.BACK, "dst", "src") if is_back else (Part.FORWARD, "src", "dst")
 
 
-def _recursion(part: SortedPart, start: int, near: str, far: str, most: int) -> Columns:
-    """The rows whose near end is ``start``, or reached from it, step by step."""
+def _answered(reading: Reading, asked: pa.Array, *, is_back: bool, method: Method) -> TripleTrace:
+    numbers = reading.numbers_of(asked)
+    components = reading.components(numbers)
+    component_rows = int(components["triples"].sum())
+    if method is Method.AUTO:
+        method = Method.CCPROV if component_rows <= AUTO_ROWS else Method.RQ
+    part, near, far = ends(is_back)
+    triples = reading.part(part)
+    if method is Method.RQ:
+        rows = _recursion(triples, numbers, near, far, MOST_ANSWERED)
+    else:
+        if method is Method.CCPROV:
+            firsts, lasts = components["component"], components["last"]
+        else:
+            firsts, lasts = reading.closure(numbers, is_back)
+        rows = reachable(triples.between(firsts, lasts, MOST_TRIPLES), numbers, near, far)
+    return _answer(reading, numbers, rows, method, component_rows)
+
+
+def _answer(
+    reading: Reading, asked: Numbers, rows: Columns, method: Method, component_rows: int
+) -> TripleTrace:
+    check_room(len(rows["op"]), MOST_ANSWERED)
+    numbers = np.union1d(np.union1d(rows["src"], rows["dst"]), asked)
+    items = reading.items(numbers)
+    by_number = dict(zip(numbers.tolist(), items, strict=True))
+    ops = np.unique(rows["op"])
+    texts = reading.part(Part.OPS).equal(ops)["op_text"].to_pylist()
+    by_op = dict(zip(ops.tolist(), texts, strict=True))
+    columns = zip(rows["src"].tolist(), rows["dst"].tolist(), rows["op"].tolist(), strict=True)
+    triples = sorted((by_number[src], by_number[dst], by_op[op]) for src, dst, op in columns)
+    return TripleTrace(
+        asked=sorted(by_number.pop(number) for number in asked.tolist()),
+        items=sorted(by_number.values()),
+        triples=triples,
+        method=method,
+        component_triples=component_rows,
+        read=reading.reader.counts,
+    )
+
+
+def _recursion(part: SortedPart, start: Numbers, near: str, far: str, most: int) -> Columns:
+    """The rows whose near end is in ``start``, or reached from it, step by step."""
     steps: list[Columns] = []
-    seen = frontier = np.array([start], np.int64)
+    seen = frontier = start
     count = 0
     while len(frontier):
         rows = part.equal(frontier)
@@ -203,11 +250,18 @@ def _recursion(part: SortedPart, start: int, near: str, far: str, most: int) -> 
     return _joined(steps)
 
 
-def _reachable(rows: Columns, start: int, near: str, far: str) -> Columns:
-    """As `_recursion`, of rows in memory that are in the order of their near end."""
+def reachable(rows: Columns, start: Numbers, near: str, far: str) -> Columns:
+    """The rows of some in memory whose near end is in ``start``, or reached from it.
+
+    Args:
+        rows: in the order of their near end.
+        start: numbers, in order, each once.
+        near: the end that is known.
+        far: the end that is looked for.
+    """
     steps = []
     order = rows[near]
-    seen = frontier = np.array([start], np.int64)
+    seen = frontier = start
     while len(frontier):
         current_budget().check()
         taken = spans(np.searchsorted(order, frontier), np.searchsorted(order, frontier, "right"))

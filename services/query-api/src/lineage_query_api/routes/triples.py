@@ -73,7 +73,7 @@ def trace_triples(
     return TripleTraceModel(
         data_set=data_set,
         direction=direction,
-        item=str(traced.item),
+        item=traced.title,
         items=[str(found) for found in traced.items[:limit]],
         items_count=len(traced.items),
         triples=[

@@ -1,0 +1,1 @@
+"""Traces of provenance triples by Spark."""

@@ -1,0 +1,117 @@
+"""Finds items of an index: their numbers, and those that a question names."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lineage_store.errors import StoreError, TriplesNotFoundError
+from lineage_store.triples.files import Numbers, numbers
+from lineage_store.triples.numbering import Values, item_keys
+from lineage_store.triples.reading import SortedPart
+
+NAMED: Final = 3
+"""Items that a message names."""
+
+
+def numbers_of(keys: SortedPart, items: SortedPart, values: Values) -> Numbers:
+    """The numbers of some items; -1 for those that the index does not have.
+
+    Args:
+        keys: the numbers by key.
+        items: the items by number.
+        values: distinct items; integers in order.
+
+    Raises:
+        StoreError: a file is damaged, or the storage can't be read.
+        BudgetError: the query has no time left.
+    """
+    rows = keys.equal(np.unique(item_keys(values)))
+    if isinstance(values, np.ndarray):
+        found = np.full(len(values), -1, np.int64)
+        found[np.searchsorted(values, rows["key"])] = rows["number"]
+        return found
+    # Other texts may have the same key.
+    alike = np.sort(rows["number"])
+    return places_of(values, items.equal(alike)["item_text"], alike)
+
+
+def places_of(texts: Any, held: Any, codes: Numbers) -> Numbers:
+    """The codes of some distinct texts by those that are held; -1 for others."""
+    # The table of hashes is that of the texts, which are few: those that are held may be many.
+    places = pc.index_in(held, value_set=texts).cast(pa.int64())
+    at = numbers(pc.fill_null(places, -1))
+    known = np.flatnonzero(at >= 0)
+    found = np.full(len(texts), -1, np.int64)
+    found[at[known]] = codes[known]
+    return found
+
+
+def asked_numbers(keys: SortedPart, items: SortedPart, name: str, asked: pa.Array) -> Numbers:
+    """The numbers of the items of a question, in order, each once.
+
+    Args:
+        keys: the numbers by key.
+        items: the items by number.
+        name: of the data set.
+        asked: texts, which stand for integers in a data set of these; or integers.
+
+    Raises:
+        StoreError: the data set does not have one of them, a file is damaged, or the storage can't be read.
+        BudgetError: the query has no time left.
+    """
+    is_text = has_texts(items)
+    distinct = pc.unique(asked)
+    if is_text and asked.type != pa.string():
+        raise StoreError(f"items of {name} are texts, and those that are asked for are integers")
+    if is_text:
+        found, shown = numbers_of(keys, items, distinct), distinct
+    else:
+        found, shown = _integer_numbers(keys, items, distinct), distinct
+    _check_found(name, found, shown)
+    return np.sort(found)
+
+
+def has_texts(items: SortedPart) -> bool:
+    """Whether the items of an index are texts."""
+    # Names of both columns of an item are in the first row of all.
+    return "item_text" in items.equal(np.array([0], np.int64))
+
+
+def _integer_numbers(keys: SortedPart, items: SortedPart, asked: pa.Array) -> Numbers:
+    """Numbers of distinct items that are integers, or texts of these."""
+    if asked.type == pa.string():
+        values = [_integer(text) for text in asked.to_pylist()]
+        known = np.array([value is not None for value in values], bool)
+        integers = np.array([value for value in values if value is not None], np.int64)
+    else:
+        integers = numbers(asked)
+        known = np.ones(len(integers), bool)
+    found = np.full(len(known), -1, np.int64)
+    order = np.argsort(integers)
+    placed = np.empty(len(integers), np.int64)
+    placed[order] = numbers_of(keys, items, integers[order])
+    found[known] = placed
+    return found
+
+
+def _integer(item: str) -> int | None:
+    """An integer of 64 bits in its one decimal form; None for other texts, of which no item can be."""
+    try:
+        value = int(item)
+    except ValueError:
+        return None
+    return value if str(value) == item and -(1 << 63) <= value < 1 << 63 else None
+
+
+def _check_found(name: str, found: Numbers, asked: pa.Array) -> None:
+    missing = np.flatnonzero(found < 0)
+    if not len(missing):
+        return
+    named = ", ".join(repr(asked[at].as_py()) for at in missing[:NAMED].tolist())
+    others = f" and {len(missing) - NAMED:,} others" if len(missing) > NAMED else ""
+    which = "item" if len(missing) == 1 else "items"
+    raise TriplesNotFoundError(f"{name} has no {which} {named}{others}")

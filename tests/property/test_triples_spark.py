@@ -1,0 +1,135 @@
+"""Traces of triples by Spark equal a breadth-first search in memory, whatever is imported, in which order and by which method."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from lineage_dataframes.triples import tracing
+from lineage_dataframes.triples.tracing import SparkTrace, trace_to_table
+from lineage_store.triples import files, updating
+from lineage_store.triples.data_sets import TripleStore
+from lineage_store.triples.tracing import Method, trace_items
+from tests.oracle.budget import examples
+from tests.property.test_triples_property import (
+    ITEMS,
+    Steps,
+    Triple,
+    imported,
+    item_name,
+    searched,
+    steps,
+)
+
+pytestmark = [pytest.mark.property, pytest.mark.integration]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_files() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "GROUP_ROWS", 3)
+        patch.setattr(files, "FILE_ROWS", 7)
+        patch.setattr(files, "sync_files", lambda *_: None)
+        patch.setattr(updating, "TAKEN_IN", 0)
+        # Both kinds of joins, filters that hold more than the ranges, and pieces that are merged.
+        patch.setattr(tracing, "BROADCAST_ROWS", 4)
+        patch.setattr(tracing, "MOST_RANGES", 2)
+        patch.setattr(tracing, "MOST_PIECES", 3)
+        yield
+
+
+questions = st.tuples(
+    st.sets(st.integers(0, ITEMS), min_size=1, max_size=5),
+    st.booleans(),
+    st.sampled_from([Method.RQ, Method.CCPROV, Method.CSPROV, Method.AUTO]),
+    st.sampled_from([0, 0, 0, 6, 1_000]),
+)
+some_program = given(
+    steps, st.booleans(), st.integers(1, 6), st.lists(questions, min_size=1, max_size=2)
+)
+Question = tuple[set[int], bool, Method, int]
+
+
+@settings(max_examples=examples(2), deadline=None)
+@some_program
+def test_a_table_equals_a_search(
+    spark_context: SparkContext,
+    program: Steps,
+    is_text: bool,
+    set_items: int,
+    asked: list[Question],
+) -> None:
+    _check(spark_context, program, asked[:1], is_text=is_text, set_items=set_items)
+
+
+@pytest.mark.long
+@settings(max_examples=examples(40), deadline=None)
+@some_program
+def test_a_table_equals_a_search_after_many_programs(
+    spark_context: SparkContext,
+    program: Steps,
+    is_text: bool,
+    set_items: int,
+    asked: list[Question],
+) -> None:
+    _check(spark_context, program, asked, is_text=is_text, set_items=set_items)
+
+
+def _check(
+    context: SparkContext, program: Steps, asked: list[Question], *, is_text: bool, set_items: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = TripleStore(f"lake:{folder}/la ke[x]", create=True)
+        triples = imported(store, Path(folder), program, is_text=is_text, set_items=set_items)
+        there = {end for triple in triples for end in triple[:2]}
+        for at, (items, is_back, method, driver_triples) in enumerate(asked):
+            # An item that is not there stands for one that is.
+            chosen = {item if item in there else min(there, default=item) for item in items}
+            if not triples:
+                continue
+            names = [item_name(item, is_text=is_text) for item in chosen]
+            column = pa.array(names, pa.string() if is_text else pa.int64())
+            to = f"{folder}/answer {at}"
+            counts = trace_to_table(
+                SparkSession(context), store, "set", column, to,
+                is_back=is_back, method=method, driver_triples=driver_triples,
+            )  # fmt: skip
+            expected = _expected(triples, chosen, is_back=is_back, is_text=is_text)
+            assert table_of(to) == expected
+            reached = {end for triple in expected for end in triple[:2]} - set(names)
+            assert (counts.asked, counts.items, counts.triples) == (
+                len(chosen),
+                len(reached),
+                len(expected),
+            )
+            here = trace_items(store, "set", column, is_back=is_back, method=method)
+            assert here.triples == expected
+            assert here.asked == sorted(names)
+            assert here.items == sorted(reached)
+
+
+def _expected(
+    triples: set[Triple], items: set[int], *, is_back: bool, is_text: bool
+) -> list[tuple[Any, Any, str]]:
+    found = set().union(*(searched(triples, item, 1 if is_back else 0) for item in items))
+    return sorted(
+        (item_name(src, is_text=is_text), item_name(dst, is_text=is_text), op)
+        for src, dst, op in found
+    )
+
+
+def table_of(folder: str) -> list[tuple[Any, Any, str]]:
+    """The rows of a table of triples, in order."""
+    table = pq.read_table(folder)
+    assert table.column_names == ["src", "dst", "op"]
+    return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True))
