@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage_dataframes.triples import tracing
-from lineage_dataframes.triples.tracing import SparkTrace, trace_to_table
+from lineage_dataframes.triples.tracing import trace_to_table
 from lineage_store.triples import files, updating
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, trace_items

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -109,7 +109,7 @@ class _Question:
 
     store: str
     name: str
-    asked: pa.Array
+    asked: pa.Array[Any]
     method: str
     is_back: bool
     timeout_s: float | None
@@ -173,7 +173,9 @@ def forward(  # noqa: PLR0913, PLR0917 - the options of a command
         _answer(question, limit, output, file_format, as_json=as_json)
 
 
-def _asked(items: list[str] | None, items_file: Path | None, method: str, engine: str) -> pa.Array:
+def _asked(
+    items: list[str] | None, items_file: Path | None, method: str, engine: str
+) -> pa.Array[Any]:
     """The items of a question, of the command line or of a file."""
     import pyarrow as pa
 
@@ -187,7 +189,7 @@ def _asked(items: list[str] | None, items_file: Path | None, method: str, engine
         raise typer.BadParameter("name items, or a file of them by --items")
     if items_file is not None:
         return read_items(items_file, MOST_ASKED)
-    return pa.array(items, pa.string())
+    return pa.array(items or [], pa.string())
 
 
 def _is_spark(

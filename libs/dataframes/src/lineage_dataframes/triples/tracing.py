@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -69,7 +69,7 @@ def trace_to_table(
     spark: SparkSession,
     store: TripleStore,
     name: str,
-    asked: pa.Array,
+    asked: pa.Array[Any],
     folder: str,
     *,
     is_back: bool,
@@ -121,7 +121,9 @@ class _Tracer:
         self._reading = reading
         self._driver_triples = driver_triples
 
-    def trace(self, asked: pa.Array, is_back: bool, method: Method) -> tuple[DataFrame, SparkTrace]:
+    def trace(
+        self, asked: pa.Array[Any], is_back: bool, method: Method
+    ) -> tuple[DataFrame, SparkTrace]:
         """The rows of the answer, which need no file of the lake, and their counts."""
         start = self._reading.numbers_of(asked)
         method = Method.CSPROV if method is Method.AUTO else method

@@ -50,7 +50,7 @@ def places_of(texts: Any, held: Any, codes: Numbers) -> Numbers:
     return found
 
 
-def asked_numbers(keys: SortedPart, items: SortedPart, name: str, asked: pa.Array) -> Numbers:
+def asked_numbers(keys: SortedPart, items: SortedPart, name: str, asked: pa.Array[Any]) -> Numbers:
     """The numbers of the items of a question, in order, each once.
 
     Args:
@@ -67,11 +67,9 @@ def asked_numbers(keys: SortedPart, items: SortedPart, name: str, asked: pa.Arra
     distinct = pc.unique(asked)
     if is_text and asked.type != pa.string():
         raise StoreError(f"items of {name} are texts, and those that are asked for are integers")
-    if is_text:
-        found, shown = numbers_of(keys, items, distinct), distinct
-    else:
-        found, shown = _integer_numbers(keys, items, distinct), distinct
-    _check_found(name, found, shown)
+    look_up = numbers_of if is_text else _integer_numbers
+    found = look_up(keys, items, distinct)
+    _check_found(name, found, distinct)
     return np.sort(found)
 
 
@@ -81,10 +79,11 @@ def has_texts(items: SortedPart) -> bool:
     return "item_text" in items.equal(np.array([0], np.int64))
 
 
-def _integer_numbers(keys: SortedPart, items: SortedPart, asked: pa.Array) -> Numbers:
+def _integer_numbers(keys: SortedPart, items: SortedPart, asked: pa.Array[Any]) -> Numbers:
     """Numbers of distinct items that are integers, or texts of these."""
     if asked.type == pa.string():
-        values = [_integer(text) for text in asked.to_pylist()]
+        texts: list[Any] = asked.to_pylist()
+        values = [_integer(text) for text in texts]
         known = np.array([value is not None for value in values], bool)
         integers = np.array([value for value in values if value is not None], np.int64)
     else:
@@ -107,7 +106,7 @@ def _integer(item: str) -> int | None:
     return value if str(value) == item and -(1 << 63) <= value < 1 << 63 else None
 
 
-def _check_found(name: str, found: Numbers, asked: pa.Array) -> None:
+def _check_found(name: str, found: Numbers, asked: pa.Array[Any]) -> None:
     missing = np.flatnonzero(found < 0)
     if not len(missing):
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -259,7 +259,7 @@ class SortedPart:
 
     def _joined(self, parts: Sequence[Columns]) -> Columns:
         if not parts:
-            kinds: Mapping[str, Any] = COLUMNS[self.part]
+            kinds: dict[str, Any] = COLUMNS[self.part]
             return {
                 name: np.empty(0, np.int64) if kind == pa.int64() else pa.nulls(0, kind)
                 for name, kind in kinds.items()

@@ -83,7 +83,7 @@ def read_rows(path: Path, names: Sequence[str]) -> Iterator[Columns]:
         raise StoreError(f"{path} has no {'triples' if path.suffix.lower() in JSON else 'rows'}")
 
 
-def read_items(path: Path, most: int) -> pa.Array:
+def read_items(path: Path, most: int) -> pa.Array[Any]:
     """The column `item` of a file of CSV or Parquet: integers, or texts.
 
     Args:

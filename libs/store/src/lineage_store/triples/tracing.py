@@ -81,7 +81,7 @@ def trace(
 def trace_items(
     store: TripleStore,
     name: str,
-    asked: pa.Array,
+    asked: pa.Array[Any],
     *,
     is_back: bool,
     method: Method = Method.AUTO,
@@ -152,7 +152,7 @@ class Reading:
         """The rows of a part."""
         return SortedPart(self.reader, part, self.files)
 
-    def numbers_of(self, asked: pa.Array) -> Numbers:
+    def numbers_of(self, asked: pa.Array[Any]) -> Numbers:
         """The numbers of some items, in order; see `asked_numbers`."""
         return asked_numbers(self.part(Part.KEYS), self.part(Part.ITEMS), self.name, asked)
 
@@ -194,7 +194,9 @@ def ends(is_back: bool) -> tuple[Part, str, str]:
     return (Part.BACK, "dst", "src") if is_back else (Part.FORWARD, "src", "dst")
 
 
-def _answered(reading: Reading, asked: pa.Array, *, is_back: bool, method: Method) -> TripleTrace:
+def _answered(
+    reading: Reading, asked: pa.Array[Any], *, is_back: bool, method: Method
+) -> TripleTrace:
     numbers = reading.numbers_of(asked)
     components = reading.components(numbers)
     component_rows = int(components["triples"].sum())
