@@ -23,6 +23,7 @@ from lineage_store.triples.tracing import Method, trace_items
 from tests.oracle.budget import examples
 from tests.property.test_triples_property import (
     ITEMS,
+    Step,
     Steps,
     Triple,
     imported,
@@ -60,22 +61,21 @@ some_program = given(
 Question = tuple[set[int], bool, Method, int]
 
 
-@settings(max_examples=examples(2), deadline=None)
-@some_program
-def test_a_table_equals_a_search(
-    spark_context: SparkContext,
-    program: Steps,
-    is_text: bool,
-    set_items: int,
-    asked: list[Question],
-) -> None:
-    _check(spark_context, program, asked[:1], is_text=is_text, set_items=set_items)
+def test_a_table_equals_a_search(spark_context: SparkContext) -> None:
+    """A cycle, a loop and a chain through three segments, and items of two components."""
+    program: Steps = [
+        ([(at, at + 1, "a") for at in range(5)], {0: 0, 1: 0, 2: 1}, Step.INDEX),
+        ([(5, 6, "b"), (6, 6, "a"), (6, 0, "b"), (12, 13, "a")], {}, Step.INDEX),
+        ([(3, 1, "b"), (13, 14, "a"), (9, 10, "b"), (7, 6, "a")], {}, Step.INDEX),
+    ]
+    questions: list[Question] = [({2, 14}, True, Method.AUTO, 0), ({12}, False, Method.RQ, 1_000)]
+    _check(spark_context, program, questions, is_text=True, set_items=2)
 
 
 @pytest.mark.long
 @settings(max_examples=examples(40), deadline=None)
 @some_program
-def test_a_table_equals_a_search_after_many_programs(
+def test_a_table_equals_a_search_after_any_program(
     spark_context: SparkContext,
     program: Steps,
     is_text: bool,
