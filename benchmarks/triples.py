@@ -46,9 +46,9 @@ class Search:
         self._src, self._op = made.src[order], made.op[order]
         self._start = np.searchsorted(made.dst[order], np.arange(made.items + 1))
 
-    def back(self, item: int) -> list[tuple[int, int, str]]:
-        """The triples on the way to an item, in order."""
-        found, waiting, seen = set(), [item], {item}
+    def back(self, *items: int) -> list[tuple[int, int, str]]:
+        """The triples on the way to some items, in order."""
+        found, waiting, seen = set(), [*items], set(items)
         while waiting:
             dst = waiting.pop()
             for at in range(self._start[dst], self._start[dst + 1]):

@@ -16,7 +16,9 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lineage.main import app
-from lineage_dataframes.errors import FramesError
+from lineage_dataframes.errors import FramesError, NoSparkError
+from lineage_dataframes.sandbox.names import SANDBOX
+from lineage_dataframes.sandbox.starting import check_unconfined
 from lineage_dataframes.triples import tracing
 from lineage_dataframes.triples.tables import coarse, spark_address
 from lineage_dataframes.triples.tracing import trace_to_table
@@ -141,6 +143,14 @@ def test_an_index_without_some_items_is_damaged(
     with pytest.raises(StoreError, match="items are missing"):
         trace_to_table(session, store, "set", _asked(), f"{Path.cwd()}/out", is_back=True)
     assert not Path("out").exists()
+
+
+def test_a_spark_that_is_not_confined_is_refused_where_it_has_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(SANDBOX, "required")
+    with pytest.raises(NoSparkError, match="a Spark that writes tables is not confined"):
+        check_unconfined()
 
 
 def test_coarse_ranges_hold_all_of_the_others() -> None:

@@ -86,3 +86,34 @@ def test_an_index_is_made_again_as_a_whole() -> None:
     triples("import", "a.csv", "--as", "set")
     assert as_json("index", "set", "--whole")["triples"] == 2
     assert as_json("index", "set") is None
+
+
+def test_several_items_are_one_question() -> None:
+    triples("import", "a.csv", "more.tsv", "--as", "set")
+    Path("items.csv").write_text("item\nd\nb\n")
+    named, listed = as_json("back", "set", "d", "b"), as_json("back", "set", "--items", "items.csv")
+    assert named == listed
+    assert (named["asked"], named["items"], named["count"]) == (["b", "d"], ["-1", "c"], 3)
+    report = as_json("back", "set", "d", "b", "-o", "trace.prov.json")
+    assert (report["found"], report["count"]) == (2, 3)
+    roles = Path("trace.prov.json").read_text().count('"start"')
+    assert roles == 2
+    assert "%% set: 2 items" in triples("back", "set", "d", "b", "--format", "mermaid").stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("c", "--items", "items.csv"),
+        ("c", "--engine", "flink"),
+        ("c", "--engine", "spark"),
+        ("c", "--to", "folder"),
+        ("c", "--driver-triples", "3"),
+        ("c", "--engine", "spark", "--to", "folder", "-o", "a.csv"),
+    ],
+)
+def test_options_that_do_not_go_together(options: tuple[str, ...]) -> None:
+    triples("import", "a.csv", "--as", "set")
+    assert triples("back", "set", *options).exit_code == 2
+    assert not Path("folder").exists()

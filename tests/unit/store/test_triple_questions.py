@@ -1,0 +1,103 @@
+"""Questions of many items of triples: files of items, and items of either type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lineage_core.tracing.budget import TooMuchError
+from lineage_store.errors import StoreError, TriplesNotFoundError
+from lineage_store.triples import numbering, tracing
+from lineage_store.triples.data_sets import TripleStore
+from lineage_store.triples.sources import read_items
+from lineage_store.triples.tracing import Method, trace_items
+
+pytestmark = pytest.mark.unit
+
+
+def stored(folder: Path, ends: list[tuple[Any, Any]], *more: list[tuple[Any, Any]]) -> TripleStore:
+    store = TripleStore(f"lake:{folder}/lake", create=True)
+    for at, batch in enumerate([ends, *more]):
+        src, dst = zip(*batch, strict=True)
+        path = folder / f"{at}.parquet"
+        pq.write_table(pa.table({"src": src, "dst": dst, "op": ["x"] * len(src)}), path)
+        store.add("set", [path])
+        store.index("set")
+    return store
+
+
+def test_items_of_several_components_are_traced_by_one_question(tmp_path: Path) -> None:
+    store = stored(tmp_path, [(1, 2), (2, 3), (7, 8), (20, 21)], [(3, 4), (5, 4), (8, 8)])
+    for method in Method:
+        found = trace_items(store, "set", pa.array([8, 4, 2, 8]), is_back=True, method=method)
+        assert (found.asked, found.items) == ([2, 4, 8], [1, 3, 5, 7])
+        ends = [(src, dst) for src, dst, _ in found.triples]
+        assert ends == [(1, 2), (2, 3), (3, 4), (5, 4), (7, 8), (8, 8)]
+        assert found.component_triples == 6
+
+
+def test_texts_stand_for_integers_in_their_one_form(tmp_path: Path) -> None:
+    store = stored(tmp_path, [(-1, 2), (10, 11)])
+    assert trace_items(store, "set", pa.array(["2", "11", "2"]), is_back=True).items == [-1, 10]
+    for text in ("02", "2 ", "", "two", str(1 << 63), "3"):
+        with pytest.raises(TriplesNotFoundError, match="has no item"):
+            trace_items(store, "set", pa.array(["2", text]), is_back=True)
+
+
+def test_items_that_are_missing_are_named(tmp_path: Path) -> None:
+    store = stored(tmp_path, [("a", "b")])
+    asked = pa.array(["b", *"cdefg"])
+    with pytest.raises(TriplesNotFoundError, match="no items 'c', 'd', 'e' and 2 others"):
+        trace_items(store, "set", asked, is_back=True)
+    with pytest.raises(StoreError, match="are texts, and those that are asked for are integers"):
+        trace_items(store, "set", pa.array([1]), is_back=True)
+
+
+def test_texts_with_one_key_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbering, "text_key", len)
+    store = stored(tmp_path, [("a", "b"), ("c", "d")])
+    assert trace_items(store, "set", pa.array(["d"]), is_back=True).items == ["c"]
+    with pytest.raises(TriplesNotFoundError, match="'e'"):
+        trace_items(store, "set", pa.array(["b", "e"]), is_back=True)
+
+
+def test_a_question_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = stored(tmp_path, [(1, 2), (3, 4)])
+    monkeypatch.setattr(tracing, "MOST_ANSWERED", 1)
+    with pytest.raises(TooMuchError):
+        trace_items(store, "set", pa.array([2, 4]), is_back=True)
+
+
+def test_files_of_items(tmp_path: Path) -> None:
+    text, table = tmp_path / "a.csv", tmp_path / "a.parquet"
+    text.write_text("note,item\nx,007\ny,a b\n")
+    assert read_items(text, 2).to_pylist() == ["007", "a b"]
+    pq.write_table(pa.table({"item": pa.array([3, 4], pa.uint8())}), table)
+    assert read_items(table, 2).to_pylist() == [3, 4]
+    with pytest.raises(StoreError, match="more than 1 items"):
+        read_items(table, 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([1, None]), "row 2 has no item"),
+        (pa.array(["a", ""]), "row 2 has no item"),
+        (pa.array([], pa.int64()), "has no rows"),
+        (pa.array([0.5]), "integers or texts"),
+    ],
+)
+def test_files_of_items_that_are_refused(tmp_path: Path, column: Any, message: str) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"item": column}), path)
+    with pytest.raises(StoreError, match=message):
+        read_items(path, 10)
+    pq.write_table(pa.table({"other": column}), path)
+    with pytest.raises(StoreError, match="no column 'item'"):
+        read_items(path, 10)
+    with pytest.raises(StoreError, match="Parquet or CSV"):
+        read_items(tmp_path / "a.json", 10)
