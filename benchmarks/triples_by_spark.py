@@ -1,4 +1,4 @@
-"""Traces of provenance triples by Spark, over the workflow of benchmarks.triples: python -m benchmarks.triples_by_spark FOLDER [--factor N].
+"""Traces of provenance triples by Spark, over the workflow of benchmarks.triples: python -m benchmarks.triples_by_spark FOLDER [--factor N] [--methods ...].
 
 One session of Spark answers, by each method of CSProv, a question of one item and of ten items of each of the three classes, and of 100,000 items that are drawn
 from all; the last one also without a search on the driver. Each table is compared with a breadth-first search in memory. Prints one JSON line; seconds are those of a question
@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method
 
 MANY = 100_000
-METHODS = (Method.RQ, Method.CCPROV, Method.CSPROV)
+METHODS = [Method.RQ, Method.CCPROV, Method.CSPROV]
 
 
 def traced(
@@ -59,11 +60,10 @@ def traced(
         "read": found.read,
         "steps": found.steps,
     }
-    print(method, len(items), figures, file=sys.stderr)
     return figures, digest(triples)
 
 
-def spark_row(folder: Path, factor: int) -> dict[str, Any]:
+def spark_row(folder: Path, factor: int, methods: Sequence[Method]) -> dict[str, Any]:
     """The row of one factor."""
     made = workflow(factor)
     search = Search(made)
@@ -85,13 +85,14 @@ def spark_row(folder: Path, factor: int) -> dict[str, Any]:
         for name, items in questions.items():
             expected = digest(search.back(*items))
             answers[name] = {}
-            for method in METHODS:
+            for method in methods:
                 is_last = name == "many" and method is Method.CSPROV
                 bounds = (DRIVER_TRIPLES, 0) if is_last else (DRIVER_TRIPLES,)
                 for bound in bounds:
                     label = f"{method}, joins" if bound == 0 else method
                     figures, found = traced(spark, store, folder, items, method, bound)
                     answers[name][label] = figures | {"same": found == expected}
+                    print(name, label, answers[name][label], file=sys.stderr, flush=True)
     return {
         "benchmark": "triples by spark",
         "factor": factor,
@@ -107,10 +108,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--factor", type=int, default=1)
+    parser.add_argument("--methods", nargs="+", type=Method, default=METHODS)
     given = parser.parse_args()
     folder = given.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    print(json.dumps(spark_row(folder, given.factor)))
+    print(json.dumps(spark_row(folder, given.factor, given.methods)))
 
 
 if __name__ == "__main__":
