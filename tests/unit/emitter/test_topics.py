@@ -69,5 +69,5 @@ def test_relations_that_see_other_transactions_are_told_apart(
 
     monkeypatch.setattr(topics, "_field", getattr)
     one, other = reading("None"), reading("Some(read_committed)")
-    assert topics._key(one) == topics._key(reading("None"))
-    assert topics._key(one) != topics._key(other)
+    assert topics.key_of(one) == topics.key_of(reading("None"))
+    assert topics.key_of(one) != topics.key_of(other)

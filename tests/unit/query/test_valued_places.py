@@ -22,6 +22,8 @@ pytestmark = pytest.mark.unit
         ("out#a=#12", "out", [("a", "#12")]),
         ('out#a="b#c=d"', "out", [("a", "b#c=d")]),
         ('out#"a=b"="x, ""y"""', "out", [("a=b", 'x, "y"')]),
+        ("orders[3]@1742", "orders", [("partition", "3"), ("offset", "1742")]),
+        ("kafka://a:1,b:2/x.y[0]@0", "kafka://a:1,b:2/x.y", [("partition", "0"), ("offset", "0")]),
     ],
 )
 def test_values_are_read(text: str, of: str, values: list[tuple[str, str | None]]) -> None:
@@ -30,7 +32,21 @@ def test_values_are_read(text: str, of: str, values: list[tuple[str, str | None]
 
 @pytest.mark.parametrize(
     "text",
-    ["out#1", "x:1", "write#0#1", "out", "#a=1", "out#a=1,", "out#a=1,b", 'out#a=b"c', "a\0#b=1"],
+    [
+        "out#1",
+        "x:1",
+        "write#0#1",
+        "out",
+        "#a=1",
+        "a[1]@2+3",
+        "a[1]",
+        "a@2",
+        "[1]@2",
+        "out#a=1,",
+        "out#a=1,b",
+        'out#a=b"c',
+        "a\0#b=1",
+    ],
 )
 def test_other_places_have_none(text: str) -> None:
     assert parse_valued(text) is None

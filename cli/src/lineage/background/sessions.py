@@ -36,7 +36,7 @@ MASTER = "LINEAGE_SPARK_MASTER"
 SESSIONS_MAX = 2
 """Sessions of one user at once; each holds a JVM."""
 
-SECRETS = ("LINEAGE_FUNCTIONS_KEY", "LINEAGE_JDBC_")
+SECRETS = ("LINEAGE_FUNCTIONS_KEY", "LINEAGE_JDBC_", "LINEAGE_TOPICS_")
 """Prefixes of variables that rule out a session: a session neither runs code of recipes nor holds credentials."""
 
 ELSEWHERE = {

@@ -35,6 +35,9 @@ from lineage_store.records import SPLITS
 APPLICATIONS_QUERIED_MAX = 50
 """Maximum number of applications that one query runs on, the latest first; the answer names the others."""
 
+TOPICS = "kafka://"
+"""What the names of topics begin with, before their servers."""
+
 FILES_CHECKED = 50
 """Number of files of a folder that are looked at to see whether a DataFrame wrote there; the names of the nodes of all
 applications cost more."""
@@ -162,7 +165,31 @@ class _Planner:
         """``OUTPUT#column=value`` (forward: ``SOURCE#``), the first place; None where it has another form."""
         places = self.query.places
         valued = parse_valued(places[0]) if places else None
-        return None if valued is None else self.by_name(valued.of, valued)
+        if valued is None:
+            return None
+        if self.query.direction is Direction.FORWARD and "/" not in valued.of:
+            valued = replace(valued, of=self._topic_called(valued.of))
+        return self.by_name(valued.of, valued)
+
+    def _topic_called(self, name: str) -> str:
+        """The topic of Kafka that goes by a name without its servers; the name itself: there is none.
+
+        Raises:
+            LocationError: there are several.
+        """
+        topics: set[str] = set()
+        for app in self._ids:
+            if self.query.app in {None, app}:
+                with self._telling_unread(app):
+                    topics |= {
+                        path
+                        for path in (node.path or "" for node in self.store.graph(app).nodes())
+                        if path.startswith(TOPICS) and path.rpartition("/")[2] == name
+                    }
+            current_budget().check()
+        if len(topics) > 1:
+            raise LocationError(f"several topics are called {name}: {', '.join(sorted(topics))}")
+        return next(iter(topics), name)
 
     def of_whole_output(self) -> Plan | None:
         """All rows of an output of DataFrames, named by its folder; None where the query has another form."""

@@ -7,11 +7,11 @@ Rows of topics are not traced, either; which offsets were read, and among which 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from lineage_core.contract.message import RecordFiles, RecordSplits
+from lineage_core.contract.offsets import OFFSETS, parse_offsets
 from lineage_core.contract.times import time_text
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction
@@ -26,7 +26,6 @@ from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, RecordedFiles
 
 USES_MAX = 100
 """Maximum number of uses of one node that are compared with those of others."""
-_RANGES = re.compile(r"\d{1,9}:\d{1,18}-\d{1,18}( \d{1,9}:\d{1,18}-\d{1,18})*", re.ASCII)
 
 
 class _Use(NamedTuple):
@@ -41,7 +40,7 @@ class _Use(NamedTuple):
 
     @property
     def text(self) -> str:
-        ranges = f" (offsets {self.version})" if _RANGES.fullmatch(self.version) else ""
+        ranges = f" (offsets {self.version})" if OFFSETS.fullmatch(self.version) else ""
         verb = "wrote to" if self.wrote else "read"
         return f"{verb} {_shown(self.path)} at {time_text(self.at)}{ranges}"
 
@@ -130,25 +129,14 @@ class UnfiledLinks:
 
 def _may_overlap(read: _Use, written: _Use) -> bool:
     """Whether some offset was both read and written, as far as the ranges are known."""
-    if not (_RANGES.fullmatch(read.version) and _RANGES.fullmatch(written.version)):
+    if not (OFFSETS.fullmatch(read.version) and OFFSETS.fullmatch(written.version)):
         return True
-    ranges = _ranges(read.version)
+    ranges = parse_offsets(read.version)
     return any(
         first < ranges[partition][1] and ranges[partition][0] < end
-        for partition, (first, end) in _ranges(written.version).items()
+        for partition, (first, end) in parse_offsets(written.version).items()
         if partition in ranges
     )
-
-
-def _ranges(version: str) -> dict[int, tuple[int, int]]:
-    """By partition the first offset and the one behind the last."""
-    ranges: dict[int, tuple[int, int]] = {}
-    for part in version.split():
-        partition, _, offsets = part.partition(":")
-        first, _, end = offsets.partition("-")
-        known = ranges.get(int(partition), (int(first), int(end)))
-        ranges[int(partition)] = min(known[0], int(first)), max(known[1], int(end))
-    return ranges
 
 
 def _shown(path: str) -> str:

@@ -25,7 +25,7 @@ from pyspark import SparkConf, SparkContext, SparkFiles
 
 from lineage_core.environment.private_files import ensure_private_folder
 from lineage_core.recipe.document import Source
-from lineage_core.recipe.names import DELTA, ICEBERG, JDBC
+from lineage_core.recipe.names import DELTA, ICEBERG, JDBC, KAFKA
 from lineage_dataframes.errors import NoSparkError, NotComputedError
 from lineage_dataframes.sandbox import daemon, kernel, withheld
 from lineage_dataframes.sandbox.names import NAMES, NETWORK, PORTS, ROOTS, SANDBOX, WORKERS
@@ -278,6 +278,10 @@ def check_reach(sources: Iterable[Source]) -> None:
             url = os.environ.get("LINEAGE_JDBC_URL", "")
             if not sandbox.wanted.network and ("//" in url or "@" in url):
                 raise NotComputedError(_no_network_text(source.name or "a database"))
+            continue
+        if source.format == KAFKA:
+            if not sandbox.wanted.network:
+                raise NotComputedError(_no_network_text(source.name or "a topic"))
             continue
         # A table is read by its log, which is not among its files.
         tables = source.paths if source.format in {DELTA, ICEBERG} else ()

@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe.document import Recipe, Source
-from lineage_core.recipe.names import HIVE_TEXT, JDBC
+from lineage_core.recipe.names import HIVE_TEXT, JDBC, KAFKA
 from lineage_dataframes.errors import NoMatchError, RefusedError
-from lineage_dataframes.sources import jdbc
+from lineage_dataframes.sources import jdbc, topics
 from lineage_dataframes.sources.file_changes import literal_path, local_path
 from lineage_dataframes.sources.splits import UNSPLIT_FILES
 from lineage_dataframes.sources.text_records import NO_LINES, has_lines, header_count, text_file
@@ -50,6 +50,8 @@ def row_locations(
     """The names of rows of one file; ``ordinals`` ascend. ``shown``: what the file is called, if not by its path."""
     if source is not None and source.format == JDBC:
         return jdbc.row_names(view_of(new_session(spark), source), source, ROW_COLUMN, ordinals)
+    if source is not None and source.format == KAFKA:
+        return topics.record_names(path, ordinals)
     local = local_path(path)
     name = shown or (path if local is None or source is None else str(local))
     if source is not None and has_lines(source):

@@ -5,7 +5,7 @@ from 0. Parquet readers give both. Of other formats a running number in each spl
 but for large text files of this machine that is the whole file, so tracing such files is slower. A table of Delta
 Lake is read in the version that the job read; its reader gives files, and rows where the table has deletion vectors.
 A table of Iceberg is read in its snapshot (`iceberg`).
-Lines of Hive's text tables are split by `hive_text`, rows of databases are named by `jdbc`.
+Lines of Hive's text tables are split by `hive_text`, rows of databases are named by `jdbc`, records of Kafka by `topics`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe.document import Source
-from lineage_core.recipe.names import DELTA, HIVE_TEXT, ICEBERG, JDBC
+from lineage_core.recipe.names import DELTA, HIVE_TEXT, ICEBERG, JDBC, KAFKA
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach
-from lineage_dataframes.sources import hive_text, iceberg, jdbc
+from lineage_dataframes.sources import hive_text, iceberg, jdbc, topics
 from lineage_dataframes.sources.file_changes import literal_path, reading_version
 from lineage_dataframes.sources.schemas import check_names, check_schema, parse_schema_json
 from lineage_dataframes.sources.splits import (
@@ -55,9 +55,11 @@ RUNNING_NUMBER = f"(monotonically_increasing_id() & {(1 << 33) - 1})"
 
 
 def files_of(source: Source) -> list[str]:
-    """The files of a source, by their paths; a table of a database is one."""
+    """The files of a source, by their paths; a table of a database is one, and each partition of a topic."""
     if source.format == JDBC:
         return [source.name or ""]
+    if source.format == KAFKA:
+        return topics.partitions_of(source)
     return [file.path for file in source.files]
 
 
@@ -86,6 +88,8 @@ def unnamed_rows_reason(source: Source) -> str:
     """Why rows of such a source have no names; empty where they have."""
     if source.format in VERSIONED_FORMATS | {JDBC}:
         return ""
+    if source.format == KAFKA:
+        return topics.untraced_reason(source)
     if source.format != "parquet" and source.format not in NUMBERED_FORMATS:
         return f"rows of {source.format} sources have no names yet"
     if source.options.get("mode", "").upper() == "DROPMALFORMED":
@@ -107,9 +111,9 @@ def _named_and_plain_rows(spark: SparkSession, source: Source) -> tuple[DataFram
     """Rows with their names, and without."""
     _check_options(source)
     check_reach([source])
-    special_reader = {DELTA: _delta_rows, ICEBERG: _iceberg_rows, JDBC: _jdbc_rows}.get(
-        source.format
-    )
+    special_reader = {
+        DELTA: _delta_rows, ICEBERG: _iceberg_rows, JDBC: _jdbc_rows, KAFKA: _topic_rows,
+    }.get(source.format)  # fmt: skip
     if special_reader is not None:
         named_rows = special_reader(spark, source)
         return named_rows, named_rows
@@ -154,6 +158,10 @@ def _iceberg_rows(spark: SparkSession, source: Source) -> DataFrame:
 
 def _jdbc_rows(spark: SparkSession, source: Source) -> DataFrame:
     return jdbc.read_table_rows(spark, source, FILE_COLUMN, ROW_COLUMN)
+
+
+def _topic_rows(spark: SparkSession, source: Source) -> DataFrame:
+    return topics.read_records(spark, source, FILE_COLUMN, ROW_COLUMN)
 
 
 def _name_columns(source: Source, row: str) -> list[str]:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.names import KAFKA
 from lineage_core.recipe.plan import (
     Aggregate,
     Attribute,
@@ -129,6 +130,9 @@ class Relations:
         """Why items of a kind may name too many."""
         for source in live_sources(recipe):
             raise RefusedError(f"rows of {source.name} are as they are now: none are kept")
+        for source in recipe.sources:
+            if source.format == KAFKA:
+                raise RefusedError(f"records of {source.name} are of Kafka: none are kept")
         self.output = output_of(spark, recipe)
         code = runnable(spark, recipe, key)
         self._recipe = code.recipe

@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe.document import File, Recipe
+from lineage_core.recipe.names import KAFKA
 from lineage_core.recipe.plan import Aggregate, Expression, Scan, expressions_of
 from lineage_dataframes.errors import RefusedError, RowError
 from lineage_dataframes.rewrite.building import Builder
@@ -176,6 +177,9 @@ class Replayer:
             raise RefusedError(
                 f"rows of {source.name} are as they are now: what the job read can't be replayed"
             )
+        for source in recipe.sources:
+            if source.format == KAFKA:
+                raise RefusedError(f"records of {source.name} are not replayed")
         if is_connected(spark):
             raise RefusedError("a replay needs a Spark of this machine, not one of Spark Connect")
         code = runnable(spark, recipe, key)

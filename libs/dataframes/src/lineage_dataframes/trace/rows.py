@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe.document import File, Recipe, Source
-from lineage_core.recipe.names import HIVE_TEXT, JDBC
+from lineage_core.recipe.names import HIVE_TEXT, JDBC, KAFKA
 from lineage_core.tracing.budget import TooMuchError
 from lineage_dataframes.errors import NoMatchError, RefusedError, RowError
 from lineage_dataframes.rewrite.orders import texts_of_sums
@@ -34,6 +34,7 @@ from lineage_dataframes.sources.locations import ordinal_at_line
 from lineage_dataframes.sources.lossy_formats import loses_values, text_as_written
 from lineage_dataframes.sources.row_texts import TEXT_OPTIONS
 from lineage_dataframes.sources.text_records import MarkedError, has_lines, header_count, text_file
+from lineage_dataframes.sources.topics import narrowed, rows_at_offset
 from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.spark import literals
@@ -54,7 +55,7 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
     """
     output = recipe.output
     # What is written to a database is in none of its files: a recipe that says otherwise has it asked by whoever reads them.
-    if not output.files or output.format in {None, JDBC}:
+    if not output.files or output.format in {None, JDBC, KAFKA}:
         raise RowError("the job kept no file of these rows: say by a condition which are meant")
     assert output.format is not None
     columns = ", ".join(
@@ -319,7 +320,10 @@ def rows_at(
     is_requested = (F.col(FILE_COLUMN) == F.col("wanted_file")) & (
         F.col(ROW_COLUMN) == F.col("wanted_row")
     )
-    return view_of(session, replace(source, files=files)).join(requested, is_requested, "leftsemi")
+    read = replace(source, files=files)
+    if source.format == KAFKA:
+        read = narrowed(source, ordinals_by_file)
+    return view_of(session, read).join(requested, is_requested, "leftsemi")
 
 
 @dataclass(frozen=True)
@@ -424,6 +428,13 @@ def rows_with_values(
         RowError: a value is none of its column.
         RefusedError: there are too many rows, or values can't be compared.
     """
+    if source.format == KAFKA:
+        # The trace forward sees whether the record is there.
+        rows_by_partition = rows_at_offset(source, values)
+        if rows_by_partition:
+            return rows_by_partition
+        if rows_by_partition is not None:
+            raise NoMatchError("no row of the source has these values")
     session = session_with_settings(spark, recipe, [source])
     check_unchanged(session, source)
     view = view_of(session, source)

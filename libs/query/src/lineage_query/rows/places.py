@@ -109,6 +109,9 @@ class ValuedPlace:
         return f"{self.of}#{','.join(terms)}"
 
 
+_RECORD_OF_TOPIC = re.compile(
+    r"(?P<topic>.+)\[(?P<partition>\d{1,9})\]@(?P<offset>\d{1,18})", re.DOTALL
+)
 _BARE_COLUMN = re.compile(r'[^"#=,]+')
 _BARE_VALUE = re.compile(r'[^"#,]+')
 _QUOTED = r'"(?:[^"]|"")*"'
@@ -116,13 +119,17 @@ _TERM = re.compile(rf'({_QUOTED}|[^"#=,]+)=({_QUOTED}|[^",]*)(?:,(?!$)|$)')
 
 
 def parse_valued(text: str) -> ValuedPlace | None:
-    """Read ``OUTPUT#column=value,column=value``; None where the text has another form.
+    """Read ``OUTPUT#column=value,column=value`` or ``TOPIC[PARTITION]@OFFSET``; None where the text has another form.
 
     An empty value is NULL. Values with ``"`` or ``,`` are written in double quotes, which are doubled within;
     so is the empty text.
     """
     if "\0" in text:
         return None
+    record = _RECORD_OF_TOPIC.fullmatch(text)
+    if record is not None:
+        numbers = (("partition", record["partition"]), ("offset", record["offset"]))
+        return ValuedPlace(record["topic"], numbers)
     for mark in reversed([at for at, sign in enumerate(text) if sign == "#"]):
         terms = list(_terms(text[mark + 1 :]))
         if mark and terms:

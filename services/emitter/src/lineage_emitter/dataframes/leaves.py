@@ -94,6 +94,8 @@ class PlanLeaves:
         """The micro-batch that the plan, or a leaf of it, has the rows of; None: there is none."""
         self._is_cached = False
         """Whether what is recorded now is of a cached frame."""
+        self._of_batches: dict[str, topics.TopicRead] = {}
+        """What micro-batches read of topics."""
 
     def add_leaf(self, tree: Tree) -> int | None:
         """Record a leaf; None where its class is not known."""
@@ -140,11 +142,17 @@ class PlanLeaves:
         return self._scan(source, columns)
 
     def _topics(self, tree: Tree) -> int:
-        """Rows of topics are not traced; which were read is known, where they were not cached at another time."""
+        """Rows of topics, where it is known which were read: not those that were cached at another time."""
         relation = tree.held.object(tree.relation["kept"])
-        for source in topics.sources(relation, {} if self._is_cached else self._tables.topics):
+        reads = {**({} if self._is_cached else self._tables.topics), **self._of_batches}
+        sources, columns = topics.sources(relation, reads), self._named(tree)
+        untraced = next(filter(None, map(topics.untraced_reason, sources)), "")
+        if len(sources) == 1 and not untraced:
+            return self._scan(sources[0], columns)
+        for source in sources:
             self._add_source(source)
-        return self._add(OpaqueNode(self._named(tree), "Kafka", "rows of topics of Kafka", ()))
+        why = untraced or "rows of several topics of Kafka that are read as one"
+        return self._add(OpaqueNode(columns, "Kafka", why, ()))
 
     def _read_otherwise(self, tree: Tree) -> int | None:
         """Rows of files that are read by an option that traces do not have; None: there is none."""
@@ -248,12 +256,14 @@ class PlanLeaves:
         """Rows of a micro-batch: what it made them from."""
         self.batch = batch.fact
         try:
-            plan = plan_of_frame(self._spark, batch.plan).plan
+            batch_plan = plan_of_frame(self._spark, batch.plan, batch.seen)
         except UntracedBatchError as problem:
             for source in problem.sources:
                 self._add_source(source)
             return self._add(OpaqueNode(self._named(tree), problem.node, str(problem), ()))
-        return self._renamed(tree, plan)
+        # Which offsets a batch read is certain, also where its rows were cached.
+        self._of_batches |= batch_plan.topics
+        return self._renamed(tree, batch_plan.plan)
 
     def _renamed(self, tree: Tree, plan: Any) -> int | None:
         """The rows of an analysed plan (Spark's object) as those of a leaf, whose columns have other numbers."""

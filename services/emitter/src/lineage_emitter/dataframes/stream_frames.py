@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.recipe.document import StreamBatch
+from lineage_emitter.dataframes.topic_ids import SeenTopics
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -27,16 +28,17 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class FrameBatch:
-    """A micro-batch. ``plan``: of it, as Spark runs it (its object)."""
+    """A micro-batch. ``plan``: of it, as Spark runs it (its object). ``seen``: topics, before it read them."""
 
     fact: StreamBatch
     plan: Any
+    seen: SeenTopics
 
 
-def begin_batch(java_session: Any, frame: DataFrame, number: int) -> None:
+def begin_batch(java_session: Any, frame: DataFrame, number: int, seen: SeenTopics) -> None:
     """A function is about to get the rows of a batch: remember of which. In the query's own thread.
 
-    ``java_session``: Spark's session in which the query was begun.
+    ``java_session``: Spark's session in which the query was begun. ``seen``: topics, before that.
 
     Raises:
         ValueError: it is not known of which query.
@@ -50,7 +52,8 @@ def begin_batch(java_session: Any, frame: DataFrame, number: int) -> None:
     execution = query.streamingQuery()
     rdd = int(frame._jdf.queryExecution().analyzed().rdd().id())
     run = str(execution.runId().toString())
-    batch = FrameBatch(StreamBatch(str(query_id), run, number), execution.lastExecution().logical())
+    fact, plan = StreamBatch(str(query_id), run, number), execution.lastExecution().logical()
+    batch = FrameBatch(fact, plan, seen)
     with _lock:
         batches = _batches(sc)
         batches[rdd] = batch

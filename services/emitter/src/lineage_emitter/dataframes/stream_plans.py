@@ -1,15 +1,14 @@
-"""Plans of micro-batches: a streaming query in which each stream is read as the files that it gave in one batch.
+"""Plans of micro-batches: a streaming query in which each stream is read as the files, or offsets of topics, that it gave in one batch.
 
-A query that keeps no state is the batch query over these files. What may keep state, and what reads other than files, is named
-and not traced.
+A query that keeps no state is the batch query over these. What may keep state, and what reads otherwise, is named and not traced.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.recipe.document import Source
@@ -17,6 +16,8 @@ from lineage_emitter.dataframes import topics
 from lineage_emitter.dataframes.file_sources import file_source
 from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.plan_text import compiled, read_plan
+from lineage_emitter.dataframes.stream_topics import topics_read
+from lineage_emitter.dataframes.topic_ids import STREAM, SeenTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +27,7 @@ SEPARATOR = "\u0001"
 STATE = "it may hold rows of earlier batches as its state"
 FILES_MAX = 1_000
 """Files of all batches so far, which the recipe of a batch with state names."""
-OTHER_STREAM = "a stream of other than files"
+OTHER_STREAM = "a stream of other than files and topics of Kafka"
 _FILES = "FileStreamSource"
 
 
@@ -81,29 +82,32 @@ NOT_WINDOWED = (None, Watermarks(None, 0))
 class StreamRead:
     """What a batch read of one stream.
 
-    ``kind``: the class of what reads it. ``sources``: none: nothing was read. ``relation``: of files (Spark's object);
-    None: of nothing, or of other than files. ``problem``: why its rows can't be traced; empty: they can.
+    ``kind``: the class of what reads it. ``sources``: none: nothing was read. ``rows``: the plan that reads them as a batch (Spark's
+    object); None: there are none, or they are of other than files and topics. ``problem``: why its rows can't be traced; empty: they
+    can. ``topics``: what ``rows`` read of topics.
     """
 
     kind: str
     sources: tuple[Source, ...] = ()
-    relation: Any | None = None
+    rows: Any | None = None
     problem: str = ""
+    topics: topics.TopicReads = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """A batch as a query over files.
+    """A batch as a query over files and topics.
 
     ``plan``: analysed (Spark's object). ``sources``: what it read of streams. ``stream``: the one that it reads (Spark's object), where
     nothing but which files it gives may change from batch to batch; None: more may. ``ends``: the plan that gives the ends of the windows
-    of each row that an aggregate by event time is made of (Spark's object); None: it is no such batch.
+    of each row that an aggregate by event time is made of (Spark's object); None: it is no such batch. ``topics``: what it reads of topics.
     """
 
     plan: Any
     sources: tuple[Source, ...]
     stream: Any | None = None
     ends: Any | None = None
+    topics: topics.TopicReads = field(default_factory=dict)
 
 
 def helper() -> Any:
@@ -111,10 +115,10 @@ def helper() -> Any:
     return compiled(HELPER_CLASS)
 
 
-def plan_of_frame(spark: SparkSession, plan: Any) -> BatchPlan:
+def plan_of_frame(spark: SparkSession, plan: Any, seen: SeenTopics) -> BatchPlan:
     """The plan of the rows that a function of ``foreachBatch`` was given, over the files that the batch has listed.
 
-    ``plan``: of the batch, as Spark has run it.
+    ``plan``: of the batch, as Spark has run it. ``seen``: topics, before it read them.
 
     Raises:
         UntracedBatchError: it may hold state, or reads other than files.
@@ -122,14 +126,18 @@ def plan_of_frame(spark: SparkSession, plan: Any) -> BatchPlan:
     plans = helper()
     rows = plans.rows(plan)
     leaves = plans.streams(rows)
-    reads = [_read_of_leaf(spark, leaf) for leaf in _listed(leaves)]
+    reads = [_read_of_leaf(spark, leaf, seen) for leaf in _listed(leaves)]
     return _batch_plan(spark, rows, leaves, reads, plans.stateful(rows))
 
 
 def plan_of_batch(
-    spark: SparkSession, execution: Any, offsets: Sequence[Offsets], watermarks: Watermarks
+    spark: SparkSession,
+    execution: Any,
+    offsets: Sequence[Offsets],
+    watermarks: Watermarks,
+    seen: SeenTopics,
 ) -> BatchPlan:
-    """The plan of the rows that a batch gave to its sink, over the files that its streams' logs name.
+    """The plan of the rows that a batch gave to its sink, over the files that its streams' logs name, and the offsets of topics.
 
     An aggregate by event time gives a group when it is due, made of rows of this and all earlier batches. It is the batch query over
     all of them, of which the groups are taken that are due in this batch. Rows that were dropped as late belong to groups that were due before
@@ -140,6 +148,7 @@ def plan_of_batch(
         execution: The query (Spark's object).
         offsets: Of the query's streams, in their order.
         watermarks: Of the batch.
+        seen: Topics, before the batch read them.
 
     Raises:
         UntracedBatchError: it may hold other state, or reads other than files, or its files are no longer what they were.
@@ -153,9 +162,11 @@ def plan_of_batch(
     is_traced = windowed is not None and not watermarks.problem
     if is_traced:
         offsets = [replace(of_stream, start=None) for of_stream in offsets]
+        # Rows of earlier batches were read sooner.
+        seen = seen.before(None)
     streams = execution.sources()
     ranges = [(streams.apply(place), offsets[place]) for place in range(streams.size())]
-    reads = [_read_of_stream(spark, leaf, ranges) for leaf in _listed(leaves)]
+    reads = [_read_of_stream(spark, leaf, ranges, seen) for leaf in _listed(leaves)]
     if is_traced:
         _check_file_count(state, reads)
         return _batch_plan(spark, rows, leaves, reads, "", (windowed, watermarks))
@@ -203,12 +214,6 @@ def columns_of(execution: Any) -> str:
     return str(helper().rows(execution.logicalPlan()).schema().json())
 
 
-def is_of_files(execution: Any) -> bool:
-    """Whether all streams of a query are of files."""
-    streams = execution.sources()
-    return all(_name(streams.apply(place)) == _FILES for place in range(streams.size()))
-
-
 def with_whole_base_path(spark: SparkSession, source: Source) -> Source:
     """A source whose option ``basePath`` is spelled as paths of files are; without it, where no folder's name is a column.
 
@@ -242,14 +247,15 @@ def _batch_plan(
     jvm: Any = spark._jvm
     rows = jvm.java.util.ArrayList()
     for read in reads:
-        rows.add(None if read.relation is None else _rows_of(spark, read.relation))
+        rows.add(read.rows)
     aggregate, watermarks = windowed
     before = None if watermarks.before is None else jvm.java.lang.Long.valueOf(watermarks.before)
     now = jvm.java.lang.Long.valueOf(watermarks.now)
     try:
         batch = helper().batch(plan, leaves, rows, aggregate, before, now)
         ends = None if aggregate is None else helper().ends(aggregate, leaves, rows)
-        return BatchPlan(batch, sources, ends=ends)
+        of_topics = {key: known for read in reads for key, known in read.topics.items()}
+        return BatchPlan(batch, sources, ends=ends, topics=of_topics)
     except Exception as problem:
         if "columns that tell of files" not in str(problem):
             raise
@@ -262,28 +268,28 @@ def _rows_of(spark: SparkSession, relation: Any) -> Any:
     return frame.queryExecution().analyzed()
 
 
-def _source_of(spark: SparkSession, relation: Any) -> Source:
-    tree, _ = read_plan(_rows_of(spark, relation))
+def _source_of(spark: SparkSession, rows: Any) -> Source:
+    tree, _ = read_plan(rows)
     return with_whole_base_path(spark, file_source(tree.relation))
 
 
-def _read_of_leaf(spark: SparkSession, leaf: Any) -> StreamRead:
+def _read_of_leaf(spark: SparkSession, leaf: Any, seen: SeenTopics) -> StreamRead:
     """What a leaf of a batch's plan has read."""
     kind = _name(leaf)
     if kind == "LocalRelation":
         return StreamRead(_FILES)
     if kind == "LogicalRelation" and _name(leaf.relation()) == "HadoopFsRelation":
-        source = _source_of(spark, leaf.relation())
-        return StreamRead(_FILES, (source,), leaf.relation())
+        rows = _rows_of(spark, leaf.relation())
+        return StreamRead(_FILES, (_source_of(spark, rows),), rows)
     if not _has_method(leaf, "stream"):
         source = Source(kind, (), str(leaf.schema().json()))
         return StreamRead(kind, (source,), problem=OTHER_STREAM)
     offsets = Offsets(_value(leaf.startOffset()), _value(leaf.endOffset()))
-    return _other_read(leaf.stream(), str(leaf.schema().json()), offsets)
+    return _other_read(spark, leaf.stream(), str(leaf.schema().json()), offsets, seen)
 
 
 def _read_of_stream(
-    spark: SparkSession, leaf: Any, ranges: Sequence[tuple[Any, Offsets]]
+    spark: SparkSession, leaf: Any, ranges: Sequence[tuple[Any, Offsets]], seen: SeenTopics
 ) -> StreamRead:
     """What a batch has read of a stream that is a leaf of the query's plan. ``ranges``: the batch's, with their streams."""
     stream = leaf.source() if _name(leaf) == "StreamingExecutionRelation" else leaf.stream()
@@ -291,16 +297,17 @@ def _read_of_stream(
     if offsets is None:
         return StreamRead(_name(stream), problem="a stream whose offsets are not known")
     if _name(stream) != _FILES:
-        return _other_read(stream, str(leaf.schema().json()), offsets)
+        return _other_read(spark, stream, str(leaf.schema().json()), offsets, seen)
     if offsets.is_empty:
         return StreamRead(_FILES)
     jvm: Any = spark._jvm
     frame = stream.getBatch(jvm.scala.Option.apply(offsets.start), offsets.end)
     relation = frame.queryExecution().analyzed().relation()
-    source = _source_of(spark, relation)
+    rows = _rows_of(spark, relation)
+    source = _source_of(spark, rows)
     changed = _changed(stream, offsets, source)
     problem = f"files that were changed or removed since the batch was formed: {changed}"
-    return StreamRead(_FILES, (source,), relation, problem if changed else "")
+    return StreamRead(_FILES, (source,), rows, problem if changed else "")
 
 
 def _changed(stream: Any, offsets: Offsets, source: Source) -> str:
@@ -323,33 +330,20 @@ def split(text: str, width: int) -> list[tuple[str, ...]]:
     return [tuple(fields[place : place + width]) for place in range(0, len(fields), width)]
 
 
-def _other_read(stream: Any, schema: str, offsets: Offsets) -> StreamRead:
-    """A stream of other than files, by its name."""
+def _other_read(
+    spark: SparkSession, stream: Any, schema: str, offsets: Offsets, seen: SeenTopics
+) -> StreamRead:
+    """A stream of other than files: topics, or what is known by its name."""
     kind = _name(stream)
+    if kind == STREAM and offsets.is_empty:
+        return StreamRead(kind)
     if offsets.is_empty:
         return StreamRead(kind, problem=OTHER_STREAM)
-    if kind == "KafkaMicroBatchStream":
-        return StreamRead(kind, tuple(_topics(stream, schema, offsets)), problem=OTHER_STREAM)
+    if kind == STREAM:
+        read = topics_read(spark, stream, schema, offsets.start_text, offsets.end_text, seen)
+        return StreamRead(kind, read.sources, read.rows, read.problem, read.reads)
     source = Source(kind, (), schema, table=str(stream.toString())[:200])
     return StreamRead(kind, (source,), problem=OTHER_STREAM)
-
-
-def _topics(stream: Any, schema: str, offsets: Offsets) -> Iterator[Source]:
-    """The topics that a batch read, with their offsets where all are known."""
-    parameters = helper().field(stream, "executorKafkaParams")
-    servers = topics.sorted_servers(str(parameters.get("bootstrap.servers")))
-    start = offsets.start if offsets.start is not None else stream.initialOffset()
-    begins: Mapping[str, Mapping[str, int]] = json.loads(str(start.json()))
-    ends: Mapping[str, Mapping[str, int]] = json.loads(offsets.end_text)
-    for topic, partitions in sorted(ends.items()):
-        known = begins.get(topic, {})
-        # A partition that is new has no beginning here.
-        is_known = known.keys() >= partitions.keys()
-        ranges = {
-            (topic, int(partition)): (known[partition], end)
-            for partition, end in (partitions.items() if is_known else ())
-        }
-        yield topics.source(servers, topic, schema, ranges if is_known else None)
 
 
 def _has_method(of: Any, method: str) -> bool:

@@ -1,7 +1,7 @@
-"""Recipes of batches that differ by their files alone from an earlier batch of the same run.
+"""Recipes of batches that differ by their files, or offsets, alone from an earlier batch of the same run.
 
-A run of a query has one plan for all its batches. Where that keeps no state and reads one stream of files and nothing else, the recipe of
-a batch is that of an earlier one with other files, while the settings of the session are the same.
+A run of a query has one plan for all its batches. Where that keeps no state and reads one stream of files, or one topic, and nothing else,
+the recipe of a batch is that of an earlier one with other files, or offsets, while the settings of the session are the same.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from lineage_core.recipe.document import File, Output, Recipe, StreamBatch
+from lineage_core.recipe.document import File, Output, Recipe, Source, StreamBatch
 from lineage_core.recipe.functions import read_key, sign_recipe
+from lineage_core.recipe.names import KAFKA
 from lineage_emitter.dataframes.stream_plans import BatchPlan, helper, logged_range, split
+from lineage_emitter.dataframes.stream_topics import with_offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,28 @@ class Repeated:
 
         ``offsets``: where the batch begins and ends in the stream, as JSON, empty where there is none. ``settings``: of now.
         """
-        files = _files(self.stream, *offsets) if settings == self.settings else []
-        if not files:
+        read = self._read(*offsets) if settings == self.settings else None
+        if read is None:
             return None
-        read = replace(
-            self.recipe.sources[0],
-            paths=tuple(file.path for file in files),
-            files=tuple(sorted(files, key=lambda file: file.path)),
-        )
         recipe = replace(self.recipe, sources=(read,), output=output).of_batch(batch)
         if not recipe.functions:
             return recipe
         key = read_key(os.environ)
         return None if key is None else sign_recipe(recipe, key)
+
+    def _read(self, start: str, end: str) -> Source | None:
+        """What a batch read, in the place of what the recipe's did; None: it read nothing, or this is not known."""
+        source = self.recipe.sources[0]
+        if source.format == KAFKA:
+            return with_offsets(source, start, end)
+        files = _files(self.stream, start, end)
+        if not files:
+            return None
+        return replace(
+            source,
+            paths=tuple(file.path for file in files),
+            files=tuple(sorted(files, key=lambda file: file.path)),
+        )
 
 
 def _files(stream: Any, start: str, end: str) -> list[File]:

@@ -36,6 +36,7 @@ from lineage_emitter.dataframes.stream_plans import (
 )
 from lineage_emitter.dataframes.stream_repeats import Repeated
 from lineage_emitter.dataframes.stream_reports import Known, Progress
+from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_query
 from lineage_emitter.dataframes.types import ddl
 
 if TYPE_CHECKING:
@@ -63,11 +64,14 @@ class UnknownBatchError(Exception):
 
 
 class QueryRun:
-    """One run of a streaming query. ``query``: PySpark's object."""
+    """One run of a streaming query. ``query``: PySpark's object. ``seen``: its topics, before it began; None: they are not known."""
 
-    def __init__(self, sc: SparkContext, query: StreamingQuery) -> None:
+    def __init__(
+        self, sc: SparkContext, query: StreamingQuery, seen: SeenTopics | None = None
+    ) -> None:
         java_query: Any = query._jsq
         self._sc = sc
+        self._seen = seen or SeenTopics()
         self._execution = java_query.streamingQuery()
         self._repeated: Repeated | None = None
         """What the batches have in common, once one has shown it."""
@@ -117,6 +121,8 @@ class QueryRun:
         streams = self._execution.sources()
         if not streams.size():
             return None
+        if not self._seen.ids:
+            self._seen = ids_of_query(self._spark, self._execution)
         facts = facts_of(self._execution)
         return Stream(
             app=app,
@@ -216,6 +222,7 @@ class QueryRun:
                 self._execution,
                 self._offsets(number),
                 self._watermarks(number, known.state_problem),
+                self._seen.before(None if progress is None else progress.began_at),
             )
             sources = batch_plan.sources
             if not known.writes:
@@ -223,7 +230,9 @@ class QueryRun:
             if batch_plan.ends is not None and self.windows is None:
                 self.windows = self._windows_of(batch_plan, settings, site, batch)
             frame = frame_of(spark, batch_plan.plan)
-            recipe = recipe_of(frame, output, site, settings, Tables({}, {}), batch)
+            recipe = recipe_of(
+                frame, output, site, settings, Tables({}, {}, topics=batch_plan.topics), batch
+            )
             self._repeated = Repeated.of(recipe, settings, batch_plan)
             return recipe
         except UntracedBatchError as problem:
@@ -240,7 +249,8 @@ class QueryRun:
         if not plan.sources:
             return None
         # Of other batches it holds with their files, where nothing else of what is read may change.
-        is_plain = len(plan.sources) == 1 and not plan.sources[0].partitions
+        is_plain = len(plan.sources) == 1 and bool(plan.sources[0].files)
+        is_plain = is_plain and not plan.sources[0].partitions
         if not is_plain or self._execution.sources().size() != 1:
             return ""
         frame = frame_of(self._spark, plan.ends)

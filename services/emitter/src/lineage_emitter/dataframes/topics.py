@@ -1,29 +1,28 @@
 """Topics of Kafka that Spark reads and writes as batches: their offsets, as far as these are certain.
 
 Spark looks up offsets such as ``latest`` when it runs an action. They are looked up here before and after it: offsets only grow, so where
-both are the same, the action had these. Rows of topics are not traced: which offsets were read is what is recorded of them.
+both are the same, the action had these. With the topic's id (`topic_ids`) they say which records were read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lineage_core.contract.offsets import offsets_text
 from lineage_core.recipe.document import Source
 from lineage_core.recipe.names import KAFKA
 from lineage_emitter.dataframes.jvm import pairs_of
 from lineage_emitter.dataframes.plan_text import said
+from lineage_emitter.dataframes.topic_ids import RELATION, SERVERS, ids_of, sorted_servers
 from lineage_emitter.dataframes.walking import leaves
 from lineage_store.dataset_paths import UnfiledDataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-RELATION = "org.apache.spark.sql.kafka010.KafkaRelation"
-"""The class of relations that read topics as a batch."""
-SERVERS = "kafka.bootstrap.servers"
 VERSION_MAX = 4_000
 """Maximum number of characters of ranges; more are recorded as not known."""
 ACKNOWLEDGED_BY_ALL = ("all", "-1")
@@ -32,6 +31,8 @@ ACKNOWLEDGED_BY_ALL = ("all", "-1")
 EARLIEST, LATEST = -2, -1
 """Offsets that tasks look up."""
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+UNCOMMITTED = "read_uncommitted"
+"""The level of isolation of clients that name none."""
 _CONSUMER = {
     "key.deserializer": _BYTES, "value.deserializer": _BYTES, "allow.auto.create.topics": "false",
     "default.api.timeout.ms": "15000",
@@ -44,27 +45,37 @@ _MISSING = "UnknownTopicOrPartitionException"
 
 Ranges = Mapping[tuple[str, int], tuple[int, int]]
 """By topic and partition the first offset and the one behind the last."""
-TopicReads = Mapping[str, Ranges]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRead:
+    """What a relation reads. ``ids``: of topics, by name, as they were before it was read, as far as they are known."""
+
+    ranges: Ranges
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+
+TopicReads = Mapping[str, TopicRead]
 """By relation, as Spark names it, what it reads."""
 
 
-def read_now(frame: DataFrame) -> dict[str, Ranges]:
+def read_now(frame: DataFrame) -> dict[str, TopicRead]:
     """What a frame would read of topics if it ran now, cached frames aside; nothing where Kafka does not say."""
     try:
-        return _read_now(frame) if _is_used(frame.sparkSession) else {}
+        return _read_now(frame) if is_used(frame.sparkSession) else {}
     except Exception:
         # The ranges are then recorded as not known.
         return {}
 
 
-def _is_used(spark: SparkSession) -> bool:
+def is_used(spark: SparkSession) -> bool:
     """Whether Spark has what reads topics."""
     jvm: Any = spark._jvm
     loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     return loader.getResource(f"{RELATION.replace('.', '/')}.class") is not None
 
 
-def _read_now(frame: DataFrame) -> dict[str, Ranges]:
+def _read_now(frame: DataFrame) -> dict[str, TopicRead]:
     execution = frame._jdf.queryExecution()
     if "KafkaRelation(" not in said(execution.analyzed(), "toString"):
         return {}
@@ -73,43 +84,59 @@ def _read_now(frame: DataFrame) -> dict[str, Ranges]:
         if leaf.getClass().getSimpleName() == "LogicalRelation":
             relation = leaf.relation()
             if relation.getClass().getName() == RELATION:
-                reads[_key(relation)] = _ranges(frame.sparkSession, relation)
+                ranges = _ranges(frame.sparkSession, relation)
+                parameters = pairs_of(_field(relation, "specifiedKafkaParams"))
+                ids = ids_of(frame.sparkSession, parameters, {topic for topic, _ in ranges})
+                reads[key_of(relation)] = TopicRead(ranges, ids)
     return reads
 
 
-def certain(before: TopicReads, after: TopicReads) -> dict[str, Ranges]:
+def certain(before: TopicReads, after: TopicReads) -> dict[str, TopicRead]:
     """What was read between two moments."""
-    return {key: ranges for key, ranges in before.items() if after.get(key) == ranges}
+    return {key: read for key, read in before.items() if after.get(key) == read}
 
 
 def sources(relation: Any, reads: TopicReads) -> list[Source]:
     """The topics that a relation (Spark's object) read, each with its ranges where they are certain."""
-    ranges = reads.get(_key(relation))
+    read = reads.get(key_of(relation), TopicRead({}))
     named = _NAMES.search(str(relation.toString()))
     names = re.split(r",\s*", named[1]) if named else []
-    topics = sorted({*names, *(topic for topic, _ in ranges or ())})
+    topics = sorted({*names, *(topic for topic, _ in read.ranges)})
     schema, servers = str(relation.schema().json()), _servers_of(relation)
-    return [source(servers, topic, schema, ranges) for topic in topics]
+    isolation = pairs_of(_field(relation, "specifiedKafkaParams")).get("isolation.level")
+    return [source(servers, topic, schema, read, isolation) for topic in topics]
 
 
-def source(servers: str, topic: str, schema: str, ranges: Ranges | None) -> Source:
-    """A topic that was read, with its ranges; None: they are not known. ``servers``: sorted (`sorted_servers`)."""
+def source(servers: str, topic: str, schema: str, read: TopicRead, isolation: str | None) -> Source:
+    """A topic that was read, with its ranges and its id where they are known.
+
+    ``servers``: sorted (`sorted_servers`). ``isolation``: the level of isolation that was set; None: none was.
+    """
+    options = {"servers": servers, "topic": topic, "isolation": isolation or UNCOMMITTED}
+    if topic in read.ids:
+        options["id"] = read.ids[topic]
     return Source(
         KAFKA,
         (),
         schema,
-        options={"servers": servers, "topic": topic},
+        options=options,
         table=f"{_address(servers)}/{topic}",
-        version=None if ranges is None else version(topic, ranges),
+        version=version(topic, read.ranges),
     )
+
+
+def untraced_reason(source: Source) -> str:
+    """Why rows of a topic that was read can't be traced; empty: they can."""
+    if source.version is None:
+        return "rows of a topic of Kafka whose offsets are not known"
+    if "id" not in source.options:
+        return "rows of a topic of Kafka that is not known by its id"
+    return ""
 
 
 def version(topic: str, ranges: Ranges) -> str | None:
     """Ranges of a topic as text; None: there are too many, or none."""
-    parts = sorted(
-        (number, first, end) for (name, number), (first, end) in ranges.items() if name == topic
-    )
-    text = " ".join(f"{number}:{first}-{end}" for number, first, end in parts if end > first)
+    text = offsets_text({number: span for (name, number), span in ranges.items() if name == topic})
     return text if 0 < len(text) <= VERSION_MAX else None
 
 
@@ -228,7 +255,8 @@ def _begins_and_ends(
     return begins, ends
 
 
-def _key(relation: Any) -> str:
+def key_of(relation: Any) -> str:
+    """What tells a relation from others that read otherwise."""
     # Where transactions are open, what is read ends sooner for one isolation level than for another.
     isolation = _field(relation, "specifiedKafkaParams").get("isolation.level").toString()
     return f"{_servers_of(relation)} {isolation} {relation.toString()}"
@@ -242,11 +270,6 @@ def _field(relation: Any, name: str) -> Any:
     field = relation.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field.get(relation)
-
-
-def sorted_servers(servers: str) -> str:
-    """Addresses of servers in one order, however a program lists them."""
-    return ",".join(sorted(part.strip() for part in servers.split(",") if part.strip()))
 
 
 def _address(servers: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_emitter import scope
 from lineage_emitter.dataframes import stream_frames
+from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_stream
 from lineage_emitter.session.streams import streams_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _HAS_FUNCTION = "_lineage_has_function"
 """Attribute of a writer whose function of ``foreachBatch`` is noticed."""
+_TOPICS = "_lineage_topics"
+"""Attribute of a writer: the topics that its query reads, before it begins."""
 
 
 def hook_stream_writers(active_session: Callable[[], Session | None]) -> None:
@@ -60,6 +63,8 @@ def _begin(stock: Any, method_name: str, active_session: Callable[[], Session | 
             with scope.suspended():
                 return stock(self, *arguments, **named)
         has_function = _HAS_FUNCTION in self.__dict__
+        with scope.suspended():
+            self.__dict__[_TOPICS] = seen = ids_of_stream(self._df)
         with scope.operator(method_name) as running:
             try:
                 # A function's writes are recorded one by one; others are named.
@@ -69,7 +74,9 @@ def _begin(stock: Any, method_name: str, active_session: Callable[[], Session | 
                 session.jobs.record_lazy_jobs()
             session.problems.guard(
                 "record a streaming query",
-                lambda: streams_of(session).watch(query, running, has_function=has_function),
+                lambda: streams_of(session).watch(
+                    query, running, has_function=has_function, seen=seen
+                ),
             )
         return query
 
@@ -82,13 +89,14 @@ def _foreach_batch(stock: Any, active_session: Callable[[], Session | None]) -> 
         if scope.is_suspended() or active_session() is None:
             return stock(self, func)
         self.__dict__[_HAS_FUNCTION] = True
-        return stock(self, _noticed(func, self._spark._jsparkSession, active_session))
+        return stock(self, _noticed(func, self, active_session))
 
     return method
 
 
-def _noticed(func: Any, java_session: Any, active_session: Callable[[], Session | None]) -> Any:
-    """A function of ``foreachBatch``, of whose frames it is known which batches they are."""
+def _noticed(func: Any, writer: Any, active_session: Callable[[], Session | None]) -> Any:
+    """A function of ``foreachBatch``, of whose frames it is known which batches they are. ``writer``: PySpark's object."""
+    java_session = writer._spark._jsparkSession
 
     @functools.wraps(func, updated=())
     def call(frame: Any, number: int) -> Any:
@@ -97,7 +105,13 @@ def _noticed(func: Any, java_session: Any, active_session: Callable[[], Session 
             with scope.suspended():
                 session.problems.guard(
                     "record which batch a function was given",
-                    functools.partial(stream_frames.begin_batch, java_session, frame, number),
+                    functools.partial(
+                        stream_frames.begin_batch,
+                        java_session,
+                        frame,
+                        number,
+                        writer.__dict__.get(_TOPICS, SeenTopics()),
+                    ),
                 )
         return func(frame, number)
 

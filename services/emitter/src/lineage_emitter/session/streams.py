@@ -17,6 +17,7 @@ from lineage_emitter import scope
 from lineage_emitter.dataframes.recorder import ReturnedAction
 from lineage_emitter.dataframes.stream_reports import Known, Progress
 from lineage_emitter.dataframes.streams import FILE_SINK, FOREACH_BATCH, QueryRun
+from lineage_emitter.dataframes.topic_ids import SeenTopics
 from lineage_emitter.failures import in_words
 
 if TYPE_CHECKING:
@@ -75,14 +76,15 @@ class Streams:
         running: scope.Operator,
         *,
         has_function: bool,
+        seen: SeenTopics | None = None,
         is_new: bool = True,
     ) -> None:
         """Record the batches of a query.
 
-        ``has_function``: of its ``foreachBatch``, which records what it writes. ``is_new``: it has just begun; others were begun
+        ``has_function``: of its ``foreachBatch``, which records what it writes. ``seen``: its topics, before it began. ``is_new``: it has just begun; others were begun
         before capture, which records what they commit from now on. A query that is watched already is left alone.
         """
-        watched = _Watched(QueryRun(self._session.sc, query), running)
+        watched = _Watched(QueryRun(self._session.sc, query, seen), running)
         with self._lock:
             if any(other.query.run == watched.query.run for other in self._watched):
                 return

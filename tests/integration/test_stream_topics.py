@@ -1,0 +1,111 @@
+"""Streaming queries over topics of Kafka: their rows go back to the very records, which the rows themselves name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lineage_core.recipe.document import Output, Recipe
+from lineage_store.url import open_store
+from tests.support.fetched_jars import fetched_jars
+from tests.support.job_runs import STORE, judged, run_plain
+from tests.support.servers import KafkaUnderTest
+from tests.support.versions import only_in
+from tests.tables.conf import SMALL_SPARK
+from tests.tables.jars import HERE
+
+pytestmark = [pytest.mark.integration, only_in("a connector for Kafka", "4.1")]
+
+ORDERS = "orders.of-streams"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, kafka: KafkaUnderTest) -> Path:
+    """Where the queries have run."""
+    home = tmp_path_factory.mktemp("topics")
+    jars = ",".join(map(str, sorted(fetched_jars(HERE / "topics").glob("*.jar"))))
+    (home / "conf").mkdir()
+    (home / "conf/spark-defaults.conf").write_text(f"{SMALL_SPARK}spark.jars {jars}\n")
+    script, store = str(HERE / "stream_topics_job.py"), f"sqlite:///{home / STORE}"
+    settings = {
+        "SPARK_CONF_DIR": str(home / "conf"),
+        "LINEAGE_TOPICS_SERVERS": kafka.bootstrap,
+    }
+    done = run_plain(home, script, store, kafka.bootstrap, env=settings)
+    assert done.returncode == 0, done.stderr
+    return home
+
+
+@pytest.fixture(scope="module")
+def said(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "streams.json").read_text())
+    return found
+
+
+def recipes(folder: Path, said: dict[str, Any], output: str) -> list[Recipe]:
+    """Those of the batches that wrote to a folder."""
+    with open_store(f"sqlite:///{folder / STORE}") as store:
+        read = store.graph(said["apps"][0])
+        texts = [read.recipe(node.node) for node in read.nodes()]
+    found = [Recipe.from_json(text) for text in texts if text is not None]
+    return [recipe for recipe in found if Path(recipe.output.path or "").name == output]
+
+
+def test_all_is_recorded(folder: Path, said: dict[str, Any]) -> None:
+    verdict = judged(folder, said["apps"][0])
+    assert verdict.complete, verdict
+    numbers = [recipe.batch.number for recipe in recipes(folder, said, "plain") if recipe.batch]
+    assert numbers == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["plain", "both", "each", "batch"])
+def test_a_row_goes_back_to_the_record_that_it_names(said: dict[str, Any], name: str) -> None:
+    assert said["back"][name]
+    for row, answer in said["back"][name]:
+        assert (answer.get("found"), answer.get("exact")) == ([row["origin"]], True), answer
+
+
+def test_a_group_of_a_window_goes_back_to_its_records(said: dict[str, Any]) -> None:
+    assert said["back"]["windows"]
+    for row, answer in said["back"]["windows"]:
+        assert (answer.get("found"), answer.get("exact")) == (sorted(row["of"]), True), answer
+
+
+def test_a_record_goes_forward_into_every_row_that_names_it(said: dict[str, Any]) -> None:
+    for place, answer in said["forward"].items():
+        expected = sorted(
+            location
+            for name in ("plain", "both", "each", "batch", "windows")
+            for location, row in said[name]
+            if place in (row.get("origin"), *row.get("of", ()))
+        )
+        assert expected
+        assert (answer.get("found"), answer.get("exact")) == (expected, True), answer
+    assert "no row of the source has these values" in said["missing"]["refused"]
+
+
+def test_records_that_are_gone_are_named(said: dict[str, Any]) -> None:
+    first, last = said["gone"]
+    assert f"{ORDERS} no longer holds the offsets 0:0-2 of" in first["refused"]
+    # The batch of the last row read none of these.
+    assert last["exact"]
+    assert "there is no such topic" in said["deleted"]["refused"]
+    assert "is another topic: it was made anew" in said["remade"]["refused"]
+
+
+def test_a_plan_is_made_once_a_run(folder: Path, said: dict[str, Any]) -> None:
+    """Of the options of the stream no others than those that name the records are recorded."""
+    recorded = recipes(folder, said, "plain")
+    plans = {
+        replace(recipe, sources=(), output=Output(), batch=None).to_json()
+        for recipe in recorded[:3]
+    }
+    assert len(plans) == 1
+    for recipe in recorded:
+        (source,) = recipe.sources
+        assert set(source.options) == {"servers", "topic", "id", "isolation"}
+        assert "not-to-be-recorded" not in recipe.to_json()

@@ -1,0 +1,68 @@
+"""Which offsets of topics a micro-batch has read, and of which topic these were."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lineage_core.recipe.document import Source
+from lineage_emitter.dataframes import topics
+from lineage_emitter.dataframes.stream_topics import ranges_of, with_offsets
+from lineage_emitter.dataframes.topic_ids import SeenTopics
+
+IDS = {("broker:9092", "orders"): "first"}
+
+
+def place(**topics: dict[int, int]) -> str:
+    """A place in a stream, as Spark writes it into checkpoints."""
+    return json.dumps(topics)
+
+
+def orders(ranges: dict[tuple[str, int], tuple[int, int]], ids: dict[str, str]) -> Source:
+    return topics.source("broker:9092", "orders", "{}", topics.TopicRead(ranges, ids), None)
+
+
+def test_ranges_lie_between_two_places() -> None:
+    start, end = place(orders={0: 5, 1: 7}), place(orders={0: 9, 1: 7, 2: 3}, returns={0: 1})
+    assert ranges_of(start, end) == {
+        "orders": {0: (5, 9), 1: (7, 7), 2: (0, 3)},
+        "returns": {0: (0, 1)},
+    }
+
+
+def test_another_batch_of_one_topic_has_other_offsets_alone() -> None:
+    known = orders({("orders", 0): (0, 5)}, {"orders": "first"})
+    other = with_offsets(known, place(orders={0: 5}), place(orders={0: 8}))
+    assert other is not None
+    assert (other.version, other.options) == ("0:5-8", known.options)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("", place(orders={0: 8})),
+        (place(orders={0: 5}), ""),
+        (place(orders={0: 5}), place(orders={0: 5})),
+        (place(orders={0: 5}), place(orders={0: 8}, returns={0: 2})),
+        (place(orders={0: 5}), place(returns={0: 2})),
+    ],
+)
+def test_other_batches_are_made_of_their_plan(start: str, end: str) -> None:
+    known = orders({("orders", 0): (0, 5)}, {"orders": "first"})
+    assert with_offsets(known, start, end) is None
+
+
+def test_a_topic_is_traced_by_its_id_and_offsets() -> None:
+    ranges = {("orders", 0): (0, 5)}
+    assert topics.untraced_reason(orders(ranges, {"orders": "first"})) == ""
+    assert "by its id" in topics.untraced_reason(orders(ranges, {"returns": "first"}))
+    assert "offsets are not known" in topics.untraced_reason(orders({}, {"orders": "first"}))
+
+
+def test_ids_count_for_what_is_read_after_they_were_seen() -> None:
+    seen_first, seen_later = SeenTopics(IDS), SeenTopics(IDS, at=100.0)
+    assert seen_first.before(None).ids == seen_first.before(1.0).ids == IDS
+    assert seen_later.before(100.0).ids == IDS
+    assert not seen_later.before(99.9).ids
+    assert not seen_later.before(None).ids
