@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.cimpl import NewTopic
 
 from lineage_core.recipe.document import Output, Recipe
+from lineage_emitter.dataframes.streams import OTHER_RUN
 from lineage_store.url import open_store
 from tests.support.fetched_jars import fetched_jars
-from tests.support.job_runs import STORE, judged, run_plain
+from tests.support.job_runs import STORE, graph, judged, run_captured, run_plain, write_job
 from tests.support.servers import KafkaUnderTest
 from tests.support.versions import only_in
 from tests.tables.conf import SMALL_SPARK
@@ -27,12 +30,10 @@ ORDERS = "orders.of-streams"
 def folder(tmp_path_factory: pytest.TempPathFactory, kafka: KafkaUnderTest) -> Path:
     """Where the queries have run."""
     home = tmp_path_factory.mktemp("topics")
-    jars = ",".join(map(str, sorted(fetched_jars(HERE / "topics").glob("*.jar"))))
-    (home / "conf").mkdir()
-    (home / "conf/spark-defaults.conf").write_text(f"{SMALL_SPARK}spark.jars {jars}\n")
+    conf = with_connector(home)
     script, store = str(HERE / "stream_topics_job.py"), f"sqlite:///{home / STORE}"
     settings = {
-        "SPARK_CONF_DIR": str(home / "conf"),
+        "SPARK_CONF_DIR": str(conf),
         "LINEAGE_TOPICS_SERVERS": kafka.bootstrap,
     }
     done = run_plain(home, script, store, kafka.bootstrap, env=settings)
@@ -46,19 +47,21 @@ def said(folder: Path) -> dict[str, Any]:
     return found
 
 
-def recipes(folder: Path, said: dict[str, Any], output: str) -> list[Recipe]:
+def recipes(folder: Path, app: str, output: str) -> list[Recipe]:
     """Those of the batches that wrote to a folder."""
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        read = store.graph(said["apps"][0])
+        read = store.graph(app)
         texts = [read.recipe(node.node) for node in read.nodes()]
     found = [Recipe.from_json(text) for text in texts if text is not None]
     return [recipe for recipe in found if Path(recipe.output.path or "").name == output]
 
 
 def test_all_is_recorded(folder: Path, said: dict[str, Any]) -> None:
-    verdict = judged(folder, said["apps"][0])
+    verdict = judged(folder, said["app"])
     assert verdict.complete, verdict
-    numbers = [recipe.batch.number for recipe in recipes(folder, said, "plain") if recipe.batch]
+    numbers = [
+        recipe.batch.number for recipe in recipes(folder, said["app"], "plain") if recipe.batch
+    ]
     assert numbers == [0, 1, 2, 3]
 
 
@@ -99,7 +102,7 @@ def test_records_that_are_gone_are_named(said: dict[str, Any]) -> None:
 
 def test_a_plan_is_made_once_a_run(folder: Path, said: dict[str, Any]) -> None:
     """Of the options of the stream no others than those that name the records are recorded."""
-    recorded = recipes(folder, said, "plain")
+    recorded = recipes(folder, said["app"], "plain")
     plans = {
         replace(recipe, sources=(), output=Output(), batch=None).to_json()
         for recipe in recorded[:3]
@@ -109,3 +112,60 @@ def test_a_plan_is_made_once_a_run(folder: Path, said: dict[str, Any]) -> None:
         (source,) = recipe.sources
         assert set(source.options) == {"servers", "topic", "id", "isolation"}
         assert "not-to-be-recorded" not in recipe.to_json()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", sys.argv[1])
+read = read.option("subscribe", sys.argv[2]).option("startingOffsets", "earliest")
+lines = read.option("maxOffsetsPerTrigger", 4).load().selectExpr("CAST(value AS string) AS value")
+writer = lines.writeStream.format("json").option("path", "out")
+query = writer.option("checkpointLocation", "checkpoint").trigger(availableNow=True).start()
+query.awaitTermination()
+if not Path("again").exists():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.long
+def test_a_batch_that_is_run_again_has_the_same_offsets(
+    tmp_path: Path, kafka: KafkaUnderTest
+) -> None:
+    """Killed between the commits of the sink and of the query: the batch is the same, and its rows are an earlier run's."""
+    topic = "killed.of-streams"
+    for created in kafka.admin().create_topics([NewTopic(topic, 1, 1)]).values():
+        created.result()
+    settings = {"SPARK_CONF_DIR": str(with_connector(tmp_path))}
+    write_job(tmp_path, KILLED)
+    produce(kafka, topic, 8)
+    assert run_captured(tmp_path, "job.py", kafka.bootstrap, topic, env=settings).returncode != 0
+    for name in ("1", ".1.crc"):
+        (tmp_path / "checkpoint/commits" / name).unlink()
+    produce(kafka, topic, 3)
+    (tmp_path / "again").touch()
+    done = run_captured(tmp_path, "job.py", kafka.bootstrap, topic, env=settings)
+    assert done.returncode == 0, done.stderr
+    again, new = recipes(tmp_path, graph(tmp_path)["app"], "out")
+    assert (again.batch, new.batch) != (None, None)
+    assert [r.batch.number for r in (again, new) if r.batch is not None] == [1, 2]
+    assert [recipe.sources[0].version for recipe in (again, new)] == ["0:4-8", "0:8-11"]
+    assert (again.opaque(), new.opaque()) == ([f"Batch: {OTHER_RUN}"], [])
+
+
+def produce(kafka: KafkaUnderTest, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(count):
+        producer.produce(topic, f"{number}")
+    producer.flush(60)
+
+
+def with_connector(home: Path) -> Path:
+    """Settings of a Spark that has the connector."""
+    jars = ",".join(map(str, sorted(fetched_jars(HERE / "topics").glob("*.jar"))))
+    (home / "conf").mkdir()
+    (home / "conf/spark-defaults.conf").write_text(f"{SMALL_SPARK}spark.jars {jars}\n")
+    return home / "conf"

@@ -100,7 +100,7 @@ create(ORDERS)
 create(RETURNS)
 produce(ORDERS, range(20))
 produce(RETURNS, range(100, 104))
-said["apps"] = [attach(spark, store=STORE, link=True).app]
+said["app"] = attach(spark, store=STORE, link=True).app
 plain = stream(ORDERS, maxOffsetsPerTrigger="9")
 run("plain", plain.where("number <> 3").drop("timestamp"))
 # A later run of the same query reads what has come since.

@@ -72,6 +72,8 @@ def test_no_more_is_read_than_some_records_need() -> None:
         replace(ORDERS, options={**ORDERS.options, "id": ""}),
         replace(ORDERS, options={**ORDERS.options, "isolation": "other"}),
         replace(ORDERS, options={**ORDERS.options, "topic": "a,b"}),
+        replace(ORDERS, table="kafka://a:1,b:2/others"),
+        replace(ORDERS, paths=("/in",)),
         replace(ORDERS, options={"servers": "a:1,b:2", "topic": "orders"}),
     ],
 )

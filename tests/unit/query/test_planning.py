@@ -21,6 +21,7 @@ from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query import planning
 from lineage_query.finding import NotFoundError, find_readers, find_uses, other_readers
 from lineage_query.planning import plan_of
+from lineage_query.rows.places import LocationError
 from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.paths import files_below
@@ -251,3 +252,23 @@ def test_files_below_a_folder(tmp_path: Path) -> None:
     assert files_below(str(tmp_path / "nothing")) == []
     with pytest.raises(ForbiddenRowsError):
         RootedReader([str(tmp_path / "out")]).files_below(str(tmp_path))
+
+
+def test_a_topic_goes_by_its_name_alone_where_no_other_has_it(store: SqliteStore) -> None:
+    for app, servers in (("app-1", "a:1"), ("app-2", "a:1"), ("app-3", "b:1")):
+        topic = "orders" if servers == "a:1" else "returns"
+        path = f"kafka://{servers}/{topic}"
+        store.write(
+            app, [Register(app=app, node="0.0", kind="frame-source", op="kafka", path=path)]
+        )
+    assert apps(asked(store, "orders[0]@5")) == apps(asked(store, "kafka://a:1/orders[0]@5"))
+    assert set(apps(asked(store, "orders[0]@5"))) == {"app-1", "app-2"}
+    assert asked(store, "orders[0]@5").parts[0].by_values
+    assert apps(asked(store, "returns[0]@5")) == ["app-3"]
+    path = "kafka://c:1/returns"
+    store.write(
+        "app-4", [Register(app="app-4", node="0.0", kind="frame-source", op="kafka", path=path)]
+    )
+    with pytest.raises(LocationError, match="several topics are called returns"):
+        asked(store, "returns[0]@5")
+    assert apps(asked(store, "returns[0]@5", "app-4")) == ["app-4"]

@@ -22,7 +22,8 @@ TABLE_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")
 DATABASE_URL = "jdbc:"
 """What the names of rows of databases begin with."""
 KAFKA = "kafka"
-"""Format of sources that are topics. Options: ``servers`` and ``topic``; ``version``: the offsets that were read."""
+"""Format of sources that are topics. Options: ``servers``, ``topic``, its ``id`` and the level of ``isolation``; ``version``: the
+offsets that were read."""
 TEXT_FORMATS = frozenset({"csv", "json", "text", HIVE_TEXT})
 """Formats whose files are text."""
 ROW_NAME = "lineage_row"

@@ -82,6 +82,9 @@ def untraced_reason(source: Source) -> str:
         return f"it is not known which topic was called {source.name} when it was read"
     if options.get("isolation") not in ISOLATIONS or not _TOPIC.fullmatch(options.get("topic", "")):
         return f"{source.name} is no topic of Kafka"
+    # Who may see rows is decided by the name, and what is read by the options.
+    if source.name != f"kafka://{options.get('servers')}/{options['topic']}":
+        return f"{source.name} is another topic than the one that its options name"
     return ""
 
 
