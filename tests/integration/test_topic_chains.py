@@ -109,10 +109,10 @@ def test_of_the_options_servers_and_topic_alone_are_recorded(
     assert b"not-to-be-recorded" not in recorded
 
 
-def test_back_from_rows_of_a_topic_is_refused_by_name(
+def test_back_from_rows_of_a_topic_its_servers_must_be_named(
     said: dict[str, Any], folder: Path, kafka: KafkaUnderTest
 ) -> None:
-    assert "Kafka: rows of topics of Kafka" in said["refusal"]
+    assert "LINEAGE_TOPICS_SERVERS names" in said["refusal"]
     shown = answered(folder, "datasets", f"kafka://{kafka.bootstrap}/{TOPIC}")
     assert shown.exit_code == 0, shown.output
     graph = answered(folder, "graph", "--jobs").stdout
