@@ -123,8 +123,10 @@ def wait_until_waiting(follow: subprocess.Popen[bytes], folder: Path) -> None:
 
 def _events(stream: IO[bytes]) -> Iterator[tuple[float, dict[str, Any]]]:
     for line in stream:
-        if not line.startswith(b"{"): raise RuntimeError(repr(line))
-        yield time.time(), json.loads(line)
+        at = time.time()
+        if not line.startswith(b"{"):
+            raise RuntimeError(f"lineage follow printed {line!r}")
+        yield at, json.loads(line)
 
 
 def measure(samples: int, folder: Path) -> dict[str, Any]:
