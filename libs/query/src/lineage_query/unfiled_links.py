@@ -2,7 +2,7 @@
 
 A table of a database has no versions: whoever may write to it can change any row at any time. So that a row was read that one
 application wrote is never known, and a trace ends there; it is known which applications wrote to the table before it was read.
-Rows of topics are not traced, either; which offsets were read, and among which the written ones are, may be known.
+That a record of a topic is a row that one wrote is not known, either; which offsets were read, and among which the written ones are, may be.
 """
 
 from __future__ import annotations
