@@ -126,7 +126,8 @@ said["forward"][place] = ask(Direction.FORWARD, place)
 said["missing"] = ask(Direction.FORWARD, f"{ORDERS}[0]@999")
 
 # Records that are gone, and a topic that is another under the same name and offsets.
-first, *_, last = [place for place, _ in rows("plain")]
+places = {row["number"]: place for place, row in rows("plain")}
+first, last = places[0], places[22]
 admin.delete_records([TopicPartition(ORDERS, 0, 2)])[TopicPartition(ORDERS, 0, 2)].result()
 said["gone"] = [ask(Direction.BACKWARD, first), ask(Direction.BACKWARD, last)]
 for deleted in admin.delete_topics([ORDERS]).values():

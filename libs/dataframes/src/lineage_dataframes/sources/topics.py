@@ -167,7 +167,8 @@ def read_records(spark: SparkSession, source: Source, file: str, row: str) -> Da
         rows = _rows(spark, cluster, source, ranges, file, row)
         # The topic that was read is the one whose id was the same before and after.
         _check_topic(jvm, admin, source)
-    counts = dict(rows.groupBy("partition").count().collect())
+    counted = rows.groupBy("partition").agg(F.count("*").alias("records")).collect()
+    counts = {row["partition"]: row["records"] for row in counted}
     for number, (first, end) in ranges.items():
         if counts.get(number, 0) != end - first:
             raise ChangedSourceError(

@@ -23,7 +23,7 @@ RELATION = "org.apache.spark.sql.kafka010.KafkaRelation"
 STREAM = "KafkaMicroBatchStream"
 """The class of streams that read topics."""
 SERVERS = "kafka.bootstrap.servers"
-_TIMEOUTS = {"default.api.timeout.ms": "5000", "request.timeout.ms": "5000"}
+_TIMEOUTS = {"default.api.timeout.ms": "15000", "request.timeout.ms": "15000"}
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """What servers that give topics no ids say."""
 
