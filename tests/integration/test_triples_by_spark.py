@@ -69,7 +69,7 @@ def test_a_file_of_items_becomes_a_table() -> None:
 
 def test_a_table_may_be_empty() -> None:
     said = by_spark("forward", "set", "r").stdout
-    assert said.startswith("into 0 items, by 0 triples, written to out (csprov: ")
+    assert said.startswith("into 0 items, by 0 triples, written to out (rq: ")
     assert pq.read_table("out").column_names == ["src", "dst", "op"]
 
 

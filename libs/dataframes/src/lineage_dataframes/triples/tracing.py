@@ -16,7 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_dataframes.errors import FramesError
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, from_arrow, spark_reason
 from lineage_dataframes.triples.tables import IndexFrames, coarse, session_for, union_of
@@ -25,11 +25,21 @@ from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.files import Columns, Numbers, array_of
 from lineage_store.triples.finding import has_texts
-from lineage_store.triples.reading import check_room
-from lineage_store.triples.tracing import MOST_ASKED, Method, Reading, ends, reachable, with_reading
+from lineage_store.triples.reading import SortedPart, check_room
+from lineage_store.triples.tracing import (
+    MOST_ASKED,
+    Method,
+    Reading,
+    ends,
+    reachable,
+    recursion,
+    with_reading,
+)
 
 DRIVER_TRIPLES: Final = 2_000_000
 """Triples that the driver searches by itself: some 100 MB of memory."""
+LOOKED_UP: Final = 50_000
+"""Triples that `Method.AUTO` finds by look-ups on the driver: each may read a row group, and an answer of many steps takes no joins."""
 BROADCAST_ROWS: Final = 1_000_000
 """Numbers that each process holds in memory for a join, instead of sending both sides by their hash."""
 MOST_PIECES: Final = 8
@@ -85,7 +95,7 @@ def trace_to_table(
         asked: the items: integers, or texts, which stand for integers in a data set of these.
         folder: an absolute path, or a URL that Spark knows; it is not there yet.
         is_back: whether to what they were derived from, and not to what was derived from them.
-        method: all give the same answer; ``AUTO`` is CSProv.
+        method: all give the same answer; ``AUTO`` is look-ups on the driver where the answer is small, else CSProv.
         driver_triples: what row groups of at most so many triples have is searched on the driver.
 
     Raises:
@@ -126,29 +136,57 @@ class _Tracer:
     ) -> tuple[DataFrame, SparkTrace]:
         """The rows of the answer, which need no file of the lake, and their counts."""
         start = self._reading.numbers_of(asked)
-        method = Method.CSPROV if method is Method.AUTO else method
-        ranges = self._ranges(start, is_back, method)
         part, near, far = ends(is_back)
         triples = self._reading.part(part)
+        if method is Method.AUTO:
+            rows = self._looked_up(triples, start, near, far)
+            if rows is not None:
+                read = self._reading.reader.counts.triples
+                self._tables.size_for(read)
+                # The names of few items are in few row groups.
+                numbers = _ends_of(rows, start)
+                return self._table(
+                    self._searched(start, rows), (numbers, numbers), start, Method.RQ, read
+                )
+            method = Method.CSPROV
+        ranges = self._ranges(start, is_back, method)
         files, read = triples.overlapping(*ranges)
         self._tables.size_for(read)
         if read <= self._driver_triples:
             rows = reachable(triples.between(*ranges), start, near, far)
-            reached = self._searched(start, rows)
-            named, count = self._named(reached, ranges)
-        else:
-            edges = self._tables.frame(part, files, *coarse(*ranges, MOST_RANGES))
-            edges = edges.repartition(self._tables.partitions, near)
-            edges.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                reached = self._joined(edges, start, near, far)
-                named, count = self._named(reached, ranges)
-            finally:
-                edges.unpersist()
-        asked_count = len(start)
-        return named, SparkTrace(
-            asked_count, reached.count - asked_count, count, method, read, reached.steps
-        )
+            return self._table(self._searched(start, rows), ranges, start, method, read)
+        edges = self._tables.frame(part, files, *coarse(*ranges, MOST_RANGES))
+        edges = edges.repartition(self._tables.partitions, near)
+        edges.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            reached = self._joined(edges, start, near, far)
+            return self._table(reached, ranges, start, method, read)
+        finally:
+            edges.unpersist()
+
+    def _looked_up(
+        self, triples: SortedPart, start: Numbers, near: str, far: str
+    ) -> Columns | None:
+        """The triples on the way from some items, where they are few; None: they are more."""
+        most = min(self._driver_triples, LOOKED_UP)
+        if len(start) > most:
+            return None
+        try:
+            return recursion(triples, start, near, far, most)
+        except TooMuchError:
+            return None
+
+    def _table(
+        self,
+        reached: _Reached,
+        ranges: tuple[Numbers, Numbers],
+        start: Numbers,
+        method: Method,
+        read: int,
+    ) -> tuple[DataFrame, SparkTrace]:
+        named, count = self._named(reached, ranges)
+        others = reached.count - len(start)
+        return named, SparkTrace(len(start), others, count, method, read, reached.steps)
 
     def _ranges(self, start: Numbers, is_back: bool, method: Method) -> tuple[Numbers, Numbers]:
         """The ranges of numbers that hold all that can be reached."""
@@ -163,7 +201,7 @@ class _Tracer:
         return from_arrow(self._spark, pa.table({"number": array_of(numbers)}))
 
     def _searched(self, start: Numbers, rows: Columns) -> _Reached:
-        numbers = np.union1d(np.union1d(rows["src"], rows["dst"]), start)
+        numbers = _ends_of(rows, start)
         columns = {name: array_of(rows[name]) for name in ("src", "dst", "op")}
         frame = from_arrow(self._spark, pa.table(columns))
         return _Reached(frame, self._numbers_frame(numbers), len(numbers), 0)
@@ -224,6 +262,11 @@ class _Tracer:
         if len(set(counts)) > 1:
             raise StoreError(f"the index of {self._reading.name} is damaged: names are missing")
         return rows, int(counts[0])
+
+
+def _ends_of(rows: Columns, start: Numbers) -> Numbers:
+    """The numbers of all items of triples and of some others, in order."""
+    return np.asarray(np.union1d(np.union1d(rows["src"], rows["dst"]), start), np.int64)
 
 
 def _small(frame: DataFrame, count: int) -> DataFrame:

@@ -176,7 +176,7 @@ class Reading:
         firsts = np.unique(self.part(Part.SETS).floors(numbers)["first"])
         part = self.part(Part.PARENTS if is_back else Part.CHILDREN)
         near, far = ("child", "parent") if is_back else ("parent", "child")
-        depends = _recursion(part, firsts, near, far, MOST_TRIPLES)[far]
+        depends = recursion(part, firsts, near, far, MOST_TRIPLES)[far]
         sets = self.part(Part.SETS).equal(np.union1d(depends, firsts))
         return sets["first"], sets["last"]
 
@@ -205,7 +205,7 @@ def _answered(
     part, near, far = ends(is_back)
     triples = reading.part(part)
     if method is Method.RQ:
-        rows = _recursion(triples, numbers, near, far, MOST_ANSWERED)
+        rows = recursion(triples, numbers, near, far, MOST_ANSWERED)
     else:
         if method is Method.CCPROV:
             firsts, lasts = components["component"], components["last"]
@@ -237,8 +237,21 @@ def _answer(
     )
 
 
-def _recursion(part: SortedPart, start: Numbers, near: str, far: str, most: int) -> Columns:
-    """The rows whose near end is in ``start``, or reached from it, step by step."""
+def recursion(part: SortedPart, start: Numbers, near: str, far: str, most: int) -> Columns:
+    """The rows whose near end is in ``start``, or reached from it, step by step.
+
+    Args:
+        part: the rows, by their near end.
+        start: numbers, in order, each once.
+        near: the end that is known.
+        far: the end that is looked for.
+        most: rows.
+
+    Raises:
+        TooMuchError: there are more.
+        StoreError: a file is damaged, or the storage can't be read.
+        BudgetError: the query has no time left.
+    """
     steps: list[Columns] = []
     seen = frontier = start
     count = 0
