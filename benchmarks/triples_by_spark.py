@@ -1,6 +1,6 @@
 """Traces of provenance triples by Spark, over the workflow of benchmarks.triples: python -m benchmarks.triples_by_spark FOLDER [--factor N] [--methods ...].
 
-One session of Spark answers, by each method of CSProv, a question of one item and of ten items of each of the three classes, and of 100,000 items that are drawn
+One session of Spark answers, by each method, a question of one item and of ten items of each of the three classes, and of 100,000 items that are drawn
 from all; the last one also without a search on the driver. Each table is compared with a breadth-first search in memory. Prints one JSON line; seconds are those of a question
 until its table is written. A lake that FOLDER has from an earlier call is used again.
 """
@@ -32,7 +32,7 @@ from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method
 
 MANY = 100_000
-METHODS = [Method.RQ, Method.CCPROV, Method.CSPROV]
+METHODS = list(Method)
 
 
 def traced(
