@@ -45,9 +45,15 @@ def test_ranges_are_those_that_spark_reads(
 
 
 def test_what_changed_meanwhile_is_not_certain() -> None:
-    before = {"a": {("t", 0): (0, 5)}, "b": {("u", 0): (0, 5)}, "gone": {}}
-    after = {"a": {("t", 0): (0, 5)}, "b": {("u", 0): (0, 6)}}
-    assert topics.certain(before, after) == {"a": {("t", 0): (0, 5)}}
+    same, moved = topics.TopicRead({("t", 0): (0, 5)}), topics.TopicRead({("u", 0): (0, 5)})
+    anew = topics.TopicRead({("v", 0): (0, 5)}, {"v": "first"})
+    before = {"same": same, "moved": moved, "anew": anew, "gone": topics.TopicRead({})}
+    after = {
+        "same": same,
+        "moved": topics.TopicRead({("u", 0): (0, 6)}),
+        "anew": topics.TopicRead({("v", 0): (0, 5)}, {"v": "second"}),
+    }
+    assert topics.certain(before, after) == {"same": same}
 
 
 def test_a_version_lists_what_has_offsets() -> None:

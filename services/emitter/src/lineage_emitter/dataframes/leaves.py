@@ -26,6 +26,7 @@ from lineage_emitter.dataframes import (
     jdbc,
     rdd_rows,
     stream_frames,
+    topic_ids,
     topics,
 )
 from lineage_emitter.dataframes.caches import cached_plan
@@ -120,7 +121,7 @@ class PlanLeaves:
         otherwise = self._read_otherwise(tree)
         if otherwise is not None:
             return otherwise
-        if tree.relation["class"] == topics.RELATION:
+        if tree.relation["class"] == topic_ids.RELATION:
             return self._topics(tree)
         if tree.fields["catalogTable"] is not None and catalog.is_listed(tree.java):
             return self._table(tree, self._named(tree))
