@@ -60,6 +60,8 @@ class Server:
         self.operations = operations_of(httpx.get(self.address + "/openapi.json").json())
         path = f"{self.address}/v1/applications/{RDD_APP}/traces"
         trace = httpx.post(path, json=BODIES[0]).json()["trace"]
+        # Imports for the first time what takes about a second.
+        httpx.get(f"{self.address}/v1/applications/{RDD_APP}/openlineage")
         self.there: There = {
             "app": (RDD_APP, FRAMES_APP),
             "node": ("read", "write", "frame1"),

@@ -443,6 +443,8 @@ def test_a_tag_stands_for_what_its_caller_sees(served: Served) -> None:
         path
         for path, one in served.app.openapi()["paths"].items()
         if "304" in one.get("get", {}).get("responses", {})
+        # The applications here recorded none.
+        and "/arrays" not in path
     ]
     assert len(tagged) >= 12
     refused = differing = 0
