@@ -33,12 +33,14 @@ spark.sql.catalog.local.warehouse {home}/warehouse
 """Settings by the tables' format."""
 DRAWN = 8
 """Tables that are drawn with what is done to them, each in a Spark of its own."""
+FEW_STEPS = "append,optimize,update,report"
 STEPS = "append,append,optimize,update,delete,merge,report"
 DRAWS = [
     pytest.param(kind, traced, id=f"{kind}, {name}", marks=[*marks, only_in(title, "4.1")])
     for kind, title in (("delta", "Delta Lake"), ("iceberg", "Apache Iceberg"))
     for traced, name, marks in (
-        (("4", f"3={STEPS}"), "named", [pytest.mark.long] if kind == "iceberg" else []),
+        (("2", f"3={FEW_STEPS}"), "few", [pytest.mark.long] if kind == "iceberg" else []),
+        (("4", f"3={STEPS}"), "named", [pytest.mark.long]),
         *((("8", str(seed)), f"drawn {seed}", [pytest.mark.long]) for seed in range(1, DRAWN + 1)),
     )
 ]

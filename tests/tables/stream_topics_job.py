@@ -119,7 +119,7 @@ detach(spark)
 
 for name in ("plain", "both", "each", "windows", "batch"):
     said[name] = rows(name)
-    some = said[name][:1] if name != "plain" else said[name][:: len(said[name]) // 3]
+    some = said[name][:1] if name != "plain" else said[name][:: len(said[name]) // 2]
     said["back"][name] = [(row, ask(Direction.BACKWARD, place)) for place, row in some]
 place = f"{ORDERS}[0]@8"
 said["forward"][place] = ask(Direction.FORWARD, place)
