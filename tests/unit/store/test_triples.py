@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -271,3 +273,19 @@ def test_rows_too_wide_to_be_packed_are_the_same() -> None:
         for row in zip(*(column.tolist() for column in rows), strict=True)
     ]
     assert found == expected
+
+
+def test_a_trace_does_without_pandas(tmp_path: Path) -> None:
+    """It takes longer to import than a trace takes."""
+    file, url = tmp_path / "steps.csv", f"lake:{tmp_path / 'lake'}"
+    file.write_text("src,dst,op\na,b,op\n")
+    store = TripleStore(url, create=True)
+    store.add("steps", [file])
+    store.index("steps")
+    program = (
+        "import sys; from lineage_store.triples.data_sets import TripleStore; "
+        "from lineage_store.triples.tracing import trace; "
+        f"print(trace(TripleStore({url!r}), 'steps', 'b', is_back=True).items, 'pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    assert done.stdout.split() == [b"['a']", b"False"]

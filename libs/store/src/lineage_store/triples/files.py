@@ -168,3 +168,10 @@ def spans(low: Numbers, high: Numbers) -> Numbers:
     total = int(lengths.sum())
     before = np.cumsum(lengths) - lengths
     return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(low - before, lengths))
+
+
+def array_of_text(value: str) -> Any:
+    """An array of one text, made without pandas as well."""
+    data = value.encode()
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int32).data)
+    return pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data))
