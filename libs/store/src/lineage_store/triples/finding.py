@@ -43,10 +43,8 @@ def places_of(texts: Any, held: Any, codes: Numbers) -> Numbers:
     """The codes of some distinct texts by those that are held; -1 for others."""
     # The table of hashes is that of the texts, which are few: those that are held may be many.
     places = pc.index_in(held, value_set=texts).cast(pa.int64())
-    at = numbers(pc.fill_null(places, -1))
-    known = np.flatnonzero(at >= 0)
     found = np.full(len(texts), -1, np.int64)
-    found[at[known]] = codes[known]
+    found[numbers(places.drop_null())] = codes[numbers(pc.indices_nonzero(places.is_valid()))]
     return found
 
 
