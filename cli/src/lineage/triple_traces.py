@@ -177,8 +177,7 @@ def _asked(
     items: list[str] | None, items_file: Path | None, method: str, engine: str
 ) -> pa.Array[Any]:
     """The items of a question, of the command line or of a file."""
-    import pyarrow as pa
-
+    from lineage_store.triples.files import array_of_texts
     from lineage_store.triples.sources import read_items
     from lineage_store.triples.tracing import MOST_ASKED, Method
 
@@ -189,7 +188,8 @@ def _asked(
         raise typer.BadParameter("name items, or a file of them by --items")
     if items_file is not None:
         return read_items(items_file, MOST_ASKED)
-    return pa.array(items or [], pa.string())
+    asked: pa.Array[Any] = array_of_texts(items or [])
+    return asked
 
 
 def _is_spark(

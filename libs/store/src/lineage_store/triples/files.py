@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -170,8 +170,10 @@ def spans(low: Numbers, high: Numbers) -> Numbers:
     return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(low - before, lengths))
 
 
-def array_of_text(value: str) -> Any:
-    """An array of one text, made without pandas as well."""
-    data = value.encode()
-    offsets = pa.py_buffer(np.array([0, len(data)], np.int32).data)
-    return pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data))
+def array_of_texts(values: Sequence[str]) -> Any:
+    """Texts as a column."""
+    data = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
+    return pa.StringArray.from_buffers(
+        len(data), pa.py_buffer(ends.data), pa.py_buffer(b"".join(data))
+    )

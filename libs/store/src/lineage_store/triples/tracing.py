@@ -14,7 +14,7 @@ from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
 from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
-from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers, array_of_text, spans
+from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers, array_of_texts, spans
 from lineage_store.triples.finding import asked_numbers
 from lineage_store.triples.reading import ReadCounts, SortedPart, check_room
 
@@ -75,7 +75,7 @@ def trace(
         StoreError: there is no such data set or item, something waits to be indexed, or the storage can't be read.
         BudgetError: the trace takes more than it may.
     """
-    return trace_items(store, name, array_of_text(item), is_back=is_back, method=method)
+    return trace_items(store, name, array_of_texts([item]), is_back=is_back, method=method)
 
 
 def trace_items(
