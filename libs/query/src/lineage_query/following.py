@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from lineage_core.contract.message import End, Message, Recipe, Stream
 from lineage_core.errors import LineageError
@@ -27,6 +27,7 @@ PENDING_MAX = 64
 """Recipes that wait for the commit of their batch; a batch has one, or as many as its function has actions."""
 MISSING_MAX = 10
 GLOB = frozenset("*?[{\\")
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 Rows_co = TypeVar("Rows_co", covariant=True)
 Rows = TypeVar("Rows")
 
@@ -223,16 +224,17 @@ class Follow(Generic[Rows]):
         query.app, query.windows, query.facts = message.app, None, None
 
     def _recipe(self, message: Recipe) -> Iterator[Event[Rows]]:
-        batch = batch_of(message.recipe)
-        if batch is None:
+        found = batch_of(message.recipe, self.path)
+        if found is None:
             return
+        batch, has_read = found
         query = self._queries.setdefault(batch.query, _Query(batch.query))
         if batch.run != query.run:
             yield from self._begin(query, message, batch.run)
         if query.ending is Ending.OVER:
             query.ending, query.end_reason = Ending.OPEN, ""
         query.recorded.add(batch.number)
-        if not reads_file(message.recipe, self.path):
+        if not has_read:
             return
         try:
             recipe = Document.from_json(message.recipe)
@@ -421,27 +423,27 @@ def may_hold(folder: str, path: str) -> bool:
     return path == root or path.startswith(f"{root}/")
 
 
-def batch_of(text: str) -> StreamBatch | None:
-    """The batch that a recipe is of; None: it is of none, or can't be read."""
+def batch_of(text: str, path: str) -> tuple[StreamBatch, bool] | None:
+    """The batch that a recipe is of, and whether it has read a file (canonical); None: it is of none, or can't be read."""
     if '"batch":{' not in text:
         return None
     try:
-        batch = json.loads(text).get("batch")
-        return StreamBatch(str(batch["query"]), str(batch["run"]), int(batch["number"]))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        document = json.loads(text)
+        batch = document.get("batch")
+        found = StreamBatch(str(batch["query"]), str(batch["run"]), int(batch["number"]))
+    except _UNREADABLE:
         return None
+    return found, _reads_file(document, path)
 
 
-def reads_file(text: str, path: str) -> bool:
-    """Whether a recipe has read a file (canonical)."""
+def _reads_file(document: dict[str, Any], path: str) -> bool:
     try:
-        sources = json.loads(text).get("sources", ())
         return any(
             _canonical(str(file["path"])) == path
-            for source in sources
+            for source in document.get("sources", ())
             for file in source.get("files", ())
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except _UNREADABLE:
         return False
 
 
