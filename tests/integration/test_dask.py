@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import dask
 import pytest
 from dask import bag, delayed
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from lineage import LineageApi, UnsupportedOperatorError, capture_dask
 from lineage_core.contract.positions import text_position
@@ -20,6 +18,7 @@ from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import Direction
 from lineage_core.tracing.tracer import Tracer
 from lineage_store.url import open_store
+from tests.support.dask_cluster import two_workers
 from tests.support.job_runs import STORE, judged
 
 pytestmark = pytest.mark.integration
@@ -30,19 +29,7 @@ Traced = tuple[Any, frozenset[int]]
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    with (
-        # A cluster sets variables of this process for its workers (PYTHONHASHSEED), and leaves them.
-        patch.dict(os.environ),
-        dask.config.set({"distributed.worker.daemon": True, "distributed.admin.tick.limit": "60s"}),
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            host="127.0.0.1",
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with two_workers() as client:
         yield client
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import dask
 import pandas as pd
@@ -14,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from dask import bag
 from dask import dataframe as dd
-from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +20,7 @@ from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
 from lineage_query.trace_query import TraceQuery
+from tests.support.dask_cluster import two_workers
 from tests.support.job_runs import STORE, ask, judged, run_plain, stored
 
 pytestmark = pytest.mark.integration
@@ -48,19 +46,7 @@ def workers(request: pytest.FixtureRequest) -> Iterator[None]:
     if not request.param:
         yield
         return
-    with (
-        patch.dict(os.environ),
-        dask.config.set({"distributed.worker.daemon": True, "distributed.admin.tick.limit": "60s"}),
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            host="127.0.0.1",
-        ) as started,
-        Client(started) as client,
-        dask.config.set(scheduler=client),
-    ):
+    with two_workers() as client, dask.config.set(scheduler=client):
         yield
 
 

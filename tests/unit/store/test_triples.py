@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from lineage_core.tracing.budget import TooMuchError
@@ -21,6 +20,7 @@ from lineage_store.triples.numbering import distinct_rows
 from lineage_store.triples.partitioning import components, connected_sets
 from lineage_store.triples.tracing import Method, trace
 from lineage_store.triples.updating import update_index
+from tests.support.triple_files import chain, written
 
 pytestmark = pytest.mark.unit
 
@@ -34,15 +34,6 @@ def _no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def store(tmp_path: Path) -> TripleStore:
     return TripleStore(f"lake:{tmp_path}/lake", create=True)
-
-
-def written(path: Path, **columns: Any) -> Path:
-    pq.write_table(pa.table(columns), path)
-    return path
-
-
-def chain(path: Path) -> Path:
-    return written(path, src=[1, 2, 3], dst=[2, 3, 4], op=["a", "b", "c"])
 
 
 @pytest.mark.parametrize(
