@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ from lineage.background_process import StartedSpark
 from lineage.requested_outputs import refuse_server
 from lineage.spools import spool_of
 from lineage.terminal import echo
+from lineage_core.contract.message import Recipe, Stream
 from lineage_core.errors import LineageError
+from lineage_core.recipe.document import Recipe as Document
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.trace.following import FollowedRows, RowTracing
 from lineage_query.following import Done, Ending, Event, Follow, Gap, Late, Made, Read
 from lineage_query.message_feed import Lost, MessageFeed
-from lineage_query.rows.places import parse_location
+from lineage_query.rows.places import Location, parse_location
 from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
 from lineage_store.url import index_folder, open_store
@@ -28,6 +31,9 @@ from lineage_store.url import index_folder, open_store
 POLL_S = 0.1
 ID_CHARS = 8
 """Of a query's id, for people."""
+WARM_S = 0.5
+WARM_RUNS_MAX = 10
+WARM_BYTES_MAX = 1 << 20
 
 
 def follow_rows(url: str, place: str, wait_s: float, *, as_json: bool) -> bool:
@@ -51,8 +57,9 @@ def follow_rows(url: str, place: str, wait_s: float, *, as_json: bool) -> bool:
         spark.load()
         feed = MessageFeed(spool_of(url), lambda: _opened(url))
         try:
-            tracing = RowTracing(spark.session, RowReader(index_folder(url)), location)
-            _Following(Follow(location.path, tracing), feed, printer, wait_s).run()
+            reader = RowReader(index_folder(url))
+            follow = Follow(location.path, RowTracing(spark.session, reader, location))
+            _Following(follow, feed, printer, _WarmUp(spark, reader), wait_s).run()
         except KeyboardInterrupt:
             printer.note("stopped; the queries go on")
         finally:
@@ -160,15 +167,60 @@ def _documents(event: Event[FollowedRows]) -> list[dict[str, Any]]:
     return [*documents, {"event": "made", **batch, "rows": made.count, **facts}]
 
 
+class _WarmUp:
+    """Traces a small file of the latest batch, whichever it is, and forgets the rows, while there is nothing else to do.
+
+    The first traces of a Spark that has just started take some ten times as long as those after them.
+    """
+
+    def __init__(self, spark: StartedSpark, reader: RowReader) -> None:
+        self._spark = spark
+        self._reader = reader
+        self._recorded: Recipe | None = None
+        self._committed: Recipe | None = None
+        self._runs_left = WARM_RUNS_MAX
+
+    def take(self, message: object) -> None:
+        """Take the next message of an application: the latest batch that is committed is traced."""
+        if isinstance(message, Recipe):
+            self._recorded = message
+        elif isinstance(message, Stream) and message.state == "batch":
+            self._committed = self._recorded
+
+    def run(self) -> None:
+        """Trace once more, unless that is quick by now."""
+        if self._committed is None or not self._runs_left:
+            return
+        self._runs_left -= 1
+        started = time.monotonic()
+        # What can't be traced is of no concern here.
+        with suppress(LineageError):
+            recipe = Document.from_json(self._committed.recipe)
+            files = (file for source in recipe.sources for file in source.files)
+            path = next((file.path for file in files if file.size <= WARM_BYTES_MAX), None)
+            if recipe.batch is None or path is None:
+                self._committed = None
+                return
+            RowTracing(self._spark.session, self._reader, Location(path, None)).rows(recipe)
+            if time.monotonic() - started < WARM_S:
+                self._runs_left = 0
+
+
 class _Following:
     """One ``lineage follow``."""
 
     def __init__(
-        self, follow: Follow[FollowedRows], feed: MessageFeed, printer: _Printer, wait_s: float
+        self,
+        follow: Follow[FollowedRows],
+        feed: MessageFeed,
+        printer: _Printer,
+        warm_up: _WarmUp,
+        wait_s: float,
     ) -> None:
         self._follow = follow
         self._feed = feed
         self._printer = printer
+        self._warm_up = warm_up
         self._wait_s = wait_s
         self._named: dict[str, str] = {}
 
@@ -190,6 +242,7 @@ class _Following:
             if now - idle_since >= self._wait_s:
                 break
             self._name_waiting()
+            self._warm_up.run()
             time.sleep(POLL_S)
         if not endings:
             raise TraceError(
@@ -200,6 +253,7 @@ class _Following:
 
     def _take(self) -> None:
         for item in self._feed.read():
+            self._warm_up.take(item)
             events = (
                 self._follow.end_application(item.app, item.reason)
                 if isinstance(item, Lost)
