@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 from lineage_core.contract.message import End, Message
 from lineage_core.errors import LineageError
@@ -29,6 +29,9 @@ class Lost:
 
     app: str
     reason: str
+
+
+Item: TypeAlias = Message | Lost
 
 
 @dataclass
@@ -54,7 +57,7 @@ class MessageFeed:
     """
 
     spool: Path
-    open_store: Callable[[], GraphStore | None]
+    open_store: Callable[[], AbstractContextManager[GraphStore] | None]
     clock: Callable[[], float] = time.monotonic
     notes: list[str] = field(default_factory=list)
     """What could not be read."""
@@ -64,7 +67,7 @@ class MessageFeed:
         self._stored: set[str] = set()
         self._looked_at = float("-inf")
 
-    def read(self) -> Iterator[Message | Lost]:
+    def read(self) -> Iterator[Item]:
         """What is new, of each application in its order; those that ended before come first."""
         stored: list[str] = []
         store = None
@@ -74,11 +77,11 @@ class MessageFeed:
         if store is None:
             self._find_tails()
         else:
-            with store:
+            with store as opened:
                 # Asked before the spool: an application of the store that has no folder there after that has ended.
-                stored = [app for app in store.application_ids() if app not in self._stored]
+                stored = [app for app in opened.application_ids() if app not in self._stored]
                 self._find_tails()
-                yield from self._read_stored(store, stored)
+                yield from self._read_stored(opened, stored)
         for name in list(self._tails):
             yield from self._read_tail(self._tails[name])
             if self._tails[name].is_over and not self._tails[name].folder.exists():
@@ -117,7 +120,7 @@ class MessageFeed:
                 self._tails[name] = tail
                 self._stored.add(tail.app)
 
-    def _read_stored(self, store: GraphStore, apps: list[str]) -> Iterator[Message | Lost]:
+    def _read_stored(self, store: GraphStore, apps: list[str]) -> Iterator[Item]:
         unread = [app for app in apps if app not in self._stored]
         self._stored.update(unread)
         # The latest are named first.
@@ -135,7 +138,7 @@ class MessageFeed:
         if len(unread) > STORED_MAX:
             self.notes.append(f"of applications that ended, only the latest {STORED_MAX} are read")
 
-    def _read_tail(self, tail: _Tail) -> Iterator[Message | Lost]:
+    def _read_tail(self, tail: _Tail) -> Iterator[Item]:
         is_gone = not tail.folder.exists()
         for line in read_lines(tail.stream, tail.offset):
             tail.offset = line.stop

@@ -44,6 +44,7 @@ from lineage_query_api.routes import (
     dead_letters,
     erasure,
     exports,
+    following,
     graph,
     jobs,
     meta,
@@ -54,6 +55,7 @@ from lineage_query_api.routes import (
     triples,
 )
 from lineage_query_api.routes.answers import FRAMED
+from lineage_query_api.row_following import RowsFollowed
 from lineage_query_api.scopes import Scopes
 from lineage_query_api.settings import QueryApiSettings, read_redis_settings
 from lineage_service.metrics import new_registry
@@ -128,6 +130,7 @@ def create_app(
     )
     app.state.lineages = lineages
     app.state.array_questions = array_questions
+    app.state.rows_followed = RowsFollowed()
     app.state.bounds = Bounds(
         request_s=settings.api_request_s,
         answer_s=settings.api_stream_s,
@@ -159,6 +162,7 @@ def create_app(
         openlineage,
         record_view,
         triples,
+        following,
     ):
         app.include_router(module.router)
     if settings.api_metrics_applications:

@@ -69,6 +69,22 @@ class RecipeTraces:
         """The recomputation backend for a caller. ``rows``: they may read the text of rows."""
         return CallerRecomputation(self, rows)
 
+    @property
+    def reader(self) -> RowReader:
+        """Reads rows of files."""
+        return self._reader
+
+    def run(self, work: Callable[[SparkSession], Computed]) -> Computed:
+        """The result of ``work`` on the server's Spark.
+
+        Raises:
+            TraceError: this server has no Spark.
+            ProblemError: Spark does not start, all turns are taken, or the work takes too long.
+        """
+        if self._spark is None:
+            raise TraceError(NO_MASTER)
+        return self._spark.run(work)
+
     def check_traceable(self) -> None:
         """Refuse traces of an application if they may reveal its hidden parts.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -11,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
+from lineage_core.contract.message import Recipe as RecipeMessage
+from lineage_core.contract.message import Stream
+from lineage_core.errors import LineageError
 from lineage_core.recipe.document import File, Recipe, Source
 from lineage_dataframes.errors import FramesError, RefusedError
 from lineage_dataframes.sources.file_changes import check_local, local_path
@@ -28,12 +33,17 @@ from lineage_dataframes.trace.rows import (
     texts_of_rows,
 )
 from lineage_dataframes.trace.session import translate_spark_errors
+from lineage_query.following import Done, Event, Gap, Late, Made, Tracing
+from lineage_query.message_feed import Item
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.paths import canonical, shown_path
 
 ROWS_MAX = 1_000
 """Rows of one batch that are listed."""
+WARM_S = 0.5
+WARM_RUNS_MAX = 10
+WARM_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +178,63 @@ class RowTracing:
         return FollowedRows(
             (*rows, *others.rows)[:ROWS_MAX], len(standing.places) + others.count, reasons
         )
+
+
+class WarmUp:
+    """Traces a small file of the latest batch, whichever it is, and forgets the rows: to be run while there is nothing else to do.
+
+    The first traces of a Spark that has just started take some ten times as long as those after them.
+
+    Args:
+        tracing_of: computes the rows of a place.
+    """
+
+    def __init__(self, tracing_of: Callable[[Location], Tracing[FollowedRows]]) -> None:
+        self._tracing_of = tracing_of
+        self._recorded: RecipeMessage | None = None
+        self._committed: RecipeMessage | None = None
+        self._runs_left = WARM_RUNS_MAX
+
+    def take(self, item: Item) -> None:
+        """Take the next message: the latest batch that is committed is traced."""
+        if isinstance(item, RecipeMessage):
+            self._recorded = item
+        elif isinstance(item, Stream) and item.state == "batch":
+            self._committed = self._recorded
+
+    def run(self) -> None:
+        """Trace once more, unless that is quick by now."""
+        if self._committed is None or not self._runs_left:
+            return
+        self._runs_left -= 1
+        started = time.monotonic()
+        # What can't be traced is of no concern here.
+        with suppress(LineageError):
+            recipe = Recipe.from_json(self._committed.recipe)
+            files = (file for source in recipe.sources for file in source.files)
+            path = next((file.path for file in files if file.size <= WARM_BYTES_MAX), None)
+            if recipe.batch is None or path is None:
+                self._committed = None
+                return
+            self._tracing_of(Location(path, None)).rows(recipe)
+            if time.monotonic() - started < WARM_S:
+                self._runs_left = 0
+
+
+def documents_of(event: Event[FollowedRows]) -> list[dict[str, Any]]:
+    """An event in the JSON shape that tools rely on: a row, or a batch, each."""
+    kind = type(event).__name__.lower()
+    if isinstance(event, Gap | Done):
+        return [{"event": kind, **asdict(event)}]
+    batch = {"query": event.batch.query, "run": event.batch.run, "batch": event.batch.number}
+    if not isinstance(event, Made):
+        return [
+            {"event": kind, **batch} | ({"count": event.count} if isinstance(event, Late) else {})
+        ]
+    made = event.rows
+    facts = {"exact": not made.reasons, "reasons": list(made.reasons), "committed": event.committed}
+    documents = [{"event": "row", **batch, **asdict(row), **facts} for row in made.rows]
+    return [*documents, {"event": "made", **batch, "rows": made.count, **facts}]
 
 
 def _placed(

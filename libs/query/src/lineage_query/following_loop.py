@@ -1,0 +1,98 @@
+"""Following rows until nothing more can come of them: what `lineage follow` and the API repeat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic
+
+from lineage_core.tracing.trace_result import TraceError
+from lineage_query.following import Ending, Event, Follow, Rows
+from lineage_query.message_feed import Item, Lost, MessageFeed
+
+POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What could not be read."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why more may come of a query; said once, and again when it has changed."""
+
+    query: str
+    reason: str
+
+
+class FollowLoop(Generic[Rows]):
+    """One following of rows.
+
+    Args:
+        follow: takes the messages.
+        feed: gives them.
+        wait_s: for how long a query is waited for that may read the file, or that is started again.
+        listener: is shown each message before it is taken.
+        clock: in seconds, as ``time.monotonic``.
+    """
+
+    def __init__(
+        self,
+        follow: Follow[Rows],
+        feed: MessageFeed,
+        wait_s: float,
+        listener: Callable[[Item], object] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._follow = follow
+        self._feed = feed
+        self._wait_s = wait_s
+        self._listener = listener
+        self._clock = clock
+        self._idle_since = clock()
+        self._named: dict[str, str] = {}
+        self.is_over = False
+        """Nothing more can come, or no query that may give more has run for ``wait_s``."""
+
+    def step(self) -> Iterator[Event[Rows] | Note | Waiting]:
+        """What has happened since the last step.
+
+        Raises:
+            TraceError: no query may read the file.
+        """
+        for item in self._feed.read():
+            self._listener(item)
+            yield from (
+                self._follow.end_application(item.app, item.reason)
+                if isinstance(item, Lost)
+                else self._follow.take(item)
+            )
+        while self._feed.notes:
+            yield Note(self._feed.notes.pop(0))
+        endings = self._follow.endings().values()
+        if Ending.OPEN in endings:
+            self._idle_since = self._clock()
+        is_done = bool(endings) and all(ending is Ending.DONE for ending in endings)
+        self.is_over = is_done or self._clock() - self._idle_since >= self._wait_s
+        if not self.is_over:
+            yield from self._waiting()
+        elif not endings:
+            raise TraceError(
+                f"no streaming query that may read {self._follow.path} was recorded within {self._wait_s:g} s: "
+                "run its program by `lineage run`, or wait for longer"
+            )
+
+    def open_reasons(self) -> dict[str, str]:
+        """By query of which more may come: why."""
+        return self._follow.open_reasons()
+
+    def _waiting(self) -> Iterator[Waiting]:
+        reasons = self._follow.open_reasons()
+        for query, reason in reasons.items():
+            if self._named.get(query) != reason:
+                yield Waiting(query, reason)
+        self._named = reasons

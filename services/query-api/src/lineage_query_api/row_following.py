@@ -1,0 +1,193 @@
+"""Rows that callers follow through streaming queries while these run, as server-sent events."""
+
+from __future__ import annotations
+
+import json
+import time
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import nullcontext
+from http import HTTPStatus
+from importlib.util import find_spec
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+from anyio.to_thread import run_sync
+
+from lineage_core.errors import LineageError
+from lineage_core.recipe.document import Recipe
+from lineage_core.tracing.budget import BudgetError, current_budget
+from lineage_query.following import Event, Follow, Gap
+from lineage_query.following_loop import POLL_S, FollowLoop, Note, Waiting
+from lineage_query.message_feed import MessageFeed
+from lineage_query.rows.places import Location, parse_location
+from lineage_query_api.errors import ProblemError, busy_error
+from lineage_query_api.lineages import Lineages
+from lineage_query_api.problems import problem_of
+from lineage_store.lake.address import is_lake
+from lineage_store.url import is_embedded, spool_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lineage_dataframes.trace.following import FollowedRows, RowTracing, WarmUp
+
+Result = TypeVar("Result")
+FOLLOWED_MAX = 8
+"""Rows that are followed at once on a server."""
+SILENT_S = 10.0
+"""Silence after which a comment is sent, so that proxies keep the connection."""
+MARGIN_S = 5.0
+"""Before the time of the stream is up, in which it ends by itself."""
+
+
+class RowsFollowed:
+    """The rows that are followed on a server."""
+
+    def __init__(self) -> None:
+        self._places = BoundedSemaphore(FOLLOWED_MAX)
+
+    def follow(
+        self, lineages: Lineages, place: str, wait_s: float, request_id: str
+    ) -> AsyncIterator[bytes]:
+        """Events of the rows of a place, as they happen.
+
+        Args:
+            lineages: those of all applications.
+            place: a row of a file, or a file.
+            wait_s: for how long a query is waited for that may read the file, or that is started again.
+            request_id: for a problem.
+
+        Raises:
+            LineageError, ProblemError: rows can't be followed here, such ones are none, or too many are followed.
+        """
+        location = parse_location(place)
+        url = lineages.settings.store
+        if not is_embedded(url) and not is_lake(url):
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                "the store of this server has no spool, so batches are not seen when they are committed",
+                hint="trace the row forward once the queries have ended",
+            )
+        missing = lineages.recipe_traces.missing()
+        if missing or find_spec("lineage_dataframes") is None:
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                f"rows are followed by Spark, which this server has not: {missing or 'lineage_dataframes is missing'}",
+                hint="use `lineage follow` where the store and Spark are",
+            )
+        if not self._places.acquire(blocking=False):
+            raise busy_error("rows that are followed")
+        following = _Following(lineages, location, wait_s, request_id)
+        weakref.finalize(following, self._places.release).atexit = False
+        return following.events()
+
+
+class _Tracing:
+    """Computes rows on the server's Spark. Implements `lineage_query.following.Tracing`."""
+
+    def __init__(self, lineages: Lineages, location: Location) -> None:
+        self._lineages = lineages
+        self._location = location
+
+    def rows(self, recipe: Recipe) -> FollowedRows:
+        """As `lineage_dataframes.trace.following.RowTracing`."""
+        return self._run(lambda tracing: tracing.rows(recipe))
+
+    def ends(self, windows: Recipe, batch: Recipe) -> Sequence[int]:
+        """As `lineage_dataframes.trace.following.RowTracing`."""
+        return self._run(lambda tracing: tracing.ends(windows, batch))
+
+    def _run(self, compute: Callable[[RowTracing], Result]) -> Result:
+        return self._lineages.recipe_traces.run(lambda session: compute(self._on(session)))
+
+    def _on(self, session: SparkSession) -> RowTracing:
+        from lineage_dataframes.rewrite.functions import NO_CODE
+        from lineage_dataframes.trace.following import RowTracing
+
+        reader = self._lineages.recipe_traces.reader
+        return RowTracing(lambda: session, reader, self._location, NO_CODE)
+
+
+class _Following:
+    """One following."""
+
+    def __init__(
+        self, lineages: Lineages, location: Location, wait_s: float, request_id: str
+    ) -> None:
+        from lineage_dataframes.trace.following import WarmUp
+
+        self._request_id = request_id
+        self._until = time.monotonic() + lineages.settings.api_stream_s - MARGIN_S
+        self._warm_up: WarmUp = WarmUp(lambda place: _Tracing(lineages, place))
+        self._feed = MessageFeed(
+            spool_folder(lineages.settings.store), lambda: nullcontext(lineages.store)
+        )
+        follow = Follow(location.path, _Tracing(lineages, location))
+        self._loop: FollowLoop[FollowedRows] = FollowLoop(
+            follow, self._feed, wait_s, self._warm_up.take
+        )
+        self._is_complete = True
+        self._number = 0
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Until nothing more can come, the time of the stream is up, or the client leaves."""
+        said_at = time.monotonic()
+        yield b": following\n\n"
+        try:
+            while not self._loop.is_over and time.monotonic() < self._until:
+                steps = self._step()
+                while (document := await run_sync(next, steps, None)) is not None:
+                    yield self._event(document)
+                    said_at = time.monotonic()
+                if time.monotonic() - said_at >= SILENT_S:
+                    yield b": waiting\n\n"
+                    said_at = time.monotonic()
+                await anyio.sleep(POLL_S)
+            yield self._event(self._end())
+        except BudgetError:
+            raise
+        except LineageError as error:
+            # The status is sent already.
+            yield self._event({"event": "problem", **problem_of(self._request_id, error)})
+        finally:
+            self._feed.close()
+
+    def _step(self) -> Iterator[dict[str, Any]]:
+        for event in self._loop.step():
+            self._extend_time()
+            yield from self._documents(event)
+        if not self._loop.is_over:
+            self._warm_up.run()
+        self._extend_time()
+
+    def _documents(self, event: Event[FollowedRows] | Note | Waiting) -> Iterator[dict[str, Any]]:
+        from lineage_dataframes.trace.following import documents_of
+
+        if isinstance(event, Waiting):
+            yield {"event": "waiting", "query": event.query, "reason": event.reason}
+        elif isinstance(event, Note):
+            yield {"event": "note", "text": event.text}
+        else:
+            self._is_complete &= not isinstance(event, Gap)
+            yield from documents_of(event)
+
+    def _extend_time(self) -> None:
+        """A trace by Spark has a limit of its own; the stream goes on."""
+        current_budget().extend(max(self._until - time.monotonic(), 0) + MARGIN_S)
+
+    def _end(self) -> dict[str, Any]:
+        reasons = self._loop.open_reasons()
+        return {
+            "event": "end",
+            "done": self._loop.is_over and not reasons,
+            "open": reasons,
+            "complete": self._is_complete,
+            "time_up": not self._loop.is_over,
+        }
+
+    def _event(self, document: dict[str, Any]) -> bytes:
+        self._number += 1
+        text = json.dumps(document, ensure_ascii=False)
+        return f"event: {document['event']}\nid: {self._number}\ndata: {text}\n\n".encode()
