@@ -276,6 +276,7 @@ print(json.dumps(facts))
 """
 
 
+@pytest.mark.long
 def test_a_builder_keeps_what_the_program_set_and_captures_from_the_start(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a\nb\n", encoding="utf-8")
     facts = run(tmp_path, BUILDING)

@@ -101,7 +101,8 @@ def packed_otherwise(archive: Path, folder: Path) -> None:
             packed.add(path, path.name)
 
 
-@pytest.mark.parametrize("build", ["same", pytest.param("other", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("build", ["same", "other"])
 def test_workers_with_nothing_of_ours_capture_by_the_archive_alone(
     build: str, python_with_arrow: Path, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def test_code_is_not_run(ran: Path, master: str) -> None:
     assert "not exact" in done.stdout
 
 
+@pytest.mark.long
 def test_materialised(ran: Path, master: str) -> None:
     made = told(ran, master, "materialise", "latest", "--node", "0")
     assert made["refused"] == {}
@@ -153,6 +154,7 @@ def test_materialised(ran: Path, master: str) -> None:
     assert dropped.returncode == 0, dropped.stderr
 
 
+@pytest.mark.long
 def test_over_http(ran: Path, master: str) -> None:
     (port,) = free_ports(1)
     env = {

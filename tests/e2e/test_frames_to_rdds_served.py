@@ -290,6 +290,7 @@ def test_without_a_spark_or_the_right_to_the_files_it_says_so(ran: Path, tmp_pat
         assert "not read by this server" in got(traced(client, place), 422)["detail"]
 
 
+@pytest.mark.long
 def test_the_page_asks_for_rows_and_shows_them(ran: Path, served: str) -> None:
     (parquet,) = (ran / "counted").glob("*.parquet")
     keys: list[Any] = pq.read_table(parquet)["key"].to_pylist()

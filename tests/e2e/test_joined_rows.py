@@ -188,6 +188,7 @@ def test_what_is_not_known_is_said(
     assert access.ask(TraceQuery(Direction.FORWARD, (f"{ran}/flights.json:1",))).pairs is None
 
 
+@pytest.mark.long
 def test_pairs_over_http_and_by_command(ran: Path, access: StoredAccess) -> None:
     (place, *_) = places(ran, "joined")
     answer, row = asked(access, place)

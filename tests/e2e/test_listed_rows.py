@@ -196,6 +196,7 @@ def test_rows_are_for_callers_who_may_read_them(
     assert "text of rows" in got(answer, 403)["detail"]
 
 
+@pytest.mark.long
 def test_lineage_ui_alone_lists_and_traces(ran: Path, tmp_path: Path) -> None:
     """Who typed nothing but `lineage ui` after the job: a Spark starts with the first question."""
     store = f"sqlite:///{ran / STORE}"

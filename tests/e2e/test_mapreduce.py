@@ -190,6 +190,7 @@ def test_without_declarations_answers_are_supersets(
         assert found(answer) >= places[text.split("\t")[0]]
 
 
+@pytest.mark.long
 def test_lines_that_a_mapper_keeps_are_all_in_what_it_writes_at_the_end(folder: Path) -> None:
     both(
         folder,
@@ -216,6 +217,7 @@ def test_lines_that_a_mapper_keeps_are_all_in_what_it_writes_at_the_end(folder: 
             assert texts[line] == text.rstrip("\t")
 
 
+@pytest.mark.long
 def test_keys_of_several_fields_partition_and_sort_as_they_do_without_capture(
     folder: Path, places: dict[str, set[str]]
 ) -> None:

@@ -159,6 +159,7 @@ def place_in(ran: Ran, text: str) -> str:
     return f"{ran.file(name)}{sign}{rest}"
 
 
+@pytest.mark.long
 def test_by_place_and_by_value_no_spark_is_started(
     whole: Ran, no_spark: None, neo4j: Neo4jUnderTest
 ) -> None:
@@ -185,6 +186,7 @@ def test_by_place_and_by_value_no_spark_is_started(
                     assert (answer.exact, answer.complete) == (True, True)
 
 
+@pytest.mark.long
 def test_lookups_say_what_queries_say(whole: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     app = whole.apps["exact"]
     for place, numbers in BACK.items():

@@ -111,6 +111,7 @@ def test_jobs_and_datasets_grow_by_clicks_over_the_real_service(tmp_path: Path) 
         npm("e2e:only", environment=environment)
 
 
+@pytest.mark.long
 def test_cells_of_arrays_are_traced_over_pictures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

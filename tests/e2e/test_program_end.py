@@ -94,6 +94,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.long
 def test_a_program_that_raises_has_failed(tmp_path: Path) -> None:
     write_job(tmp_path, FAILING)
     ended = run_plain(tmp_path, "job.py", "raise")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +18,7 @@ from lineage_core.recipe.document import Output, Recipe
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter.dataframes.streams import OTHER_RUN
 from lineage_store.url import open_store
+from tests.support.api_server import serving
 from tests.support.job_runs import (
     STORE,
     ask,
@@ -240,6 +243,33 @@ def test_rows_go_forward_into_all_that_their_batch_wrote(ran: Path) -> None:
     assert items(ran, Direction.FORWARD, f"{ran / 'in/c.csv'}:2")[0][0].startswith(
         "joined/country=IT"
     )
+
+
+def test_rows_are_followed_over_http(ran: Path) -> None:
+    given = {"api_roots": str(ran), "spark_master": "local[1]", "api_query_s": 500}
+    with (
+        serving(f"sqlite:///{ran / STORE}", **given) as address,
+        httpx.Client(base_url=address, timeout=600) as client,
+    ):
+        text = client.get("/v1/follow", params={"place": f"{ran / 'in/b.csv'}:4"}).text
+        nobody = client.get("/v1/follow", params={"place": f"{ran / 'x.csv'}:4", "wait_s": 0}).text
+    parts = [dict(_fields(part)) for part in text.strip().split("\n\n")]
+    events = [json.loads(part["data"]) | {"id": part["id"]} for part in parts if "data" in part]
+    assert [event["id"] for event in events] == [str(n + 1) for n in range(len(events))]
+    rows = [event for event in events if event["event"] == "row"]
+    folders = {Path(row["place"]).relative_to(ran).parts[0] for row in rows if row["place"]}
+    assert folders == {"each", "joined", "large", "sums"}, events
+    assert {row["batch"] for row in rows} == {1}
+    (end,) = [event for event in events if event["event"] == "end"]
+    assert (events[-1], end["complete"], end["time_up"]) == (end, True, False)
+    assert "event: problem" in nobody
+    assert "no streaming query that may read" in nobody
+
+
+def _fields(part: str) -> Iterator[tuple[str, str]]:
+    for line in part.splitlines():
+        name, _, value = line.partition(": ")
+        yield name, value
 
 
 def test_what_is_not_traced_is_named(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.support.job_runs import STORE, run_captured, write_job
 from tests.support.pipeline import COMPLETE_LIMIT_S, POLL_S, Pipeline, pipeline
 from tests.support.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(900)]
 
 JOB = """
 from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from lineage_store.paths import RowsError
 from tests.support.versions import only_in
 from tests.tables.ran import Ran
 
-pytestmark = [pytest.mark.integration, only_in("Delta Lake", "3.5", "4.1")]
+pytestmark = [pytest.mark.integration, pytest.mark.long, only_in("Delta Lake", "3.5", "4.1")]
 
 CONF = """\
 spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension

@@ -15,7 +15,7 @@ from tests.support.versions import only_in
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE, table_jars
 
-pytestmark = [pytest.mark.integration, pytest.mark.long, only_in("Apache Iceberg", "4.1")]
+pytestmark = [pytest.mark.integration, only_in("Apache Iceberg", "4.1")]
 
 CONF = """\
 spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
