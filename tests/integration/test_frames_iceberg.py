@@ -19,6 +19,7 @@ from tests.tables.ran import Ran
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.long,
     only_in("Apache Iceberg", "4.1"),
 ]
 
