@@ -13,6 +13,7 @@ import { ComparePage } from './pages/ComparePage';
 import { CompareRunsPage } from './pages/CompareRunsPage';
 import { DeadLettersPage } from './pages/DeadLettersPage';
 import { DocsPage } from './pages/DocsPage';
+import { FollowPage } from './pages/FollowPage';
 import { JobsPage } from './pages/JobsPage';
 import { NotFoundPage } from './pages/NotFoundPage';
 import { Shell } from './pages/Shell';
@@ -26,6 +27,7 @@ import {
   compareRunsSearch,
   compareSearch,
   deadLettersSearch,
+  followSearch,
   jobsSearch,
   suspectsSearch,
 } from './url/searches';
@@ -76,6 +78,12 @@ const deadLetters = createRoute({
   component: DeadLettersPage,
   validateSearch: deadLettersSearch,
 });
+const follow = createRoute({
+  getParentRoute: () => root,
+  path: '/follow',
+  component: FollowPage,
+  validateSearch: followSearch,
+});
 const jobs = createRoute({
   getParentRoute: () => root,
   path: '/jobs',
@@ -106,6 +114,7 @@ const routeTree = root.addChildren([
   cells,
   suspects,
   deadLetters,
+  follow,
   jobs,
   compareRuns,
   docs,

@@ -33,6 +33,17 @@ export class Problem extends Error {
       text(fields.request_id) ?? response.headers.get('X-Request-Id'),
     );
   }
+
+  /** One that comes in a stream, after its status was sent. */
+  static inStream(fields: Record<string, unknown>): Problem {
+    return new Problem(
+      typeof fields.status === 'number' ? fields.status : 500,
+      text(fields.title) ?? 'The answer ended',
+      text(fields.detail) ?? '',
+      text(fields.hint),
+      text(fields.request_id),
+    );
+  }
 }
 
 async function body(response: Response): Promise<Record<string, unknown>> {

@@ -53,6 +53,9 @@ export function Shell(): ReactNode {
         <Link to="/jobs" className="faint">
           Jobs
         </Link>
+        <Link to="/follow" className="faint">
+          Follow
+        </Link>
         <Link to="/docs" className="faint">
           API
         </Link>

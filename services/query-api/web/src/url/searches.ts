@@ -120,6 +120,15 @@ export function deadLettersSearch(params: Params): DeadLettersSearch {
   return { app: text(params.app) };
 }
 
+export interface FollowSearch {
+  /** The row that is followed, as people type it. */
+  place?: string;
+}
+
+export function followSearch(params: Params): FollowSearch {
+  return { place: text(params.place) };
+}
+
 export interface JobsSearch {
   /** Where the graph starts: the job of an application, a job, or a dataset. */
   app?: string;

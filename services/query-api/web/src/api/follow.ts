@@ -1,0 +1,55 @@
+import { EventSourceParserStream } from 'eventsource-parser/stream';
+
+import { address, send } from './client';
+import { Problem } from './problem';
+
+interface OfBatch {
+  query: string;
+  batch: number;
+}
+
+export interface FollowedRow extends OfBatch {
+  event: 'row';
+  place: string | null;
+  text: string | null;
+  exact: boolean;
+  reasons: string[];
+  committed: boolean;
+}
+
+/** What the server tells of a row that is followed: as `lineage follow --json`. */
+export type FollowEvent =
+  | ({ event: 'read' } & OfBatch)
+  | FollowedRow
+  | ({ event: 'made'; rows: number } & OfBatch)
+  | ({ event: 'late'; count: number } & OfBatch)
+  | { event: 'gap' | 'done' | 'waiting'; query: string; reason: string }
+  | { event: 'note'; text: string }
+  | {
+      event: 'end';
+      done: boolean;
+      complete: boolean;
+      time_up: boolean;
+      open: Record<string, string>;
+    }
+  | { event: 'problem' };
+
+/** The events of a row, as they happen, until the stream ends; throws a {@link Problem} that it ends with. */
+export async function* follow(place: string, signal: AbortSignal): AsyncGenerator<FollowEvent> {
+  const response = await send(address('/follow', { place }), {
+    headers: { Accept: 'text/event-stream' },
+    signal,
+  });
+  if (response.body === null) throw Problem.unreachable();
+  const messages = response.body
+    .pipeThrough(new TextDecoderStream())
+    .pipeThrough(new EventSourceParserStream());
+  const reader = messages.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const event = JSON.parse(value.data) as FollowEvent;
+    if (event.event === 'problem') throw Problem.inStream({ ...event });
+    yield event;
+  }
+}
