@@ -120,7 +120,7 @@ def chosen_rows(outcome: Mapping[str, Any]) -> set[tuple[str, int]]:
     return {(Path(path).name, int(line)) for path, _, line in places}
 
 
-@pytest.mark.parametrize("test", ["small", "few"])
+@pytest.mark.parametrize("test", [pytest.param("small", marks=pytest.mark.long), "few"])
 def test_the_set_is_one_minimal(ran: Path, test: str) -> None:
     path = list(sys.path)
     outcome = sifted(ran, f"{ran}/out", "--test", f"{ran}/checks.py:{test}")

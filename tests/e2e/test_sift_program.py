@@ -152,6 +152,7 @@ def test_rows_of_an_output_that_fail_a_test(totals: Path) -> None:
     assert {part: part.read_bytes() for part in part_files(totals / "out")} == before
 
 
+@pytest.mark.long
 def test_a_failure_of_the_program_itself_is_sought_among_all_rows(totals: Path) -> None:
     outcome = sifted(totals, "--fails-with", "too large")
     check_minimal(outcome, has_large)

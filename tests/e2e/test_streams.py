@@ -272,6 +272,7 @@ def _fields(part: str) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
+@pytest.mark.long
 def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "named", NAMED)
     done = run_plain(folder, "job.py")

@@ -207,8 +207,9 @@ NO_STORE = {
     ("GET", "/v1/triples"),
     ("GET", "/v1/triples/trace"),
     ("GET", "/v1/triples/export"),
+    ("GET", "/v1/follow"),
 }
-"""Routes that ask none."""
+"""Routes that ask none, or not here."""
 
 
 @pytest.mark.parametrize("kind", ["source", "sink"])
@@ -247,6 +248,7 @@ def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
         for side, app in (("left", "app-1"), ("right", "app-2"))
     }
     bodies["/v1/answers/suspects"] = {"places": ["write#0#0", "write#0#1"]}
+    bodies[f"{APPLICATION}/arrays/trace"] = {"direction": "backward", "cells": "x[0]"}
     for path in ("/v1/erasure-plans", "/v1/access-reports"):
         bodies[path] = {"source": str(tmp_path / "in.txt"), "rows": [1]}
     values = {"{app}": "app-1", "{node}": "read", "{trace}": trace}
