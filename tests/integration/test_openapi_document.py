@@ -92,7 +92,7 @@ def test_operations_name_the_right_that_they_need(document: dict[str, Any]) -> N
     assert needs == {
         "rows": {
             *("get_rows", "dump", "get_picture", "get_values"),
-            *("list_triples", "trace_triples", "export_triple_trace"),
+            *("list_triples", "trace_triples", "export_triple_trace", "follow_rows"),
         },
         "delete": {"delete_application"},
         "erase": {"plan_erasure"},
