@@ -114,7 +114,9 @@ def test_an_example_answers_what_it_asks(example: str, tmp_path: Path) -> None:
 def test_examples_are_kept_without_outputs() -> None:
     assert EXAMPLES == ["dataframes", "records"]
     for example in EXAMPLES:
-        for cell in json.loads((NOTEBOOKS / f"{example}.ipynb").read_text(encoding="utf-8"))["cells"]:
+        for cell in json.loads((NOTEBOOKS / f"{example}.ipynb").read_text(encoding="utf-8"))[
+            "cells"
+        ]:
             if cell["cell_type"] == "code":
                 assert (cell["outputs"], cell["execution_count"]) == ([], None)
 

@@ -138,8 +138,9 @@ class StartedSpark:
             self._session.stop()
         java.stdin.close()
         with suppress(Exception):
-            java.wait(END_S)
-            store_archive(None if sandbox is None else sandbox.written)
+            # A Java that was killed has left a part: who reads that crashes.
+            if java.wait(END_S) == 0:
+                store_archive(None if sandbox is None else sandbox.written)
         if sandbox is not None:
             # This process ends without whatever else would remove it.
             starting.remove_folder(sandbox.folder)

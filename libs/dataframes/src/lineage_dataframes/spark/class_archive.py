@@ -24,6 +24,8 @@ from lineage_store.url import cache_folder
 OPTIONS = "SPARK_SUBMIT_OPTS"
 """The variable with options of the JVM that a Spark of Python's is."""
 JAVA_OPTION_VARIABLES = (OPTIONS, "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+QUIET = "-Xlog:disable -XX:+DisplayVMOutputToStderr"
+"""What Java says of itself is not for standard output, which may be JSON."""
 _SHARING = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|SharedClassListFile")
 _VERSION = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
 JAVA_VERSION_MIN = 17
@@ -61,10 +63,10 @@ def _java_options(*, archived: bool, confined: Path | None) -> str:
         if file.exists():
             # It is code: nobody else may have written it, not even who shares the cache.
             ours = _is_ours(file) and _is_ours(file.parent)
-            return f"-XX:SharedArchiveFile={file} -Xlog:disable" if ours else ""
+            return f"-XX:SharedArchiveFile={file} {QUIET}" if ours else ""
         if archived and _is_ours(ensure_private_folder(file.parent, ours=True)):
             _remove_stale_drafts(file.parent)
-            return f"-XX:ArchiveClassesAtExit={_draft_file(file, confined)} -Xlog:disable"
+            return f"-XX:ArchiveClassesAtExit={_draft_file(file, confined)} {QUIET}"
     return ""
 
 
