@@ -23,6 +23,7 @@ from lineage_core.environment.extras import DISTRIBUTION
 from lineage_core.errors import LineageError
 
 if TYPE_CHECKING:
+    from lineage_arrays.operators.costs import Costs
     from lineage_store.port import GraphStore
 
 app = typer.Typer(
@@ -163,15 +164,24 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
 
 @app.command("plan")
 @reported
-def plan(
+def plan(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
     costs: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            metavar="COSTS.json",
-            help="Measured costs: write_costs of lineage_arrays.operators.costs.",
+            metavar="[COSTS.json]",
+            help="Measured costs: write_costs of lineage_arrays.operators.costs. Without it those of a stored recording.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    name: Annotated[
+        str,
+        typer.Option(
+            "--app",
+            metavar="APP",
+            help="The recording of this application, instead of the latest one that was stored with costs.",
+        ),
+    ] = "",
     max_disk_bytes: Annotated[
         int | None,
         typer.Option(
@@ -187,19 +197,51 @@ def plan(
             help="Run time that lineage may add (default: any).",
         ),
     ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="PLAN.json",
+            help="Write the plan to this file. Programs that run with LINEAGE_ARRAYS_PLAN=PLAN.json keep lineage by it.",
+            show_default=False,
+        ),
+    ] = None,
     timeout_s: TimeoutOption = None,
+    store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Choose how the lineage of operators is kept, and say why: what each alternative would cost, and what larger limits would buy."""
+    if costs is not None and name:
+        raise LineageError("give a file of costs, or --app, not both")
     _check_installed()
     with in_time(timeout_s):
-        from lineage.array_plans import show_plan
+        from lineage.array_plans import save_plan, show_plan
         from lineage_arrays.operators.costs import read_costs
         from lineage_arrays.operators.optimiser import Limits
         from lineage_arrays.operators.planning import explain
 
-        explained = explain(read_costs(costs), Limits(max_disk_bytes, max_run_s))
-        show_plan(explained, as_json=as_json)
+        if costs is not None:
+            app_id, known = None, read_costs(costs)
+        else:
+            with _opened(chosen_store(context, store)) as graph_store:
+                app_id, known = _stored_costs(graph_store, name)
+        explained = explain(known, Limits(max_disk_bytes, max_run_s))
+        show_plan(explained, app=app_id, as_json=as_json)
+        if save is not None:
+            save_plan(explained, save)
+
+
+def _stored_costs(store: GraphStore, name: str) -> tuple[str, Costs]:
+    """The costs that were stored with a recording; without a name with the latest one that has some.
+
+    Raises:
+        LineageError: there are none.
+    """
+    from lineage_arrays.saved.reading import latest_measured, read_recording
+
+    app_id = _whole_id(store, name)
+    recording = latest_measured(store) if app_id is None else read_recording(store, app_id)
+    return recording.app, recording.costs()
 
 
 def _check_installed() -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from lineage.options import print_json
 from lineage.tables import console, table_of
 from lineage.terminal import echo
 from lineage_arrays.operators.optimiser import Choice, Limits
+from lineage_arrays.operators.plan_files import PLAN_VARIABLE, write_plan
 from lineage_arrays.operators.planning import Explained, Plan, name_of
+from lineage_core.errors import LineageError
 
 
-def show_plan(plan: Plan, *, as_json: bool) -> None:
-    """A row for each alternative of each step, and a line for each larger limit."""
+def show_plan(plan: Plan, *, app: str | None, as_json: bool) -> None:
+    """A row for each alternative of each step, and a line for each larger limit. ``app``: whose costs these are; None: of a file."""
     if as_json:
-        print_json(_plan_json(plan))
+        print_json({"app": app, **_plan_json(plan)})
         return
+    if app is not None:
+        echo(f"by the costs that were stored with {app}")
     table = table_of("step", "frequency", "strategy", "disk bytes", "run s", "query s", "")
     for step in plan.steps:
         for at, one in enumerate(step.alternatives):
@@ -33,6 +38,19 @@ def show_plan(plan: Plan, *, as_json: bool) -> None:
     echo(f"within {_limits_text(plan.limits)}: {_choice_text(plan.choice)}")
     for larger in plan.larger:
         echo(f"with {_limits_text(larger.limits)}: {_choice_text(larger.choice)}")
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write a plan to a file, and say how it is used.
+
+    Raises:
+        LineageError: the file can't be written.
+    """
+    try:
+        write_plan(path, plan.planned())
+    except OSError as error:
+        raise LineageError(f"{path} can't be written: {error}") from error
+    echo(f"{path} has the plan: run the program with {PLAN_VARIABLE}={path}", err=True)
 
 
 def _why_text(one: Explained) -> str:

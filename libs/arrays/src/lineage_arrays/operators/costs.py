@@ -1,7 +1,7 @@
 """Measured costs of strategies as a file: a program measures them, and a choice is made and explained later, elsewhere.
 
-JSON: ``{"format": 1, "steps": [{"name", "frequency", "pinned": [STRATEGY], "alternatives": [STRATEGY and costs]}]}``; a strategy is
-``{"mode", "encoding", "orientation"}``, its costs are ``disk_bytes``, ``run_s`` and ``query_s``.
+JSON: ``{"format": 1, "steps": [{"name", "operator", "frequency", "pinned": [STRATEGY], "alternatives": [STRATEGY and costs]}]}``; a strategy is
+``{"mode", "encoding", "orientation"}``, its costs are ``disk_bytes``, ``run_s`` and ``query_s``; ``operator`` may be missing.
 """
 
 from __future__ import annotations
@@ -14,25 +14,37 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lineage_arrays.errors import ArrayLineageError
-from lineage_arrays.operators.encodings import Encoding, Orientation
 from lineage_arrays.operators.graph import Step
-from lineage_arrays.operators.operator import Mode
+from lineage_arrays.operators.operator import identity_of
 from lineage_arrays.operators.optimiser import Alternative
+from lineage_arrays.operators.plan_files import (
+    STEPS_MAX,
+    packed_strategy,
+    read_document,
+    strategy_of,
+)
 from lineage_arrays.operators.strategies import Strategy
-from lineage_store.paths import open_file
 
 FORMAT = 1
-FILE_BYTES_MAX = 16 << 20
-STEPS_MAX = 10_000
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What `choose` takes: the costs of each strategy at each step, how often queries meet it, and what is kept whatever it costs."""
+    """What `choose` takes: the costs of each strategy at each step, how often queries meet it, and what is kept whatever it costs.
+
+    ``operators``: of steps that have names alone, the identity of the operator that was measured.
+    """
 
     alternatives: ReadOnly[Step, Sequence[Alternative]]
     workload: ReadOnly[Step, float]
     pinned: ReadOnly[Step, Sequence[Strategy]] = field(default_factory=dict)
+    operators: ReadOnly[Step, str] = field(default_factory=dict)
+
+    def operator_of(self, step: Step) -> str:
+        """The identity of a step's operator; empty where it is not known."""
+        if step.operator is not None:
+            return identity_of(step.operator)
+        return self.operators.get(step, "")
 
 
 def write_costs(path: str | os.PathLike[str], costs: Costs) -> None:
@@ -41,30 +53,28 @@ def write_costs(path: str | os.PathLike[str], costs: Costs) -> None:
     Raises:
         OSError: the file can't be written.
     """
+    content = json.dumps(packed_costs(costs), indent=1)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content + "\n")
+
+
+def packed_costs(costs: Costs) -> dict[str, Any]:
+    """Costs as JSON."""
     steps = [
         {
             "name": step.name,
+            "operator": costs.operator_of(step),
             "frequency": costs.workload.get(step, 0.0),
-            "pinned": [_packed(strategy) for strategy in costs.pinned.get(step, ())],
+            "pinned": [packed_strategy(strategy) for strategy in costs.pinned.get(step, ())],
             "alternatives": [
-                _packed(one.strategy)
+                packed_strategy(one.strategy)
                 | {"disk_bytes": one.disk_bytes, "run_s": one.run_s, "query_s": one.query_s}
                 for one in alternatives
             ],
         }
         for step, alternatives in costs.alternatives.items()
     ]
-    content = json.dumps({"format": FORMAT, "steps": steps}, indent=1)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(content + "\n")
-
-
-def _packed(strategy: Strategy) -> dict[str, Any]:
-    return {
-        "mode": str(strategy.mode),
-        "encoding": str(strategy.encoding),
-        "orientation": str(strategy.orientation),
-    }
+    return {"format": FORMAT, "steps": steps}
 
 
 def read_costs(path: str | os.PathLike[str]) -> Costs:
@@ -74,24 +84,25 @@ def read_costs(path: str | os.PathLike[str]) -> Costs:
         OSError: the file can't be read.
         ArrayLineageError: it is no file of costs, or of a later version.
     """
-    with open_file(os.fspath(path)) as file:
-        content = file.read(FILE_BYTES_MAX + 1)
-    if len(content) > FILE_BYTES_MAX:
-        raise ArrayLineageError(f"{path} has more than {FILE_BYTES_MAX >> 20} MiB")
+    return costs_of(read_document(path, "costs of strategies"), os.fspath(path))
+
+
+def costs_of(document: Any, where: str) -> Costs:
+    """The costs that were packed. The steps have names alone.
+
+    Args:
+        document: what :func:`packed_costs` gave.
+        where: it was found: errors name it.
+
+    Raises:
+        ArrayLineageError: it is none, or of a later version.
+    """
     try:
-        document = json.loads(content)
         if document["format"] != FORMAT:
             raise ValueError(f"format {document['format']!r}, not {FORMAT}")
         return _costs(document["steps"])
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-    ) as error:
-        raise ArrayLineageError(f"{path} has no costs of strategies: {error!r}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ArrayLineageError(f"{where} has no costs of strategies: {error!r}") from error
 
 
 def _costs(packed_steps: list[dict[str, Any]]) -> Costs:
@@ -103,26 +114,21 @@ def _costs(packed_steps: list[dict[str, Any]]) -> Costs:
     return Costs(
         {step: _alternatives(packed["alternatives"]) for step, packed in pairs},
         {step: _number(packed["frequency"]) for step, packed in pairs},
-        {step: [_strategy(one) for one in packed["pinned"]] for step, packed in pairs if packed["pinned"]},
+        {step: [strategy_of(one) for one in packed["pinned"]] for step, packed in pairs if packed["pinned"]},
+        {step: _text(packed["operator"]) for step, packed in pairs if packed.get("operator")},
     )  # fmt: skip
 
 
 def _alternatives(packed: list[dict[str, Any]]) -> list[Alternative]:
     alternatives = [
         Alternative(
-            _strategy(one), _count(one["disk_bytes"]), _number(one["run_s"]), _number(one["query_s"])
+            strategy_of(one), _count(one["disk_bytes"]), _number(one["run_s"]), _number(one["query_s"])
         )
         for one in packed
     ]  # fmt: skip
     if len({one.strategy for one in alternatives}) < len(alternatives):
         raise ValueError("a strategy stands twice at a step")
     return alternatives
-
-
-def _strategy(packed: dict[str, Any]) -> Strategy:
-    return Strategy(
-        Mode(packed["mode"]), Encoding(packed["encoding"]), Orientation(packed["orientation"])
-    )
 
 
 def _number(number: object) -> float:

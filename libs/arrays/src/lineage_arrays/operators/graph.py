@@ -14,6 +14,7 @@ from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError, ModeError
 from lineage_arrays.mappings import Mapping, SamePositions
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
+from lineage_arrays.operators.plan_files import planned_strategies
 from lineage_arrays.operators.strategies import (
     OPAQUE,
     Again,
@@ -27,7 +28,7 @@ from lineage_arrays.operators.strategies import (
 )
 from lineage_arrays.querying import CellTrace, backward, forward
 from lineage_arrays.traced import TracedArray
-from lineage_arrays.workflow import AnyArray, Input, Operand, Output, Workflow
+from lineage_arrays.workflow import AnyArray, Input, Node, Operand, Output, Workflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +105,12 @@ class OperatorGraph:
 
         Args:
             sources: the array of each source, by name; copied.
-            strategies: how the lineage of a step is stored; by default by its mapping functions where it has some, else
-                not at all: a query runs the step again. The steps of functions have none.
+            strategies: how the lineage of a step is stored; None: by the plan that `LINEAGE_ARRAYS_PLAN` names. A step of which neither says
+                anything is stored by its mapping functions where it has some, else not at all: a query runs the step again. The
+                steps of functions have none.
 
         Raises:
-            ArrayLineageError: a source is missing, or a function returns something else than a traced array.
+            ArrayLineageError: a source is missing, a function returns something else than a traced array, or the plan can't be read.
             ModeError: the operator does not support a strategy, or writes lineage that is not valid.
             UntracedError: a function makes a call whose lineage is not known.
         """
@@ -117,7 +119,7 @@ class OperatorGraph:
             raise ArrayLineageError(f"no array for {', '.join(missing)}")
         flow = Workflow()
         arrays: dict[Step, Operand] = {}
-        chosen = strategies or {}
+        chosen = self._planned() if strategies is None else strategies
         for step in self.steps:
             operands = tuple(arrays[before] for before in step.inputs)
             if step.operator is not None:
@@ -134,6 +136,13 @@ class OperatorGraph:
                 node = flow.add("source", value, name=step.name)
                 arrays[step] = Operand(flow, node, value)
         return Version(flow, arrays)
+
+    def _planned(self) -> dict[Step, tuple[Strategy, ...]]:
+        steps = {step.name: step for step in self.steps}
+        operators = {
+            name: step.operator for name, step in steps.items() if step.operator is not None
+        }
+        return {steps[name]: how for name, how in planned_strategies(operators).items()}
 
 
 def _applied(
@@ -191,9 +200,18 @@ class Version:
         self._flow = flow
         self._arrays = arrays
 
+    @property
+    def steps(self) -> list[Step]:
+        """The steps that ran, in order."""
+        return list(self._arrays)
+
     def array(self, step: Step) -> AnyArray:
         """The array that a step returned; read-only."""
         return self._arrays[step].value
+
+    def node(self, step: Step) -> Node:
+        """The node of the workflow that a step's array is."""
+        return self._arrays[step].node
 
     @property
     def stored_bytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -119,3 +119,13 @@ class Operator(ABC):
             return self.run(*inputs, modes=modes)
         finally:
             self._write = before
+
+
+def identity_of(operator: Operator) -> str:
+    """Name and version, as plans and costs name an operator."""
+    return f"{operator.name or type(operator).__name__} {operator.version}"
+
+
+def named_operators(operators: Iterable[Operator]) -> dict[tuple[str, str], Operator]:
+    """Operators by name and version, as recordings name them."""
+    return {(one.name or type(one).__name__, one.version): one for one in operators}

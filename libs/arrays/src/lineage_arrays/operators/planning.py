@@ -11,6 +11,7 @@ from lineage_arrays.errors import NoChoiceError
 from lineage_arrays.operators.costs import Costs
 from lineage_arrays.operators.graph import Step
 from lineage_arrays.operators.optimiser import GAP, Alternative, Choice, Limits, choose
+from lineage_arrays.operators.plan_files import PlannedStep
 from lineage_arrays.operators.strategies import Strategy
 from lineage_core.tracing.budget import current_budget
 
@@ -42,11 +43,12 @@ class Explained:
 
 @dataclass(frozen=True)
 class ExplainedStep:
-    """A step of the plan; ``frequency``: how often queries meet it, beside others."""
+    """A step of the plan; ``frequency``: how often queries meet it, beside others. ``operator``: its identity, where it is known."""
 
     name: str
     frequency: float
     alternatives: tuple[Explained, ...]
+    operator: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,17 @@ class Plan:
     steps: tuple[ExplainedStep, ...]
     larger: tuple[Larger, ...]
 
+    def planned(self) -> list[PlannedStep]:
+        """What a file of the plan holds."""
+        return [
+            PlannedStep(
+                step.name,
+                step.operator,
+                tuple(one.alternative.strategy for one in step.alternatives if one.is_kept),
+            )
+            for step in self.steps
+        ]
+
 
 def explain(costs: Costs, limits: Limits) -> Plan:
     """Choose strategies, and say why these.
@@ -84,7 +97,7 @@ def explain(costs: Costs, limits: Limits) -> Plan:
         ) from error
     by_step = {step: tuple(_explained(costs, limits, choice, step)) for step in costs.alternatives}
     steps = [
-        ExplainedStep(step.name, costs.workload.get(step, 0.0), explained)
+        ExplainedStep(step.name, costs.workload.get(step, 0.0), explained, costs.operator_of(step))
         for step, explained in by_step.items()
     ]
     return Plan(limits, choice, tuple(steps), tuple(_larger(costs, limits)))

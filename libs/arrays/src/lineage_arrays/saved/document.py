@@ -11,12 +11,13 @@ import json
 import math
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lineage_arrays.errors import RecordingError
-from lineage_arrays.operators.operator import Operator
+from lineage_arrays.operators.operator import Operator, named_operators
 from lineage_arrays.saved.columns import ColumnReader, ColumnWriter
 from lineage_arrays.saved.mapping_packing import packed_mapping
 from lineage_arrays.saved.mapping_reading import MappingReader, shape_of
@@ -32,8 +33,20 @@ _MAGIC = b"LMAR"
 _DIGEST_BYTES = 32
 
 
-def pack_workflow(flow: Workflow) -> bytes:
+@dataclass(frozen=True)
+class Unpacked:
+    """What a recording holds. ``costs``: of the strategies of its operators, as they were packed; None: they were not measured."""
+
+    flow: Workflow
+    costs: object = None
+
+
+def pack_workflow(flow: Workflow, costs: object = None) -> bytes:
     """A workflow as bytes.
+
+    Args:
+        flow: the workflow.
+        costs: of the strategies of its operators, as JSON.
 
     Raises:
         RecordingError: it is too large, or a mapping can't be stored.
@@ -59,6 +72,8 @@ def pack_workflow(flow: Workflow) -> bytes:
         ],
         "columns": [len(part) for part in columns.parts],
     }
+    if costs is not None:
+        head["costs"] = costs
     packed = json.dumps(head, separators=(",", ":")).encode()
     content = b"".join([_HEAD.pack(_MAGIC, FORMAT, len(packed)), packed, *columns.parts])
     if len(content) > CONTENT_BYTES_MAX:
@@ -91,7 +106,12 @@ def _packed_file(file: ArrayFile) -> list[Any]:
 
 
 def unpack_workflow(content: bytes, operators: Sequence[Operator] = ()) -> Workflow:
-    """The workflow that was packed. Its nodes have no values.
+    """The workflow that was packed, as :func:`unpack_recording`."""
+    return unpack_recording(content, operators).flow
+
+
+def unpack_recording(content: bytes, operators: Sequence[Operator] = ()) -> Unpacked:
+    """What was packed. The nodes of the workflow have no values.
 
     Args:
         content: what :func:`pack_workflow` gave.
@@ -115,8 +135,8 @@ def unpack_workflow(content: bytes, operators: Sequence[Operator] = ()) -> Workf
     try:
         head = json.loads(bytes(body[_HEAD.size : _HEAD.size + length]))
         columns = ColumnReader(body[_HEAD.size + length :], head["columns"])
-        named = {(one.name or type(one).__name__, one.version): one for one in operators}
-        return _workflow(head, MappingReader(columns, named))
+        flow = _workflow(head, MappingReader(columns, named_operators(operators)))
+        return Unpacked(flow, head.get("costs"))
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise RecordingError(f"a stored recording of arrays can't be read: {error}") from error
 

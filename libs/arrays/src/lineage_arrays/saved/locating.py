@@ -11,16 +11,18 @@ from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.files import checksum_of, is_folder, version_at
 from lineage_arrays.formats.names import array_name, grows, split_name
 from lineage_arrays.saved.linking import Recordings, version_of
-from lineage_arrays.saved.reading import NamedArray, StoredRecording, listed_arrays
+from lineage_arrays.saved.reading import (
+    APPLICATIONS_SEARCHED,
+    NamedArray,
+    StoredRecording,
+    listed_arrays,
+)
 from lineage_arrays.saved.storing import is_array
 from lineage_arrays.workflow import ArrayFile
 from lineage_core.tracing.budget import current_budget
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile
-
-APPLICATIONS_SEARCHED = 200
-"""Latest applications that are searched for a name which is no file."""
 
 FileStatus: TypeAlias = Literal["same", "changed", "gone"]
 

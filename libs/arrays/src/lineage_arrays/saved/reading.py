@@ -11,16 +11,20 @@ from typing import TypeAlias
 from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError, RecordingError
 from lineage_arrays.formats.names import array_name
+from lineage_arrays.operators.costs import Costs, costs_of
 from lineage_arrays.operators.operator import Operator
 from lineage_arrays.querying import CellTrace, backward, forward, is_made_from
-from lineage_arrays.saved.document import CONTENT_BYTES_MAX, unpack_workflow
+from lineage_arrays.saved.document import CONTENT_BYTES_MAX, unpack_recording
 from lineage_arrays.workflow import ArrayFile, Node, Output, Workflow
 from lineage_core.codec.zstd import decompress
 from lineage_core.contract.message import Arrays, Message
 from lineage_core.contract.verdict import ARRAY
 from lineage_core.errors import RecordBatchError
+from lineage_core.tracing.budget import current_budget
 from lineage_store.port import ApplicationRecord, GraphStore
 
+APPLICATIONS_SEARCHED = 200
+"""Latest applications that are searched for what is not named."""
 NAMES_LISTED = 20
 """Names of arrays that an error lists."""
 RecordingPart: TypeAlias = tuple[int, int, str]
@@ -43,6 +47,25 @@ class StoredRecording:
 
     app: str
     flow: Workflow
+    packed_costs: object = None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the costs of the strategies of its operators were stored with it."""
+        return self.packed_costs is not None
+
+    def costs(self) -> Costs:
+        """What the strategies of its operators cost; their steps have names alone.
+
+        Raises:
+            ArrayLineageError: they were not measured, or can't be read.
+        """
+        if not self.is_measured:
+            raise ArrayLineageError(
+                f"{self.app} was stored without costs of strategies: the program gives them, "
+                "store_recording(version, name, costs=measured_run(version, questions))"
+            )
+        return costs_of(self.packed_costs, self.app)
 
     @property
     def sources(self) -> list[NamedArray]:
@@ -162,7 +185,30 @@ def recording_of_parts(
         content = decompress(packed, CONTENT_BYTES_MAX + 64)
     except (RecordBatchError, binascii.Error) as error:
         raise RecordingError(f"the recording of arrays of {app} is damaged: {error}") from error
-    return StoredRecording(app, unpack_workflow(content, operators))
+    unpacked = unpack_recording(content, operators)
+    return StoredRecording(app, unpacked.flow, unpacked.costs)
+
+
+def latest_measured(store: GraphStore) -> StoredRecording:
+    """The latest recording that was stored with costs of strategies, among the latest applications.
+
+    Raises:
+        ArrayLineageError: there is none.
+        BudgetError: the question has no time left.
+    """
+    latest = store.applications()[:APPLICATIONS_SEARCHED]
+    for application, _ in listed_arrays(store, latest):
+        current_budget().check()
+        try:
+            recording = read_recording(store, application.app)
+        except RecordingError:
+            continue
+        if recording.is_measured:
+            return recording
+    raise ArrayLineageError(
+        f"of the latest {len(latest):,} applications none was stored with costs of strategies: the program gives them, "
+        "store_recording(version, name, costs=measured_run(version, questions)); name an older one by --app"
+    )
 
 
 def _parts(messages: Iterable[Message]) -> Iterator[RecordingPart]:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from lineage_arrays.errors import RecordingError
+from lineage_arrays.operators.costs import Costs, packed_costs
 from lineage_arrays.saved.document import pack_workflow
 from lineage_arrays.workflow import ArrayFile, Node, Output, Workflow
 from lineage_core.codec.zstd import compress
@@ -63,13 +64,16 @@ class Recorded(Protocol):
     def flow(self) -> Workflow: ...
 
 
-def store_recording(recording: Recorded, name: str, url: str = "") -> str:
+def store_recording(
+    recording: Recorded, name: str, url: str = "", *, costs: Costs | None = None
+) -> str:
     """Keep a recording in a store of lineage, as an application of its own, for questions by any program and by ``lineage arrays``.
 
     Args:
         recording: what was recorded so far; what is recorded later is not stored with it.
         name: what people call the program.
         url: the store; by default `LINEAGE_STORE`, else `.lineage/lineage.db`.
+        costs: of the strategies of its operators (`lineage_arrays.saved.measuring.measured_run`): then `lineage arrays plan` chooses among them.
 
     Returns:
         The application's id.
@@ -80,13 +84,15 @@ def store_recording(recording: Recorded, name: str, url: str = "") -> str:
         StoreError: the store can't be written.
     """
     app = f"app-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
-    messages = list(messages_of(recording.flow, app, name))
+    messages = list(messages_of(recording.flow, app, name, costs))
     with open_store(url or os.environ.get("LINEAGE_STORE") or DEFAULT_STORE, create=True) as store:
         store.write(app, messages)
     return app
 
 
-def messages_of(flow: Workflow, app: str, name: str) -> Iterator[Message]:
+def messages_of(
+    flow: Workflow, app: str, name: str, costs: Costs | None = None
+) -> Iterator[Message]:
     """The messages of the application that a workflow becomes.
 
     Raises:
@@ -116,7 +122,8 @@ def messages_of(flow: Workflow, app: str, name: str) -> Iterator[Message]:
             yield Link(app=app, src=node_of(source), dest=node_of(number))
     gaps = list(_gaps(flow, app))
     yield from gaps
-    yield from _parts(app, compress(pack_workflow(flow), LEVEL))
+    packed = pack_workflow(flow, None if costs is None else packed_costs(costs))
+    yield from _parts(app, compress(packed, LEVEL))
     totals = Totals(nodes=len(numbers), unknown=len(set(gaps)))
     yield End(app=app, ended_at=time.time(), status="ok", totals=totals)
 

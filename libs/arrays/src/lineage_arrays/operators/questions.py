@@ -1,0 +1,111 @@
+"""Questions about a run of a graph, and how each step meets them: the workload that a choice of strategies is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from lineage_arrays.cells import Cells, Shape
+from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.mappings import Mapping
+from lineage_arrays.operators.encodings import Orientation
+from lineage_arrays.operators.graph import Step, Version
+from lineage_arrays.operators.measuring import Sample
+from lineage_arrays.querying import backward, forward
+from lineage_arrays.workflow import Edge, Node, Workflow
+
+
+@dataclass(frozen=True)
+class BackQuestion:
+    """Which cells of the sources some cells of a step's array were made from; as :meth:`Version.back`."""
+
+    step: Step
+    where: Any = ...
+
+
+@dataclass(frozen=True)
+class ForwardQuestion:
+    """Which cells of a step's array some cells of a source went into; as :meth:`Version.forward`."""
+
+    source: Step
+    step: Step
+    where: Any = ...
+
+
+Question: TypeAlias = BackQuestion | ForwardQuestion
+
+
+def samples_of(version: Version, questions: Sequence[Question]) -> dict[Step, list[Sample]]:
+    """The queries by which questions meet the operators of a run, in order.
+
+    Raises:
+        ArrayLineageError: a question is about a step of another graph, or about one that was not made from the other.
+        CellError, ModeError: as :meth:`Version.back`.
+    """
+    nodes = {step: version.node(step) for step in version.steps}
+    steps = {node.number: step for step, node in nodes.items() if step.operator is not None}
+    samples: dict[Step, list[Sample]] = {step: [] for step in steps.values()}
+    observed = _observed(version.flow, steps, samples)
+    for question in questions:
+        ends = (
+            (question.step,)
+            if isinstance(question, BackQuestion)
+            else (question.source, question.step)
+        )
+        foreign = [step.name for step in ends if step not in nodes]
+        if foreign:
+            raise ArrayLineageError(
+                f"{', '.join(foreign)}: a step of another graph than that which ran"
+            )
+        first, last = (observed.nodes[nodes[step].number] for step in (ends[0], ends[-1]))
+        cells = Cells.of(first.shape, question.where)
+        if isinstance(question, BackQuestion):
+            backward(observed, first, cells)
+        else:
+            forward(observed, first, cells, last)
+    return samples
+
+
+def _observed(
+    flow: Workflow, steps: dict[int, Step], samples: dict[Step, list[Sample]]
+) -> Workflow:
+    """A workflow whose operators add the queries that they meet to samples."""
+    nodes: list[Node] = []
+    for node in flow.nodes:
+        step = steps.get(node.number)
+        edges = [
+            Edge(
+                nodes[edge.node.number],
+                edge.mapping if step is None else _Observed(edge.mapping, operand, samples[step]),
+                edge.superset,
+            )
+            for operand, edge in enumerate(node.inputs)
+        ]
+        nodes.append(replace(node, inputs=tuple(edges)))
+    return replace(flow, nodes=nodes)
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """A mapping of an operator that adds the queries it meets to samples."""
+
+    mapping: Mapping
+    operand: int
+    samples: list[Sample]
+
+    @property
+    def source(self) -> Shape:
+        return self.mapping.source
+
+    @property
+    def target(self) -> Shape:
+        return self.mapping.target
+
+    def backward(self, cells: Cells) -> Cells:
+        self.samples.append(Sample(Orientation.BACKWARD, self.operand, cells))
+        return self.mapping.backward(cells)
+
+    def forward(self, cells: Cells) -> Cells:
+        self.samples.append(Sample(Orientation.FORWARD, self.operand, cells))
+        return self.mapping.forward(cells)
