@@ -7,6 +7,7 @@ file later, so what is needed is loaded with this module.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import IO, Any, TypeAlias
@@ -19,6 +20,7 @@ from lineage_arrays.formats.decoding import decoded
 from lineage_arrays.formats.loading import load_numpy
 from lineage_arrays.planes import Plane, Shades, shaded
 from lineage_arrays.saved.address import parse_index
+from lineage_arrays.saved.large_files import is_large, picked_cells, positions_of_plane
 from lineage_arrays.saved.questions import TEXT_MAX, picture_plain, refusing
 from lineage_arrays.workflow import AnyArray
 from lineage_core.contract.region import Region
@@ -32,6 +34,12 @@ OPERATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Functions of a file and of arguments, as :class:`lineage_query.rows.confined.ConfinedFormats` calls them."""
 READ_BYTES = 16 << 20
+WHOLE_BYTES_MAX = 128 << 20
+"""Longest file that is in memory as a whole, with its array beside it."""
+READ_IN_PARTS = ".npy"
+"""The ending of files that may be longer."""
+PLANE_CELLS_MAX = 4 << 20
+"""Cells of a picture of such a file."""
 Source: TypeAlias = "tuple[str, str, str, list[int]]"
 """An array as it was recorded: the path of its file, whose ending says the format, its name in the file, the file's checksum, and its shape."""
 
@@ -46,31 +54,51 @@ def draw_picture(
 
     ``bounds``: the values that are black and white; None: the least and the greatest.
     """
-    array = _array_of(file, *source)
-    shown = Plane.of(array.shape, parse_index(plane) if plane else ...)
+    shown = Plane.of(tuple(source[3]), parse_index(plane) if plane else ...)
+    if _is_read_in_parts(file, source):
+        positions = positions_of_plane(shown.shape, shown.index, PLANE_CELLS_MAX)
+        table = _picked(file, source, positions).reshape(shown.table)
+    else:
+        table = shown.values(_array_of(file, *source))
     scale = None if bounds is None else Shades(*bounds)
-    picture, scale = shaded(shown.values(array), side, scale)
+    picture, scale = shaded(table, side, scale)
     return {"plane": str(shown), "low": scale.low, "high": scale.high, **picture_plain(picture)}
 
 
 @refusing
 def list_values(file: IO[bytes], source: Source, ranges: str, limit: int) -> dict[str, Any]:
     """Values of the first ``limit`` cells at some positions of an array in a file."""
-    array = _array_of(file, *source)
+    shape = tuple(source[3])
     region = Region.from_text(ranges)
     count = region.count
-    if region.runs and int(region.last[-1]) >= array.size:
-        raise CellError(f"an array of shape {array.shape} has no position {int(region.last[-1])}")
-    cells = Cells(array.shape, positions=_first_positions(region, limit))
+    if region.runs and int(region.last[-1]) >= math.prod(shape):
+        raise CellError(f"an array of shape {shape} has no position {int(region.last[-1])}")
+    cells = Cells(shape, positions=_first_positions(region, limit))
+    positions = cells.positions()
+    values = (
+        _picked(file, source, positions)
+        if _is_read_in_parts(file, source)
+        else np.atleast_1d(_array_of(file, *source)[tuple(cells.coordinates().T)])
+    )
     return {
         "count": count,
         "values": [
-            {"position": str(position), "cell": cell, "text": _text(array[tuple(cell)])}
-            for position, cell in zip(
-                cells.positions().tolist(), cells.coordinates().tolist(), strict=True
+            {"position": str(position), "cell": cell, "text": _text(value)}
+            for position, cell, value in zip(
+                positions.tolist(), cells.coordinates().tolist(), values, strict=True
             )
         ],
     }
+
+
+def _is_read_in_parts(file: IO[bytes], source: Source) -> bool:
+    """Whether a file is too large to be held, and of a format that is read in parts."""
+    return source[0].lower().endswith(READ_IN_PARTS) and is_large(file, WHOLE_BYTES_MAX)
+
+
+def _picked(file: IO[bytes], source: Source, positions: I64) -> AnyArray:
+    path, _, checksum, shape = source
+    return picked_cells(file, path, checksum, tuple(shape), positions)
 
 
 def _array_of(file: IO[bytes], path: str, member: str, checksum: str, shape: list[int]) -> AnyArray:
