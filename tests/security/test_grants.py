@@ -61,6 +61,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/v1/applications/{app}/suspects"): {"places": ["write#0#0"]},
     ("post", "/v1/applications/{app}/record-view"): {},
     ("post", "/v1/applications/{app}/arrays/trace"): {"direction": "backward", "cells": "x[0]"},
+    ("post", "/v1/arrays/trace"): {"direction": "backward", "cells": "x[0]", "app": "{app}"},
     ("post", "/v1/answers"): {"direction": "backward", "places": ["write#0#0"], "app": "{app}"},
     ("post", "/v1/answers/file"): {
         "direction": "backward", "places": ["write#0#0"], "app": "{app}"

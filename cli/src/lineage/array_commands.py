@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,11 +20,14 @@ from lineage.options import (
     reported,
     warning_if_partial,
 )
+from lineage.servers import SERVER_SCHEMES
 from lineage_core.environment.extras import DISTRIBUTION
 from lineage_core.errors import LineageError
 
 if TYPE_CHECKING:
+    from lineage.served import ServedAccess
     from lineage_arrays.operators.costs import Costs
+    from lineage_arrays.saved.tracing import StoredTrace
     from lineage_store.port import GraphStore
 
 app = typer.Typer(
@@ -82,16 +86,17 @@ def list_arrays(
     as_json: JsonOption = False,
 ) -> None:
     """List the applications that recorded arrays, the latest first, and the named arrays of each."""
-    with _opened(chosen_store(context, store)) as graph_store:
+    with _opened(chosen_store(context, store)) as opened:
+        from lineage.array_answers import listed_of_server, listed_of_store
         from lineage.array_tables import show_arrays
-        from lineage_arrays.saved.reading import listed_arrays
+        from lineage.served import ServedAccess
 
-        records = graph_store.applications()
-        show_arrays(
-            list(listed_arrays(graph_store, records[:limit])),
-            left_out=max(len(records) - limit, 0),
-            as_json=as_json,
+        listed, left_out = (
+            listed_of_server(opened, limit)
+            if isinstance(opened, ServedAccess)
+            else listed_of_store(opened, limit)
         )
+        show_arrays(listed, left_out=left_out, as_json=as_json)
 
 
 @app.command("back")
@@ -111,19 +116,8 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
 
     The array is one that a program saved (np.save), or named by Recording.output.
     """
-    with in_time(timeout_s), _opened(chosen_store(context, store)) as graph_store:
-        from lineage.array_tables import show_trace
-        from lineage_arrays.saved import parse_address, trace_back
-
-        trace = trace_back(
-            graph_store,
-            parse_address(cells),
-            app=_whole_id(graph_store, name),
-            all_jobs=all_jobs,
-            choices=choices,
-        )
-        with warning_if_partial():
-            show_trace(trace, limit=limit, as_json=as_json)
+    question = _Question("backward", cells, name, "", all_jobs, choices)
+    _answer(context, store, question, timeout_s, limit=limit, as_json=as_json)
 
 
 @app.command("forward")
@@ -146,20 +140,56 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
 
     The array is one that a program read (Recording.load), or named by Recording.source.
     """
-    with in_time(timeout_s), _opened(chosen_store(context, store)) as graph_store:
-        from lineage.array_tables import show_trace
-        from lineage_arrays.saved import parse_address, trace_forward
+    question = _Question("forward", cells, name, to, all_jobs, choices)
+    _answer(context, store, question, timeout_s, limit=limit, as_json=as_json)
 
-        trace = trace_forward(
-            graph_store,
-            parse_address(cells),
-            to=to or None,
-            app=_whole_id(graph_store, name),
-            all_jobs=all_jobs,
-            choices=choices,
-        )
+
+@dataclass(frozen=True)
+class _Question:
+    """A question about cells, as it was typed."""
+
+    direction: Literal["backward", "forward"]
+    cells: str
+    app: str
+    to: str
+    all_jobs: bool
+    choices: bool
+
+
+def _answer(
+    context: typer.Context,
+    store: str,
+    question: _Question,
+    timeout_s: float | None,
+    *,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    with in_time(timeout_s), _opened(chosen_store(context, store)) as opened:
+        from lineage.array_answers import CELLS_LISTED, shown_trace, trace_of_server
+        from lineage.array_tables import show_trace
+        from lineage.served import ServedAccess
+
+        if isinstance(opened, ServedAccess):
+            asked = {key: value for key, value in asdict(question).items() if value}
+            listed = CELLS_LISTED if limit is None and not as_json else limit
+            shown = trace_of_server(opened, asked, listed)
+        else:
+            shown = shown_trace(_traced(opened, question))
         with warning_if_partial():
-            show_trace(trace, limit=limit, as_json=as_json)
+            show_trace(shown, limit=limit, as_json=as_json)
+
+
+def _traced(store: GraphStore, question: _Question) -> StoredTrace:
+    from lineage_arrays.saved import parse_address, trace_back, trace_forward
+
+    address, app_id = parse_address(question.cells), _whole_id(store, question.app)
+    all_jobs, choices = question.all_jobs, question.choices
+    if question.direction == "backward":
+        return trace_back(store, address, app=app_id, all_jobs=all_jobs, choices=choices)
+    return trace_forward(
+        store, address, to=question.to or None, app=app_id, all_jobs=all_jobs, choices=choices
+    )
 
 
 @app.command("plan")
@@ -223,20 +253,26 @@ def plan(  # noqa: PLR0913, PLR0917 - an argument is an option
         if costs is not None:
             app_id, known = None, read_costs(costs)
         else:
-            with _opened(chosen_store(context, store)) as graph_store:
-                app_id, known = _stored_costs(graph_store, name)
+            with _opened(chosen_store(context, store)) as opened:
+                app_id, known = _stored_costs(opened, name)
         explained = explain(known, Limits(max_disk_bytes, max_run_s))
         show_plan(explained, app=app_id, as_json=as_json)
         if save is not None:
             save_plan(explained, save)
 
 
-def _stored_costs(store: GraphStore, name: str) -> tuple[str, Costs]:
+def _stored_costs(store: GraphStore | ServedAccess, name: str) -> tuple[str, Costs]:
     """The costs that were stored with a recording; without a name with the latest one that has some.
 
     Raises:
-        LineageError: there are none.
+        LineageError: there are none, or they are behind a server.
     """
+    from lineage.served import ServedAccess
+
+    if isinstance(store, ServedAccess):
+        raise LineageError(
+            "costs of strategies are not served: give the store itself by --store (sqlite:///PATH, lake:PATH or neo4j://HOST:PORT)"
+        )
     from lineage_arrays.saved.reading import latest_measured, read_recording
 
     app_id = _whole_id(store, name)
@@ -260,23 +296,19 @@ def _check_installed() -> None:
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[GraphStore]:
-    """The store that ``--store`` names.
+def _opened(url: str) -> Iterator[GraphStore | ServedAccess]:
+    """The store, or the server, that ``--store`` names.
 
     Raises:
-        StoreError: there is none, or it is behind a server.
+        StoreError: there is none.
         LineageError: NumPy is too old for arrays.
     """
     _check_installed()
-    from lineage_store.errors import StoreError
+    from lineage.served import ServedAccess
     from lineage_store.url import open_store
 
-    if url.startswith(("http://", "https://")):
-        raise StoreError(
-            "cells of arrays are not served: give the store itself by --store (sqlite:///PATH, lake:PATH or neo4j://HOST:PORT)"
-        )
-    with open_store(url) as store:
-        yield store
+    with ServedAccess(url) if url.startswith(SERVER_SCHEMES) else open_store(url) as opened:
+        yield opened
 
 
 def _whole_id(store: GraphStore, name: str) -> str | None:

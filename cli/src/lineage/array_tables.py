@@ -3,46 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
+from lineage.array_answers import CELLS_LISTED, ListedApplication, ShownCells, ShownTrace
 from lineage.options import print_json
 from lineage.tables import console, moment_text, table_of
 from lineage.terminal import echo
-from lineage_arrays.cells import Cells
-from lineage_arrays.saved.reading import ListedArray
-from lineage_arrays.saved.tracing import CellsFound, StoredTrace
-from lineage_store.port import ApplicationRecord
 
-CELLS_LISTED = 20
 MOMENT = "%Y-%m-%d %H:%M"
 
 
 def show_arrays(
-    listed: Sequence[tuple[ApplicationRecord, Sequence[ListedArray]]],
+    listed: Sequence[ListedApplication],
     *,
     left_out: int,
     as_json: bool,
 ) -> None:
     """One line for each named array. ``left_out``: applications that were not searched."""
     if as_json:
-        print_json(
-            [
-                {"app": record.app, "name": record.name, "started_at": record.started_at}
-                | {
-                    "arrays": [
-                        {"name": one.name, "type": one.description, "path": one.path}
-                        for one in arrays
-                    ]
-                }
-                for record, arrays in listed
-            ]
-        )
+        print_json([asdict(one) for one in listed])
         return
     table = table_of("application", "program", "stored", "array", "type", "file")
-    for record, arrays in listed:
-        for one in arrays:
-            moment = moment_text(record.started_at, MOMENT)
-            row = (record.app, record.name, moment, one.name, one.description, one.path or "")
+    for one in listed:
+        for array in one.arrays:
+            moment = moment_text(one.started_at, MOMENT)
+            row = (one.app, one.name, moment, array.name, array.type, array.path or "")
             table.add_row(*row)
     console().print(table)
     if not listed:
@@ -53,77 +39,73 @@ def show_arrays(
         echo(f"{left_out:,} older applications were not searched: --limit")
 
 
-def show_trace(trace: StoredTrace, *, limit: int | None, as_json: bool) -> None:
-    """The cells at which a trace ends, each as its address."""
+def show_trace(trace: ShownTrace, *, limit: int | None, as_json: bool) -> None:
+    """The cells at which a trace ends, each as its address. ``limit``: cells of each array; None: those that it has."""
     for warning in trace.warnings:
         echo(f"lineage: {warning}", err=True)
     if as_json:
         print_json(_trace_json(trace, limit))
         return
     for found in trace.found:
-        if found.cells or len(trace.found) == 1:
+        if found.count or len(trace.found) == 1:
             _show_cells(found, CELLS_LISTED if limit is None else limit)
-    if not any(found.cells for found in trace.found):
+    if not any(found.count for found in trace.found):
         echo("no cells")
+    if trace.left_out:
+        echo(f"and cells of {trace.left_out:,} more arrays")
     for mark, reasons in (
-        ("superset", trace.superset_reasons),
-        ("incomplete", trace.incomplete_reasons),
-        ("chosen by", trace.chosen_by),
+        ("superset", trace.claims.superset_reasons),
+        ("incomplete", trace.claims.incomplete_reasons),
+        ("chosen by", trace.claims.chosen_by),
     ):
         for reason in reasons:
             echo(f"{mark}: {reason}")
-    exact = "exact" if trace.exact else "a superset"
-    echo(f"{exact}, {'complete' if trace.complete else 'incomplete'}")
+    exact = "exact" if trace.claims.exact else "a superset"
+    echo(f"{exact}, {'complete' if trace.claims.complete else 'incomplete'}")
 
 
-def _show_cells(found: CellsFound, limit: int) -> None:
+def _show_cells(found: ShownCells, limit: int) -> None:
     state = {"changed": ", changed since", "gone": ", gone"}.get(found.file_status or "", "")
-    echo(f"{found.name} of {found.app}{state}: {_amount(found.cells)}")
-    if found.cells.is_whole:
+    echo(f"{found.name} of {found.app}{state}: {_amount(found)}")
+    if found.is_whole:
         return
-    for cell in _coordinates(found.cells, limit):
+    for cell in found.coordinates(limit):
         echo(f"  {found.name}[{','.join(map(str, cell))}]")
-    more = found.cells.count - limit
+    more = found.count - limit
     if more > 0:
         echo(f"  and {more:,} more")
 
 
-def _amount(cells: Cells) -> str:
-    if cells.is_whole:
-        return f"all {cells.size:,} cells"
-    return f"{cells.count:,} of {cells.size:,} cells"
+def _amount(found: ShownCells) -> str:
+    if found.is_whole:
+        return f"all {found.size:,} cells"
+    return f"{found.count:,} of {found.size:,} cells"
 
 
-def _coordinates(cells: Cells, limit: int | None) -> list[list[int]]:
-    few = Cells(cells.shape, positions=cells.positions()[:limit])
-    coordinates: list[list[int]] = few.coordinates().tolist()
-    return coordinates
-
-
-def _trace_json(trace: StoredTrace, limit: int | None) -> dict[str, Any]:
+def _trace_json(trace: ShownTrace, limit: int | None) -> dict[str, Any]:
     return {
         "app": trace.app,
         "array": trace.name,
-        "cells": trace.asked.count,
-        "exact": trace.exact,
-        "complete": trace.complete,
-        "superset_reasons": list(trace.superset_reasons),
-        "incomplete_reasons": list(trace.incomplete_reasons),
-        "chosen_by": list(trace.chosen_by),
+        "cells": trace.asked_count,
+        "exact": trace.claims.exact,
+        "complete": trace.claims.complete,
+        "superset_reasons": list(trace.claims.superset_reasons),
+        "incomplete_reasons": list(trace.claims.incomplete_reasons),
+        "chosen_by": list(trace.claims.chosen_by),
         "warnings": list(trace.warnings),
         "arrays": [_found_json(found, limit) for found in trace.found],
     }
 
 
-def _found_json(found: CellsFound, limit: int | None) -> dict[str, Any]:
+def _found_json(found: ShownCells, limit: int | None) -> dict[str, Any]:
     file = found.file
     return {
         "app": found.app,
         "array": found.name,
-        "shape": list(found.cells.shape),
-        "count": found.cells.count,
-        "whole": found.cells.is_whole,
-        "cells": _coordinates(found.cells, limit),
+        "shape": list(found.shape),
+        "count": found.count,
+        "whole": found.is_whole,
+        "cells": found.coordinates(limit),
         "file": None
         if file is None
         else {

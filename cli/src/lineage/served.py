@@ -340,6 +340,14 @@ class ServedAccess:
         document = self._send("DELETE", f"/v1/applications/{_part(name)}/record-view")
         return document["app"], document["removed"]
 
+    def array_applications(self, limit: int) -> dict[str, Any]:
+        """The latest applications that recorded arrays, as the server lists them."""
+        return self._get("/v1/arrays", params={"limit": limit})
+
+    def trace_cells(self, question: dict[str, Any]) -> dict[str, Any]:
+        """A trace of cells, as the server gives it."""
+        return self._send("POST", "/v1/arrays/trace", json=question)
+
     def me(self) -> dict[str, Any]:
         """Who the server takes the caller for."""
         return self._get("/v1/me")

@@ -165,6 +165,7 @@ def create_app(
         following,
     ):
         app.include_router(module.router)
+    app.include_router(arrays.all_router)
     if settings.api_metrics_applications:
         registry.register(Completeness(app.state.lineages, settings.api_metrics_applications))
     app.include_router(_probes(app, rates, registry))

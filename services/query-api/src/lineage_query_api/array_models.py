@@ -11,6 +11,7 @@ from lineage_query_api.models import (
     STANDING,
     DirectionText,
     FrozenModel,
+    NodeText,
     PlaceText,
     RequestModel,
     StandingText,
@@ -23,9 +24,12 @@ SIDE_MAX = 1_024
 """Pixels of a picture each way."""
 RANGES_MAX = 10_000
 """Runs of positions that an answer lists of one array."""
+FOLLOWED_RANGES_MAX = 100_000
+"""As `RANGES_MAX`, of a trace whose pages are each followed anew through all applications."""
 VALUES_MAX = 1_000
 OF_ARRAYS_MAX = 1_000
 ArrayId = Annotated[str, StringConstraints(pattern=r"^(source|output)-\d{1,7}\z")]
+FollowedId = Annotated[str, StringConstraints(pattern=r"^.{1,512}/(source|output)-\d{1,7}\z")]
 IndexText = Annotated[str, StringConstraints(max_length=1_000, pattern=NO_NUL)]
 PositionText = Annotated[str, StringConstraints(pattern=r"^\d{1,18}\z")]
 PNG: Any = Field(description="in Base64: grey with an alpha channel")
@@ -152,6 +156,90 @@ class CellTraceRequest(RequestModel):
         if (self.cells is None) == (self.array is None):
             raise ValueError("give cells (an address), or array with index")
         return self
+
+
+class FollowedCellsModel(FrozenModel):
+    """Cells of an array of an application."""
+
+    app: str
+    array: ArrayModel
+    count: int
+    whole: bool = Field(description="all cells of the array")
+    ranges: str = Field(
+        description="positions (row-major indices) as in regions: 0-3 7 12; as many runs as were requested"
+    )
+    ranges_total: int
+    next: str | None = Field(
+        description="the position behind which further runs begin (`after`); null: these are the last ones"
+    )
+
+
+class FollowedTraceModel(FrozenModel):
+    """Cells that some cells were made from, or went into, also in other applications."""
+
+    app: str
+    direction: DirectionText
+    exact: bool
+    complete: bool
+    superset_reasons: list[str]
+    incomplete_reasons: list[str]
+    chosen_by: list[str] = Field(description="as in a trace within an application")
+    warnings: list[str]
+    asked: FollowedCellsModel
+    arrays: list[FollowedCellsModel] = Field(description="those with cells first")
+    arrays_total: int
+
+
+class FollowRequest(RequestModel):
+    """A question about cells over all applications, as the command line asks it."""
+
+    direction: DirectionText
+    cells: PlaceText = Field(description="an address: /data/image.npy[12,40], total[3]")
+    app: NodeText | None = Field(
+        None,
+        description="the application; else the one that wrote (read) the file that lies there now, or the latest that has such an array",
+    )
+    to: PlaceText | None = Field(None, description="forward: to outputs of this name alone")
+    all_jobs: bool = Field(
+        False,
+        description="go on through the programs that wrote what was read, or read what was written",
+    )
+    choices: bool = Field(
+        False,
+        description="where values chose among cells, all that took part, not the chosen ones alone",
+    )
+    limit: int = Field(
+        100, ge=0, le=FOLLOWED_RANGES_MAX, description="runs of positions of each array"
+    )
+    after: dict[FollowedId, PositionText] = Field(
+        default_factory=dict,
+        max_length=OF_ARRAYS_MAX,
+        description="by APP/ID of an array the position behind which its runs begin",
+    )
+
+
+class ListedArrayModel(FrozenModel):
+    """A named array as lists show it."""
+
+    name: str
+    type: str
+    path: str | None
+
+
+class ArrayApplication(FrozenModel):
+    """An application that recorded arrays."""
+
+    app: str
+    name: str
+    started_at: float
+    arrays: list[ListedArrayModel]
+
+
+class ArrayApplications(FrozenModel):
+    """Applications that recorded arrays, the latest first; ``left_out``: older applications that were not searched."""
+
+    items: list[ArrayApplication]
+    left_out: int
 
 
 class PictureModel(FrozenModel):

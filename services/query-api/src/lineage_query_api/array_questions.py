@@ -1,6 +1,6 @@
 """Questions about cells of arrays, answered in confined processes: a recording and a file of arrays come from a job.
 
-This process imports nothing that reads them: it looks up the recording's parts, and decides which files may be read.
+This process decodes neither: it looks up the recording's parts, and decides which files may be read.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 from contextlib import closing
+from functools import partial
 from http import HTTPStatus
 from typing import IO, Any
 
@@ -18,13 +19,17 @@ from lineage_query.finding import NotFoundError
 from lineage_query.rows.confined import ConfinedFormats
 from lineage_query.rows.reader import RowReader
 from lineage_query_api.array_models import (
+    ArrayApplications,
     ArrayModel,
     ArrayPage,
     CellTraceModel,
     CellTraceRequest,
     CellValues,
+    FollowedTraceModel,
+    FollowRequest,
     PictureModel,
 )
+from lineage_query_api.array_standings import array_model
 from lineage_query_api.errors import ProblemError, too_costly_error
 from lineage_query_api.lineages import Lineages
 from lineage_store.paths import RowsError, Spellings
@@ -32,6 +37,10 @@ from lineage_store.recorded_files import FileQuery
 
 FILE_BYTES_MAX = 128 << 20
 """Longest file of which values are read: it is in memory as a whole, and its array beside it."""
+READ_IN_PARTS = ".npy"
+"""The ending of files that are read from end to end, and never held."""
+PARTS_BYTES_MAX = 64 << 30
+"""Longest file of these; before, the time of a question is over."""
 NUMPY_FILES = (".npy", ".npz")
 FEWER = "ask for fewer cells, or by `lineage arrays` where the store is"
 _FROM = "lineage_arrays.saved"
@@ -64,7 +73,7 @@ class ArrayQuestions:
         behind = first + limit
         return ArrayPage(
             app=app,
-            items=[_array(reader, one) for one in found["arrays"]],
+            items=[array_model(reader, one) for one in found["arrays"]],
             next=str(behind) if behind < found["total"] else None,
             total=found["total"],
         )
@@ -80,6 +89,30 @@ class ArrayQuestions:
         found["arrays"] = [_cells(reader, one) for one in found["arrays"]]
         found["asked"] = _cells(reader, found["asked"])
         return CellTraceModel.model_validate({"app": app, "direction": request.direction, **found})
+
+    def follow(self, lineages: Lineages, request: FollowRequest) -> FollowedTraceModel:
+        """The cells that some cells were made from, or went into, also in other applications that the caller may trace.
+
+        Raises:
+            NotFoundError: there is no such application.
+            ArrayLineageError: there is no such array, or the trace is larger than one may be.
+            ProblemError: a step takes more memory than it may.
+            BudgetError: the question costs more than it may.
+        """
+        _check_numpy()
+        # Not where this module is imported: it needs NumPy 2, and the server does not.
+        from lineage_query_api.array_following import answer_followed
+
+        with lineages.working():
+            return answer_followed(lineages, partial(self._read, lineages), request)
+
+    def list_applications(self, lineages: Lineages, limit: int) -> ArrayApplications:
+        """Applications that recorded arrays, among the latest ``limit`` ones; raises as :meth:`follow`."""
+        _check_numpy()
+        from lineage_query_api.array_following import list_applications
+
+        with lineages.working():
+            return list_applications(lineages, limit)
 
     def picture(
         self,
@@ -110,8 +143,14 @@ class ArrayQuestions:
 
     def _ask(self, lineages: Lineages, operation: str, app: str, *arguments: Any) -> dict[str, Any]:
         with lineages.turn():
-            parts = _parts_of(lineages, app)
-            return _answer(self._recordings, operation, io.BytesIO(), app, parts, *arguments)
+            return _accepted(self._read(lineages, operation, app, *arguments))
+
+    def _read(
+        self, lineages: Lineages, operation: str, app: str, *arguments: Any
+    ) -> dict[str, Any]:
+        """What a confined process answers about a recording, refusals too."""
+        parts = _parts_of(lineages, app)
+        return _answer(self._recordings, operation, io.BytesIO(), app, parts, *arguments)
 
     def _ask_of_file(
         self, lineages: Lineages, operation: str, app: str, array: str, *arguments: Any
@@ -130,7 +169,9 @@ class ArrayQuestions:
             try:
                 _check_state(reader, file.path, file.size)
                 with closing(reader.opened(file.path, packed=True)) as content:
-                    return _answer(formats, operation, content.stream, source, *arguments)
+                    return _accepted(
+                        _answer(formats, operation, content.stream, source, *arguments)
+                    )
             except RowsError as error:
                 raise _refusal(str(error)) from error
 
@@ -159,21 +200,39 @@ def _parts_of(lineages: Lineages, app: str) -> list[tuple[int, int, str]]:
 def _answer(
     formats: ConfinedFormats, operation: str, file: IO[bytes], *arguments: Any
 ) -> dict[str, Any]:
-    """What a confined process answers.
+    """What a confined process answers; where it refuses, `refused` says why.
 
     Raises:
-        ProblemError: it refuses, or takes more memory than it may.
+        ProblemError: it takes more memory than it may.
         BudgetError: it takes longer than the question may.
     """
-    if not hasattr(np, "permute_dims"):
-        raise _refusal(f"this server has NumPy {np.__version__}, and cells need 2.0")
+    _check_numpy()
     try:
         found: dict[str, Any] = formats.read(operation, file, *arguments)
     except OSError as error:
         raise too_costly_error(str(error), FEWER) from error
+    return found
+
+
+def _accepted(found: dict[str, Any]) -> dict[str, Any]:
+    """An answer that is no refusal.
+
+    Raises:
+        ProblemError: it is one.
+    """
     if "refused" in found:
         raise _refusal(found["refused"])
     return found
+
+
+def _check_numpy() -> None:
+    """See that this server's NumPy can answer.
+
+    Raises:
+        ProblemError: it is too old.
+    """
+    if not hasattr(np, "permute_dims"):
+        raise _refusal(f"this server has NumPy {np.__version__}, and cells need 2.0")
 
 
 def _refusal(detail: str) -> ProblemError:
@@ -202,46 +261,25 @@ def _check_state(reader: RowReader, path: str, size: int) -> None:
     if state is None:
         raise _refusal(f"{path} is gone: its values are not known")
     if reader.is_folder(path):
-        raise _refusal(f"{path} is a folder: values of arrays in folders are not read by a server")
+        raise _refusal(
+            f"{path} is a folder: a server reads values of single files alone, as all of a folder's files make its checksum; read it where it is"
+        )
     if state.size != size:
         raise _refusal(
             f"{path} has changed since it was recorded: its values now are not those of then"
         )
-    if size > FILE_BYTES_MAX:
+    most = PARTS_BYTES_MAX if path.lower().endswith(READ_IN_PARTS) else FILE_BYTES_MAX
+    if size > most:
         raise too_costly_error(
-            f"{path} has {size / (1 << 20):,.0f} MiB; values are read of files of up to {FILE_BYTES_MAX >> 20}",
-            "read the file where it is",
+            f"{path} has {size / (1 << 20):,.0f} MiB; values are read of files of up to {most >> 20:,}",
+            "read the file where it is, or keep the array as .npy, which is read in parts",
         )
-
-
-def _array(reader: RowReader, plain: dict[str, Any]) -> ArrayModel:
-    """An array as it was recorded, and how its file stands now."""
-    file = plain["file"]
-    if file is not None:
-        standing = _standing(reader, file["path"], file["size"], file["mtime"])
-        plain = plain | {"file": file | {"standing": standing}}
-    return ArrayModel.model_validate(plain)
-
-
-def _standing(reader: RowReader, path: str, size: int, mtime: float) -> str:
-    """How a file stands, as far as size and time say it."""
-    try:
-        state = reader.state(path)
-        if state is None:
-            return "gone"
-        if reader.is_folder(path):
-            return "unknown"
-    except RowsError:
-        return "unknown"
-    if state.size != size:
-        return "changed"
-    return "same" if state.is_still(size, mtime) else "unknown"
 
 
 def _cells(reader: RowReader, plain: dict[str, Any]) -> dict[str, Any]:
     picture = plain["picture"]
     return plain | {
-        "array": _array(reader, plain["array"]),
+        "array": array_model(reader, plain["array"]),
         "picture": None if picture is None else _encoded(picture),
     }
 

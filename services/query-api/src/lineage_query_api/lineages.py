@@ -349,6 +349,15 @@ class Lineages:
         except KeyError as error:
             raise NotFoundError(f"there is no application {app!r} any more") from error
 
+    @property
+    def reader(self) -> RowReader:
+        """Reads files of any application, as far as the caller may."""
+        return self._reader
+
+    def scope_warnings(self) -> tuple[str, ...]:
+        """What an answer about several applications says of those that this caller does not see."""
+        return self._add_scope_warnings(())
+
     def applications(self) -> list[ApplicationRecord]:
         """All of them, the latest first."""
         return list(self.store.applications())

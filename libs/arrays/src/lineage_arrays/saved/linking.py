@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.formats.names import grows
-from lineage_arrays.saved.reading import NamedArray, StoredRecording
+from lineage_arrays.saved.reading import ArrayRecording, NamedArray
 from lineage_arrays.workflow import ArrayFile
 from lineage_core.errors import LineageError
 from lineage_store.paths import MTIME_TOLERANCE_S, Spellings
@@ -37,27 +38,32 @@ class NotLinked:
     reason: str
 
 
-class Recordings:
+R_co = TypeVar("R_co", bound=ArrayRecording, covariant=True)
+
+
+class Recordings(Generic[R_co]):
     """Recordings of a store, each read once.
 
     Args:
         read: reads the recording of an application.
+        programs_max: recordings that one question reads, at most.
     """
 
-    def __init__(self, read: Callable[[str], StoredRecording]) -> None:
+    def __init__(self, read: Callable[[str], R_co], programs_max: int = PROGRAMS_MAX) -> None:
         self._read = read
-        self._known: dict[str, StoredRecording] = {}
+        self._known: dict[str, R_co] = {}
+        self._programs_max = programs_max
 
-    def of(self, app: str) -> StoredRecording:
+    def of(self, app: str) -> R_co:
         """The recording of an application.
 
         Raises:
             ArrayLineageError: it has none, it can't be read, or the question reads too many.
         """
         if app not in self._known:
-            if len(self._known) >= PROGRAMS_MAX:
+            if len(self._known) >= self._programs_max:
                 raise ArrayLineageError(
-                    f"the trace leads through more than {PROGRAMS_MAX:,} programs: ask one by one, without --all-jobs"
+                    f"the trace leads through more than {self._programs_max:,} programs: ask one by one, without --all-jobs"
                 )
             self._known[app] = self._read(app)
         return self._known[app]
@@ -76,7 +82,7 @@ class FileLinks:
         recordings: of its applications.
     """
 
-    def __init__(self, store: GraphStore, recordings: Recordings) -> None:
+    def __init__(self, store: GraphStore, recordings: Recordings[ArrayRecording]) -> None:
         self._store = store
         self._recordings = recordings
         self._spellings = Spellings()

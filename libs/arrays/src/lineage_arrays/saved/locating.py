@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.files import checksum_of, is_folder, version_at
 from lineage_arrays.formats.names import array_name, grows, split_name
-from lineage_arrays.saved.linking import Recordings, version_of
+from lineage_arrays.saved.linking import ArrayRecording, Recordings, version_of
 from lineage_arrays.saved.reading import (
     APPLICATIONS_SEARCHED,
     NamedArray,
-    StoredRecording,
+    find_array,
     listed_arrays,
 )
 from lineage_arrays.saved.storing import is_array
@@ -29,43 +29,73 @@ FileStatus: TypeAlias = Literal["same", "changed", "gone"]
 
 @dataclass(frozen=True)
 class Located:
-    """An array of a recording, and what is to be said about its file."""
+    """An array of a recording."""
 
     app: str
     array: NamedArray
-    warnings: tuple[str, ...] = ()
+
+
+class CurrentFiles(Protocol):
+    """Says what lies at paths now."""
+
+    def real_path(self, path: str) -> str:
+        """The path that a typed one means."""
+
+    def is_folder(self, path: str) -> bool:
+        """Whether it is a folder, whose size and time say too little of its files."""
+
+    def version(self, path: str) -> FileVersion | None:
+        """What lies there, without its checksum; None: nothing that can be read."""
+
+    def checksum(self, path: str) -> str:
+        """The checksum of what lies there; empty: it can't be read."""
+
+
+class LocalFiles(CurrentFiles):
+    """Files of this machine."""
+
+    def real_path(self, path: str) -> str:
+        return os.path.realpath(path)
+
+    def is_folder(self, path: str) -> bool:
+        return is_folder(path)
+
+    def version(self, path: str) -> FileVersion | None:
+        try:
+            return FileVersion(*version_at(path))
+        except (OSError, ValueError, ArrayLineageError):
+            return None
+
+    def checksum(self, path: str) -> str:
+        try:
+            return checksum_of(path)
+        except (OSError, ArrayLineageError):
+            return ""
+
+
+LOCAL_FILES = LocalFiles()
 
 
 def status_of(file: ArrayFile) -> FileStatus:
-    """Whether a file is still what was read or written: by size and time, and where the time is another one by its checksum."""
-    current = _version_at(file.path)
+    """Whether a file of this machine is still what was read or written: by size and time, and where the time is another one by its checksum."""
+    current = LOCAL_FILES.version(file.path)
     if current is None:
         return "gone"
-    # A folder's size and time say too little of its files.
-    if not is_folder(file.path) and version_of(file).has_state_of(current):
+    if not LOCAL_FILES.is_folder(file.path) and version_of(file).has_state_of(current):
         return "same"
     if current.size != file.size:
         return "changed"
-    return "same" if _checksum(file.path) == file.checksum else "changed"
-
-
-def _version_at(path: str) -> FileVersion | None:
-    """What lies at a path now, without its checksum; None: nothing that can be read."""
-    try:
-        return FileVersion(*version_at(path))
-    except (OSError, ValueError, ArrayLineageError):
-        return None
-
-
-def _checksum(path: str) -> str:
-    try:
-        return checksum_of(path)
-    except (OSError, ArrayLineageError):
-        return ""
+    return "same" if LOCAL_FILES.checksum(file.path) == file.checksum else "changed"
 
 
 def locate(
-    store: GraphStore, recordings: Recordings, name: str, app: str | None, *, sources: bool
+    store: GraphStore,
+    recordings: Recordings[ArrayRecording],
+    name: str,
+    app: str | None,
+    *,
+    sources: bool,
+    files: CurrentFiles = LOCAL_FILES,
 ) -> Located:
     """The array that a name means.
 
@@ -75,30 +105,29 @@ def locate(
         name: of an array, or the path of a file; where the file has several with the name in it (`lineage_arrays.formats.names`).
         app: the application; None: the one that wrote (read) the file as it is now, else the latest that has such an array.
         sources: an array that came from outside is meant, not one that was made.
+        files: what lies at paths now.
 
     Raises:
         ArrayLineageError: no recording has it, or which one it is is not known.
     """
     path, member = split_name(name)
-    absolute = array_name(os.path.realpath(path), member)
+    real_path = files.real_path(path)
+    absolute = array_name(real_path, member)
     if app is not None:
-        return _warned(_named(recordings, app, name, absolute, None, sources=sources))
-    query = FileQuery(os.path.realpath(path), Spellings())
-    recorded = store.recorded_files(query)
-    files = [one for one in recorded.items if one.wrote is not sources and is_array(one.node)]
+        return _named(recordings, app, name, absolute, None, sources=sources)
+    recorded = store.recorded_files(FileQuery(real_path, Spellings()))
+    versions = [one for one in recorded.items if one.wrote is not sources and is_array(one.node)]
     if grows(path, member):
         # Others may have written other arrays of the file since.
-        files = [one for one in files if _has(recordings, one, absolute, sources=sources)]
-    chosen = _chosen(os.path.realpath(path), files, sources=sources)
+        versions = [one for one in versions if _has(recordings, one, absolute, sources=sources)]
+    chosen = _chosen(files, real_path, versions, sources=sources)
     if chosen is not None:
-        return _warned(_named(recordings, chosen.app, name, absolute, chosen, sources=sources))
+        return _named(recordings, chosen.app, name, absolute, chosen, sources=sources)
     for application, arrays in listed_arrays(store, store.applications()[:APPLICATIONS_SEARCHED]):
         current_budget().check()
         if any(array.name == name for array in arrays):
             try:
-                return _warned(
-                    _named(recordings, application.app, name, absolute, None, sources=sources)
-                )
+                return _named(recordings, application.app, name, absolute, None, sources=sources)
             except ArrayLineageError:
                 continue
     kind = "read" if sources else "made"
@@ -107,34 +136,38 @@ def locate(
     )
 
 
-def _chosen(path: str, files: Sequence[RecordedFile], *, sources: bool) -> RecordedFile | None:
+def _chosen(
+    files: CurrentFiles, path: str, versions: Sequence[RecordedFile], *, sources: bool
+) -> RecordedFile | None:
     """Of versions of a file that programs used, the one that lies there now, or the latest.
 
     Raises:
         ArrayLineageError: several programs wrote what lies there, and which one did it last is not known.
     """
-    if not files:
+    if not versions:
         return None
-    current = _version_at(path)
+    current = files.version(path)
     if current is None:
-        return files[0]
+        return versions[0]
     # As in `status_of`.
-    same_state = (
-        [] if is_folder(path) else [one for one in files if one.version.has_state_of(current)]
-    )
-    if same_state:
-        return same_state[0]
-    checksum = _checksum(path) if any(one.version.size == current.size for one in files) else ""
-    same_content = [one for one in files if checksum and one.version.checksum == checksum]
+    if not files.is_folder(path):
+        same_state = [one for one in versions if one.version.has_state_of(current)]
+        if same_state:
+            return same_state[0]
+    is_as_large = any(one.version.size == current.size for one in versions)
+    checksum = files.checksum(path) if is_as_large else ""
+    same_content = [one for one in versions if checksum and one.version.checksum == checksum]
     apps = list(dict.fromkeys(one.app for one in same_content))
     if len(apps) > 1 and not sources:
         raise ArrayLineageError(
             f"{', '.join(apps)} wrote the content that {path} has: name one of them by --app"
         )
-    return (same_content or list(files))[0]
+    return (same_content or list(versions))[0]
 
 
-def _has(recordings: Recordings, one: RecordedFile, absolute: str, *, sources: bool) -> bool:
+def _has(
+    recordings: Recordings[ArrayRecording], one: RecordedFile, absolute: str, *, sources: bool
+) -> bool:
     """Whether the array of a name is among those that an application read or wrote of a file."""
     try:
         recording = recordings.of(one.app)
@@ -145,7 +178,7 @@ def _has(recordings: Recordings, one: RecordedFile, absolute: str, *, sources: b
 
 
 def _of_version(
-    recording: StoredRecording, one: RecordedFile, absolute: str, *, sources: bool
+    recording: ArrayRecording, one: RecordedFile, absolute: str, *, sources: bool
 ) -> list[NamedArray]:
     return [
         array
@@ -157,7 +190,7 @@ def _of_version(
 
 
 def _named(
-    recordings: Recordings,
+    recordings: Recordings[ArrayRecording],
     app: str,
     name: str,
     absolute: str,
@@ -171,20 +204,20 @@ def _named(
         if arrays:
             return Located(app, arrays[-1])
     try:
-        return Located(app, recording.find(name, sources=sources))
+        return Located(app, find_array(app, recording, name, sources=sources))
     except ArrayLineageError:
         if absolute == name:
             raise
-        return Located(app, recording.find(absolute, sources=sources))
+        return Located(app, find_array(app, recording, absolute, sources=sources))
 
 
-def _warned(located: Located) -> Located:
+def change_since(located: Located) -> tuple[str, ...]:
+    """What is to be said about the file of an array on this machine, if it is another one now."""
     file = located.array.file
-    if file is None:
-        return located
-    status = status_of(file)
-    if status == "same":
-        return located
+    status = "same" if file is None else status_of(file)
+    if file is None or status == "same":
+        return ()
     happened = "is gone" if status == "gone" else "has changed since"
-    warning = f"{file.path} {happened}: the answer is about {version_of(file)}, which {located.app} recorded"
-    return Located(located.app, located.array, (warning,))
+    return (
+        f"{file.path} {happened}: the answer is about {version_of(file)}, which {located.app} recorded",
+    )

@@ -23,7 +23,6 @@ from lineage_arrays.saved.reading import (
     StoredRecording,
     recording_of_parts,
 )
-from lineage_arrays.saved.tracing import traces_to_outputs
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import BudgetError
@@ -33,6 +32,10 @@ OPERATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "arrays": ("lineage_arrays.saved.questions", "list_arrays"),
         "array": ("lineage_arrays.saved.questions", "describe_array"),
         "trace": ("lineage_arrays.saved.questions", "trace_cells"),
+        "names": ("lineage_arrays.saved.step_questions", "list_whole_names"),
+        "cells": ("lineage_arrays.saved.step_questions", "cells_at"),
+        "back": ("lineage_arrays.saved.step_questions", "back_to_sources"),
+        "forward": ("lineage_arrays.saved.step_questions", "forward_to_outputs"),
     }
 )
 """Functions of a file and of arguments, as :class:`lineage_query.rows.confined.ConfinedFormats` calls them."""
@@ -92,17 +95,17 @@ def refusing(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str,
 @refusing
 def list_arrays(_: IO[bytes], app: str, parts: Parts, first: int, limit: int) -> dict[str, Any]:
     """Named arrays of a recording, from the ``first`` one on."""
-    named = _by_id(recording_of_parts(app, parts))
+    named = ids_of(recording_of_parts(app, parts))
     page = list(named.items())[first : first + limit]
-    return {"arrays": [_described(key, one) for key, one in page], "total": len(named)}
+    return {"arrays": [described(key, one) for key, one in page], "total": len(named)}
 
 
 @refusing
 def trace_cells(_: IO[bytes], app: str, parts: Parts, question: Question) -> dict[str, Any]:
     """The cells that some cells were made from, or went into, within one recording."""
     recording = recording_of_parts(app, parts)
-    _check_names(recording)
-    named = _by_id(recording)
+    check_names(recording)
+    named = ids_of(recording)
     key, cells = _asked(named, question)
     found, claims = (_back if question["backward"] else _forward)(
         recording, named, key, cells, question
@@ -121,30 +124,30 @@ def trace_cells(_: IO[bytes], app: str, parts: Parts, question: Question) -> dic
         "arrays_total": len(listed),
         "exact": all(claim.exact for claim in claims),
         "complete": all(claim.complete for claim in claims),
-        "superset_reasons": _distinct(claim.superset_reasons for claim in claims),
-        "incomplete_reasons": _distinct(claim.incomplete_reasons for claim in claims),
-        "chosen_by": _distinct(claim.chosen_by for claim in claims),
+        "superset_reasons": distinct(claim.superset_reasons for claim in claims),
+        "incomplete_reasons": distinct(claim.incomplete_reasons for claim in claims),
+        "chosen_by": distinct(claim.chosen_by for claim in claims),
     }
 
 
 @refusing
 def describe_array(_: IO[bytes], app: str, parts: Parts, key: str) -> dict[str, Any]:
     """The named array of an id."""
-    named = _by_id(recording_of_parts(app, parts))
+    named = ids_of(recording_of_parts(app, parts))
     if key not in named:
         raise ArrayLineageError(
             f"{app} has no array {key!r:.80}: the list of its arrays has their ids"
         )
-    return _described(key, named[key])
+    return described(key, named[key])
 
 
-def _by_id(recording: StoredRecording) -> dict[str, NamedArray]:
+def ids_of(recording: StoredRecording) -> dict[str, NamedArray]:
     """The named arrays of a recording by ids, which are always the same: by their order in it."""
     sources = {f"source-{at}": one for at, one in enumerate(recording.sources)}
     return sources | {f"output-{at}": one for at, one in enumerate(recording.outputs)}
 
 
-def _check_names(recording: StoredRecording) -> None:
+def check_names(recording: StoredRecording) -> None:
     """See that sources of one name have one shape: their cells are put together by name.
 
     Raises:
@@ -206,7 +209,7 @@ def _forward(
     question: Question,
 ) -> tuple[dict[str, Cells], list[CellTrace]]:
     number, to = named[key].node.number, question["to"]
-    traces = traces_to_outputs(recording, number, cells, to, question["choices"])
+    traces = recording.traces_to_outputs(number, cells, to, question["choices"])
     if to is not None and not traces:
         raise ArrayLineageError(f"no output {to!r:.200} was made from {named[key].name}")
     ids = {(one.name, one.file): at for at, one in named.items() if not one.is_source}
@@ -218,14 +221,16 @@ def _forward(
     return found, [trace for _, trace in traces]
 
 
-def _distinct(parts: Iterable[tuple[str, ...]]) -> list[str]:
+def distinct(parts: Iterable[tuple[str, ...]]) -> list[str]:
+    """Reasons of several traces, each once, as many as an answer lists."""
     texts = list(dict.fromkeys(text for part in parts for text in part))
     left_out = len(texts) - REASONS_MAX
     listed = [text[:NAME_MAX] for text in texts[:REASONS_MAX]]
     return [*listed, f"and {left_out:,} more"] if left_out > 0 else listed
 
 
-def _described(key: str, one: NamedArray) -> dict[str, Any]:
+def described(key: str, one: NamedArray) -> dict[str, Any]:
+    """A named array of an id by plain values."""
     file = one.file
     return {
         "id": key,
@@ -253,7 +258,7 @@ def _cells_plain(key: str, one: NamedArray, cells: Cells, question: Question) ->
     if len(first):
         first[0] = max(int(first[0]), after + 1)
     plain = {
-        "array": _described(key, one),
+        "array": described(key, one),
         "count": cells.count,
         "whole": cells.is_whole,
         "ranges": Region(first, last).to_text(),

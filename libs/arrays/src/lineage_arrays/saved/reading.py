@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError, RecordingError
@@ -39,6 +39,16 @@ class NamedArray:
     node: Node
     is_source: bool
     file: ArrayFile | None = None
+
+
+class ArrayRecording(Protocol):
+    """The named arrays of a recording."""
+
+    @property
+    def sources(self) -> Sequence[NamedArray]: ...
+
+    @property
+    def outputs(self) -> Sequence[NamedArray]: ...
 
 
 @dataclass(frozen=True)
@@ -92,22 +102,7 @@ class StoredRecording:
         Raises:
             ArrayLineageError: there is none, or several.
         """
-        candidates = self.sources if sources else self.outputs
-        named = [one for one in candidates if one.name == name]
-        if not named:
-            named = [
-                one
-                for one in candidates
-                if one.file is not None and array_name(one.file.path, one.file.member) == name
-            ]
-        if named:
-            return named[-1]
-        names = list(dict.fromkeys(one.name for one in candidates))
-        more = f" and {len(names) - NAMES_LISTED:,} more" if len(names) > NAMES_LISTED else ""
-        kind = "source" if sources else "output"
-        raise ArrayLineageError(
-            f"{self.app} has no {kind} {name!r}: {', '.join(names[:NAMES_LISTED]) or 'none'}{more}"
-        )
+        return find_array(self.app, self, name, sources=sources)
 
     def back(self, output: str, where: object = ..., *, choices: bool = False) -> CellTrace:
         """Which cells of the sources some cells of an output were made from, as :meth:`lineage_arrays.Recording.back`.
@@ -141,6 +136,63 @@ class StoredRecording:
     def outputs_of(self, source: Node) -> list[NamedArray]:
         """The outputs that were made from a source."""
         return [one for one in self.outputs if is_made_from(self.flow, source, one.node)]
+
+    def traces_to_outputs(
+        self, number: int, cells: Cells, to: str | None, choices: bool
+    ) -> list[tuple[NamedArray, CellTrace]]:
+        """The outputs that were made from an array (``to``: of that name alone), each with the trace of some cells to it."""
+        start = self.flow.nodes[number]
+        traces: dict[int, CellTrace] = {}
+        reached = []
+        for output in self.outputs_of(start):
+            if to not in (None, output.name):
+                continue
+            at = output.node.number
+            if at not in traces:
+                traces[at] = forward(self.flow, start, cells, output.node, choices=choices)
+            reached.append((output, traces[at]))
+        return reached
+
+    def back_to_sources(
+        self, number: int, cells: Cells, *, choices: bool
+    ) -> tuple[list[tuple[NamedArray, Cells]], CellTrace]:
+        """As `lineage_arrays.saved.following.TraceableRecording.back_to_sources`."""
+        trace = self.back_from(self.flow.nodes[number], cells, choices=choices)
+        found = [(one, trace.cells[one.name]) for one in self.sources if one.name in trace.cells]
+        return found, trace
+
+    def forward_to_outputs(
+        self, number: int, cells: Cells, to: str | None, *, choices: bool
+    ) -> list[tuple[NamedArray, Cells, CellTrace]]:
+        """As `lineage_arrays.saved.following.TraceableRecording.forward_to_outputs`."""
+        return [
+            (output, next(iter(trace.cells.values())), trace)
+            for output, trace in self.traces_to_outputs(number, cells, to, choices)
+        ]
+
+
+def find_array(app: str, recording: ArrayRecording, name: str, *, sources: bool) -> NamedArray:
+    """The output of a name, or the source; of an array in a file, its file's path may stand for it.
+
+    Raises:
+        ArrayLineageError: there is none, or several.
+    """
+    candidates = recording.sources if sources else recording.outputs
+    named = [one for one in candidates if one.name == name]
+    if not named:
+        named = [
+            one
+            for one in candidates
+            if one.file is not None and array_name(one.file.path, one.file.member) == name
+        ]
+    if named:
+        return named[-1]
+    names = list(dict.fromkeys(one.name for one in candidates))
+    more = f" and {len(names) - NAMES_LISTED:,} more" if len(names) > NAMES_LISTED else ""
+    kind = "source" if sources else "output"
+    raise ArrayLineageError(
+        f"{app} has no {kind} {name!r}: {', '.join(names[:NAMES_LISTED]) or 'none'}{more}"
+    )
 
 
 def read_recording(

@@ -10,21 +10,27 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from lineage_query_api.array_models import (
     SIDE_MAX,
     VALUES_MAX,
+    ArrayApplications,
     ArrayId,
     ArrayPage,
     CellTraceModel,
     CellTraceRequest,
     CellValues,
+    FollowedTraceModel,
+    FollowRequest,
     IndexText,
     PictureModel,
 )
 from lineage_query_api.array_questions import ArrayQuestions
-from lineage_query_api.dependencies import AppName, Caller, PageSize, RowCaller, Store
+from lineage_query_api.dependencies import AppName, Caller, CallerScope, PageSize, RowCaller, Store
 from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import PLACE_MAX
 
 router = APIRouter(prefix="/v1/applications/{app}/arrays", tags=["arrays"], route_class=TaggedRoute)
+
+
+all_router = APIRouter(prefix="/v1/arrays", tags=["arrays"], route_class=TaggedRoute)
 
 
 async def _questions(request: Request) -> ArrayQuestions:
@@ -35,6 +41,26 @@ async def _questions(request: Request) -> ArrayQuestions:
 Questions = Annotated[ArrayQuestions, Depends(_questions)]
 Array = Annotated[ArrayId, Path(description="the id of an array, such as source-0")]
 Bound = Annotated[float | None, Query(allow_inf_nan=False)]
+
+
+@all_router.get("", responses=NOT_MODIFIED)
+def list_array_applications(
+    scope: CallerScope,
+    questions: Questions,
+    limit: Annotated[
+        int, Query(ge=1, le=1_000, description="the latest so many applications are searched")
+    ] = 200,
+) -> ArrayApplications:
+    """The applications that recorded arrays, and their named arrays: as `lineage arrays list`."""
+    return questions.list_applications(scope.within(None)[0], limit)
+
+
+@all_router.post("/trace")
+def follow_cells(
+    request: FollowRequest, scope: CallerScope, questions: Questions
+) -> FollowedTraceModel:
+    """Trace cells over all applications: as `lineage arrays back --json` and `lineage arrays forward --json`."""
+    return questions.follow(scope.within(request.app)[0], request)
 
 
 @router.get("", responses=NOT_MODIFIED)
