@@ -155,6 +155,35 @@ def test_the_steps_of_a_row(ran: Path) -> None:
     assert "... and 1 more" in single.stdout
 
 
+def test_steps_stop_at_the_first_row_of_a_condition_or_at_an_operator(ran: Path) -> None:
+    row = f"{ran}/totals parts#city=Oslo,part=1.4"
+    found = json.loads(
+        answered(ran, "step", row, "--when", "record['amount'] > 3", "--json").stdout
+    )
+    assert found["stopped"] == {"step": 1, "fulfilling": 1}
+    (step,) = found["steps"]
+    (item,) = step["items"]
+    assert (item["row"]["amount"], item["location"]) == ("3.50", f"{ran}/in.csv:4")
+    result = answered(ran, "step", row, "--when", "record['total'] > 4")
+    assert result.stdout.splitlines()[-1].startswith("stopped at step 5: 1 of 1 records fulfil")
+    # Rows of other columns were tested, and said not to fulfil it.
+    assert "step 1 (scan): the condition failed on 2 of 2 records" in result.stderr
+    result = answered(ran, "step", row, "--when", "record[0] == 'Bonn'")
+    assert (result.exit_code, result.stdout.splitlines()[-1].strip()) == (0, row)
+    assert "no record of these steps fulfils the condition" in result.stderr
+    # There is no terminal: it prints.
+    lines = answered(ran, "step", row, "--until", "aggregate").stdout.splitlines()
+    assert [line[0] for line in lines if line[0] != " "] == ["1", "2", "3", "4", "5"]
+    assert lines[-1].strip() == '{"city": "Oslo", "total": "5.00"}'
+    for option, value, reason in (
+        ("--until", "explode", "no step is explode: there are 1 scan, 2 filter, 3 scan"),
+        ("--when", "print(record)", "is no condition"),
+    ):
+        result = answered(ran, "step", row, option, value)
+        assert (result.exit_code, result.stdout) == (2, ""), value
+        assert reason in result.stderr
+
+
 def test_steps_that_are_refused(ran: Path) -> None:
     for arguments, reason in (
         ((f"{ran}/totals#city=Oslo", "--at", "join"), "no step is join: there are 3"),

@@ -268,3 +268,41 @@ def test_a_step_by_its_number_or_operator_and_what_people_see(ran: Path) -> None
     done = lineage(ran, "step", share, *program)
     assert (done.returncode, done.stdout) == (2, "")
     assert "does not come out as it was" in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("when", "step", "texts"),
+    [
+        # Lines are tested as they are, lists and pairs as the program has them.
+        ("record == 'a,4.0,green red green'", "textFile", ["a,4.0,green red green"]),
+        ("record[1] == '4.0'", "map", ["['a', '4.0', 'green red green']"]),
+        ("record[1] > 30 and record[1] < 33", "map", ["('a', 32.0)"]),
+        ("record[1] > 33", "reduceByKey", ["('a', 37.5)"]),
+        ("record[1][1] == 'Anna'", "join", ["('a', (37.5, 'Anna'))"]),
+        ("record == 'Anna 37.5'", "map", ["'Anna 37.5'"]),
+    ],
+)
+def test_steps_stop_at_the_first_record_of_a_condition(
+    ran: Path, when: str, step: str, texts: list[str]
+) -> None:
+    place = places_of(ran / "out/totals")["Anna 37.5"]
+    program = ("--program", "job.py in.txt out")
+    done = lineage(ran, "step", place, *program, "--when", when, "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    last = answer["steps"][-1]
+    assert (last["step"], last["name"]) == (answer["stopped"]["step"], step)
+    assert [item["text"] for item in last["items"]] == texts
+    assert answer["stopped"]["fulfilling"] == len(texts)
+    assert not any("not tested" in note for note in answer["not_tested"])
+
+
+@pytest.mark.long
+def test_steps_stop_at_a_line_of_the_program(ran: Path) -> None:
+    place = places_of(ran / "out/totals")["Anna 37.5"]
+    whole = stepped(ran, place)
+    (site,) = {step["call_site"] for step in whole if step["name"] == "join"}
+    steps = stepped(ran, place, "--until", site)
+    assert steps == whole[: len(steps)]
+    assert steps[-1]["call_site"] == site

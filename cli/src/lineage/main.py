@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,6 +37,9 @@ from lineage.terminal import echo
 from lineage.triple_commands import app as triples_app
 from lineage_core.release import __version__
 from lineage_core.tracing.budget import current_budget
+
+if TYPE_CHECKING:
+    from lineage.breakpoints import StepRecords
 
 app = CommandLine(
     name="lineage",
@@ -890,6 +893,22 @@ def step(  # noqa: PLR0913, PLR0917 - an argument is an option
             "--at", metavar="N|OPERATOR", help="Show this step alone, or those of this operator."
         ),
     ] = "",
+    when: Annotated[
+        str,
+        typer.Option(
+            "--when",
+            metavar="CONDITION",
+            help="Stop at the first step with a record that fulfils a condition, as `lineage watch` takes it: 'record[1] > 100'.",
+        ),
+    ] = "",
+    until: Annotated[
+        str,
+        typer.Option(
+            "--until",
+            metavar="N|OPERATOR",
+            help="Stop at this step, or at the first of this operator (also of a line: job.py:14), and on a terminal leave its records in a Python prompt.",
+        ),
+    ] = "",
     limit: Annotated[
         int, typer.Option("--limit", min=1, metavar="N", help="Most values of a step.")
     ] = 20,
@@ -904,16 +923,25 @@ def step(  # noqa: PLR0913, PLR0917 - an argument is an option
     (--program 'job.py in.txt out'), and keeps the values between its operators. What it does besides
     reading and writing files through Spark, it does again; the job's own output is not touched.
     """
-    url = chosen_store(context, store)
+    from lineage.breakpoints import Breakpoint, is_prompted, prompt
+
+    url, breakpoint = chosen_store(context, store), Breakpoint(when, until)
+    stopped_at: StepRecords[Any] | None
     with in_time(timeout):
         if program:
             from lineage.stepping import step_through
 
-            step_through(url, place, program, at, application, limit, as_json=as_json)
+            stopped_at = step_through(
+                url, place, program, at, breakpoint, application, limit, as_json=as_json
+            )
         else:
             from lineage.plan_stepping import step_through_plan
 
-            step_through_plan(url, place, at, application, limit, as_json=as_json)
+            stopped_at = step_through_plan(
+                url, place, at, breakpoint, application, limit, as_json=as_json
+            )
+    if until and stopped_at is not None and not as_json and is_prompted():
+        prompt(stopped_at)
 
 
 @app.command("sift")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from lineage.breakpoints import Breakpoint, RowInHand, StepRecords, Stopped, stop
 from lineage.comparing import print_warnings
 from lineage.frame_traces import spark_session
 from lineage.options import print_json
@@ -24,11 +26,18 @@ from lineage_store.url import index_folder, open_store
 
 
 def step_through_plan(
-    url: str, place: str, at: str, app: str, limit: int, *, as_json: bool
-) -> None:
+    url: str,
+    place: str,
+    at: str,
+    breakpoint: Breakpoint,
+    app: str,
+    limit: int,
+    *,
+    as_json: bool,
+) -> StepRecords[PlanStep] | None:
     """Print the rows that each operator gave.
 
-    ``at``: the number of a step, or an operator: the others are left out. ``limit``: of the rows of a step.
+    ``at``: the number of a step, or an operator: the others are left out. ``limit``: of the rows of a step. Gives the step that it stopped at.
 
     Raises:
         LineageError: there is no such row of a DataFrame or no such step, or the row can't be computed anew.
@@ -39,14 +48,37 @@ def step_through_plan(
         requested = requested_recipe(store, reader, [place], app or None)
         with spark_session() as spark, reading_by(reader):
             replayer = Replayer(spark, requested.recipe, requested.output(spark))
-            steps = steps_of(replayer, limit)
-            shown = places_and_texts(spark, requested.recipe, _listed(replayer, steps))
+            steps = steps_of(
+                replayer,
+                max(limit, breakpoint.listed_min),
+                lambda step: not at and breakpoint.stops_at(_in_hand(step, breakpoint)),
+            )
+            stopped = stop(
+                [_in_hand(step, breakpoint) for step in chosen_steps(steps, at)], breakpoint
+            )
+            listed = [_only(each, limit) for each in stopped.steps]
+            shown = places_and_texts(spark, requested.recipe, _listed(replayer, listed))
     print_warnings(requested.warnings)
-    chosen = chosen_steps(steps, at)
     if as_json:
-        print_json(_to_json(requested, place, chosen, shown, replayer.reasons))
+        print_json(_to_json(requested, place, listed, shown, replayer.reasons) | stopped.to_json())
     else:
-        _show(chosen, place, shown, replayer.reasons)
+        _show(stopped, listed, place, shown, replayer.reasons)
+    return stopped.at
+
+
+def _in_hand(step: PlanStep, breakpoint: Breakpoint) -> StepRecords[PlanStep]:
+    rows = tuple(RowInHand.of(step.columns, row) for row in step.rows)
+    return StepRecords(step, rows, breakpoint.tests(rows))
+
+
+def _only(each: StepRecords[PlanStep], limit: int) -> PlanStep:
+    """A step with the rows that are shown."""
+    step, chosen = each.step, each.shown(limit)
+    return replace(
+        step,
+        rows=tuple(step.rows[n] for n in chosen),
+        places=tuple(step.places[n] for n in chosen) if step.places else (),
+    )
 
 
 def _listed(replayer: Replayer, steps: Sequence[PlanStep]) -> dict[tuple[int, str], Any]:
@@ -103,13 +135,16 @@ def _lines(step: PlanStep, shown: dict[Placed, tuple[str, str]]) -> Iterator[str
 
 
 def _show(
-    steps: Sequence[PlanStep],
+    stopped: Stopped[PlanStep],
+    listed: Sequence[PlanStep],
     place: str,
     shown: dict[Placed, tuple[str, str]],
     reasons: Sequence[str],
 ) -> None:
-    for step in steps:
-        show_step(step, f" {step.about}" if step.about else "", _lines(step, shown))
-    echo(f"   {place}", bold=True)
+    for each, step in zip(stopped.steps, listed, strict=True):
+        show_step(step, f" {step.about}" if step.about else "", _lines(step, shown), each.count)
+    if stopped.at is None:
+        echo(f"   {place}", bold=True)
+    stopped.show()
     for reason in reasons:
         echo(f"lineage: operators of the job may have given other rows: {reason}", err=True)

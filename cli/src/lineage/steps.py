@@ -22,6 +22,7 @@ class Step(Protocol):
     def inputs(self) -> tuple[int, ...]: ...
     @property
     def count(self) -> int: ...
+    def fits(self, named: str) -> bool: ...
 
 
 AnyStep = TypeVar("AnyStep", bound=Step)
@@ -33,7 +34,7 @@ def chosen_steps(steps: Sequence[AnyStep], at: str) -> list[AnyStep]:
     Raises:
         TraceError: there are none.
     """
-    chosen = [step for step in steps if at in ("", str(step.number), step.name)]
+    chosen = [step for step in steps if not at or step.fits(at)]
     if not chosen:
         raise TraceError(
             f"no step is {at}: there are {len(steps)}, the last one is {steps[-1].name}"
@@ -41,12 +42,16 @@ def chosen_steps(steps: Sequence[AnyStep], at: str) -> list[AnyStep]:
     return chosen
 
 
-def show_step(step: Step, about: str, lines: Iterable[str]) -> None:
-    """Print a step for people. ``about``: what else is said of its operator. ``lines``: one for each value that is listed."""
+def show_step(step: Step, about: str, lines: Iterable[str], count: int | None = None) -> None:
+    """Print a step for people.
+
+    ``about``: what else is said of its operator. ``lines``: one for each value that is listed, of ``count`` (None: of all).
+    """
     inputs = f", of {' and '.join(map(str, step.inputs))}" if step.inputs else ""
     echo(f"{step.number}. {step.name}{about}{inputs}", fg=typer.colors.CYAN)
     listed = list(lines)
     for line in listed:
         echo(f"   {line}")
-    if step.count > len(listed):
-        echo(f"   ... and {step.count - len(listed):,} more (--limit N lists more)", dim=True)
+    count = step.count if count is None else count
+    if count > len(listed):
+        echo(f"   ... and {count - len(listed):,} more (--limit N lists more)", dim=True)

@@ -28,10 +28,15 @@ class OperatorStep:
     number: int
     node: str
     name: str
+    op: str
     call_site: str
     inputs: tuple[int, ...]
     count: int
     items: tuple[Item, ...]
+
+    def fits(self, named: str) -> bool:
+        """Whether it is named so: by its number, its operator, or the line of the program."""
+        return named in {str(self.number), self.name, self.call_site}
 
     def to_json(self) -> dict[str, Any]:
         """The JSON shape that tools rely on."""
@@ -112,6 +117,7 @@ def _step(
         number=numbers[node.node],
         node=node.node,
         name=node.name or node.op,
+        op=node.op,
         call_site=node.call_site or "",
         inputs=tuple(sorted(_inputs(node.node, numbers, links))),
         count=count,

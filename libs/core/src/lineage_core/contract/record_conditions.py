@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from lineage_core.errors import LineageError
 
@@ -24,6 +24,8 @@ ACCEPTED_SYNTAX = (
     "and constants"
 )
 
+Test: TypeAlias = Literal["yes", "no", "failed"]
+"""Whether a record fulfils a condition; ``failed``: the condition fails on it."""
 _Term: TypeAlias = Callable[[Any], Any]
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -67,6 +69,15 @@ def read_condition(text: str) -> Callable[[Any], bool]:
     if not any(isinstance(part, ast.Name) and part.id == _RECORD for part in ast.walk(tree)):
         raise RecordConditionError(f"{text[:80]!r} does not look at the record: {ACCEPTED_SYNTAX}")
     return lambda record: bool(term(record))
+
+
+def test_record(condition: Callable[[Any], bool], record: Any) -> Test:
+    """Test a record by what `read_condition` gave."""
+    try:
+        return "yes" if condition(record) else "no"
+    except Exception:
+        # The record has no such part, or its own functions fail.
+        return "failed"
 
 
 def _refusal(part: str) -> RecordConditionError:

@@ -56,13 +56,20 @@ class PlanStep:
     places: tuple[Placed, ...] = ()
     refused: str = ""
 
+    def fits(self, named: str) -> bool:
+        """Whether it is named so: by its number or operator."""
+        return named in {str(self.number), self.name}
 
-def steps_of(replayer: Replayer, limit: int) -> tuple[PlanStep, ...]:
+
+def steps_of(
+    replayer: Replayer, limit: int, is_last: Callable[[PlanStep], bool] = lambda _: False
+) -> tuple[PlanStep, ...]:
     """The steps of the requested rows, sources first.
 
     Args:
         replayer: of these rows.
         limit: the most rows that a step lists.
+        is_last: whether those after a step are left out; they are not computed then.
 
     Raises:
         RefusedError: on their witnesses alone the plan does not give these rows.
@@ -82,30 +89,34 @@ def steps_of(replayer: Replayer, limit: int) -> tuple[PlanStep, ...]:
                 found = replayer.rows_of_operator(number - 1, limit)
             except RefusedError as problem:
                 found, refused = OperatorRows(0, ()), str(problem)
-            steps.append(
-                PlanStep(
-                    number,
-                    _NAMES[type(node)],
-                    _about(replayer, node),
-                    tuple(1 + n for n in sorted({*input_nodes_of(node), *_subqueries_of(node)})),
-                    tuple(column.name for column in node.columns),
-                    found.count,
-                    found.rows,
-                    found.places,
-                    refused,
-                )
+            step = PlanStep(
+                number,
+                _NAMES[type(node)],
+                _about(replayer, node),
+                tuple(1 + n for n in sorted({*input_nodes_of(node), *_subqueries_of(node)})),
+                tuple(column.name for column in node.columns),
+                found.count,
+                found.rows,
+                found.places,
+                refused,
             )
-    # Of what is made from the same rows the requested ones alone.
+            steps.append(_requested(replayer, step, limit) if number == len(plan) else step)
+            if is_last(steps[-1]):
+                break
+    return tuple(steps)
+
+
+def _requested(replayer: Replayer, step: PlanStep, limit: int) -> PlanStep:
+    """The last step: of what is made from the same rows the requested ones alone."""
     rows = tuple(row.values for row in replayer.requested)
-    steps[-1] = replace(
-        steps[-1],
+    return replace(
+        step,
         columns=replayer.columns,
         count=len(rows),
         rows=rows[:limit],
         places=(),
         refused="",
     )
-    return tuple(steps)
 
 
 def _subqueries_of(node: Node) -> set[int]:
