@@ -12,9 +12,11 @@ import type {
   Item,
   Progress,
   RowsAround,
+  SuspectTasks,
   Suspects,
   TraceRequest,
 } from '../src/api/types';
+import type { SuspectsQuestion } from '../src/api/lineage';
 import { applications } from './applications.ts';
 import { deadLetters } from './letters.ts';
 import { dice, type Program } from './program.ts';
@@ -92,6 +94,15 @@ export function mockService() {
     answer(
       Buffer.from(JSON.stringify({ app: program(app).detail.app, request })).toString('base64url'),
     );
+  const backOf = (app: string, places: string[]) =>
+    places.map((place) =>
+      asked(app, {
+        direction: 'backward',
+        start: { places: [place] },
+        until: 'ends',
+        steps: null,
+      }),
+    );
 
   const routes: [string, RegExp, Handler][] = [
     [
@@ -152,16 +163,16 @@ export function mockService() {
       'POST',
       /^\/applications\/([^/]+)\/suspects$/,
       ({ body }, app) => {
-        const { places, limit } = body as { places: string[]; limit: number };
-        const each = places.map((place) =>
-          asked(app, {
-            direction: 'backward',
-            start: { places: [place] },
-            until: 'ends',
-            steps: null,
-          }),
-        );
-        return suspects(program(app), each, limit);
+        const { places, good, limit } = body as SuspectsQuestion;
+        return suspects(program(app), backOf(app, places), backOf(app, good), limit);
+      },
+    ],
+    [
+      'POST',
+      /^\/answers\/suspects$/,
+      ({ body }) => {
+        const { app, places, good } = body as SuspectsQuestion & { app: string };
+        return suspectTasks(program(app), backOf(app, places), places, good);
       },
     ],
     ['GET', /^\/traces\/([^/]+)$/, (_, id) => withTexts(answer(id).trace)],
@@ -424,18 +435,19 @@ function difference(program: Program, left: Answer, right: Answer): Diff {
   };
 }
 
-function suspects(program: Program, answers: Answer[], limit: number): Suspects {
-  const outputs = new Map<string, number>();
-  for (const { groups } of answers) {
-    for (const [node, found] of groups) {
-      for (const index of found) {
-        const key = `${node} ${index}`;
-        outputs.set(key, (outputs.get(key) ?? 0) + 1);
-      }
-    }
-  }
-  const ranked = [...outputs].sort(([, a], [, b]) => b - a);
-  const items = ranked.slice(0, limit).flatMap(([key, count]) => {
+function suspects(program: Program, bad: Answer[], good: Answer[], limit: number): Suspects {
+  const [outputs, others] = [inputsOf(bad), inputsOf(good)];
+  const score = (key: string) => {
+    const of = outputs.get(key) ?? 0;
+    return of / Math.sqrt(bad.length * (of + (others.get(key) ?? 0)));
+  };
+  const ranked = [...outputs]
+    .filter(
+      ([key, of]) => good.length === 0 || of * good.length > (others.get(key) ?? 0) * bad.length,
+    )
+    .map(([key]) => key)
+    .sort((a, b) => score(b) - score(a));
+  const items = ranked.slice(0, limit).flatMap((key) => {
     const [node = '', index] = key.split(' ');
     const item = program.items.get(node)?.at(Number(index));
     return item === undefined
@@ -445,26 +457,73 @@ function suspects(program: Program, answers: Answer[], limit: number): Suspects 
             ...shown(item),
             node,
             label: refOf(program, node).label,
-            outputs: count,
-            good_outputs: 0,
-            rank: 1 + ranked.filter(([, other]) => other > count).length,
-            tied: ranked.filter(([, other]) => other === count).length,
-            score: Math.sqrt(count / answers.length),
+            outputs: outputs.get(key) ?? 0,
+            good_outputs: others.get(key) ?? 0,
+            rank: 1 + ranked.filter((other) => score(other) > score(key)).length,
+            tied: ranked.filter((other) => score(other) === score(key)).length,
+            score: score(key),
           },
         ];
   });
-  const exact = answers.every(({ trace }) => trace.exact);
+  const answers = [...bad, ...good];
   return {
-    outputs: answers.length,
-    good: 0,
+    outputs: bad.length,
+    good: good.length,
     items,
-    total: ranked.length,
+    total: outputs.size,
     suspected: ranked.length,
-    exact,
+    exact: answers.every(({ trace }) => trace.exact),
     complete: true,
     reasons: [...new Set(answers.flatMap(({ trace }) => trace.reasons))],
     changed: false,
     warnings: [],
+  };
+}
+
+/** How many of some answers each input is of. */
+function inputsOf(answers: Answer[]): Map<string, number> {
+  const outputs = new Map<string, number>();
+  for (const { groups } of answers) {
+    for (const [node, found] of groups) {
+      for (const index of found) {
+        const key = `${node} ${index}`;
+        outputs.set(key, (outputs.get(key) ?? 0) + 1);
+      }
+    }
+  }
+  return outputs;
+}
+
+function suspectTasks(
+  program: Program,
+  bad: Answer[],
+  places: string[],
+  good: string[],
+): SuspectTasks {
+  const passed = new Set(bad.flatMap(({ trace }) => trace.passed.map(({ node }) => node)));
+  const tasks = [...passed].map((node, at) => ({
+    node,
+    name: refOf(program, node).label,
+    partition: 0,
+    operators: `its input to ${refOf(program, node).label}`,
+    outputs: bad.length,
+    good_outputs: 0,
+    deviations: [],
+    rank: at + 1,
+    tied: 1,
+    score: 1 / (at + 1),
+  }));
+  return {
+    ...suspects(program, bad, [], 0),
+    app: program.detail.app,
+    from: places,
+    good,
+    items: [],
+    formula: 'ochiai',
+    tasks,
+    tasks_total: tasks.length,
+    keys: [],
+    keys_total: 0,
   };
 }
 

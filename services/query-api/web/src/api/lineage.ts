@@ -26,6 +26,7 @@ import type {
   RunPage,
   RunsDiff,
   Spark,
+  SuspectTasks,
   Suspects,
   Trace,
   TraceItems,
@@ -209,8 +210,19 @@ export const rowsAround = (app: string, item: string, around: number, signal?: A
 export const diff = (app: string, left: TraceRequest, right: TraceRequest, signal?: AbortSignal) =>
   post<Diff>(`${of(app)}/diff`, { left, right }, signal);
 
-export const suspects = (app: string, places: string[], limit: number, signal?: AbortSignal) =>
-  post<Suspects>(`${of(app)}/suspects`, { places, limit }, signal);
+export interface SuspectsQuestion {
+  /** Bad outputs, and good ones. */
+  places: string[];
+  good: string[];
+  limit: number;
+}
+
+export const suspects = (app: string, question: SuspectsQuestion, signal?: AbortSignal) =>
+  post<Suspects>(`${of(app)}/suspects`, question, signal);
+
+/** Suspect tasks: all flows of the application are read for them. */
+export const suspectTasks = (app: string, question: SuspectsQuestion, signal?: AbortSignal) =>
+  post<SuspectTasks>('/answers/suspects', { ...question, app, tasks: true }, signal);
 
 const ofArray = (app: string, array: string) => `${of(app)}/arrays/${encodeURIComponent(array)}`;
 

@@ -14,6 +14,7 @@ const ARRAYS_PER_PAGE = 200;
 /** Pixels of pictures of arrays each way, and runs of cells that are listed. */
 const PIXELS = 460;
 const RUNS_LISTED = 50;
+const TASKS_LISTED = 20;
 const POLL_MS = 2000;
 const RUNS_POLL_MS = 500;
 const SPARK_POLL_MS = 1000;
@@ -216,12 +217,22 @@ export const diffQuery = (app: string, left: TraceRequest, right: TraceRequest) 
     staleTime: 60_000,
   });
 
-export const suspectsQuery = (app: string, places: string[], limit: number) =>
+export const suspectsQuery = (app: string, question: lineage.SuspectsQuestion) =>
   queryOptions({
-    queryKey: ['application', app, 'suspects', places, limit],
-    queryFn: ({ signal }) => lineage.suspects(app, places, limit, signal),
+    queryKey: ['application', app, 'suspects', question],
+    queryFn: ({ signal }) => lineage.suspects(app, question, signal),
     staleTime: 60_000,
   });
+
+/** Apart from the rows: these are there, too, where tasks cost more than a server allows, or would show what is hidden. */
+export const suspectTasksQuery = (app: string, places: string[], good: string[]) => {
+  const question = { places, good, limit: TASKS_LISTED };
+  return queryOptions({
+    queryKey: ['application', app, 'suspect tasks', question],
+    queryFn: ({ signal }) => lineage.suspectTasks(app, question, signal),
+    staleTime: 60_000,
+  });
+};
 
 export const arraysQuery = (app: string) =>
   infiniteQueryOptions({

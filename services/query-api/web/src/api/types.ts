@@ -27,6 +27,7 @@ import type {
   RowsModel,
   RunDifferenceModel,
   SignIn,
+  RankedInputs,
   SparkModel,
   SuspectsModel,
   TraceModel,
@@ -50,7 +51,6 @@ export type {
   OidcClient,
   Run,
   RunPage,
-  Suspect,
 } from './schema';
 
 import type { ColumnValue } from './schema';
@@ -84,6 +84,7 @@ export type Diff = DiffModel;
 export type RunsDiff = RunDifferenceModel;
 export type RunsDiffGroup = RunsDiff['groups'][number];
 export type Suspects = SuspectsModel;
+export type SuspectTasks = RankedInputs;
 export type JobGraph = JobGraphModel;
 export type NamedArray = ArrayModel;
 export type NamedArrays = ArrayPage;

@@ -1,5 +1,6 @@
 import { createContext, useContext } from 'react';
 
+import type { NodeRank } from '../trace/ranks';
 import type { TracedGraph } from './traced';
 import type { Arrow } from './walking';
 
@@ -9,6 +10,8 @@ export type GrowSide = 'upstream' | 'downstream';
 export interface GraphState {
   selected: string | null;
   traced: TracedGraph | null;
+  /** Places of nodes in a ranking of suspects. */
+  ranks: ReadonlyMap<string, NodeRank> | null;
   onSelect: (node: string) => void;
   onUnfold: (node: string) => void;
   onGrow: (node: string, side: GrowSide) => void;

@@ -14,6 +14,7 @@ import { NodeFinder } from './NodeFinder';
 import { NeighbourNode } from './NeighbourNode';
 import { OperatorNode } from './OperatorNode';
 import { StageBox } from './StageBox';
+import type { NodeRank } from '../trace/ranks';
 import type { TracedGraph } from './traced';
 import { useLayout } from './useLayout';
 import { READABLE, around, isInView, viewOf } from './viewport';
@@ -30,6 +31,7 @@ interface Props {
   traced: TracedGraph | null;
   /** Changes when the view should move to what is traced. */
   traceId: string | null;
+  ranks?: ReadonlyMap<string, NodeRank>;
   onSelect: (node: string) => void;
   onUnfold?: (node: string) => void;
   onGrow?: (node: string, side: GrowSide) => void;
@@ -54,6 +56,7 @@ function Canvas({
   selected,
   traced,
   traceId,
+  ranks,
   onSelect,
   onUnfold = nothing,
   onGrow = nothing,
@@ -133,8 +136,16 @@ function Canvas({
     [onGrow, focus],
   );
   const state = useMemo<GraphState>(
-    () => ({ selected, traced, onSelect, onUnfold, onGrow: growNode, onWalk }),
-    [selected, traced, onSelect, onUnfold, growNode, onWalk],
+    () => ({
+      selected,
+      traced,
+      ranks: ranks ?? null,
+      onSelect,
+      onUnfold,
+      onGrow: growNode,
+      onWalk,
+    }),
+    [selected, traced, ranks, onSelect, onUnfold, growNode, onWalk],
   );
 
   return (

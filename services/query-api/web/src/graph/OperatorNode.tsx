@@ -2,6 +2,7 @@ import { Handle, Position, type NodeProps } from '@xyflow/react';
 import { memo } from 'react';
 
 import { count, counted, shortCount } from '../lib/format';
+import type { NodeRank } from '../trace/ranks';
 import type { DisplayNode } from './display';
 import { isLoop } from './display';
 import type { OperatorElement } from './elements';
@@ -11,11 +12,17 @@ import { NodeButton } from './NodeButton';
 
 export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<OperatorElement>) {
   const { node } = data;
-  const { traced, onUnfold } = useGraphState();
+  const { traced, ranks, onUnfold } = useGraphState();
+  const rank = ranks?.get(node.node);
   const taking = traced?.counts.get(node.node);
   const dimmed = traced !== null && !traced.onTheWay.has(node.node);
   return (
-    <div className="operator" data-kind={node.kind} data-dimmed={dimmed || undefined}>
+    <div
+      className="operator"
+      data-kind={node.kind}
+      data-dimmed={dimmed || undefined}
+      data-heat={rank?.heat}
+    >
       <Handle type="target" position={Position.Left} isConnectable={false} />
       <NodeButton
         node={node}
@@ -26,7 +33,7 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
             {!node.exact && <span className="operator-superset"> not exact</span>}
           </>
         }
-        spoken={spoken(node, taking)}
+        spoken={spoken(node, taking, rank)}
       />
       {isLoop(node) && (
         <button
@@ -44,15 +51,21 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
           {taking >= 100_000 ? shortCount(taking) : count(taking)}
         </span>
       )}
+      {rank !== undefined && (
+        <span className="operator-rank" aria-hidden>
+          {count(rank.rank)}
+        </span>
+      )}
       <Handle type="source" position={Position.Right} isConnectable={false} />
     </div>
   );
 });
 
 /** In words what colour and place show. */
-function spoken(node: DisplayNode, taking: number | undefined): string {
+function spoken(node: DisplayNode, taking: number | undefined, rank: NodeRank | undefined): string {
   const trace = taking === undefined ? '' : `, ${counted(taking, 'item')} in this trace`;
   // Of rows of DataFrames only the query that traces them can tell.
   const exact = node.exact && !node.kind.startsWith('frame');
-  return `, node ${node.node}${exact ? ', exact' : ''}${trace}`;
+  const suspect = rank === undefined ? '' : `, suspect ${rank.what} of rank ${rank.rank}`;
+  return `, node ${node.node}${exact ? ', exact' : ''}${trace}${suspect}`;
 }

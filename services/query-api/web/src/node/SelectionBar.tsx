@@ -34,13 +34,13 @@ export function SelectionBar({ app, selected, direction, search, onTrace, onClea
           Compare
         </Link>
       )}
-      {selected.length >= 2 && (
+      {selected.length >= 1 && (
         <Link
           className="button button-small"
           to="/apps/$app/suspects"
           params={{ app }}
           search={{ place: selected, q: search || undefined }}
-          title="Source rows by how many of these rows they went into"
+          title="What is behind these rows, and not behind those of them that are right"
         >
           Suspects
         </Link>

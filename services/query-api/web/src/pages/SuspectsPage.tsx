@@ -1,32 +1,54 @@
 import { useQuery } from '@tanstack/react-query';
-import { Link, getRouteApi } from '@tanstack/react-router';
-import { useState, type ReactNode } from 'react';
+import { getRouteApi, useNavigate } from '@tanstack/react-router';
+import { useMemo, useState, type ReactNode } from 'react';
 
-import { applicationQuery, suspectsQuery } from '../api/queries';
-import { AsItIsNow } from '../components/AsItIsNow';
+import { applicationQuery, graphQuery, suspectsQuery, suspectTasksQuery } from '../api/queries';
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
-import { MarkedText } from '../components/MarkedText';
 import { useTitle } from '../components/useTitle';
-import { count, counted } from '../lib/format';
+import { displayGraph } from '../graph/display';
+import { GraphView } from '../graph/GraphView';
+import { counted } from '../lib/format';
+import { ranksOf } from '../trace/ranks';
 import { Notes } from '../trace/TraceNotes';
 import { ApplicationHead } from './ApplicationHead';
+import { ChosenRows } from './ChosenRows';
+import { SuspectRows } from './SuspectRows';
+import { SuspectTasks } from './SuspectTasks';
 
 const route = getRouteApi('/apps/$app/suspects');
 const FEW = 50;
 const MANY = 500;
-const NONE: ReadonlySet<string> = new Set();
 
-/** The source rows behind several outputs, those that went into most of them first. */
+/** What bad outputs have in common, and good ones have not: rows of sources, and tasks, ranked. */
 export function SuspectsPage(): ReactNode {
   const { app } = route.useParams();
-  const { place = [], q = '' } = route.useSearch();
+  const { place = [], good = [], q = '' } = route.useSearch();
+  const navigate = useNavigate();
   const [limit, setLimit] = useState(FEW);
   useTitle('Suspects');
   const detail = useQuery(applicationQuery(app));
-  const query = useQuery({ ...suspectsQuery(app, place, limit), enabled: place.length > 0 });
+  const enabled = place.length > 0;
+  const query = useQuery({ ...suspectsQuery(app, { places: place, good, limit }), enabled });
+  const tasks = useQuery({ ...suspectTasksQuery(app, place, good), enabled });
+  const folded = useQuery({ ...graphQuery(app, false), enabled });
+  const graph = useMemo(
+    () => folded.data && displayGraph(folded.data, undefined, []),
+    [folded.data],
+  );
   const found = query.data;
+  const ranks = useMemo(
+    () => graph && ranksOf(found?.items ?? [], tasks.data?.tasks ?? [], graph.standsFor),
+    [graph, found, tasks.data],
+  );
+  const onChoose = (bad: string[], right: string[]) =>
+    void navigate({
+      to: '/apps/$app/suspects',
+      params: { app },
+      search: { place: bad, good: right.length > 0 ? right : undefined, q: q || undefined },
+      replace: true,
+    });
   return (
     <main className="page" id="main">
       {detail.data && <ApplicationHead app={detail.data} />}
@@ -34,74 +56,63 @@ export function SuspectsPage(): ReactNode {
         <h2>Suspects</h2>
         {found && (
           <span className="faint">
-            {counted(found.total, 'row')} behind {counted(found.outputs, 'output')}
+            {counted(found.suspected, 'suspect')} among {counted(found.total, 'row')} behind{' '}
+            {counted(found.outputs, 'bad output')}
           </span>
         )}
       </div>
       <p className="faint">
-        Rows that went into several of the outputs you chose, most first: what is wrong with all of
-        them is likely to be near the top.
+        What went into most of the bad outputs and into few of the good ones comes first. Say of
+        each row that you chose whether it is bad or good.
       </p>
-      {place.length === 0 && (
+      {!enabled && (
         <Empty title="No outputs were chosen.">
-          <p>Select two or more rows of an output, then choose “Suspects”.</p>
+          <p>Select rows of an output, wrong ones and right ones, then choose “Suspects”.</p>
         </Empty>
       )}
-      {query.error && <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />}
-      {query.isPending && place.length > 0 && <Loading what="suspects" />}
-      {found !== undefined && <Notes notes={found.warnings} />}
-      {found?.items.length === 0 && <Empty title="No source row is behind these outputs." />}
-      {found !== undefined && found.items.length > 0 && (
-        <div className="table-frame">
-          <table className="table">
-            <thead>
-              <tr>
-                <th scope="col">Outputs</th>
-                <th scope="col">Place</th>
-                <th scope="col">Text</th>
-                <th scope="col">
-                  <span className="hidden">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {found.items.map((item) => (
-                <tr key={item.address}>
-                  <td className="suspect-outputs">
-                    <meter
-                      min={0}
-                      max={found.outputs}
-                      value={item.outputs}
-                      aria-label={`${item.outputs} of ${found.outputs} outputs`}
-                    />{' '}
-                    {count(item.outputs)} of {count(found.outputs)}
-                  </td>
-                  <td className="start-place">{item.location ?? item.address}</td>
-                  <td className="suspect-text">
-                    <AsItIsNow of={item} />
-                    {item.text !== null && <MarkedText text={item.text} search={q} shared={NONE} />}
-                  </td>
-                  <td>
-                    <Link
-                      to="/apps/$app"
-                      params={{ app }}
-                      search={{ node: item.node, row: item.address, q: q || undefined }}
-                    >
-                      in its file
-                    </Link>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+      {enabled && <ChosenRows bad={place} good={good} onChoose={onChoose} />}
+      {graph && ranks && (
+        <section className="graph suspect-graph" aria-label="Suspects on the graph">
+          <GraphView
+            graph={graph}
+            selected={null}
+            traced={null}
+            traceId={null}
+            ranks={ranks}
+            onSelect={(node) =>
+              void navigate({ to: '/apps/$app', params: { app }, search: { node } })
+            }
+          />
+        </section>
       )}
-      {found !== undefined && found.total > found.items.length && limit < MANY && (
-        <p className="more">
-          <button type="button" className="button" onClick={() => setLimit(MANY)}>
-            Show more
-          </button>
-        </p>
+      {enabled && (
+        <>
+          <h3>Rows of sources</h3>
+          {query.error && <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />}
+          {query.isPending && <Loading what="suspects" />}
+        </>
+      )}
+      {found !== undefined && (
+        <>
+          <Notes notes={found.warnings} />
+          {!found.exact && <Notes notes={found.reasons.map((why) => `Not exact: ${why}`)} />}
+          <SuspectRows app={app} found={found} search={q} />
+          {found.suspected > found.items.length && limit < MANY && (
+            <p className="more">
+              <button type="button" className="button" onClick={() => setLimit(MANY)}>
+                Show more
+              </button>
+            </p>
+          )}
+        </>
+      )}
+      {enabled && (
+        <>
+          <h3>Tasks on the way</h3>
+          {tasks.error && <ErrorNotice error={tasks.error} onRetry={() => void tasks.refetch()} />}
+          {tasks.isPending && <Loading what="tasks" />}
+          {tasks.data && <SuspectTasks found={tasks.data} />}
+        </>
       )}
     </main>
   );

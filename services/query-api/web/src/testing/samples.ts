@@ -1,6 +1,15 @@
 /** Small things of the API for tests, with what a test does not care about filled in. */
 
-import type { App, Graph, GraphNode, GroupCount, Item, Trace } from '../api/types';
+import type {
+  App,
+  Graph,
+  GraphNode,
+  GroupCount,
+  Item,
+  Suspects,
+  SuspectTasks,
+  Trace,
+} from '../api/types';
 
 export function aNode(fields: Partial<GraphNode> & { node: string }): GraphNode {
   return {
@@ -102,3 +111,53 @@ export function aTrace(fields: Partial<Trace> = {}): Trace {
     ...fields,
   };
 }
+
+type Suspect = Suspects['items'][number];
+type SuspectTask = SuspectTasks['tasks'][number];
+const FIRST = { outputs: 1, good_outputs: 0, rank: 1, tied: 1, score: 1 };
+
+export const aSuspect = (node: string, fields: Partial<Suspect> = {}): Suspect => ({
+  ...anItem(`${node}#0#0`),
+  node,
+  label: `read (${node})`,
+  ...FIRST,
+  ...fields,
+});
+
+export const aTask = (node: string, fields: Partial<SuspectTask> = {}): SuspectTask => ({
+  node,
+  name: `map (${node})`,
+  partition: 0,
+  operators: 'read to map',
+  deviations: [],
+  ...FIRST,
+  ...fields,
+});
+
+export const suspects = (fields: Partial<Suspects> = {}): Suspects => ({
+  outputs: 1,
+  good: 0,
+  items: [],
+  total: 0,
+  suspected: 0,
+  exact: true,
+  complete: true,
+  reasons: [],
+  changed: false,
+  warnings: [],
+  ...fields,
+});
+
+export const suspectTasks = (fields: Partial<SuspectTasks> = {}): SuspectTasks => ({
+  ...suspects(),
+  app: 'local-1',
+  from: [],
+  items: [],
+  good: [],
+  formula: 'ochiai',
+  tasks: [],
+  tasks_total: 0,
+  keys: [],
+  keys_total: 0,
+  ...fields,
+});

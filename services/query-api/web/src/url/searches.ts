@@ -159,10 +159,12 @@ export function jobsSearch(params: Params): JobsSearch {
 }
 
 export interface SuspectsSearch {
+  /** Bad outputs, and good ones. */
   place?: string[];
+  good?: string[];
   q?: string;
 }
 
 export function suspectsSearch(params: Params): SuspectsSearch {
-  return { place: texts(params.place), q: text(params.q) };
+  return { place: texts(params.place), good: texts(params.good), q: text(params.q) };
 }
