@@ -151,9 +151,44 @@ describe.each<Scheme>(['light', 'dark'])('the story in a %s theme', (scheme) => 
     await page.goBack();
     await page.getByRole('link', { name: 'Suspects' }).click();
     await page.locator('.table tbody tr').first().waitFor();
+    await page.locator('.operator-rank').first().waitFor();
     await expectAccessible(page);
     await picture('10-suspects');
+    const chosen = page.getByRole('list', { name: 'Chosen outputs' });
+    await chosen.getByRole('button', { name: 'Good' }).last().click();
+    await expect.poll(() => new URL(page.url()).searchParams.getAll('good').length).toBe(1);
     await page.goBack();
+  });
+
+  it('shows a result that a command wrote, without the server', async () => {
+    const before = page.url();
+    await page.goto('/results');
+    const item = { location: 'in.txt:1', text: '<b>a</b>' };
+    const step = {
+      step: 1,
+      name: 'map',
+      call_site: 'job.py:8',
+      inputs: [],
+      count: 1,
+      items: [item],
+    };
+    const result = {
+      app: 'local-1',
+      place: 'out:1',
+      steps: [step, { ...step, step: 2 }],
+      reasons: [],
+    };
+    await page.getByLabel('Open a file').setInputFiles({
+      name: 'result.json',
+      mimeType: 'application/json',
+      buffer: Buffer.from(JSON.stringify(result)),
+    });
+    await page.getByRole('button', { name: 'Forward', exact: true }).click();
+    await page.getByText('step 2 of 2').waitFor();
+    await page.getByText('<b>a</b>').waitFor();
+    await expectAccessible(page);
+    await picture('11-results');
+    await page.goto(before);
   });
 
   it('keeps the search in the address', async () => {

@@ -16,6 +16,7 @@ import { DocsPage } from './pages/DocsPage';
 import { FollowPage } from './pages/FollowPage';
 import { JobsPage } from './pages/JobsPage';
 import { NotFoundPage } from './pages/NotFoundPage';
+import { ResultsPage } from './pages/ResultsPage';
 import { Shell } from './pages/Shell';
 import { SuspectsPage } from './pages/SuspectsPage';
 import { TracePage } from './pages/TracePage';
@@ -96,6 +97,11 @@ const compareRuns = createRoute({
   component: CompareRunsPage,
   validateSearch: compareRunsSearch,
 });
+const results = createRoute({
+  getParentRoute: () => root,
+  path: '/results',
+  component: ResultsPage,
+});
 const docs = createRoute({
   getParentRoute: () => root,
   path: '/docs',
@@ -117,6 +123,7 @@ const routeTree = root.addChildren([
   follow,
   jobs,
   compareRuns,
+  results,
   docs,
   trace,
 ]);

@@ -56,6 +56,9 @@ export function Shell(): ReactNode {
         <Link to="/follow" className="faint">
           Follow
         </Link>
+        <Link to="/results" className="faint">
+          Results
+        </Link>
         <Link to="/docs" className="faint">
           API
         </Link>
