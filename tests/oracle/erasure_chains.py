@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.message import Link, Read, SinkFile, SinkFiles, Split, Splits
+from lineage_store.checksums import sha256_of
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.spool_builder import Spool
@@ -141,6 +142,10 @@ class World:
     disturbed: bool = False
     texts: bool = False
     """Whether the texts of rows that jobs write are stored with the lineage."""
+    checksums: bool = False
+    """Whether checksums are noted of the files that jobs write."""
+    touched: set[str] = field(default_factory=set)
+    """Paths of outputs that were given another time after all jobs."""
     landed: int = 0
     _clock: float = BEGAN_S
     _jobs: int = 0
@@ -249,6 +254,7 @@ class World:
                     size=status.st_size,
                     mtime=status.st_mtime,
                     rows=len(rows),
+                    checksum=sha256_of([path.read_bytes()]) if self.checksums else "",
                 )
             )
         spool.job("9", n9=job.files)
@@ -290,9 +296,11 @@ class World:
         ]
 
 
-def world_of_four_rows(folder: Path, store: SqliteStore, *operators: str) -> World:
-    """A source of four rows, r1x to r4x, and a job for each operator over it; texts of all items are stored."""
-    world = World(folder, store, texts=True)
+def world_of_four_rows(
+    folder: Path, store: SqliteStore, *operators: str, texts: bool = True, checksums: bool = False
+) -> World:
+    """A source of four rows, r1x to r4x, and a job for each operator over it."""
+    world = World(folder, store, texts=texts, checksums=checksums)
     world.land(0, random.Random(0))
     rows = [Row(key, frozenset({at + 1}), shows=True) for at, key in enumerate("aabc")]
     path = world.datasets[0].path

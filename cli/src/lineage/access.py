@@ -268,8 +268,10 @@ class StoredAccess:
 
     def plan(self, purpose: Purpose, query: SubjectQuery) -> Plan:
         from lineage.store_places import store_place
+        from lineage_query.erasure.named_sources import with_folder
         from lineage_query.erasure.plan import make_plan
 
+        query = with_folder(query, self.store, self._reader())
         with self._engine() as engine:
             return make_plan(
                 purpose, query, self.store, self._reader(), engine, store_place(self._url)
@@ -278,9 +280,11 @@ class StoredAccess:
     def verify_erasure(self, document: Mapping[str, Any], query: SubjectQuery) -> Verified:
         """What is left of the rows of a plan, as JSON; ``query``: by which it was made."""
         from lineage.store_places import store_place
+        from lineage_query.erasure.named_sources import with_folder
         from lineage_query.erasure.verifying import Verifying
 
         place = store_place(self._url)
+        query = with_folder(query, self.store, self._reader())
         with self._engine() as engine:
             return Verifying(
                 document, query, self.store, self._reader(), engine, place,

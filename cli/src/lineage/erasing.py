@@ -36,7 +36,7 @@ SourceOption = Annotated[
     typer.Option(
         "--source",
         metavar="PATH",
-        help="The file or folder that the rows are in.",
+        help="The file, folder or table (by its folder, or the name that a captured program gave it) that the rows are in.",
         show_default=False,
     ),
 ]
@@ -338,17 +338,19 @@ def _apply(
     with open_store(url) as store:
         access = StoredAccess(store, url)
         applied = apply_plan(approved, query, lambda: access.plan("erase", query), store, place)
-    deleted = []
+    deleted, untouched = [], {}
     if tables:
-        from lineage_query.erasure.tables import delete_from_tables
+        from lineage_query.erasure.tables import delete_from_tables, untouched_tables
 
-        deleted = delete_from_tables(approved, place)
+        deleted, untouched = delete_from_tables(approved, place), untouched_tables(approved)
     if row_list is not None:
         _write(row_list, list_of(approved, as_csv=row_list.suffix == ".csv"))
     if as_json:
         of_tables = [asdict(table) for table in deleted]
         print_json(
-            applied.to_json() | {"tables": of_tables, "not_removed": approved["not_removed"]}
+            applied.to_json()
+            | {"tables": of_tables, "untouched_tables": untouched}
+            | {"not_removed": approved["not_removed"]}
         )
     else:
         for table in deleted:
@@ -356,6 +358,8 @@ def _apply(
             echo(
                 f"{table.table}: {table.rows:,} rows were deleted{before}; VACUUM deletes its old files"
             )
+        for root, count in untouched.items():
+            echo(f"{root}: {count:,} rows of a table of Iceberg are yours to delete")
         _echo_lines(applied_lines(applied, approved, row_list))
     if not approved["complete"]:
         raise typer.Exit(EXIT_INCOMPLETE)

@@ -15,7 +15,7 @@ from lineage_query.erasure import tables
 from lineage_query.erasure.journal import Journal
 from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.steps import ErasureError
-from lineage_query.erasure.tables import delete_from_tables
+from lineage_query.erasure.tables import delete_from_tables, untouched_tables
 
 pytestmark = pytest.mark.unit
 
@@ -158,3 +158,13 @@ def test_a_commit_of_somebody_else_ends_it(
         delete_from_tables(plan(row(files(root)[1], 0)), place_below(tmp_path))
     assert len(contents(root)) == 11
     assert len(set(root.iterdir()) - listed) <= 1
+
+
+def test_tables_of_iceberg_are_named_and_not_changed(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "metadata").mkdir(parents=True)
+    (other / "metadata" / "v1.metadata.json").write_text("{}")
+    first = other / "data" / "0.parquet"
+    rows = [row(first, 0), row(first, 1), row(first, 2, kind="mixed"), row(first, 3, there=False)]
+    rows += [row(files(root)[0], 0), row(tmp_path / "part-0.parquet", 0)]
+    assert untouched_tables(plan(*rows)) == {str(other): 2}

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage_core.contract.dead_letter import (
@@ -26,12 +26,12 @@ from lineage_core.contract.times import time_text
 from lineage_core.errors import ContractError, LineageError
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_kafka.settings import KafkaSettings, settings_from_environment
+from lineage_kafka.topic_reading import ANSWER_S, TopicReader, headers_of, raw_bytes
 from lineage_kafka.topics import RECORD_BYTES_MAX, app_partition
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-ANSWER_S = 30.0
 SERVICE = "cli"
 
 
@@ -92,21 +92,11 @@ class DeadLetterTopic:
     def __init__(self, settings: KafkaSettings) -> None:
         self._topics = settings.topics
         self._config = settings.librdkafka_config() | {"log_level": "0"}
-        self._consumer = Consumer(
-            {
-                **self._config,
-                # No group is joined and no offset committed, but the client requires a name.
-                "group.id": "lineage-dlq",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "error",
-                "fetch.message.max.bytes": RECORD_BYTES_MAX,
-            }
-        )
+        self._reader = TopicReader(self._config, DeadLetterError)
 
     def close(self) -> None:
         """Let go of all connections."""
-        self._consumer.close()
+        self._reader.close()
 
     def unresolved(self, most: int | None = None) -> list[DeadLetterRecord]:
         """Dead letters that were not replayed, one for each original record, in order; without their values.
@@ -177,61 +167,27 @@ class DeadLetterTopic:
 
     def _all(self) -> Iterator[DeadLetterRecord]:
         topic = self._topics.dead_letter
-        for partition in range(self._partitions(topic)):
-            with _kafka_errors():
-                low, high = self._consumer.get_watermark_offsets(
-                    TopicPartition(topic, partition), timeout=ANSWER_S
-                )
-            for message in self._read(topic, partition, low, high):
+        for partition in range(self._reader.partitions(topic)):
+            low, high = self._reader.bounds(topic, partition)
+            for message in self._reader.read(topic, partition, low, high):
                 dead_record = _parse_dead_record(message)
                 if dead_record is not None:
                     yield dead_record
 
     def _parse_dead_record(self, partition: int, offset: int) -> DeadLetterRecord | None:
         topic = self._topics.dead_letter
-        if partition >= self._partitions(topic):
+        if partition >= self._reader.partitions(topic):
             return None
         message = self._read_record(topic, partition, offset)
         return None if message is None else _parse_dead_record(message)
 
     def _read_record(self, topic: str, partition: int, offset: int) -> Message | None:
         """A single record; None if Kafka no longer holds it."""
-        with _kafka_errors():
-            low, high = self._consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=ANSWER_S
-            )
+        low, high = self._reader.bounds(topic, partition)
         if not low <= offset < high:
             return None
-        message = next(self._read(topic, partition, offset, offset + 1), None)
+        message = next(self._reader.read(topic, partition, offset, offset + 1), None)
         return message if message is not None and message.offset() == offset else None
-
-    def _read(self, topic: str, partition: int, low: int, high: int) -> Iterator[Message]:
-        if low >= high:
-            return
-        with _kafka_errors():
-            self._consumer.assign([TopicPartition(topic, partition, low)])
-            while True:
-                message = self._consumer.poll(ANSWER_S)
-                if message is None:
-                    raise DeadLetterError(f"Kafka does not send {topic}: is it up?")
-                error = message.error()
-                if error is not None:
-                    if error.code() == KafkaError._PARTITION_EOF:
-                        return
-                    raise KafkaException(error)
-                offset = message.offset()
-                assert offset is not None
-                if offset < high:
-                    yield message
-                if offset >= high - 1:
-                    return
-
-    def _partitions(self, topic: str) -> int:
-        with _kafka_errors():
-            metadata = self._consumer.list_topics(topic, timeout=ANSWER_S).topics[topic]
-            if metadata.error is not None:
-                raise KafkaException(metadata.error)
-            return len(metadata.partitions)
 
     # -- replaying ---------------------------------------------------------------------------
 
@@ -275,7 +231,7 @@ class DeadLetterTopic:
         """
         if origin.topic == self._topics.edge:
             return origin.topic, origin.partition
-        return self._topics.node, app_partition(app, self._partitions(self._topics.node))
+        return self._topics.node, app_partition(app, self._reader.partitions(self._topics.node))
 
     @contextmanager
     def _producer(self) -> Iterator[Producer]:
@@ -304,7 +260,7 @@ class DeadLetterTopic:
         """Send one record and wait until it is durable."""
         failures: list[KafkaError] = []
         more: dict[str, Any] = {} if headers is None else {"headers": headers}
-        with _kafka_errors():
+        with self._reader.errors():
             producer.produce(
                 topic,
                 value,
@@ -331,28 +287,13 @@ def choose_dead_letters(
 
 
 def _parse_dead_record(message: Message) -> DeadLetterRecord | None:
-    headers, value = message.headers(), message.value()
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None
-    key = message.key()
-    pairs = list(headers.items()) if isinstance(headers, dict) else list(headers or ())
-    raw = value.encode() if isinstance(value, str) else value
+    value = raw_bytes(message.value())
     try:
-        dead = read_dead_record(pairs, raw)
+        dead = read_dead_record(headers_of(message), value)
     except ContractError:
         # A record of another program must not hide the rest.
         return None
-    return DeadLetterRecord(
-        partition, offset, dead, key.encode() if isinstance(key, str) else key, raw
-    )
-
-
-@contextmanager
-def _kafka_errors() -> Iterator[None]:
-    try:
-        yield
-    except KafkaException as error:
-        first = error.args[0]
-        text = first.str() if isinstance(first, KafkaError) else str(error)
-        raise DeadLetterError(f"Kafka: {text}; see LINEAGE_KAFKA and LINEAGE_KAFKA_*") from error
+    return DeadLetterRecord(partition, offset, dead, raw_bytes(message.key()), value)

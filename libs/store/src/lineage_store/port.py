@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch, FlowGraph
@@ -147,3 +147,14 @@ class ErasableStore(GraphStore, Protocol):
             KeyError: there is no such application.
             StoreError: the store can't be written.
         """
+
+
+@runtime_checkable
+class ViewingStore(Protocol):
+    """A store that keeps record-level views, which may have texts of rows."""
+
+    def view_texts(self, app: str) -> Iterator[str]:
+        """The texts in the view of an application; none where it has no view, or one without texts."""
+
+    def remove_view(self, app: str) -> int:
+        """Remove the view of an application, if there is one, and return how many flows it had."""

@@ -20,9 +20,10 @@ from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.plan import Plan, digest_of
 from lineage_query.erasure.row_list import rows_of
 from lineage_query.erasure.steps import ErasureError, steps_of
+from lineage_query.erasure.topics import delete_records
 from lineage_store.errors import StoreError
 from lineage_store.materialised import delete_application
-from lineage_store.port import ErasableStore
+from lineage_store.port import ErasableStore, ViewingStore
 from lineage_store.url import open_embedded
 
 PLAN_BYTES_MAX = 1 << 30
@@ -178,6 +179,15 @@ def _perform(step: Step, digest: str, store: ErasableStore, place: StorePlace) -
             if was_there:
                 shutil.rmtree(step["folder"])
             return {"folders": int(was_there)}
+        case "views" if isinstance(store, ViewingStore):
+            return {"flows": store.remove_view(step["app"])}
+        case "topics" if place.topics is not None:
+            with place.topics() as topics:
+                return delete_records(topics, step["apps"])
+        case "topics":
+            raise ErasureError(
+                "records in Kafka are to be deleted: LINEAGE_KAFKA names the servers"
+            )
         case "staging":
             return {"applications": _remove_staged(place.staging, step["app"])}
         case kind:
@@ -222,13 +232,17 @@ def applied_lines(
     for step, result in () if applied.already else applied.steps:
         of = f" of {step['app']}" if "app" in step else ""
         all_texts = " (all its texts)" if step.get("whole") else ""
-        counts = ", ".join(f"{count:,} {what}" for what, count in result.items())
+        counts = ", ".join(
+            f"{count:,} {what}" for what, count in result.items() if isinstance(count, int)
+        )
         yield f"{step['kind']}{of}{all_texts}: {counts}"
     rows = sum(1 for _ in rows_of(approved))
     where = "--list FILE writes which" if row_list is None else f"listed in {row_list}"
     yield f"{rows:,} rows of outputs are yours to delete: {where}"
     yield ""
     yield "What this did not remove"
+    for _, result in applied.steps:
+        yield from (f"  {place}" for place in result.get("left", ()))
     yield from (f"  {line}" for line in approved["not_removed"])
     yield ""
     yield f"journal {applied.journal}"

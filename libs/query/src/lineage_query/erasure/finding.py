@@ -14,6 +14,7 @@ import numpy as np
 
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TooMuchError, current_budget
+from lineage_query.erasure.source_files import files_with_rows
 from lineage_query.erasure.source_rows import SourceForm, names_in, rows_with, values_of
 from lineage_query.erasure.testing import RowTest
 from lineage_query.rows.reader import RowReader
@@ -165,11 +166,11 @@ def matching_rows(query: SubjectQuery, reader: RowReader) -> SubjectRows:
 
 def _files(source: str, reader: RowReader) -> list[str]:
     path = canonical(source)
-    if not reader.is_folder(source):
-        if not reader.may_read(path) or reader.state(path) is None:
-            raise RowsError(f"{source}: no such file or folder; a table is named by its folder")
-        return [path]
-    files = reader.files_below(path)
+    files = files_with_rows(reader, path) if reader.may_read(path) else []
+    if not files and not reader.is_folder(source):
+        raise RowsError(
+            f"{source}: no such file, folder, or table that a captured program named so"
+        )
     if not files:
         raise SubjectError(f"{source} has no files with rows")
     if len(files) > FILES_MAX:
@@ -178,7 +179,7 @@ def _files(source: str, reader: RowReader) -> list[str]:
 
 
 def _named(query: SubjectQuery, files: Sequence[str], reader: RowReader) -> SubjectRows:
-    if len(files) != 1 or reader.is_folder(query.source):
+    if files != [canonical(query.source)]:
         raise SubjectError("--rows takes one file as --source")
     numbers = sorted(set(query.rows))
     rows = tuple(_rows_at(reader, files[0], query.form, numbers, query.source))

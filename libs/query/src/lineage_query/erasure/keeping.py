@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from lineage_core.environment.private_files import folder_named
-from lineage_core.tracing.budget import current_budget
+from lineage_core.errors import LineageError
+from lineage_core.tracing.budget import BudgetError, current_budget
 from lineage_query.erasure.reached import ReachedRow
+from lineage_query.erasure.topics import OpenTopics, RecordRanges, records_of
 from lineage_store.materialised import SUFFIX
-from lineage_store.port import GraphStore
+from lineage_store.port import GraphStore, ViewingStore
 
+ALL_RECORDS = "records that could not be used, and all topics until their retention"
+NOT_KNOWN = "not looked at: LINEAGE_KAFKA names the servers"
 KeptKind: TypeAlias = Literal[
     "kept rows",
     "texts of items",
@@ -23,6 +27,8 @@ KeptKind: TypeAlias = Literal[
     "lake",
     "caches",
     "dead letters",
+    "topics",
+    "views",
 ]
 
 
@@ -39,6 +45,8 @@ class StorePlace:
     caches: Path
     is_lake: bool
     has_pipeline: bool
+    topics: OpenTopics | None = None
+    """Connects to the topics of the pipeline; None: where they are is not known."""
     staging: str = ""
     """Of a lake, the store of this machine in which applications wait; empty: there is none."""
 
@@ -101,6 +109,15 @@ def _kept(
                 recipes,
                 "constants of the program's queries, and rows that it made itself",
             )
+        views = sum(1 for _ in view_texts(store, app)) if place is not None else 0
+        if views:
+            yield Kept(
+                "views",
+                app,
+                where,
+                views,
+                "texts of rows in the record-level view of the application",
+            )
         if f"{app}{SUFFIX}" in ids:
             yield Kept("materialised", app, where, 1, "positions of rows, and no text of them")
     if place is not None:
@@ -114,11 +131,42 @@ def _kept(
             "files that others left unfinished stay until `lineage compact` deletes them",
         )
     if place is not None and place.has_pipeline:
-        holds = "records that could not be used, and all topics until their retention; not looked at: `lineage dlq list`"
-        yield Kept("dead letters", "", "Kafka", 0, holds)
+        yield from _in_topics(place.topics, frozenset(apps))
     if place is not None:
         yield Kept(
             "caches", "", str(place.caches), 0, "counts and checksums of lines, and no text of them"
+        )
+
+
+def view_texts(store: GraphStore, app: str) -> Iterator[str]:
+    """The texts of rows in the record-level view of an application, if it has one."""
+    return store.view_texts(app) if isinstance(store, ViewingStore) else iter(())
+
+
+def _in_topics(open_topics: OpenTopics | None, apps: Collection[str]) -> Iterator[Kept]:
+    """Records of applications in the pipeline's topics."""
+    if open_topics is None:
+        yield Kept("dead letters", "", "Kafka", 0, f"{ALL_RECORDS}; {NOT_KNOWN}")
+        return
+    if not apps:
+        return
+    ranges, dead = RecordRanges(), RecordRanges()
+    try:
+        with open_topics() as topics:
+            for record in records_of(topics, apps):
+                is_dead = topics.is_dead_letters(record.topic)
+                (dead if is_dead else ranges).add(record, record.app)
+    except BudgetError:
+        raise
+    except LineageError as problem:
+        yield Kept("dead letters", "", "Kafka", 0, f"{ALL_RECORDS}; not looked at: {problem}")
+    for where, app, count in dead:
+        yield Kept(
+            "dead letters", app, where, count, "records that could not be used, as they came"
+        )
+    for where, app, count in ranges:
+        yield Kept(
+            "topics", app, where, count, "records on their way to the store, until their retention"
         )
 
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from urllib.parse import unquote
 
-from lineage_core.contract.message import Begin, Commit, Fail, Message, Register, Unknown
+from lineage_core.contract.message import (
+    Begin,
+    Commit,
+    DeadLetter,
+    Fail,
+    Message,
+    Register,
+    Unknown,
+)
 from lineage_store.recorded_files import FILE_MESSAGES, file_versions
 
-TYPES = ("begin", "register", "commit", "fail", "unknown", *FILE_MESSAGES)
+TYPES = ("begin", "register", "commit", "fail", "unknown", "dead_letter", *FILE_MESSAGES)
 """Types of messages that have such texts."""
 
 
@@ -27,6 +35,8 @@ def texts_of(message: Message, columns: Collection[str]) -> Iterator[tuple[str, 
             yield f"the path of {message.node}", _folder_values(message.path or "", columns)
         case Fail(reason=text) | Commit(failed=text):
             yield f"an error at {message.node}", text
+        case DeadLetter():
+            yield "why a record was set aside", message.reason
         case Unknown():
             yield "what could not be captured", f"{message.what} {message.reason}"
         case _:

@@ -31,10 +31,12 @@ NOT_REMOVED = (
     "its functions opened by themselves: lineage sees none of it.",
     "Logs of jobs and of Spark, its event logs, shuffle files, checkpoints, backups and snapshots of file systems.",
     "Models and other results that a program computed from the rows and kept outside of what it wrote.",
-    "Copies that no captured program made, and older versions of tables: erase them by the means of the table (VACUUM, "
-    "expire_snapshots).",
+    "Copies that no captured program made; older versions of tables, and least and greatest values of columns in their logs: erase "
+    "them by the means of the table (VACUUM, expire_snapshots).",
     "Of what lineage keeps: positions, counts and checksums, code of Python functions in signed recipes, texts of errors, arguments of "
-    "programs, dead letters and topics in Kafka, and transaction logs of Neo4j.",
+    "programs, records of Kafka behind those of other applications, and transaction logs of Neo4j. Kafka gives nobody a deleted record, "
+    "and removes it from its disks with the segment of the log.",
+    "Dumps and backups of stores, and files that `lineage dump`, `lineage export` or OpenLineage made.",
 )
 """What no plan removes, whatever the rows are."""
 NOT_LOOKED_AT = (
@@ -103,7 +105,7 @@ class Plan:
 
     @property
     def unseen(self) -> list[ReachedRow]:
-        """Those of them whose files can't be looked at from here: they may be there."""
+        """Those of them whose files can't be looked at from here, or be compared with what was written: they may be there."""
         return [row for row in self.elsewhere if row.place is not None and row.status == "unknown"]
 
     def own_remainders(self) -> Iterator[str]:
@@ -124,7 +126,8 @@ class Plan:
         if unseen:
             yield (
                 f"{unseen:,} rows in files that can't be looked at from here (outside of the folders that a server reads, or on "
-                "storage that is away): they may be there as they were written."
+                "storage that is away), or of which just the time is another and nothing tells whether they hold what was written: "
+                "they may be there."
             )
         mixed = len(self.of_kind("mixed"))
         if mixed:

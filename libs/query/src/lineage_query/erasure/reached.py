@@ -34,7 +34,7 @@ class ReachedRow:
     """A row of an output that a subject's rows went into.
 
     ``place``: where it is, as traces take it; None: in no file, or in one that is gone. ``path``: of the output. ``status``: its file
-    compared with what the job wrote. ``kept``: it is a row that lineage itself keeps. ``exact``: the subject's rows went into
+    compared with what the job wrote; of a row whose text was compared, ``touched`` where it is that of then. ``kept``: it is a row that lineage itself keeps. ``exact``: the subject's rows went into
     it; False: they may have. ``kind``: whether it carries them, by ``basis``. ``others``: how many other rows of the same source went
     into it, None where that is not known; ``at_least``: or more. ``columns``: of the subject's rows, whose values are in it.
     """
@@ -58,7 +58,7 @@ class ReachedRow:
     @property
     def is_there(self) -> bool:
         """Whether it is still where the job wrote it."""
-        return self.place is not None and self.status == "same"
+        return self.place is not None and self.status in {"same", "touched"}
 
     def without_text(self) -> ReachedRow:
         """The same without what the row holds."""

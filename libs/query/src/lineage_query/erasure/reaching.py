@@ -14,11 +14,13 @@ from lineage_query.engine import QueryEngine
 from lineage_query.erasure.finding import SubjectRow
 from lineage_query.erasure.reached import Place, ReachedRow, place_of
 from lineage_query.finding import UNREAD_REASON
+from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.file_status import FileStatus, by_state
 from lineage_query.rows.places import parse_location
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
+from lineage_query.values import item_values
 from lineage_query.verdicts import verdict_of
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import whose_rows
@@ -234,8 +236,9 @@ class Reaching:
             place = place_of(item.location)
             kept = place is not None and place[0].startswith(self._kept)
             if status != "same":
-                path = parse_location(item.location).path
-                status = self._status(app, group.node, path, status)
+                status = self._status(app, group.node, parse_location(item.location).path, status)
+            if status == "changed":
+                status = self._by_text(app, group.node, item)
         return ReachedRow(
             app,
             group.node,
@@ -247,8 +250,28 @@ class Reaching:
             is_exact,
             kept=kept,
             # Text that may be another row's says nothing about this one.
-            text=None if item.binding == "now" else item.text,
+            text=None if item.binding == "now" and status != "touched" else item.text,
         )
+
+    def _by_text(self, app: str, node: str, item: Item) -> FileStatus:
+        """The status of a row of a file that counts as changed: where only its time differs, the row's stored text decides."""
+        location = parse_location(item.location or "")
+        path = self._spellings.of(location.path)
+        locations = self._engine.locations(app)
+        try:
+            state = self._reader.state(path)
+            versions = locations.versions(node, path)
+            if all(by_state(state, *version) for version in versions):
+                return "changed"
+            if not locations.is_undecided(node, path):
+                return "changed"
+            ((space, region),) = locations.items_at(node, replace(location, path=path)).items()
+        except (LineageError, ValueError):
+            current_budget().check()
+            return "unknown"
+        texts = [*item_values(self._store.graph(app), space, region.positions()).values()]
+        is_same = location.unit == "line" and texts == [item.text] and not is_cut(texts[0])
+        return "touched" if is_same else "unknown"
 
     def _status(self, app: str, node: str, path: str, otherwise: FileStatus) -> FileStatus:
         key = app, node, path

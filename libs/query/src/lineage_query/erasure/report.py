@@ -185,7 +185,9 @@ def _where_text(rows: Sequence[ReachedRow]) -> str:
 
 
 def _not_there(plan: Plan) -> str:
-    unseen = ", or may be in files that can't be looked at from here" * bool(plan.unseen)
+    unseen = ", or may be in files that can't be looked at from here or compared" * bool(
+        plan.unseen
+    )
     if len(plan.elsewhere) == 1:
         return f"row is not where it was written any more, or was in no file{unseen}"
     return f"rows are not where they were written any more, or were in no file{unseen}"

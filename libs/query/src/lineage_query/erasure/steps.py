@@ -16,9 +16,10 @@ from lineage_query.erasure.keeping import StorePlace, files_in
 from lineage_query.erasure.plan import Plan
 from lineage_query.erasure.reached import place_of
 from lineage_query.erasure.testing import RowTest
+from lineage_query.erasure.topics import not_used
 from lineage_query.verdicts import verdict_of
 from lineage_store.paths import plain_path
-from lineage_store.port import GraphStore
+from lineage_store.port import GraphStore, ViewingStore
 
 
 class ErasureError(LineageError):
@@ -29,13 +30,21 @@ def steps_of(plan: Plan, query: SubjectQuery, store: GraphStore, place: StorePla
     """The steps that erase what is kept.
 
     Raises:
-        ErasureError: an application on the way still runs.
+        ErasureError: an application on the way still runs, or records of it are on their way to the store.
+        LineageError: Kafka does not answer.
     """
     apps = applications_of(plan, store)
     running = {record.app for record in store.applications() if record.status == "running"}
     for app in apps:
         if app in running:
             raise ErasureError(f"{app} still runs: its lineage is erased when it has ended")
+    if place.topics is not None:
+        with place.topics() as topics:
+            for where, app, count in not_used(topics, apps):
+                raise ErasureError(
+                    f"{count:,} records of {app} are not used yet ({where}), and would bring texts back: "
+                    f"wait for them with lineage verify {app} --wait"
+                )
     return list(_steps(plan, query, store, place, apps))
 
 
@@ -76,6 +85,8 @@ def _steps(
             "spaces": {space: region.to_text() for space, region in spaces.items()},
             "recipes": [message.node for message in recipes if recipe_holds(message.recipe, keys)],
         }
+        if isinstance(store, ViewingStore):
+            yield {"kind": "views", "app": app}
     reached = {at[0] for row in plan.rows if row.kept and row.place and (at := place_of(row.place))}
     kept = {plain_path(path) for path in reached}
     for app in doubtful.intersection(apps):
@@ -88,4 +99,6 @@ def _steps(
             yield {"kind": "spool", "app": app, "folder": str(folder)}
         if place.staging:
             yield {"kind": "staging", "app": app}
+    if place.topics is not None:
+        yield {"kind": "topics", "apps": list(apps)}
     yield {"kind": "caches", "folder": str(place.caches)}

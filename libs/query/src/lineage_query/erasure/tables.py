@@ -24,6 +24,7 @@ from lineage_query.erasure.journal import Journal, Step
 from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.row_list import rows_of
 from lineage_query.erasure.steps import ErasureError
+from lineage_store.lake.arrow import live_files
 from lineage_store.lake.table import sync_files
 
 MARK = "lineage.erasure"
@@ -76,6 +77,19 @@ def delete_from_tables(approved: Mapping[str, Any], place: StorePlace) -> list[D
         return deleted
 
 
+def untouched_tables(approved: Mapping[str, Any]) -> dict[str, int]:
+    """Tables of Iceberg that have rows of a plan which carry the subject's, and how many: nothing is deleted from them here."""
+    tables: dict[str, int] = {}
+    for row in rows_of(approved):
+        if row["path"] is None or row["kind"] == "mixed" or not row["there"]:
+            continue
+        for parent in Path(row["path"]).absolute().parents:
+            if any((parent / "metadata").glob("*.metadata.json")):
+                tables[str(parent)] = tables.get(str(parent), 0) + 1
+                break
+    return tables
+
+
 def _steps(approved: Mapping[str, Any]) -> list[Step]:
     tables: dict[str, dict[str, set[int]]] = {}
     for row in rows_of(approved):
@@ -116,15 +130,9 @@ class _Table:
         self._root = Path(root)
         try:
             self._table = delta.DeltaTable(root)
-            self._live = {row["path"]: row for row in self._adds()}
+            self._live = {row["path"]: row for row in live_files(self._table).to_pylist()}
         except (OSError, self._errors.DeltaError) as error:
             raise ErasureError(f"{root} can't be read: {error}") from error
-
-    def _adds(self) -> list[dict[str, Any]]:
-        added: list[dict[str, Any]] = pa.table(
-            self._table.get_add_actions(flatten=True)
-        ).to_pylist()
-        return added
 
     def check(self, files: Mapping[str, Sequence[int]]) -> None:
         """See that the rows can be deleted.

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from lineage_core.contract.message import Begin, Recipe
+from lineage_core.contract.message import Begin
 from lineage_core.errors import LineageError
-from lineage_core.recipe.document import ERASED as ERASED_RECIPE
 from lineage_core.tracing.budget import TimeUpError, current_budget
-from lineage_query.blocks import iter_blocks
 from lineage_query.engine import QueryEngine
-from lineage_query.erasure.applying import items_of
-from lineage_query.erasure.erased_texts import keys_of_rows, recipe_holds
+from lineage_query.erasure.erased_texts import keys_of_rows
 from lineage_query.erasure.finding import SubjectQuery, matching_rows
-from lineage_query.erasure.journal import Step, bound_keys, steps_in
-from lineage_query.erasure.keeping import StorePlace, kept_of
+from lineage_query.erasure.journal import bound_keys, steps_in
+from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.kinds import holds_all, words_of
 from lineage_query.erasure.known_values import known_values
-from lineage_query.erasure.message_texts import TYPES, texts_of
+from lineage_query.erasure.own_remains import OwnRemains
+from lineage_query.erasure.own_texts import SubjectTexts
 from lineage_query.erasure.plan import Plan, condition_of
+from lineage_query.erasure.source_files import files_with_rows
 from lineage_query.erasure.source_rows import all_rows
 from lineage_query.erasure.steps import ErasureError, identifying_columns
 from lineage_query.rows.cut_texts import is_cut
@@ -34,7 +32,6 @@ from lineage_store.errors import StoreUnavailableError
 from lineage_store.paths import Spellings, canonical, is_at_or_below, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, RecordedFile, file_versions
-from lineage_store.url import open_embedded, store_path
 
 SOURCE_KINDS = ("source", "frame-source")
 LISTED_MAX = 10_000
@@ -168,7 +165,7 @@ class Verifying:
     def _source(self) -> None:
         source = self.query.source
         path = canonical(source)
-        if not self.reader.is_folder(source) and self.reader.state(path) is None:
+        if not self.reader.is_folder(source) and not self.reader.files_below(path):
             return
         if self.query.rows:
             self._unseen(f"{source}: --rows names lines, and others may be there by now")
@@ -263,15 +260,12 @@ class Verifying:
         files = {_path_of(row["place"]) for row in rows if row["place"] is not None}
         folders = {row["path"] for row in rows if row["path"] is not None}
         for folder in sorted(folders):
-            if self.reader.is_folder(folder):
-                self._look(partial(self._files, folder, files), folder)
-            else:
-                files.add(canonical(folder))
+            self._look(partial(self._files, folder, files), folder)
         for path in sorted(files):
             self._look(partial(self._read, path, texts.get(path, ())), plain_path(path))
 
     def _files(self, folder: str, files: set[str]) -> None:
-        files.update(self.reader.files_below(canonical(folder)))
+        files.update(files_with_rows(self.reader, canonical(folder)))
 
     def _planned(self, row: dict[str, Any], texts: dict[str, list[dict[str, Any]]]) -> None:
         """A row of the plan: it is there while its file is as it was written; else its file is read."""
@@ -329,59 +323,14 @@ class Verifying:
             self._result.add(
                 "lineage", "the store", "the plan is not carried out: lineage erase --apply"
             )
-        of_app = {step["app"]: step for step in steps or () if step["kind"] == "store"}
-        for app in self.store.application_ids():
-            current_budget().check()
-            self._look(partial(self._application, app, of_app.get(app)), app)
-        for step in steps or ():
-            self._look(partial(self._folders, step), step["kind"])
-        for kept in kept_of(self.store, (), (), self.place):
-            if kept.kind in {"spool", "dead letters"}:
-                self._unseen(f"{kept.kind}: {kept.where} ({kept.holds})")
-
-    def _application(self, app: str, step: Step | None) -> None:
-        graph = self.store.graph(app)
-        items = None if step is None else items_of(step)
-        texts = 0
-        for block in iter_blocks(graph, [ref.block_id for ref in graph.blocks()]):
-            texts += 0 if items is None else items.left_in(block)
-            for column in (block.values, block.in_text, block.out_text):
-                texts += sum(
-                    any(holds_all(words_of(text), key) for key in self._keys)
-                    for text in column or ()
-                    if text is not None
-                )
-        if texts:
-            self._result.add("lineage", app, f"{texts:,} texts are stored")
         columns = {column.lower() for column in self._columns}
-        for message in self.store.messages(app, *TYPES):
+        remains = OwnRemains(
+            self.store, self.place, steps or (), SubjectTexts(self._keys, columns),
+            self._result.add, self._unseen,
+        )  # fmt: skip
+        for what, look in remains.looks():
             current_budget().check()
-            for what, text in texts_of(message, columns):
-                words = words_of(text)
-                if any(holds_all(words, key) for key in self._keys):
-                    self._result.add("lineage", app, f"{what} holds the values")
-        for message in self.store.messages(app, "recipe"):
-            if isinstance(message, Recipe) and message.recipe != ERASED_RECIPE:
-                was_named = step is not None and message.node in step["recipes"]
-                if was_named or recipe_holds(message.recipe, self._keys):
-                    self._result.add(
-                        "lineage", app, f"the recipe of {message.node} may hold values"
-                    )
-
-    def _folders(self, step: Step) -> None:
-        match step["kind"]:
-            case "kept rows":
-                for path in step["files"]:
-                    if os.path.exists(path):
-                        self._result.add("lineage", path, "kept rows")
-            case "spool" if os.path.isdir(step["folder"]):
-                self._result.add("lineage", step["folder"], "a spool")
-            case "staging" if store_path(self.place.staging).exists():
-                with open_embedded(self.place.staging) as store:
-                    if step["app"] in store.application_ids():
-                        self._result.add("lineage", step["app"], "a copy waits beside the lake")
-            case _:
-                pass
+            self._look(look, what)
 
 
 def _path_of(place: str) -> str:

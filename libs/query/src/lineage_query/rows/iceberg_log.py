@@ -14,11 +14,12 @@ from pathlib import Path
 from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.row_tracking import is_number
 from lineage_query.rows.table_log import LogReader
-from lineage_store.paths import RowsError
+from lineage_store.paths import RowsError, canonical
 
 _ICEBERG = re.compile(r"v([0-9]+)\.metadata\.json")
 _NUMBERED = re.compile(r"v?([0-9]+)(?:-[-0-9a-zA-Z]+)?\.metadata\.json")
 """Names that a catalog gives, too."""
+_PLACED_ELSEWHERE = {"write.data.path", "write.object-storage.enabled", "write.object-storage.path", "write.folder-storage.path"}  # fmt: skip
 _MOVES = {"replace", "delete"}
 """Operations of snapshots that hold only rows of earlier ones."""
 
@@ -62,14 +63,31 @@ def latest_metadata(files: LogReader, folder: Path) -> str:
     newest = max(by_number, key=lambda number: (by_number[number].stat().st_mtime_ns, number))
     if newest != highest or int(files.text(hint) or "-1") > highest:
         raise RowsError("which metadata file is current is not known")
-    text = files.text(by_number[highest])
-    if text is None:
-        raise RowsError("its metadata are too large")
-    return text
+    return _text(files, by_number[highest])
 
 
 def newest_snapshots(files: LogReader, folder: Path) -> dict[int, Snapshot]:
     """The snapshots that the newest metadata files of a table list, those of commits that failed among them."""
+    found: dict[int, Snapshot] = {}
+    for path in _newest(folder):
+        found |= snapshots_in(files, path)
+    return found
+
+
+def check_data_below(files: LogReader, folder: Path) -> None:
+    """See that the data files of a table lie below its folder, as its newest metadata files say.
+
+    Raises:
+        RowsError: they may lie elsewhere, or it is not known.
+    """
+    for path in _newest(folder / "metadata"):
+        metadata = json.loads(_text(files, path))
+        is_moved = canonical(metadata["location"]) != canonical(str(folder))
+        if is_moved or _PLACED_ELSEWHERE & metadata.get("properties", {}).keys():
+            raise RowsError("its data files may lie elsewhere")
+
+
+def _newest(folder: Path) -> list[Path]:
     by_number: dict[int, list[Path]] = {}
     for path in _metadata_files(folder):
         match = _NUMBERED.fullmatch(path.name)
@@ -78,10 +96,14 @@ def newest_snapshots(files: LogReader, folder: Path) -> dict[int, Snapshot]:
         by_number.setdefault(int(match[1]), []).append(path)
     if not by_number:
         raise RowsError("it has no metadata file")
-    found: dict[int, Snapshot] = {}
-    for path in by_number[max(by_number)]:
-        found |= snapshots_in(files, path)
-    return found
+    return by_number[max(by_number)]
+
+
+def _text(files: LogReader, path: Path) -> str:
+    text = files.text(path)
+    if text is None:
+        raise RowsError("its metadata are too large")
+    return text
 
 
 def snapshots_in(files: LogReader, path: Path) -> dict[int, Snapshot]:
@@ -90,10 +112,7 @@ def snapshots_in(files: LogReader, path: Path) -> dict[int, Snapshot]:
     Raises:
         RowsError: it does not list all that the table has.
     """
-    text = files.text(path)
-    if text is None:
-        raise RowsError("its metadata are too large")
-    metadata = json.loads(text)
+    metadata = json.loads(_text(files, path))
     if "write.metadata.path" in metadata.get("properties", {}):
         raise RowsError("its metadata files lie elsewhere")
     return {one.number: one for one in map(_snapshot, metadata.get("snapshots", []))}

@@ -21,6 +21,7 @@ from lineage_core.environment.private_files import ensure_private_folder
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import OffsetMovedError, StoreError, StoreUnavailableError
 from lineage_store.lake.address import LakeAddress, log_folder
+from lineage_store.lake.arrow import live_files
 from lineage_store.lake.columns import APP, SCHEMA
 from lineage_store.offsets import OffsetMove
 
@@ -295,9 +296,7 @@ class LakeTable:
         return os.path.exists(f"{log}/{self._table.version() + 1:020}.json")
 
     def _read(self) -> Snapshot:
-        added = pa.RecordBatchReader.from_stream(
-            self._table.get_add_actions(flatten=True)
-        ).read_all()
+        added = live_files(self._table)
         by_key: dict[str, list[LakeFile]] = {}
         columns = (added[name].to_pylist() for name in ("path", "size_bytes", f"partition.{APP}"))
         for path, size, key in zip(*columns, strict=True):

@@ -79,6 +79,13 @@ WHERE f.applicationId = $app AND f.flowId IS NOT NULL
 RETURN count(f)
 """
 
+_TEXTS: Final[LiteralString] = """
+MATCH (f:LineageFlow)
+USING INDEX f:LineageFlow(applicationId, flowId)
+WHERE f.applicationId = $app AND f.flowId > $after
+RETURN f.flowId, f.val ORDER BY f.flowId LIMIT $limit
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -132,6 +139,17 @@ class RecordView:
             self._connection.run(_FOLLOWING, app=self._app, hashes=hashes, at_once=ROWS_AT_ONCE)
             stored += links
             yield Progress(stored, total)
+
+    def texts(self) -> Iterator[str]:
+        """The texts of its flows, read some at a time.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        after = ""
+        while rows := self._connection.read(_TEXTS, app=self._app, after=after, limit=ROWS_AT_ONCE):
+            yield from (text for _, text in rows if text is not None)
+            after = str(rows[-1][0])
 
     def remove(self) -> int:
         """Remove the view, if there is one, and return how many flows it had.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -321,6 +321,12 @@ class Neo4jStore:
         """
         self.graph(app)
         return RecordView(self._connection, app)
+
+    def view_texts(self, app: str) -> Iterator[str]:
+        return RecordView(self._connection, app).texts()
+
+    def remove_view(self, app: str) -> int:
+        return RecordView(self._connection, app).remove()
 
     def published_runs(self) -> PublishedRuns:
         """The applications that were published to OpenLineage."""

@@ -17,7 +17,7 @@ from lineage_core.contract.verdict import StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_store.errors import StoreError
 from lineage_store.moving import names_of
-from lineage_store.port import ApplicationRecord, ErasableStore, Rewrite
+from lineage_store.port import ApplicationRecord, ErasableStore, Rewrite, ViewingStore
 from lineage_store.recorded_files import (
     FileQuery,
     FileRows,
@@ -245,6 +245,13 @@ class TieredStore:
         if not replaced:
             raise KeyError(f"there is no application {app} in {self.addresses}")
         return max(replaced)
+
+    def view_texts(self, app: str) -> Iterator[str]:
+        # An application leaves the database with its view.
+        return self.hot.view_texts(app) if isinstance(self.hot, ViewingStore) else iter(())
+
+    def remove_view(self, app: str) -> int:
+        return self.hot.remove_view(app) if isinstance(self.hot, ViewingStore) else 0
 
     def close(self) -> None:
         self.hot.close()
