@@ -1,7 +1,8 @@
-"""Records in Kafka: those of an erased application go where that is exact, and all that hold its texts are found."""
+"""Records in Kafka and views: those of an erased application go where that is exact, and all that hold its texts are found."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -22,14 +23,17 @@ from lineage_query.engine import QueryEngine
 from lineage_query.erasure.applying import applied_lines, apply_plan
 from lineage_query.erasure.erased_texts import ERASED, ItemsOfTexts
 from lineage_query.erasure.finding import SubjectQuery
-from lineage_query.erasure.keeping import StorePlace, kept_of
+from lineage_query.erasure.keeping import kept_of
 from lineage_query.erasure.own_texts import SubjectTexts
 from lineage_query.erasure.plan import Plan, make_plan
 from lineage_query.erasure.steps import ErasureError
 from lineage_query.erasure.topics import delete_records, records_with_texts
+from lineage_query.erasure.verifying import Verifying
 from lineage_query.rows.reader import RowReader
 from lineage_store.sqlite.store import SqliteStore
-from tests.oracle.erasure_chains import world_of_four_rows
+from tests.oracle.erasure import FORM
+from tests.oracle.erasure_applying import place_beside
+from tests.oracle.erasure_chains import Job, world_of_four_rows
 from tests.support.stored_lineage import flows
 
 pytestmark = pytest.mark.unit
@@ -131,8 +135,9 @@ def test_an_erasure_waits_for_records_that_would_bring_texts_back(tmp_path: Path
     with SqliteStore(tmp_path / "lineage.db") as store:
         world = world_of_four_rows(tmp_path, store, "copy")
         app = store.application_ids()[0]
-        folders = (tmp_path / name for name in ("rows", "spool", "index"))
-        place = StorePlace("x", *folders, False, True, topics=lambda: nullcontext(topics))
+        place = replace(
+            place_beside(tmp_path), has_pipeline=True, topics=lambda: nullcontext(topics)
+        )
         query = SubjectQuery(str(world.datasets[0].path), rows=(1,))
 
         def make() -> Plan:
@@ -159,3 +164,48 @@ def test_an_erasure_waits_for_records_that_would_bring_texts_back(tmp_path: Path
         lines = "\n".join(applied_lines(applied, document, None))
         assert "topics: 2 records" in lines
         assert f"edge/0/2 to 2: 1 records of {app}, behind the record at 1 of another" in lines
+
+
+class ViewingSqlite(SqliteStore):
+    """Has views, as Neo4j has."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.views: dict[str, list[str]] = {}
+
+    def view_texts(self, app: str) -> Iterator[str]:
+        return iter(self.views.get(app, ()))
+
+    def remove_view(self, app: str) -> int:
+        return len(self.views.pop(app, ()))
+
+
+def test_views_go_and_those_that_were_made_again_are_found(tmp_path: Path) -> None:
+    with ViewingSqlite(tmp_path / "lineage.db") as store:
+        world = world_of_four_rows(tmp_path, store, "copy")
+        world.run(Job((1,), "copy", 1, "new", 0, lands_again=False), random.Random(0))
+        app, other = sorted(store.application_ids())
+        store.views = {app: ["c;r3x", "of somebody"], other: ["b;r4x"]}
+        place = place_beside(tmp_path)
+        query = SubjectQuery(str(world.datasets[0].path), where="token = 'r3x'", form=FORM)
+        reader = RowReader()
+        engine = QueryEngine(store, reader)
+
+        def make() -> Plan:
+            return make_plan("erase", query, store, reader, engine, place)
+
+        document = make().to_json()
+        views = [
+            (kept["app"], kept["items"]) for kept in document["kept"] if kept["kind"] == "views"
+        ]
+        assert views == [(app, 2)]
+        apply_plan(document, query, make, store, place)
+        assert store.views == {other: ["b;r4x"]}
+
+        def left_in_views() -> set[str]:
+            verified = Verifying(document, query, store, reader, engine, place, make).verify()
+            return {entry.where for entry in verified.left if "in its view" in entry.why}
+
+        assert left_in_views() == set()
+        store.views = {app: ["of somebody"], other: ["b;r4x", "c;r3x"]}
+        assert left_in_views() == {app, other}

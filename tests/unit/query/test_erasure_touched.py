@@ -10,13 +10,13 @@ import pytest
 
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.finding import SubjectQuery
-from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.plan import Plan, make_plan
 from lineage_query.erasure.row_list import rows_of
 from lineage_query.erasure.verifying import Verified, Verifying
 from lineage_query.rows.reader import RowReader
 from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.erasure import FORM
+from tests.oracle.erasure_applying import place_beside
 from tests.oracle.erasure_chains import World, world_of_four_rows
 
 pytestmark = pytest.mark.unit
@@ -50,10 +50,9 @@ def plan_of(world: World) -> Plan:
 
 def verified(world: World, plan: Plan) -> Verified:
     reader = RowReader()
-    folders = (world.folder / name for name in ("rows", "spool", "index"))
     return Verifying(
         plan.to_json(), query_of(world), world.store, reader, QueryEngine(world.store, reader),
-        StorePlace("x", *folders, False, False), lambda: plan_of(world),
+        place_beside(world.folder), lambda: plan_of(world),
     ).verify()  # fmt: skip
 
 

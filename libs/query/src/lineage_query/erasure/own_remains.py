@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from lineage_core.tracing.budget import current_budget
 from lineage_query.blocks import iter_blocks
 from lineage_query.erasure.applying import items_of
 from lineage_query.erasure.erased_texts import ItemsOfTexts
@@ -61,6 +62,7 @@ class OwnRemains:
         if count:
             self.add("lineage", app, f"{count:,} texts are stored")
         for message in self.store.messages(app, *TYPES, "recipe"):
+            current_budget().check()
             for reason in self.texts.in_message(message, erased):
                 self.add("lineage", app, reason)
         # A view that was made after the erasure may have texts of rows that were in their files then.
