@@ -188,7 +188,7 @@ def is_prompted() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def prompt(step: StepRecords[AnyStep]) -> None:
+def prompt(step: StepRecords[Any]) -> None:
     """A Python prompt with the records of a step in hand, until its end."""
     of = step.step
     first = "" if of.count <= len(step.records) else f" (the first of {of.count:,})"
