@@ -176,7 +176,8 @@ def test_lists_are_those_of_the_store(chain: Chain) -> None:
             printed(chain, "list", "--limit", limit, served=served) for served in (False, True)
         )
         assert here == there
-    assert [one["name"] for one in here] == ["again", "copies", "sort", "clean", "expose"]
+    whole = printed(chain, "list", served=True)
+    assert [one["name"] for one in whole] == ["again", "copies", "sort", "clean", "expose"]
     told = printed(chain, "list", "--limit", "1", served=True, as_json=False)
     assert told == printed(chain, "list", "--limit", "1", served=False, as_json=False)
 

@@ -13,9 +13,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from lineage.main import app as command_line
 from lineage_arrays import ArrayLineageError, CellError, Recording

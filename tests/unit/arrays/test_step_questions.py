@@ -23,7 +23,8 @@ pytestmark = pytest.mark.unit
 def recorded(name: str = "image") -> Recording:
     recording = Recording()
     image = recording.source(name, np.random.default_rng(1).normal(size=(4, 5)))
-    recording.output("sorted", np.sort(image, axis=1))
+    ordered: Any = np.sort(image, axis=1)
+    recording.output("sorted", ordered)
     recording.output("total", image.sum(axis=0))
     return recording
 

@@ -132,7 +132,9 @@ class _ServedFiles(CurrentFiles):
             state = self._reader.state(path)
         except RowsError:
             return None
-        return None if state is None else FileVersion(state.size, state.mtime)
+        if state is None or state.mtime is None:
+            return None
+        return FileVersion(state.size, state.mtime)
 
     def checksum(self, path: str) -> str:
         try:

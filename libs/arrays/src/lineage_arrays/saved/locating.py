@@ -10,9 +10,10 @@ from typing import Literal, Protocol, TypeAlias
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.files import checksum_of, is_folder, version_at
 from lineage_arrays.formats.names import array_name, grows, split_name
-from lineage_arrays.saved.linking import ArrayRecording, Recordings, version_of
+from lineage_arrays.saved.linking import Recordings, version_of
 from lineage_arrays.saved.reading import (
     APPLICATIONS_SEARCHED,
+    ArrayRecording,
     NamedArray,
     find_array,
     listed_arrays,
