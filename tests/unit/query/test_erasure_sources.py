@@ -66,7 +66,7 @@ def test_a_table_is_found_by_the_name_that_programs_gave_it(
         assert named(store, path) == path
     (tmp_path / "customers").mkdir()
     assert named(store, "customers") == "customers"
-    with pytest.raises(RowsError, match="no such file, folder, or table"):
+    with pytest.raises(RowsError, match="no such file or folder"):
         matching_rows(SubjectQuery("nothing", where="id = 1"), RowReader())
 
 

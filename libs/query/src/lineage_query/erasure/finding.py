@@ -168,9 +168,7 @@ def _files(source: str, reader: RowReader) -> list[str]:
     path = canonical(source)
     files = files_with_rows(reader, path) if reader.may_read(path) else []
     if not files and not reader.is_folder(source):
-        raise RowsError(
-            f"{source}: no such file, folder, or table that a captured program named so"
-        )
+        raise RowsError(f"{source}: no such file or folder; a table is named by its folder")
     if not files:
         raise SubjectError(f"{source} has no files with rows")
     if len(files) > FILES_MAX:
