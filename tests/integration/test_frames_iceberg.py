@@ -11,9 +11,13 @@ from typing import Any
 
 import pytest
 
+from lineage_query.erasure.finding import SubjectQuery, matching_rows
+from lineage_query.erasure.named_sources import with_folder
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_commits import EARLIER, commits_of
-from lineage_store.paths import RowsError
+from lineage_store.paths import RowsError, canonical
+from lineage_store.url import open_store
+from tests.support.job_runs import STORE
 from tests.support.versions import only_in
 from tests.tables.ran import Ran
 
@@ -195,3 +199,13 @@ def test_iceberg_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
 def strange(table: str, *known: str) -> tuple[str, ...]:
     """The snapshots of a table that are not among the known ones."""
     return commits_of(RowReader(), table, dict.fromkeys(known, ())).foreign_versions
+
+
+def test_rows_of_a_person_are_found_in_a_table_by_its_name(ran: Ran) -> None:
+    with open_store(f"sqlite:///{ran.folder / STORE}") as store:
+        query = SubjectQuery("db.orders", where="id = 3")
+        named = with_folder(query, store, RowReader())
+    assert canonical(named.source) == canonical(str(ran.folder / "warehouse" / "db" / "orders"))
+    rows = {canonical(row.place) for row in matching_rows(named, RowReader()).rows}
+    # In this snapshot and in later ones that rewrote the file.
+    assert {canonical(place) for place in stand(ran, "orders", 3)} <= rows
