@@ -313,7 +313,8 @@ def containers(answer: Answer) -> dict[str, int]:
     return {container.name: container.rows for container in answer.containers}
 
 
-@pytest.mark.parametrize("through_all", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("through_all", [False, True])
 def test_levels_count_the_rows_of_rdds_and_of_dataframes(
     folder: Path, apps: dict[str, str], access: StoredAccess, through_all: bool
 ) -> None:

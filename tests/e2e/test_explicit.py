@@ -178,9 +178,9 @@ def test_an_action_with_one_result_depends_on_every_record(
     capture: Capture, tmp_path: Path, spark_context: SparkContext
 ) -> None:
     numbers = [3, 1, 2, 2, 5, 1, 4, 1, 5, 9]
-    plain = spark_context.parallelize(numbers, 9)
+    plain = spark_context.parallelize(numbers, 4)
     with capture() as lc:
-        rdd = lc.parallelize(numbers, 9)
+        rdd = lc.parallelize(numbers, 4)
         for name, action in ONE_RESULT.items():
             assert action(rdd) == action(plain), name
         empty = lc.parallelize([], 2)

@@ -98,6 +98,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_the_program_does_what_it_does_alone(ran: Path, tmp_path: Path) -> None:
     plain = run_plain(prepared(tmp_path, JOB), "job.py")
     assert plain.returncode == 0, plain.stderr
