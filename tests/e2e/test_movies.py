@@ -17,7 +17,7 @@ from lineage_query.trace_query import TraceQuery
 from tests.hadoop.streaming import streaming_command
 from tests.support.job_runs import CLI, part_files, run_captured, run_program, stored
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 MOVIES = Path(__file__).resolve().parents[2] / "examples" / "movies"
 STEPS = {
     "averages": ("ratings.txt",),

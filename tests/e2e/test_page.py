@@ -129,6 +129,7 @@ def test_cells_of_arrays_are_traced_over_pictures(
         npm("e2e:only", environment={"LINEAGE_URL": address, "LINEAGE_E2E_CELLS": app})
 
 
+@pytest.mark.long
 def test_what_notebooks_show_can_be_read_in_both_themes() -> None:
     hostile = "<img src=x onerror=alert(1)> " + "long" * 60
     shown = {

@@ -106,7 +106,9 @@ def test_a_program_that_raises_has_failed(tmp_path: Path) -> None:
     assert (verdict.reasons, verdict.status) == ((), "failed")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+)
 def test_signals_end_it_as_they_end_plain_python(tmp_path: Path, number: signal.Signals) -> None:
     write_job(tmp_path, FAILING)
     command = [sys.executable, "job.py", "wait"]

@@ -109,6 +109,7 @@ def test_rows_come_out_as_they_were_and_the_output_is_not_touched(ran: Path) -> 
     assert {part: part.read_bytes() for part in sorted((ran / "out").rglob("part-*"))} == before
 
 
+@pytest.mark.long
 def test_without_rows_it_is_what_plain_spark_gives_without_them(ran: Path, plain: Path) -> None:
     words = places_of(ran / "out/words")
     requested = [words[text] for text in ("('red', 5)", "('green', 3)", "('black', 1)")]
@@ -120,6 +121,7 @@ def test_without_rows_it_is_what_plain_spark_gives_without_them(ran: Path, plain
     assert {"('red', 4)", "('green', 1)"} <= set(rows_of(plain / "words"))
 
 
+@pytest.mark.long
 def test_rows_that_are_made_from_the_same_row_are_told_apart(ran: Path) -> None:
     part = part_files(ran / "out/each")
     lines = [(p, n, text) for p in part for n, text in enumerate(p.read_text().splitlines(), 1)]
@@ -145,6 +147,7 @@ def test_what_depends_on_other_rows_is_run_on_all_of_them(ran: Path, plain: Path
     assert (answer["rows"][0]["after"], answer["reproduced"]) == ("a 1.0000", False)
 
 
+@pytest.mark.long
 def test_what_people_see(ran: Path) -> None:
     place = places_of(ran / "out/totals")["Bob 18.75"]
     done = lineage(ran, "replay", place, "--program", "job.py in.txt out", "--exclude", "in.txt:5")
@@ -159,7 +162,12 @@ def test_what_people_see(ran: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "place", "reason"),
     [
-        ("job.py other.txt out", "", "the program reads textFile of other.txt"),
+        pytest.param(
+            "job.py other.txt out",
+            "",
+            "the program reads textFile of other.txt",
+            marks=pytest.mark.long,
+        ),
         ("table.py in.txt out", "", "DataFrameWriter.saveAsTable writes where a replay can't"),
         ("threads.py in.txt out", "", "in several threads"),
         ("fails.py in.txt out", "", "ended with exit code 1"),
@@ -223,6 +231,7 @@ def stepped(folder: Path, *arguments: str) -> list[dict[str, Any]]:
     return steps
 
 
+@pytest.mark.long
 def test_the_steps_of_a_row_have_the_values_of_each_operator(ran: Path) -> None:
     place = places_of(ran / "out/totals")["Anna 37.5"]
     steps = stepped(ran, place)

@@ -719,7 +719,7 @@ ACTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("action", drawn(ACTIONS, 2))
+@pytest.mark.parametrize("action", drawn(ACTIONS, len(ACTIONS)))
 def test_same_results_of_actions(action: str, lc: LineageContext, files: Files) -> None:
     plain, captured = (
         [ACTIONS[action](PROGRAMS[name](ctx, files)) for name in ("united_kinds", "reduced_twice")]

@@ -127,7 +127,7 @@ def test_forward_from_a_whole_file(folder: Path, apps: list[str], access: Stored
         assert answer.exact
 
 
-@pytest.mark.parametrize("all_jobs", [False, True])
+@pytest.mark.parametrize("all_jobs", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_forward_from_a_folder(
     folder: Path, apps: list[str], begin: Begin, spark: SparkSession, access: StoredAccess, all_jobs: bool
 ) -> None:  # fmt: skip
