@@ -248,14 +248,16 @@ def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
         for side, app in (("left", "app-1"), ("right", "app-2"))
     }
     bodies["/v1/answers/suspects"] = {"places": ["write#0#0", "write#0#1"]}
-    bodies[f"{APPLICATION}/arrays/trace"] = {"direction": "backward", "cells": "x[0]"}
+    for path in ("/v1/arrays/trace", f"{APPLICATION}/arrays/trace"):
+        bodies[path] = {"direction": "backward", "cells": "x[0]"}
     for path in ("/v1/erasure-plans", "/v1/access-reports"):
         bodies[path] = {"source": str(tmp_path / "in.txt"), "rows": [1]}
-    values = {"{app}": "app-1", "{node}": "read", "{trace}": trace}
+    values = {"{app}": "app-1", "{node}": "read", "{trace}": trace, "{array}": "source-0"}
     parameters = {
         "/v1/runs": {"job": "job"},
         "/v1/jobs/graph": {"job": "job"},
         "/v1/datasets/runs": {"namespace": "file", "name": "/"},
+        f"{APPLICATION}/arrays/source-0/values": {"ranges": "0"},
     }
     released = threading.Event()
     store: GraphStore = Hanging(released)

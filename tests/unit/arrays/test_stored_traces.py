@@ -479,7 +479,7 @@ def test_the_command_lists_and_traces() -> None:
         (("back", "smooth.npy[::0]"), "step"),
         (("back", "[1]"), "names no array"),
         (("forward", "image.npy[0,0]", "--to", "x"), "no output 'x'"),
-        (("back", "smooth.npy[0]", "--store", "http://127.0.0.1:9"), "not served"),
+        (("back", "smooth.npy[0]", "--store", "http://127.0.0.1:9"), "does not answer"),
         (("back", "smooth.npy[0]", "--store", "sqlite:///none.db"), "no lineage store"),
     ],
 )

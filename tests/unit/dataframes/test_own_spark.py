@@ -73,7 +73,9 @@ def test_where_the_sandbox_is_off_java_is_started_as_without_one(
     assert sorted(command[2:-1:2]) == sorted(words)
     file = archive_file()
     assert file is not None
-    options = f"-XX:ArchiveClassesAtExit={file}.{os.getpid()} -Xlog:disable"
+    options = (
+        f"-XX:ArchiveClassesAtExit={file}.{os.getpid()} -Xlog:disable -XX:+DisplayVMOutputToStderr"
+    )
     own = {name: env[name] for name in OF_PYSPARK if name in env}
     assert env == {**before, **own, OPTIONS: options}
     assert str(refused.value) == "no such program"
