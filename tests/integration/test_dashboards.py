@@ -92,6 +92,7 @@ def without_data(asked: Prometheus, wanted: list[Target]) -> list[Target]:
     return [target for target in wanted if not asked.query(chosen(target.expr))]
 
 
+@pytest.mark.long
 def test_every_panel_has_data_and_every_alert_can_be_judged(
     tmp_path: Path, kafka: KafkaUnderTest, redis_server: RedisUnderTest, neo4j: Neo4jUnderTest
 ) -> None:

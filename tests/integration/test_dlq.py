@@ -68,6 +68,7 @@ def person(kafka: KafkaUnderTest, neo4j: Neo4jUnderTest, kafka_topics: Topics) -
     return Person(kafka.settings, neo4j.settings, prefix)
 
 
+@pytest.mark.long
 def test_a_replay_after_a_fix_completes_the_graph(
     kafka: KafkaUnderTest,
     neo4j: Neo4jUnderTest,

@@ -21,7 +21,7 @@ from tests.support.job_runs import STORE, run_captured
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 CONF = (
     SMALL_SPARK
