@@ -42,7 +42,7 @@ def ids(witnesses: Witnesses, table: str) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", drawn(QUERIES, 2))
 def test_the_witnesses_alone_give_each_row(
     name: str, spark: SparkSession, tables: ParquetTables, tmp_path: Path
 ) -> None:

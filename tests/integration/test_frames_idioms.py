@@ -25,6 +25,7 @@ from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
 from lineage_dataframes.trace.rows import find_in_output, output_of
 from tests.oracle.budget import examples
+from tests.support.drawn import drawn
 from tests.support.frame_idioms import (
     EXACT,
     IDIOMS,
@@ -103,7 +104,7 @@ FORWARD = {
 
 
 @pytest.mark.parametrize(
-    "name", [one.name for one in IDIOMS if one.name in FORWARD or examples(1) > 1]
+    "name", drawn([one.name for one in IDIOMS if one.name in FORWARD or examples(1) > 1], 2)
 )
 def test_forward_of_an_idiom(name: str, given: Given, tmp_path: Path) -> None:
     """What is shown of the rows that a sale went into is what the output's files hold at the places that are named."""
