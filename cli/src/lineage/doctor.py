@@ -16,13 +16,12 @@ from typing import Any, Literal
 from lineage.options import opened
 from lineage.program_check import ProgramError, Used, check_program
 from lineage.servers import SERVER_SCHEMES
-from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_dataframes.sandbox.policy import java_home
 from lineage_dataframes.spark.java import HINT, examine_java, output_of
 from lineage_store.lake.address import is_lake
-from lineage_store.url import has_store, is_embedded, store_path
+from lineage_store.url import has_store, is_embedded, spool_of, store_path
 
 State = Literal["ok", "warning", "problem", "not used"]
 

@@ -12,7 +12,6 @@ import typer
 
 from lineage.background_process import StartedSpark
 from lineage.requested_outputs import refuse_server
-from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_dataframes.trace.following import FollowedRows, RowTracing, WarmUp, documents_of
@@ -22,7 +21,7 @@ from lineage_query.message_feed import MessageFeed
 from lineage_query.rows.places import parse_location
 from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
-from lineage_store.url import index_folder, open_store
+from lineage_store.url import index_folder, open_store, spool_of
 
 ID_CHARS = 8
 """Of a query's id, for people."""

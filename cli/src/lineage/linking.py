@@ -8,12 +8,11 @@ from pathlib import Path
 from lineage.openlineage_events import tell_linked
 from lineage.options import print_json
 from lineage.progress import spool_progress
-from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage_store.lake.address import is_lake
 from lineage_store.sqlite.ingest import IngestReport, ingest, ingest_all
 from lineage_store.staging import Waiting, move_staged
-from lineage_store.url import captured_into, open_embedded
+from lineage_store.url import captured_into, open_embedded, spool_of
 
 
 def link_spool(url: str, spool: str, *, as_json: bool) -> None:

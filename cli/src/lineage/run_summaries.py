@@ -10,7 +10,6 @@ from lineage.access import StoredAccess
 from lineage.background.client import StartOutcome, begin
 from lineage.background.sessions import idle_s
 from lineage.linking import fill_lake, link_folders
-from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage.verdicts import answers_words
 from lineage_core.contract.verdict import Verdict
@@ -20,7 +19,7 @@ from lineage_query.verdicts import verdict_of
 from lineage_store.lake.address import is_lake
 from lineage_store.port import GraphStore
 from lineage_store.run_notes import RunNotes
-from lineage_store.url import has_store, is_embedded, open_store, store_path
+from lineage_store.url import has_store, is_embedded, open_store, spool_of, store_path
 
 CRASH = "crash"
 """The operator of sinks that hold what a task was working on when it failed."""

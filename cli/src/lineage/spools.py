@@ -7,13 +7,7 @@ import shutil
 from pathlib import Path
 
 from lineage_core.environment.private_files import folder_named
-from lineage_store.url import rows_folder, spool_folder
-
-
-def spool_of(url: str, spool: str = "") -> Path:
-    """The spool that is named, or else the one beside the store."""
-    named = spool or os.environ.get("LINEAGE_SPOOL", "")
-    return Path(named.removeprefix("file://")) if named else spool_folder(url)
+from lineage_store.url import rows_folder, spool_of
 
 
 def remove_spool(url: str, app: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lineage.spools import rows_of, spool_of
+from lineage.spools import rows_of
 from lineage_query.erasure.keeping import StorePlace
 from lineage_store.lake.address import is_lake
 from lineage_store.tiers.address import read_tiers
-from lineage_store.url import captured_into, index_folder, is_embedded
+from lineage_store.url import captured_into, index_folder, is_embedded, spool_of
 
 if TYPE_CHECKING:
     from lineage_kafka.pipeline_records import PipelineRecords

@@ -14,7 +14,6 @@ from typing import Any
 import typer
 
 from lineage.requested_outputs import refuse_server
-from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage.watch_reports import Report, Reports
 from lineage.watch_sources import Sources, sources_of
@@ -22,6 +21,7 @@ from lineage_core.contract.message import Register
 from lineage_core.contract.record_conditions import read_condition
 from lineage_core.tracing.trace_result import TraceError
 from lineage_store.spool.reader import DRIVER_FILE, read_lines
+from lineage_store.url import spool_of
 from lineage_store.watch_folder import (
     CONDITIONS_MAX,
     JOB,

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from lineage import options, running, spools
+from lineage import options, running
 from lineage.access import StoredAccess, open_access
 from lineage.dlq import _show_table
 from lineage.main import app
@@ -36,6 +36,7 @@ from lineage_query.trace_query import TraceQuery
 from lineage_store.port import ApplicationRecord
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import spool_of
 from tests.support.spool_builder import Spool, block
 from tests.support.stored_lineage import spool_run, store_run
 
@@ -461,9 +462,9 @@ def test_the_spool_is_beside_the_store_or_where_the_environment_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("LINEAGE_SPOOL", raising=False)
-    assert spools.spool_of("sqlite:////a/b.db") == Path("/a/spool")
+    assert spool_of("sqlite:////a/b.db") == Path("/a/spool")
     monkeypatch.setenv("LINEAGE_SPOOL", "file:///c/d")
-    assert spools.spool_of("sqlite:////a/b.db") == Path("/c/d")
+    assert spool_of("sqlite:////a/b.db") == Path("/c/d")
     assert running.FORWARDED
 
 

@@ -184,6 +184,12 @@ def spool_folder(url: str) -> Path:
     return store_path(url).parent / "spool"
 
 
+def spool_of(url: str, spool: str = "") -> Path:
+    """The spool that is named, or else the one beside the store."""
+    named = spool or os.environ.get("LINEAGE_SPOOL", "")
+    return Path(named.removeprefix("file://")) if named else spool_folder(url)
+
+
 def rows_folder(url: str) -> Path:
     """The folder for rows of RDDs from which DataFrames are made."""
     return spool_folder(url).parent / "rows"

@@ -26,7 +26,7 @@ from lineage_query_api.errors import ProblemError, busy_error
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.problems import problem_of
 from lineage_store.lake.address import is_lake
-from lineage_store.url import is_embedded, spool_folder
+from lineage_store.url import is_embedded, spool_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,7 +122,7 @@ class _Following:
         self._until = time.monotonic() + lineages.settings.api_stream_s - MARGIN_S
         self._warm_up: WarmUp = WarmUp(lambda place: _Tracing(lineages, place))
         self._feed = MessageFeed(
-            spool_folder(lineages.settings.store), lambda: nullcontext(lineages.store)
+            spool_of(lineages.settings.store), lambda: nullcontext(lineages.store)
         )
         follow = Follow(location.path, _Tracing(lineages, location))
         self._loop: FollowLoop[FollowedRows] = FollowLoop(
