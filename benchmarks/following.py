@@ -2,7 +2,7 @@
 
 Prints one JSON line. A streaming query over a folder runs under `lineage run`. For each sample `lineage follow` waits for a row of a file that is not
 there yet; then the file is put into the folder. ``told_ms`` is the median time from the commit of its batch (the file of its checkpoint)
-to the line that tells the row, ``done_ms`` to the one that says that nothing more can come. Each row that is told is compared with what the query made.
+to the line that tells the row, ``read_ms`` to the one that says that the batch has read it, ``done_ms`` to the one that says that nothing more can come. Each row that is told is compared with what the query made.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ SECONDS_MAX = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What was told of one row. ``told_s``, ``done_s``: after the commit; ``row``: its text; ``complete``: what the last line says."""
+    """What was told of one row. ``read_s`` (that its batch has read it), ``told_s``, ``done_s``: after the commit; ``row``: its text; ``complete``: what the last line says."""
 
+    read_s: float
     told_s: float
     done_s: float
     row: str
@@ -101,6 +102,7 @@ def follow_row(folder: Path, number: int) -> Told:
     batch = int(found["row"][1]["batch"])
     committed = (folder / "checkpoint" / "commits" / str(batch)).stat().st_mtime
     return Told(
+        found["read"][0] - committed,
         found["row"][0] - committed,
         found["done"][0] - committed,
         str(found["row"][1]["text"]),
@@ -139,6 +141,7 @@ def measure(samples: int, folder: Path) -> dict[str, Any]:
     return {
         "benchmark": "following",
         "samples": samples,
+        "read_ms": round(statistics.median(one.read_s for one in told) * 1000),
         "told_ms": round(statistics.median(one.told_s for one in told) * 1000),
         "told_worst_ms": round(max(one.told_s for one in told) * 1000),
         "done_ms": round(statistics.median(one.done_s for one in told) * 1000),

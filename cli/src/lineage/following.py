@@ -49,7 +49,7 @@ def follow_rows(url: str, place: str, wait_s: float, *, as_json: bool) -> bool:
         feed = MessageFeed(spool_of(url), lambda: _opened(url))
         try:
             reader = RowReader(index_folder(url))
-            warm_up = WarmUp(lambda place: RowTracing(spark.session, reader, place))
+            warm_up = WarmUp(lambda place: RowTracing(spark.session, reader, place), location)
             follow = Follow(location.path, RowTracing(spark.session, reader, location))
             _run(FollowLoop(follow, feed, wait_s, warm_up.take), printer, warm_up)
         except KeyboardInterrupt:

@@ -120,7 +120,7 @@ class _Following:
 
         self._request_id = request_id
         self._until = time.monotonic() + lineages.settings.api_stream_s - MARGIN_S
-        self._warm_up: WarmUp = WarmUp(lambda place: _Tracing(lineages, place))
+        self._warm_up: WarmUp = WarmUp(lambda place: _Tracing(lineages, place), location)
         self._feed = MessageFeed(
             spool_of(lineages.settings.store), lambda: nullcontext(lineages.store)
         )

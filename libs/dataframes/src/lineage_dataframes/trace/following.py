@@ -181,16 +181,20 @@ class RowTracing:
 
 
 class WarmUp:
-    """Traces a small file of the latest batch, whichever it is, and forgets the rows: to be run while there is nothing else to do.
+    """Traces a row of a small file of the latest batch, whichever it is, and forgets the answer: to be run while there is nothing else to do.
 
     The first traces of a Spark that has just started take some ten times as long as those after them.
 
     Args:
         tracing_of: computes the rows of a place.
+        location: what is followed: the like of it is traced.
     """
 
-    def __init__(self, tracing_of: Callable[[Location], Tracing[FollowedRows]]) -> None:
+    def __init__(
+        self, tracing_of: Callable[[Location], Tracing[FollowedRows]], location: Location
+    ) -> None:
         self._tracing_of = tracing_of
+        self._location = location
         self._recorded: RecipeMessage | None = None
         self._committed: RecipeMessage | None = None
         self._runs_left = WARM_RUNS_MAX
@@ -216,9 +220,19 @@ class WarmUp:
             if recipe.batch is None or path is None:
                 self._committed = None
                 return
-            self._tracing_of(Location(path, None)).rows(recipe)
+            self._trace(recipe, path)
             if time.monotonic() - started < WARM_S:
                 self._runs_left = 0
+
+    def _trace(self, recipe: Recipe, path: str) -> None:
+        location = replace(self._location, path=path)
+        if location.number is not None:
+            # The first line may be a header.
+            location = replace(location, number=2 if location.unit == "line" else 0)
+        try:
+            self._tracing_of(location).rows(recipe)
+        except LineageError:
+            self._tracing_of(Location(path, None)).rows(recipe)
 
 
 def documents_of(event: Event[FollowedRows]) -> list[dict[str, Any]]:
