@@ -171,6 +171,7 @@ def test_settings_are_merged(attached: tuple[Path, dict[str, Any]]) -> None:
     assert not (folder / ".lineage" / "lineage.db").exists()
 
 
+@pytest.mark.long
 def test_what_is_made_after_attach_is_complete_and_exact(
     attached: tuple[Path, dict[str, Any]],
 ) -> None:
@@ -301,9 +302,8 @@ print(json.dumps({}))
 """
 
 
-@pytest.mark.parametrize(
-    "conf", [pytest.param("", marks=pytest.mark.long), "--conf spark.lineage.enabled=true"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("conf", ["", "--conf spark.lineage.enabled=true"])
 def test_a_site_preloads_and_programs_ask_by_their_configuration(tmp_path: Path, conf: str) -> None:
     (tmp_path / "in.txt").write_text("a\nb\n", encoding="utf-8")
     (tmp_path / "site").mkdir()

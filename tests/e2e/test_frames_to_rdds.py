@@ -145,6 +145,7 @@ def described(rdd: RDD[Any]) -> list[Any]:
     return [repr(seen), repr(mapped), repr(rdd.glom().collect())]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FRAMES)
 def test_a_program_sees_the_rows_that_it_would_have_seen(
     name: str, capture: Capture, spark: SparkSession, home: Path, tmp_path: Path

@@ -93,6 +93,7 @@ def lent(ctx: Context) -> list[Any]:
     ]
 
 
+@pytest.mark.long
 def test_a_function_over_partitions_sees_the_same(capture: Capture, tmp_path: Path) -> None:
     with capture() as lc:
         for look in (seen, lent):

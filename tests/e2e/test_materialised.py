@@ -101,6 +101,7 @@ def test_each_row_has_the_sources_that_the_query_finds(
         assert (looked_up.exact, queried.exact, looked_up.complete) == (True, True, True)
 
 
+@pytest.mark.long
 def test_forward_reaches_all_outputs(ran: Path, access: StoredAccess, made: Materialised) -> None:
     for line in (3, 5):
         place = f"{ran / 'in.csv'}:{line}"

@@ -61,6 +61,7 @@ PAIRED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.long
 def test_a_pair_comes_from_its_two_records(capture: Capture, tmp_path: Path, lines: str) -> None:
     with capture() as lc:
         for name, build in PAIRED.items():

@@ -47,8 +47,14 @@ def service(demo: Demo, tmp_path: Path) -> Iterator[dict[str, str]]:
         }
 
 
-def test_its_types_lint_and_components_are_sound() -> None:
-    npm("check")
+def test_its_types_and_components_are_sound() -> None:
+    npm("types")
+    npm("test")
+
+
+@pytest.mark.long
+def test_its_sources_are_as_the_linter_wants_them() -> None:
+    npm("lint")
 
 
 def test_its_story_holds_over_the_real_service(service: Mapping[str, str]) -> None:
@@ -67,6 +73,7 @@ def with_version(message: Message) -> Message:
     return RecordFiles(**fields, version=VERSION)
 
 
+@pytest.mark.long
 def test_jobs_and_datasets_grow_by_clicks_over_the_real_service(tmp_path: Path) -> None:
     readers = 100
     with SqliteStore(tmp_path / "store.db") as store:

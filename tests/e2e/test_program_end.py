@@ -63,6 +63,7 @@ main_ends.set()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", [pytest.param("explicit", marks=pytest.mark.long), "zero code"])
 def test_actions_of_threads_and_at_exit_are_captured(tmp_path: Path, way: str) -> None:
     write_job(tmp_path, LATE)

@@ -168,7 +168,12 @@ def test_what_people_see(ran: Path) -> None:
             "the program reads textFile of other.txt",
             marks=pytest.mark.long,
         ),
-        ("table.py in.txt out", "", "DataFrameWriter.saveAsTable writes where a replay can't"),
+        pytest.param(
+            "table.py in.txt out",
+            "",
+            "DataFrameWriter.saveAsTable writes where a replay can't",
+            marks=pytest.mark.long,
+        ),
         ("threads.py in.txt out", "", "in several threads"),
         ("fails.py in.txt out", "", "ended with exit code 1"),
         ("job.py in.txt out", "in.txt:1", "is no row that the program saved"),

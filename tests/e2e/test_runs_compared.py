@@ -267,6 +267,7 @@ def test_times_that_differ_by_a_microsecond_are_different_rows(
     assert (group.only_left.count, group.only_right.count) == (1, 1)
 
 
+@pytest.mark.long
 def test_the_same_over_http_and_on_the_command_line(
     folder: Path, begin: Begin, spark: SparkSession, access: StoredAccess, tmp_path: Path
 ) -> None:

@@ -136,6 +136,7 @@ def test_the_set_is_one_minimal(ran: Path, test: str) -> None:
     assert outcome["runs"] <= 60
 
 
+@pytest.mark.long
 def test_a_row_by_its_values_and_what_people_see(ran: Path) -> None:
     place = f"{ran}/out#land=NO"
     result = answered(ran, "sift", place, "--test", f"{ran}/checks.py:small")

@@ -127,7 +127,8 @@ def test_forward_from_a_whole_file(folder: Path, apps: list[str], access: Stored
         assert answer.exact
 
 
-@pytest.mark.parametrize("all_jobs", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("all_jobs", [False, True])
 def test_forward_from_a_folder(
     folder: Path, apps: list[str], begin: Begin, spark: SparkSession, access: StoredAccess, all_jobs: bool
 ) -> None:  # fmt: skip

@@ -279,6 +279,7 @@ def test_a_word_count_is_traced_and_is_the_same_program(
     assert first["call_site"] == f"words.py:{before.count(chr(10)) + 1}"
 
 
+@pytest.mark.long
 def test_every_way_to_a_context(tmp_path: Path, conf: dict[str, str]) -> None:
     write_job(
         tmp_path,
@@ -499,6 +500,7 @@ def test_every_source_and_sink_is_captured(tmp_path: Path, conf: dict[str, str])
     assert traced_items(tmp_path, app, *(f"toDF#{n // 2}#{n % 2}" for n in range(4))) == rows
 
 
+@pytest.mark.long
 def test_operators_that_pair_choose_and_keep_are_captured(
     tmp_path: Path, conf: dict[str, str]
 ) -> None:

@@ -148,6 +148,7 @@ def test_redis_killed_paused_and_full(pipeline: Pipeline, tmp_path: Path) -> Non
         worker.kill()
 
 
+@pytest.mark.long
 def test_kafka_killed(pipeline: Pipeline, tmp_path: Path) -> None:
     rng = random.Random(SEED)
     worker = Worker({**pipeline.settings, **SMALL}, tmp_path).ready()

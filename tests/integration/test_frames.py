@@ -213,6 +213,7 @@ def test_a_limit_within_that_cuts_between_equals_is_refused(
         trace_backward(spark, recipe_of_frame(spark.sql(query)))
 
 
+@pytest.mark.long
 def test_a_window_that_numbers_equals_may_have_used_any_of_them(
     spark: SparkSession, tables: ParquetTables
 ) -> None:

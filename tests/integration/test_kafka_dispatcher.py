@@ -323,6 +323,7 @@ def test_a_kafka_that_comes_back_gets_what_waited_then_the_rest(
 # -- limits --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_topic_with_a_small_limit(
     kafka: KafkaUnderTest,
     kafka_topics: Topics,

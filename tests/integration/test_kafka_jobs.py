@@ -200,6 +200,7 @@ def task_of(value: bytes) -> tuple[str, int, int]:
     return header.task_node, header.block_id.partition, header.block_id.attempt
 
 
+@pytest.mark.long
 def test_without_any_kafka_all_waits_in_the_spool(
     kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path, spooled: Outcome
 ) -> None:
@@ -289,6 +290,7 @@ def executors_without(folder: Path, module: str) -> None:
     (missing / f"{module}.py").write_text(text, encoding="utf-8")
 
 
+@pytest.mark.long
 def test_executors_without_confluent_kafka_leave_blocks_in_the_spool(
     kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path
 ) -> None:

@@ -243,6 +243,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.long
 def test_begins_anew_when_the_client_of_kafka_gives_up(pipeline: Pipeline, tmp_path: Path) -> None:
     job, expected, program = changed_linker(tmp_path, BROKEN_ONCE)
     linker = Worker(pipeline.settings, tmp_path, program=(program, "kafka")).ready()
@@ -288,7 +289,13 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize(("fault", "starts"), [("throws away", 1), ("skips", 2), ("stalls", 2)])
+@pytest.mark.parametrize(
+    ("fault", "starts"),
+    [
+        ("throws away", 1),
+        *(pytest.param(fault, 2, marks=pytest.mark.long) for fault in ("skips", "stalls")),
+    ],
+)
 def test_what_faust_does_not_hand_over_is_read_again(
     pipeline: Pipeline, tmp_path: Path, fault: str, starts: int
 ) -> None:

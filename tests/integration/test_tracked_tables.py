@@ -15,7 +15,7 @@ from tests.support.versions import only_in
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE, table_jars
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 CONF = {
     "delta": """\
@@ -36,12 +36,12 @@ DRAWN = 8
 FEW_STEPS = "append,optimize,update,report"
 STEPS = "append,append,optimize,update,delete,merge,report"
 DRAWS = [
-    pytest.param(kind, traced, id=f"{kind}, {name}", marks=[*marks, only_in(title, "4.1")])
+    pytest.param(kind, traced, id=f"{kind}, {name}", marks=only_in(title, "4.1"))
     for kind, title in (("delta", "Delta Lake"), ("iceberg", "Apache Iceberg"))
-    for traced, name, marks in (
-        (("2", f"3={FEW_STEPS}"), "few", [pytest.mark.long] if kind == "iceberg" else []),
-        (("4", f"3={STEPS}"), "named", [pytest.mark.long]),
-        *((("8", str(seed)), f"drawn {seed}", [pytest.mark.long]) for seed in range(1, DRAWN + 1)),
+    for traced, name in (
+        (("2", f"3={FEW_STEPS}"), "few"),
+        (("4", f"3={STEPS}"), "named"),
+        *((("8", str(seed)), f"drawn {seed}") for seed in range(1, DRAWN + 1)),
     )
 ]
 """The format, how many rows are traced of a table, and what is done to it."""
@@ -110,7 +110,6 @@ def test_rows_are_followed_through_what_others_did_to_the_table(
     assert complete or not table["is_tracked"]
 
 
-@pytest.mark.long
 @only_in("Delta Lake", "4.1")
 def test_a_row_whose_first_file_was_deleted_ends_at_the_job_that_wrote_it(tmp_path: Path) -> None:
     (table,) = run(tmp_path, "delta", "4", "5=append,append,optimize,vacuum,report")

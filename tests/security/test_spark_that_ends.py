@@ -44,6 +44,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.long
 def test_a_spark_that_a_query_ended_or_that_a_query_keeps_makes_room_for_another(
     tmp_path: Path,
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_log_without_the_end_is_an_error(tmp_path: Path) -> None:
         read_times(tmp_path)
 
 
+@pytest.mark.long
 def test_the_sdk_row_counts_what_was_told_and_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
