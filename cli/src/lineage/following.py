@@ -42,22 +42,22 @@ def follow_rows(url: str, place: str, wait_s: float, *, as_json: bool) -> bool:
     """
     refuse_server(url, "rows are followed")
     location = parse_location(place)
-    printer = _Printer(place, as_json=as_json)
+    printer, reader = _Printer(place, as_json=as_json), RowReader(index_folder(url))
     with tempfile.TemporaryDirectory() as folder:
         spark = StartedSpark(Path(folder))
         spark.load()
         feed = MessageFeed(spool_of(url), lambda: _opened(url))
+        warm_up = WarmUp(lambda place: RowTracing(spark.session, reader, place), location)
+        follow = Follow(location.path, RowTracing(spark.session, reader, location))
+        loop = FollowLoop(follow, feed, wait_s, warm_up.take)
         try:
-            reader = RowReader(index_folder(url))
-            warm_up = WarmUp(lambda place: RowTracing(spark.session, reader, place), location)
-            follow = Follow(location.path, RowTracing(spark.session, reader, location))
-            _run(FollowLoop(follow, feed, wait_s, warm_up.take), printer, warm_up)
+            _run(loop, printer, warm_up)
         except KeyboardInterrupt:
             printer.note("stopped; the queries go on")
         finally:
             feed.close()
             spark.stop()
-    return printer.is_complete
+    return loop.is_complete
 
 
 def _opened(url: str) -> GraphStore | None:
@@ -80,23 +80,21 @@ def _run(loop: FollowLoop[FollowedRows], printer: _Printer, warm_up: WarmUp) -> 
             break
         warm_up.run()
         time.sleep(POLL_S)
-    printer.end(loop.open_reasons())
+    printer.end(loop)
 
 
 class _Printer:
-    """Prints for people, or a line of JSON for each event. ``is_complete``: no gap was named."""
+    """Prints for people, or a line of JSON for each event."""
 
     def __init__(self, place: str, *, as_json: bool) -> None:
         self._place = place
         self._as_json = as_json
-        self.is_complete = True
 
     def event(self, event: Event[FollowedRows]) -> None:
         """What a query did."""
-        self.is_complete &= not isinstance(event, Gap)
         if self._as_json:
             for document in documents_of(event):
-                echo(json.dumps(document, ensure_ascii=False))
+                _echo_json(document)
         elif isinstance(event, Made):
             self._rows(event)
         else:
@@ -122,12 +120,12 @@ class _Printer:
         if not self._as_json:
             self.note(f"waiting for query {event.query[:ID_CHARS]}: {event.reason}")
 
-    def end(self, open_reasons: dict[str, str]) -> None:
+    def end(self, loop: FollowLoop[FollowedRows]) -> None:
         """The last line."""
         if self._as_json:
-            document = {"event": "end", "done": not open_reasons, "open": open_reasons}
-            echo(json.dumps(document | {"complete": self.is_complete}, ensure_ascii=False))
+            _echo_json(loop.end())
             return
+        open_reasons = loop.open_reasons()
         for query, reason in open_reasons.items():
             self.note(
                 f"query {query[:ID_CHARS]} does not run, and more may come when it is started again: {reason}"
@@ -138,9 +136,14 @@ class _Printer:
     def note(self, text: str) -> None:
         """What is no row."""
         if self._as_json:
-            echo(json.dumps({"event": "note", "text": text}, ensure_ascii=False))
+            for document in documents_of(Note(text)):
+                _echo_json(document)
         else:
             echo(f"lineage: {text}", err=True)
+
+
+def _echo_json(document: dict[str, Any]) -> None:
+    echo(json.dumps(document, ensure_ascii=False))
 
 
 def _text(event: Event[FollowedRows]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 from lineage_core.tracing.trace_result import TraceError
-from lineage_query.following import Ending, Event, Follow, Rows
+from lineage_query.following import Ending, Event, Follow, Gap, Rows
 from lineage_query.message_feed import Item, Lost, MessageFeed
 
 POLL_S = 0.1
@@ -45,7 +45,7 @@ class FollowLoop(Generic[Rows]):
         follow: Follow[Rows],
         feed: MessageFeed,
         wait_s: float,
-        listener: Callable[[Item], object] = lambda _: None,
+        listener: Callable[[Item], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._follow = follow
@@ -57,6 +57,8 @@ class FollowLoop(Generic[Rows]):
         self._named: dict[str, str] = {}
         self.is_over = False
         """Nothing more can come, or no query that may give more has run for ``wait_s``."""
+        self.is_complete = True
+        """No gap was named."""
 
     def step(self) -> Iterator[Event[Rows] | Note | Waiting]:
         """What has happened since the last step.
@@ -64,13 +66,9 @@ class FollowLoop(Generic[Rows]):
         Raises:
             TraceError: no query may read the file.
         """
-        for item in self._feed.read():
-            self._listener(item)
-            yield from (
-                self._follow.end_application(item.app, item.reason)
-                if isinstance(item, Lost)
-                else self._follow.take(item)
-            )
+        for event in self._events():
+            self.is_complete &= not isinstance(event, Gap)
+            yield event
         while self._feed.notes:
             yield Note(self._feed.notes.pop(0))
         endings = self._follow.endings().values()
@@ -89,6 +87,25 @@ class FollowLoop(Generic[Rows]):
     def open_reasons(self) -> dict[str, str]:
         """By query of which more may come: why."""
         return self._follow.open_reasons()
+
+    def end(self) -> dict[str, Any]:
+        """The last event in the JSON shape that tools rely on."""
+        reasons = self.open_reasons()
+        return {
+            "event": "end",
+            "done": self.is_over and not reasons,
+            "open": reasons,
+            "complete": self.is_complete,
+        }
+
+    def _events(self) -> Iterator[Event[Rows]]:
+        for item in self._feed.read():
+            self._listener(item)
+            yield from (
+                self._follow.end_application(item.app, item.reason)
+                if isinstance(item, Lost)
+                else self._follow.take(item)
+            )
 
     def _waiting(self) -> Iterator[Waiting]:
         reasons = self._follow.open_reasons()

@@ -18,8 +18,8 @@ from anyio.to_thread import run_sync
 from lineage_core.errors import LineageError
 from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.budget import BudgetError, current_budget
-from lineage_query.following import Event, Follow, Gap
-from lineage_query.following_loop import POLL_S, FollowLoop, Note, Waiting
+from lineage_query.following import Follow
+from lineage_query.following_loop import POLL_S, FollowLoop
 from lineage_query.message_feed import MessageFeed
 from lineage_query.rows.places import Location, parse_location
 from lineage_query_api.errors import ProblemError, busy_error
@@ -128,7 +128,6 @@ class _Following:
         self._loop: FollowLoop[FollowedRows] = FollowLoop(
             follow, self._feed, wait_s, self._warm_up.take
         )
-        self._is_complete = True
         self._number = 0
 
     async def events(self) -> AsyncIterator[bytes]:
@@ -145,7 +144,7 @@ class _Following:
                     yield b": waiting\n\n"
                     said_at = time.monotonic()
                 await anyio.sleep(POLL_S)
-            yield self._event(self._end())
+            yield self._event(self._loop.end() | {"time_up": not self._loop.is_over})
         except BudgetError:
             raise
         except LineageError as error:
@@ -155,37 +154,18 @@ class _Following:
             self._feed.close()
 
     def _step(self) -> Iterator[dict[str, Any]]:
+        from lineage_dataframes.trace.following import documents_of
+
         for event in self._loop.step():
             self._extend_time()
-            yield from self._documents(event)
+            yield from documents_of(event)
         if not self._loop.is_over:
             self._warm_up.run()
         self._extend_time()
 
-    def _documents(self, event: Event[FollowedRows] | Note | Waiting) -> Iterator[dict[str, Any]]:
-        from lineage_dataframes.trace.following import documents_of
-
-        if isinstance(event, Waiting):
-            yield {"event": "waiting", "query": event.query, "reason": event.reason}
-        elif isinstance(event, Note):
-            yield {"event": "note", "text": event.text}
-        else:
-            self._is_complete &= not isinstance(event, Gap)
-            yield from documents_of(event)
-
     def _extend_time(self) -> None:
         """A trace by Spark has a limit of its own; the stream goes on."""
         current_budget().extend(max(self._until - time.monotonic(), 0) + MARGIN_S)
-
-    def _end(self) -> dict[str, Any]:
-        reasons = self._loop.open_reasons()
-        return {
-            "event": "end",
-            "done": self._loop.is_over and not reasons,
-            "open": reasons,
-            "complete": self._is_complete,
-            "time_up": not self._loop.is_over,
-        }
 
     def _event(self, document: dict[str, Any]) -> bytes:
         self._number += 1

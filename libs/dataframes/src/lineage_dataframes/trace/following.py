@@ -34,6 +34,7 @@ from lineage_dataframes.trace.rows import (
 )
 from lineage_dataframes.trace.session import translate_spark_errors
 from lineage_query.following import Done, Event, Gap, Late, Made, Tracing
+from lineage_query.following_loop import Note, Waiting
 from lineage_query.message_feed import Item
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader, reading_by
@@ -235,10 +236,10 @@ class WarmUp:
             self._tracing_of(Location(path, None)).rows(recipe)
 
 
-def documents_of(event: Event[FollowedRows]) -> list[dict[str, Any]]:
+def documents_of(event: Event[FollowedRows] | Note | Waiting) -> list[dict[str, Any]]:
     """An event in the JSON shape that tools rely on: a row, or a batch, each."""
     kind = type(event).__name__.lower()
-    if isinstance(event, Gap | Done):
+    if isinstance(event, Gap | Done | Note | Waiting):
         return [{"event": kind, **asdict(event)}]
     batch = {"query": event.batch.query, "run": event.batch.run, "batch": event.batch.number}
     if not isinstance(event, Made):

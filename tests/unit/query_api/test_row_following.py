@@ -1,0 +1,52 @@
+"""Where rows can be followed by a server, and how many at once."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from lineage_core.errors import LineageError
+from lineage_query.rows.reader import RowReader
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.lineages import Lineages
+from lineage_query_api.row_following import FOLLOWED_MAX, RowsFollowed
+from lineage_query_api.settings import read_settings
+from lineage_store.port import GraphStore
+
+
+def lineages(url: str, spark_master: str = "local[1]") -> Lineages:
+    settings = read_settings(store=url, spark_master=spark_master, api_open=True)
+    return Lineages(cast("GraphStore", None), RowReader(), settings)
+
+
+def test_so_many_are_followed_at_once_and_one_that_is_left_makes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lineage_query_api.recipe_traces.RecipeTraces.missing", lambda _: "")
+    of_store, followed = lineages(f"sqlite:///{tmp_path}/lineage.db"), RowsFollowed()
+    streams = [followed.follow(of_store, "in.csv:1", 1, "id") for _ in range(FOLLOWED_MAX)]
+    with pytest.raises(ProblemError) as refused:
+        followed.follow(of_store, "in.csv:1", 1, "id")
+    assert refused.value.status == 429
+    # It was never begun: the client had left before.
+    streams.pop()
+    gc.collect()
+    streams.append(followed.follow(of_store, "in.csv:1", 1, "id"))
+
+
+@pytest.mark.parametrize(
+    ("url", "master", "place", "said"),
+    [
+        ("neo4j://127.0.0.1:7687", "local[1]", "in.csv:1", "has no spool"),
+        ("sqlite:////nowhere/lineage.db", "", "in.csv:1", "LINEAGE_SPARK_MASTER is not set"),
+        ("sqlite:////nowhere/lineage.db", "local[1]", "in.csv:0", "counted from 1"),
+    ],
+)
+def test_where_rows_can_not_be_followed_that_is_said_before_anything_is_sent(
+    url: str, master: str, place: str, said: str
+) -> None:
+    with pytest.raises(LineageError, match=said):
+        RowsFollowed().follow(lineages(url, master), place, 1, "id")
