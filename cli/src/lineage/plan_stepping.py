@@ -48,14 +48,17 @@ def step_through_plan(
         requested = requested_recipe(store, reader, [place], app or None)
         with spark_session() as spark, reading_by(reader):
             replayer = Replayer(spark, requested.recipe, requested.output(spark))
-            steps = steps_of(
-                replayer,
-                max(limit, breakpoint.listed_min),
-                lambda step: not at and breakpoint.stops_at(_in_hand(step, breakpoint)),
-            )
-            stopped = stop(
-                [_in_hand(step, breakpoint) for step in chosen_steps(steps, at)], breakpoint
-            )
+            in_hand: dict[int, StepRecords[PlanStep]] = {}
+
+            def is_last(step: PlanStep) -> bool:
+                if at and not step.fits(at):
+                    return False
+                in_hand[step.number] = _in_hand(step, breakpoint)
+                return not at and breakpoint.stops_at(in_hand[step.number])
+
+            steps = steps_of(replayer, max(limit, breakpoint.listed_min), is_last)
+            chosen = [in_hand[step.number] for step in chosen_steps(steps, at)]
+            stopped = stop(chosen, breakpoint)
             listed = [_only(each, limit) for each in stopped.steps]
             shown = places_and_texts(spark, requested.recipe, _listed(replayer, listed))
     print_warnings(requested.warnings)
