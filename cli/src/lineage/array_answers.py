@@ -15,6 +15,7 @@ from lineage_arrays.formats.names import is_tree, split_name
 from lineage_arrays.querying import TraceClaims
 from lineage_arrays.saved.address import parse_address
 from lineage_arrays.saved.linking import version_of
+from lineage_arrays.saved.plain_values import claims_of, file_of
 from lineage_arrays.saved.reading import listed_arrays
 from lineage_arrays.saved.tracing import StoredTrace
 from lineage_arrays.workflow import ArrayFile
@@ -186,11 +187,7 @@ def _served_trace(answer: dict[str, Any], ranges: dict[str, list[str]]) -> Shown
             0,
             f"{asked.file.path} {happened}: the answer is about {version_of(asked.file)}, which {asked.app} recorded",
         )
-    claims = TraceClaims(
-        superset_reasons=tuple(answer["superset_reasons"]),
-        incomplete_reasons=tuple(answer["incomplete_reasons"]),
-        chosen_by=tuple(answer["chosen_by"]),
-    )
+    claims = claims_of(answer)
     if (claims.exact, claims.complete) != (answer["exact"], answer["complete"]):
         raise ServerError(UNREADABLE)
     left_out = answer["arrays_total"] - len(found)
@@ -208,9 +205,7 @@ def _served_cells(plain: dict[str, Any], ranges: list[str]) -> ShownCells:
         plain["count"],
         plain["whole"],
         Region.union(Region.from_text(text) for text in ranges),
-        None
-        if file is None
-        else ArrayFile(file["path"], file["size"], file["mtime"], file["checksum"], file["member"]),
+        file_of(file),
         None if file is None else file["standing"],
     )
 

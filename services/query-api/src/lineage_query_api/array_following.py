@@ -18,8 +18,9 @@ from lineage_arrays.saved.address import parse_address
 from lineage_arrays.saved.following import follow_back, follow_forward
 from lineage_arrays.saved.linking import FileLinks, Recordings
 from lineage_arrays.saved.locating import CurrentFiles, locate
+from lineage_arrays.saved.plain_values import claims_of, file_of
 from lineage_arrays.saved.reading import NamedArray, listed_arrays
-from lineage_arrays.workflow import ArrayFile, Node
+from lineage_arrays.workflow import Node
 from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.reader import RowReader
@@ -102,14 +103,14 @@ class ServedRecording:
     ) -> tuple[Sequence[tuple[NamedArray, Region]], TraceClaims]:
         answer = self._ask("back", self._app, number, _runs(cells), choices)
         found = [(self.sources[at], self._room.cells(runs)) for at, runs in answer["found"]]
-        return found, _claims(answer)
+        return found, claims_of(answer)
 
     def forward_to_outputs(
         self, number: int, cells: Region, to: str | None, *, choices: bool
     ) -> Sequence[tuple[NamedArray, Region, TraceClaims]]:
         answer = self._ask("forward", self._app, number, _runs(cells), to, choices)
         return [
-            (self.outputs[one["place"]], self._room.cells(one["cells"]), _claims(one))
+            (self.outputs[one["place"]], self._room.cells(one["cells"]), claims_of(one))
             for one in answer["found"]
         ]
 
@@ -264,7 +265,6 @@ def _listed(reasons: Mapping[str, None]) -> list[str]:
 
 
 def _named_array(plain: Mapping[str, Any]) -> NamedArray:
-    file = plain["file"]
     node = Node(
         number=plain["number"],
         operator="",
@@ -273,25 +273,8 @@ def _named_array(plain: Mapping[str, Any]) -> NamedArray:
         dtype=np.dtype(np.void),
         call_site=plain["call_site"],
     )
-    return NamedArray(
-        plain["name"],
-        node,
-        plain["is_source"],
-        None
-        if file is None
-        else ArrayFile(
-            file["path"], file["size"], file["mtime"], file["checksum"], file["member"]
-        ),
-    )  # fmt: skip
+    return NamedArray(plain["name"], node, plain["is_source"], file_of(plain["file"]))
 
 
 def _runs(cells: Region) -> tuple[bytes, bytes]:
     return cells.first.tobytes(), cells.last.tobytes()
-
-
-def _claims(plain: Mapping[str, Any]) -> TraceClaims:
-    return TraceClaims(
-        superset_reasons=tuple(plain["superset_reasons"]),
-        incomplete_reasons=tuple(plain["incomplete_reasons"]),
-        chosen_by=tuple(plain["chosen_by"]),
-    )

@@ -1,0 +1,35 @@
+"""What answers about cells say by plain values: of a confined process, or of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lineage_arrays.querying import TraceClaims
+from lineage_arrays.workflow import ArrayFile
+
+
+def claims_of(plain: Mapping[str, Any]) -> TraceClaims:
+    """The claims of a trace.
+
+    Raises:
+        KeyError, TypeError: it has none.
+    """
+    return TraceClaims(
+        superset_reasons=tuple(plain["superset_reasons"]),
+        incomplete_reasons=tuple(plain["incomplete_reasons"]),
+        chosen_by=tuple(plain["chosen_by"]),
+    )
+
+
+def file_of(plain: Mapping[str, Any] | None) -> ArrayFile | None:
+    """The file of an array; None where it is in none.
+
+    Raises:
+        KeyError, TypeError: it lacks something.
+    """
+    if plain is None:
+        return None
+    return ArrayFile(
+        plain["path"], plain["size"], plain["mtime"], plain["checksum"], plain["member"]
+    )
