@@ -164,6 +164,7 @@ def test_a_second_attach_changes_nothing_and_one_after_detach_begins_anew(
     assert facts["ended"]
 
 
+@pytest.mark.long
 def test_settings_are_merged(attached: tuple[Path, dict[str, Any]]) -> None:
     folder, facts = attached
     assert facts["settings"] == [48, "continue"]

@@ -174,6 +174,7 @@ ONE_RESULT: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.long
 def test_an_action_with_one_result_depends_on_every_record(
     capture: Capture, tmp_path: Path, spark_context: SparkContext
 ) -> None:

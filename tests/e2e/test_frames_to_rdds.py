@@ -30,6 +30,7 @@ from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
+from tests.support.drawn import drawn
 from tests.support.job_runs import STORE, ask, judged
 
 pytestmark = pytest.mark.e2e
@@ -146,7 +147,7 @@ def described(rdd: RDD[Any]) -> list[Any]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", FRAMES)
+@pytest.mark.parametrize("name", drawn(FRAMES, 3))
 def test_a_program_sees_the_rows_that_it_would_have_seen(
     name: str, capture: Capture, spark: SparkSession, home: Path, tmp_path: Path
 ) -> None:
@@ -157,6 +158,7 @@ def test_a_program_sees_the_rows_that_it_would_have_seen(
     assert judged(tmp_path, app).complete == (name != "no columns")
 
 
+@pytest.mark.long
 def test_what_moves_whole_batches_sees_them_too(
     capture: Capture, spark: SparkSession, home: Path
 ) -> None:
@@ -261,7 +263,7 @@ JOBS: dict[str, Job] = {
 }
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", drawn(JOBS, 3))
 def test_traces_are_those_of_brute_force(
     name: str, capture: Capture, read: Read, tmp_path: Path, home: Path
 ) -> None:

@@ -153,6 +153,7 @@ def test_forward_into_all_that_read_the_row(ran: Path, access: StoredAccess) -> 
     assert [item.location for item in counted.items] == [None]
 
 
+@pytest.mark.long
 def test_forward_shows_what_the_files_hold_or_that_it_is_unknown(
     ran: Path, access: StoredAccess
 ) -> None:
@@ -241,6 +242,7 @@ def test_by_values(ran: Path, access: StoredAccess) -> None:
         back(access, f"{ran}/elsewhere#city=Oslo")
 
 
+@pytest.mark.long
 def test_forward_by_values(ran: Path, access: StoredAccess) -> None:
     answer = forward(access, f"{ran}/in.csv#city=Oslo")
     assert places(ran, answer.start) == ["in.csv:2", "in.csv:5"]

@@ -24,6 +24,7 @@ from lineage_query.rows.places import LocationError
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
+from tests.support.drawn import drawn
 from tests.support.job_runs import STORE, judged
 
 pytestmark = pytest.mark.e2e
@@ -295,7 +296,7 @@ REPLAYED: dict[str, Callable[[Program], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", REPLAYED)
+@pytest.mark.parametrize("name", drawn(REPLAYED, 3))
 def test_a_replay_from_the_witness_rows_makes_each_record_again(
     name: str, program: Program
 ) -> None:

@@ -39,6 +39,7 @@ def read_in_the_jvm(ctx: Any, rdd: Any) -> Any:
     )
 
 
+@pytest.mark.long
 def test_the_jvm_reads_plain_records(capture: Capture, tmp_path: Path) -> None:
     with capture() as lc:
         for name, make in RDDS.items():

@@ -204,6 +204,7 @@ def test_lookups_say_what_queries_say(whole: Ran, monkeypatch: pytest.MonkeyPatc
         whole.back(f"{whole.folder / 'totals'}#city=Bonn", app=f"{app}.rows")
 
 
+@pytest.mark.long
 def test_a_query_answers_where_flows_are_not_exact(
     whole: Ran, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

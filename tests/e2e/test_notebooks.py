@@ -10,7 +10,6 @@ import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from tests.support.drawn import drawn
 from tests.support.job_runs import environment
 
 pytestmark = pytest.mark.e2e
@@ -79,7 +78,8 @@ def check_html(outputs: list[Any]) -> None:
         assert "SECRET" not in html
 
 
-@pytest.mark.parametrize("example", drawn(EXAMPLES, len(EXAMPLES)))
+@pytest.mark.long
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_answers_what_it_asks(example: str, tmp_path: Path) -> None:
     outputs = execute(nbformat.read(NOTEBOOKS / f"{example}.ipynb", 4), tmp_path)
     for one in outputs:

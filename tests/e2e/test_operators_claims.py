@@ -175,6 +175,7 @@ PROGRAMS: dict[str, Callable[[Pairs, str], Any]] = {
 
 
 # collectWithJobGroup is deprecated.
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Deprecated in 3.1:FutureWarning")
 def test_a_run_shows_what_each_row_claims(spark_context: SparkContext, tmp_path: Path) -> None:
     # What follows on toDF is unknown, and so never complete: test_sources_and_sinks has it.

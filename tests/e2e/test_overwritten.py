@@ -130,6 +130,7 @@ def test_changed_sources_are_refused_before_spark_starts(ran: Path, no_spark: No
     assert (answer.status_code, answer.json()["error"]) == (422, "ChangedSourceError")
 
 
+@pytest.mark.long
 def test_files_as_they_are_now_are_traced_when_asked_for_and_the_answer_says_so(
     ran: Path, capture: Capture, spark: SparkSession
 ) -> None:

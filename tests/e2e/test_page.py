@@ -58,7 +58,14 @@ def test_its_sources_are_as_the_linter_wants_them() -> None:
 
 
 def test_its_story_holds_over_the_real_service(service: Mapping[str, str]) -> None:
-    npm("e2e:only", environment=service)
+    npm("e2e:only", "--", "story", environment=service)
+
+
+@pytest.mark.long
+def test_its_states_and_its_documentation_hold_over_the_real_service(
+    service: Mapping[str, str],
+) -> None:
+    npm("e2e:only", "--", "states", "docs", environment=service)
 
 
 VERSION = "7"

@@ -26,6 +26,7 @@ from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
+from tests.support.drawn import drawn
 from tests.support.job_runs import STORE, ask, judged
 
 pytestmark = pytest.mark.e2e
@@ -199,7 +200,7 @@ ASKED = 2
 """Output rows that are traced back, and lines that are traced forward, of each job."""
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", drawn(JOBS, 3))
 def test_traces_are_those_of_brute_force(
     name: str, capture: Capture, spark: SparkSession, tmp_path: Path, read: Path
 ) -> None:
@@ -312,7 +313,7 @@ NOT_TRACED: dict[str, tuple[Callable[[RDD[str]], RDD[Any]], Callable[[DataFrame]
 """Records, what is made of their frame when all of it was read once, and why that is not traced."""
 
 
-@pytest.mark.parametrize("name", NOT_TRACED)
+@pytest.mark.parametrize("name", drawn(NOT_TRACED, 2))
 def test_what_cannot_be_told_is_not_told(
     name: str, capture: Capture, spark: SparkSession, tmp_path: Path, read: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_row_comes_out_of_its_witnesses_as_it_was(ran: Path, tmp_path: Path) -
     assert contents(ran / "totals") == before
 
 
+@pytest.mark.long
 def test_without_a_row_the_output_is_that_of_the_job_without_it(ran: Path, tmp_path: Path) -> None:
     lines = IN.splitlines(keepends=True)
     (tmp_path / "in.csv").write_text("".join(lines[:3] + lines[4:]))

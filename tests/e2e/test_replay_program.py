@@ -214,6 +214,7 @@ def test_rows_of_what_changed_are_refused(ran: Path) -> None:
     assert "replay it by its program: --program" in result.stderr
 
 
+@pytest.mark.long
 def test_sources_that_change_while_the_program_runs_are_noticed(ran: Path) -> None:
     change = 'os.system(f"printf x | dd of={source} conv=notrunc status=none")\n'
     write_job(ran, JOB + change, "changes.py")

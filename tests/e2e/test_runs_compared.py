@@ -247,6 +247,7 @@ def test_an_output_that_was_overwritten_is_named_by_its_values(
     assert [group.same_places for group in difference.groups] == [1]
 
 
+@pytest.mark.long
 def test_times_that_differ_by_a_microsecond_are_different_rows(
     begin: Begin, spark: SparkSession, access: StoredAccess, tmp_path: Path
 ) -> None:

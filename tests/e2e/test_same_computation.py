@@ -675,7 +675,7 @@ def partitioning(rdd: RDD[Any]) -> Any:
     return None if found is None else (found.numPartitions, by_hash)
 
 
-@pytest.mark.parametrize("name", drawn(PROGRAMS, 3))
+@pytest.mark.parametrize("name", drawn(PROGRAMS, 7))
 def test_same_files_partitions_and_shuffles(
     name: str, lc: LineageContext, files: Files, tmp_path: Path
 ) -> None:
@@ -753,6 +753,7 @@ def calls_of(ctx: Context, build: Callable[[Context, Any], Any]) -> list[int]:
     return [*found, calls.value]
 
 
+@pytest.mark.long
 def test_functions_of_the_user_are_called_as_often(lc: LineageContext, files: Files) -> None:
     def chain(ctx: Context, noted: Any) -> Any:
         one = ctx.textFile(files.text, 3).map(noted).keyBy(len).partitionBy(2)
@@ -831,7 +832,7 @@ MISSING: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", MISSING)
+@pytest.mark.parametrize("case", drawn(MISSING, 4))
 def test_a_missing_input_is_missed_at_the_same_call(
     case: str, lc: LineageContext, tmp_path: Path
 ) -> None:
@@ -943,7 +944,7 @@ def outcome_of(ctx: Context, case: str) -> tuple[str, set[str]]:
         return type(problem).__name__, in_python or {lines[0].split(":")[0]}
 
 
-@pytest.mark.parametrize("case", FAILING)
+@pytest.mark.parametrize("case", drawn(FAILING, 4))
 def test_errors_of_the_user_surface_the_same(case: str, lc: LineageContext) -> None:
     plain, captured = outcome_of(lc.sc, case), outcome_of(lc, case)
     assert plain[1]
@@ -968,15 +969,18 @@ def small_batches(lc: LineageContext) -> Iterator[None]:
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize(
     "name",
-    [
-        "repartitioned_again",
-        "repartitioned_coalesced",
-        "repartitioned_unions",
-        "repartitioned_mixed_union",
-        "repartitioned_tens_of_a_list",
-        "united_kinds",
-        "joined",
-    ],
+    drawn(
+        [
+            "repartitioned_again",
+            "repartitioned_coalesced",
+            "repartitioned_unions",
+            "repartitioned_mixed_union",
+            "repartitioned_tens_of_a_list",
+            "united_kinds",
+            "joined",
+        ],
+        4,
+    ),
 )
 def test_same_with_a_batch_size_of_the_users(
     name: str, lc: LineageContext, files: Files, tmp_path: Path

@@ -115,6 +115,7 @@ def test_forward_by_place_asks_all_that_read_the_file(
     assert access.ask(back(folder, f"late/{late.name}:1", app="latest")).app == apps["last"]
 
 
+@pytest.mark.long
 def test_forward_by_value_asks_all_and_names_the_others(
     folder: Path, apps: dict[str, str], access: StoredAccess
 ) -> None:
@@ -212,6 +213,7 @@ def sources(answer: Answer) -> list[str]:
     return sorted(f"{Path(one).name}" for one in found)
 
 
+@pytest.mark.long
 def test_all_writes_are_one_output(
     folder: Path, appended: dict[str, str], access: StoredAccess
 ) -> None:

@@ -138,6 +138,7 @@ def check_minimal(outcome: dict[str, Any], fails: Fails, lines: list[str] = LINE
     assert not any(fails(fewer) for fewer in combinations(rows, len(rows) - 1))
 
 
+@pytest.mark.long
 def test_rows_of_an_output_that_fail_a_test(totals: Path) -> None:
     before = {part: part.read_bytes() for part in part_files(totals / "out")}
     outcome = sifted(totals, "out", "--test", "checks.py:small")

@@ -99,7 +99,7 @@ def _drawn(asked: list[Callable[[], None]], many: int | None) -> list[Callable[[
 @pytest.mark.parametrize(
     "way",
     # Both stores are held by the same tests elsewhere.
-    ["http", pytest.param("neo4j", marks=pytest.mark.long), "sqlite"],
+    [*(pytest.param(way, marks=pytest.mark.long) for way in ("http", "neo4j")), "sqlite"],
 )
 @pytest.mark.parametrize(
     "many", [DRAWN, pytest.param(None, marks=pytest.mark.long)], ids=["some", "all"]

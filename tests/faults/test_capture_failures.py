@@ -219,6 +219,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 QUIET = {"PYTHONHASHSEED": "0"}
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full_for_the_workers(folder: Path) -> None:
     result = run_captured(folder, "job.py", "full", "5000", env=QUIET)
     assert (result.returncode, result.stdout) == (0, "18\n300000\n"), result.stderr
@@ -250,6 +251,7 @@ def test_a_program_goes_on_when_capture_can_not_begin(folder: Path) -> None:
     assert any("Not a directory" in reason for reason in verdict["reasons"])
 
 
+@pytest.mark.long
 def test_a_program_goes_on_when_capture_is_set_wrongly(folder: Path) -> None:
     wrong = QUIET | {"LINEAGE_MEMORY_MB": "much"}
     result = run_captured(folder, "job.py", "wrong", env=wrong)

@@ -20,8 +20,10 @@ SECONDS = "120"
 
 @pytest.mark.parametrize(
     ("kinds", "programs"),
-    [(("calm", "blocks"), "60"), (("plain",), "6")],
-    ids=["made-up", "plain"],
+    [
+        pytest.param(("calm", "blocks"), "60", id="made-up", marks=pytest.mark.long),
+        pytest.param(("plain",), "6", id="plain"),
+    ],
 )
 def test_programs_nobody_wrote(kinds: tuple[str, ...], programs: str, tmp_path: Path) -> None:
     log = tmp_path / "hunt.jsonl"

@@ -45,6 +45,7 @@ frame.select("key", late("n").alias("n")).groupBy("key").agg(F.sum("n")).coalesc
 """
 
 
+@pytest.mark.long
 def test_what_failing_attempts_have_kept_is_not_traced(
     tmp_path: Path, spark_context: SparkContext
 ) -> None:

@@ -123,6 +123,7 @@ def test_workers_killed_at_random(pipeline: Pipeline, tmp_path: Path) -> None:
             one.kill()
 
 
+@pytest.mark.long
 def test_redis_killed_paused_and_full(pipeline: Pipeline, tmp_path: Path) -> None:
     rng = random.Random(SEED)
     worker = Worker({**pipeline.settings, **SMALL}, tmp_path).ready()

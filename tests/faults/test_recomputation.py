@@ -209,6 +209,7 @@ def test_tasks_that_fail_are_tried_again(folder: Path, calm: tuple[Counter[Row],
     assert contents(folder / "raise") == contents(folder / "calm")
 
 
+@pytest.mark.long
 def test_workers_that_die_are_replaced(folder: Path, calm: tuple[Counter[Row], str]) -> None:
     faults = ["exit-source", "exit-reduce", "exit-sink", "unpersist"]
     assert run(folder, "local[2,4]", "exit", *faults) == calm
@@ -256,6 +257,7 @@ def test_a_driver_that_is_killed_leaves_what_was_committed(
         assert any("saveAsTextFile at job.py" in reason for reason in verdict["reasons"])
 
 
+@pytest.mark.long
 def test_spool_files_do_not_pile_up(folder: Path, calm: tuple[Counter[Row], str]) -> None:
     """Attempts that count for nothing are swept after the end."""
     spool = folder / ".lineage" / "spool"

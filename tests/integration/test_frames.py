@@ -42,7 +42,7 @@ def ids(witnesses: Witnesses, table: str) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("name", drawn(QUERIES, 2))
+@pytest.mark.parametrize("name", drawn(QUERIES, 4))
 def test_the_witnesses_alone_give_each_row(
     name: str, spark: SparkSession, tables: ParquetTables, tmp_path: Path
 ) -> None:
@@ -140,7 +140,7 @@ def test_a_condition_names_output_rows(spark: SparkSession, tables: ParquetTable
             "window",
             "inner limit",
         ],
-        2,
+        4,
     ),
 )
 def test_forward_is_the_other_way_round(
@@ -341,7 +341,7 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", drawn(FORMATS, 3))
 def test_formats(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     rows = [(n, f"city {n % 3}") for n in range(10)]
     made = spark.createDataFrame(rows, "id int, city string").repartition(2)

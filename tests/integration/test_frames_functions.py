@@ -364,6 +364,7 @@ def of_many(spark: SparkSession, some: list[tuple[str, str]], source: str, first
     return problems(frame, {name for name, _ in some}, [text for _, text in some])
 
 
+@pytest.mark.long
 def test_functions_of_a_row(spark: SparkSession) -> None:
     every, found = listed(SCALARS), []
     for at in range(0, len(every), MANY):

@@ -157,6 +157,7 @@ def test_what_is_no_row_is_refused(given: Any, says: str, rows: DataFrame) -> No
         frame_lineage(rows).back(given)
 
 
+@pytest.mark.long
 def test_values_of_other_types_that_say_the_same(rows: DataFrame) -> None:
     same: list[dict[str, Any]] = [
         {"whole": np.int64(2)}, {"whole": Decimal(2)}, {"whole": 2.0}, {"whole": "2"}, {"tiny": np.int8(-7)},
@@ -191,6 +192,7 @@ def test_columns_of_one_name_are_told_apart_by_order_alone(rows: DataFrame) -> N
         frame_lineage(twice).back({"id": 3, "a": "y"})
 
 
+@pytest.mark.long
 def test_a_clock_that_is_put_back_shows_two_times(spark: SparkSession, tmp_path: Path) -> None:
     hours = spark.range(5, 8).selectExpr(
         "id", "timestamp_seconds(unix_timestamp(timestamp'2020-11-01 00:00:00 UTC') + id * 3600) at"

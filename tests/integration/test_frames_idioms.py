@@ -82,7 +82,7 @@ def class_of(one: Idiom, given: Given, recipe: Recipe, row: Row) -> str:
     return EXACT if found.exact else SUPERSET
 
 
-@pytest.mark.parametrize("name", [one.name for one in IDIOMS])
+@pytest.mark.parametrize("name", drawn([one.name for one in IDIOMS], 3))
 def test_an_idiom(name: str, given: Given) -> None:
     (one,) = (each for each in IDIOMS if each.name == name)
     frame = one.frame(given)
@@ -104,7 +104,7 @@ FORWARD = {
 
 
 @pytest.mark.parametrize(
-    "name", drawn([one.name for one in IDIOMS if one.name in FORWARD or examples(1) > 1], 2)
+    "name", drawn([one.name for one in IDIOMS if one.name in FORWARD or examples(1) > 1], 5)
 )
 def test_forward_of_an_idiom(name: str, given: Given, tmp_path: Path) -> None:
     """What is shown of the rows that a sale went into is what the output's files hold at the places that are named."""

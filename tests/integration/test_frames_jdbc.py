@@ -89,7 +89,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", drawn(QUERIES, 2))
+@pytest.mark.parametrize("name", drawn(QUERIES, 5))
 def test_the_rows_that_are_named_give_each_row(
     name: str, database: Database, spark: SparkSession
 ) -> None:

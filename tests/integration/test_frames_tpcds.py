@@ -26,7 +26,7 @@ def tpcds(tmp_path_factory: pytest.TempPathFactory) -> ParquetTables:
     "number",
     [
         pytest.param(9, id="9: scalar subqueries merged into one", marks=pytest.mark.long),
-        pytest.param(22, id="22: rollup"),
+        pytest.param(22, id="22: rollup", marks=pytest.mark.long),
         pytest.param(28, id="28: global aggregates and distinct ones", marks=pytest.mark.long),
         pytest.param(69, id="69: exists and not exists", marks=pytest.mark.long),
         pytest.param(98, id="98: a window over an aggregate"),

@@ -16,6 +16,7 @@ from lineage_dataframes.trace import influence
 from lineage_dataframes.trace.influence import Influences, influences
 from lineage_dataframes.trace.replay import Replayer, RequestedOutput
 from tests.oracle.budget import examples
+from tests.support.drawn import drawn
 
 pytestmark = pytest.mark.integration
 
@@ -67,7 +68,7 @@ def check_same(closed: Influences, again: Influences) -> None:
                 assert math.isclose(value, expected, rel_tol=1e-9), (one, other)
 
 
-@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize("name", drawn(CLOSED, 2))
 def test_the_closed_form_is_the_plan_run_again(
     name: str, spark: SparkSession, tables: ParquetTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +79,7 @@ def test_the_closed_form_is_the_plan_run_again(
         check_same(closed, run_again(replayer, monkeypatch))
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", drawn(RUN, 2))
 def test_other_rows_are_run_again(name: str, spark: SparkSession, tables: ParquetTables) -> None:
     replayer = of_rows(spark, tables, RUN[name])[0]
     found = influences(replayer, 2)

@@ -173,6 +173,7 @@ def test_the_same_frames_and_messages_as_in_the_spool(
     assert verdict.flows == TASKS * ROWS
 
 
+@pytest.mark.long
 def test_a_failed_task_is_told_and_its_blocks_count_for_nothing(
     application: Application, kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path
 ) -> None:
@@ -192,6 +193,7 @@ def test_a_failed_task_is_told_and_its_blocks_count_for_nothing(
 # -- Kafka away ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_frozen_kafka_costs_one_timeout_and_lineage_send_delivers_the_rest(
     application: Application,
     kafka: KafkaUnderTest,
@@ -226,6 +228,7 @@ def test_a_frozen_kafka_costs_one_timeout_and_lineage_send_delivers_the_rest(
     assert verdict.complete, verdict.reasons
 
 
+@pytest.mark.long
 def test_a_verdict_names_where_blocks_wait_until_they_have_come(
     application: Application, kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path
 ) -> None:
@@ -287,6 +290,7 @@ def test_no_kafka_at_all_costs_one_timeout_and_loses_nothing(
     assert frames_by_block(drain(kafka.bootstrap, kafka_topics)) == expected
 
 
+@pytest.mark.long
 def test_on_error_fail_makes_it_an_error(
     kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path
 ) -> None:
@@ -377,6 +381,7 @@ def set_limit(kafka: KafkaUnderTest, topic: str, limit: int) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_blocks_beyond_the_memory_wait_for_acknowledgments(
     kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path
 ) -> None:
@@ -451,6 +456,7 @@ def command(waiting: Application, kafka: KafkaUnderTest) -> subprocess.Popen[str
     )
 
 
+@pytest.mark.long
 def test_the_command_sends_once_however_many_run_at_once(
     waiting: Application, kafka: KafkaUnderTest, kafka_topics: Topics, expected: dict[str, bytes]
 ) -> None:
@@ -493,6 +499,7 @@ def test_killed_while_kafka_hangs_the_command_can_be_repeated(
     assert verdict.complete, verdict.reasons
 
 
+@pytest.mark.long
 def test_a_file_that_is_being_written_waits_for_its_writer(
     waiting: Application, kafka: KafkaUnderTest
 ) -> None:
@@ -508,6 +515,7 @@ def test_a_file_that_is_being_written_waits_for_its_writer(
     assert waiting.waits() == []
 
 
+@pytest.mark.long
 def test_damage_is_named_and_stays_while_the_rest_is_sent(
     waiting: Application, kafka: KafkaUnderTest, kafka_topics: Topics
 ) -> None:

@@ -221,7 +221,8 @@ def test_without_any_kafka_all_waits_in_the_spool(
     check_same(tmp_path, drain(kafka.bootstrap, kafka_topics), spooled)
 
 
-@pytest.mark.parametrize("how", [pytest.param("frozen", marks=pytest.mark.long), "killed"])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["frozen", "killed"])
 def test_kafka_goes_away_in_the_middle_of_the_job(
     how: str, kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path, spooled: Outcome
 ) -> None:

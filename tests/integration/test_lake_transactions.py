@@ -185,6 +185,7 @@ def move(lake: LakeStore, first: int, following: int, at: int = 3, *, new: bool 
     )
 
 
+@pytest.mark.long
 def test_an_offset_moves_from_where_it_stands(lake: LakeStore, folder: Path) -> None:
     assert lake.offset("writers", "edge", 3) is None
     # One that is missing was lost, but where the writer knows it for new.

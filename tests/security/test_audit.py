@@ -471,6 +471,7 @@ def test_a_destination_that_can_not_be_used_is_told_at_the_start(where: str) -> 
         audit.open_audit(where, 1)
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_a_topic_takes_records(
     kafka: KafkaUnderTest,

@@ -28,10 +28,10 @@ FOLLOWED_RANGES_MAX = 100_000
 """As `RANGES_MAX`, of a trace whose pages are each followed anew through all applications."""
 VALUES_MAX = 1_000
 OF_ARRAYS_MAX = 1_000
-ArrayId = Annotated[str, StringConstraints(pattern=r"^(source|output)-\d{1,7}\z")]
-FollowedId = Annotated[str, StringConstraints(pattern=r"^.{1,512}/(source|output)-\d{1,7}\z")]
+ArrayId = Annotated[str, StringConstraints(pattern=r"^(source|output)-[0-9]{1,7}$")]
+FollowedId = Annotated[str, StringConstraints(pattern=r"^.{1,512}/(source|output)-[0-9]{1,7}$")]
 IndexText = Annotated[str, StringConstraints(max_length=1_000, pattern=NO_NUL)]
-PositionText = Annotated[str, StringConstraints(pattern=r"^\d{1,18}\z")]
+PositionText = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,18}$")]
 PNG: Any = Field(description="in Base64: grey with an alpha channel")
 PLANE: Any = Field(
     description="what it shows: for each axis of the array a coordinate, or a range of at most two axes (rows, columns), as in 3,0:40,0:80"

@@ -71,7 +71,7 @@ def list_arrays(
     questions: Questions,
     limit: PageSize = 100,
     cursor: Annotated[
-        str | None, Query(pattern=r"^\d{1,7}\z", description="next of the page before")
+        str | None, Query(pattern=r"^[0-9]{1,7}$", description="next of the page before")
     ] = None,
 ) -> ArrayPage:
     """The named arrays of an application whose program recorded arrays: as `lineage arrays list`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import structlog
 from fastapi import APIRouter, Request
@@ -15,9 +16,11 @@ from lineage_query_api.dependencies import Admin, AppName, Store
 from lineage_query_api.models import ViewRemoved, ViewRequest
 from lineage_query_api.problems import problem_of, request_id_of
 from lineage_store.errors import StoreError
-from lineage_store.neo4j.opening_view import view_of
-from lineage_store.neo4j.record_view import RecordView
+from lineage_store.port import GraphStore
 from lineage_store.record_flow import RecordFlows
+
+if TYPE_CHECKING:
+    from lineage_store.neo4j.record_view import RecordView
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["record-level view"])
 
@@ -41,7 +44,7 @@ def create_record_view(
     May be repeated: the same flows are not there twice. Other stores refuse it.
     """
     app_id = store.find(app)
-    view = view_of(store.unrestricted_store, app_id)
+    view = _view_of(store.unrestricted_store, app_id)
     selection = ViewSelection(
         tuple(requested.places), Direction(requested.direction), requested.limit, requested.texts
     )
@@ -54,7 +57,14 @@ def create_record_view(
 def remove_record_view(app: AppName, store: Store, _: Admin) -> ViewRemoved:
     """Remove the record-level view of an application; its lineage stays."""
     app_id = store.find(app)
-    return ViewRemoved(app=app_id, removed=view_of(store.unrestricted_store, app_id).remove())
+    return ViewRemoved(app=app_id, removed=_view_of(store.unrestricted_store, app_id).remove())
+
+
+def _view_of(store: GraphStore, app_id: str) -> RecordView:
+    # Neo4j's driver loads pandas: a third of a second of a server's start.
+    from lineage_store.neo4j.opening_view import view_of
+
+    return view_of(store, app_id)
 
 
 def _lines(
