@@ -92,7 +92,8 @@ def run_once(command: Command, home: Path, *, is_captured: bool) -> dict[str, An
     """
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("LINEAGE_")}
+    # PYTHONUNBUFFERED would have the plain mapper write each record by itself, as the captured one never does.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("LINEAGE_", "PYTHON"))}
     environment["LINEAGE_STORE"] = f"sqlite:///{home / 'lineage' / 'lineage.db'}"
     words = [sys.executable, "-m", "benchmarks.measure", str(home / "measured.json"), "--"]
     with (home / "log").open("wb") as log:

@@ -75,6 +75,7 @@ def test_a_job_is_linked_and_its_state_expires(pipeline: Pipeline, tmp_path: Pat
     assert [e for e in linker.events() if e["level"] not in {"info", "warning"}] == []
 
 
+@pytest.mark.long
 def test_what_comes_again_after_expiry_changes_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
     job, expected = make_job("app-1", 2), MemoryLinker()
     expected.batch(job.values())
@@ -127,6 +128,7 @@ def test_records_that_are_none(pipeline: Pipeline, tmp_path: Path) -> None:
         assert linker.metric("lineage_linker_dead_letters_total") == len(bad)
 
 
+@pytest.mark.long
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
     pipeline: Pipeline, tmp_path: Path
 ) -> None:
@@ -336,6 +338,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.long
 def test_partitions_that_nobody_was_given_are_given_out_again(
     pipeline: Pipeline, tmp_path: Path
 ) -> None:
@@ -353,6 +356,7 @@ def test_partitions_that_nobody_was_given_are_given_out_again(
         linker.kill()
 
 
+@pytest.mark.long
 def test_a_bug_ends_the_process_and_skips_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
     job, expected, program = changed_linker(tmp_path, BROKEN_ONCE)
     linker = Worker(pipeline.settings, tmp_path, program=(program, "bug")).ready()

@@ -493,6 +493,7 @@ def test_errors_say_what_to_do_and_no_secrets(neo4j: Neo4jUnderTest) -> None:
         Neo4jStore(replace(address, uri="bolt://no-such-host.invalid:7687"))
 
 
+@pytest.mark.long
 def test_a_server_that_went_away_is_waited_for(neo4j: Neo4jUnderTest, store: Neo4jStore) -> None:
     store.write(APP, [Begin(app=APP, name="job", started_at=1.0)])
     with Neo4jStore(store.address) as other:

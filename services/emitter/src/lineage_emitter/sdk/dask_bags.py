@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain, count, islice, repeat
+from itertools import chain, count, filterfalse, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
@@ -57,10 +57,8 @@ CAPTURED = frozenset(
     ]
 )
 _all_combined = "fold", "sum", "count", "mean", "var", "std"
-_Placed: TypeAlias = "tuple[int, Any]"
-"""A value, and the place in its batch of the record that it is made from."""
-_Step: TypeAlias = "Callable[[Iterator[_Placed], list[bool]], Iterator[_Placed]]"
-"""Values made from values; the list gets an entry where the partition ends."""
+_Step: TypeAlias = "Callable[[Iterator[Any]], Iterator[Any]]"
+"""Values made from values one by one, each when it is asked for, as ``map`` does it."""
 ROWS_PENDING = 1 << 21
 """Records whose values wait to be counted."""
 
@@ -92,44 +90,37 @@ class _Steps(Iterator[Rows]):
 
     def _rows(self) -> Iterator[Rows]:
         for rows in self._batches:
-            ended: list[bool] = []
-            stream: Iterator[_Placed] = enumerate(rows.values)
+            made, begins = list[Any](), list[int]()
+            stream: Iterator[Any] = _noting(rows.values, begins, made)
             for step in self._steps:
-                stream = step(stream, ended)
-            placed = list(stream)
-            places = np.fromiter((place for place, _ in placed), np.int64, len(placed))
-            values = _without_iterators([value for _, value in placed])
-            yield rows.of_values(values, places)
-            if ended:
+                stream = step(stream)
+            deque(map(made.append, stream), maxlen=0)
+            is_ended = len(begins) <= len(rows.values)
+            if is_ended:
+                begins.append(len(made))
+            places = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
+            yield rows.of_values(_without_iterators(made), places)
+            if is_ended:
                 # A function raised StopIteration: to Dask the partition ends here.
                 return
+
+
+def _noting(values: list[Any], begins: list[int], made: list[Any]) -> Iterator[Any]:
+    """Values; each time that one is asked for, and at the end, how many were made of those before it."""
+    for value in values:
+        begins.append(len(made))
+        yield value
+    begins.append(len(made))
 
 
 def _step(batches: Iterable[Rows], step: _Step) -> _Steps:
     return batches.followed_by(step) if isinstance(batches, _Steps) else _Steps(batches, step)
 
 
-def _ending(func: Callable[[Any], Any], ended: list[bool]) -> Callable[[Any], Any]:
-    """The function; it notes when it ends the partition."""
-
-    def call(argument: Any) -> Any:
-        try:
-            return func(argument)
-        except StopIteration:
-            ended.append(True)
-            raise
-
-    return call
-
-
 def _mapped(func: Callable[..., Any], args: Any, options: Any, batches: Iterable[Rows]) -> _Steps:
     if args or options:
         func = partial(_called, func, args, options)
-
-    def step(stream: Iterator[_Placed], ended: list[bool]) -> Iterator[_Placed]:
-        return map(_ending(lambda placed: (placed[0], func(placed[1])), ended), stream)
-
-    return _step(batches, step)
+    return _step(batches, partial(map, func))
 
 
 def _called(func: Callable[..., Any], args: Any, options: Any, value: Any) -> Any:
@@ -143,18 +134,11 @@ def _without_iterators(values: list[Any]) -> list[Any]:
 
 
 def _chosen(predicate: Callable[[Any], Any], batches: Iterable[Rows], *, keep: bool) -> _Steps:
-    def step(stream: Iterator[_Placed], ended: list[bool]) -> Iterator[_Placed]:
-        return filter(_ending(lambda placed: bool(predicate(placed[1])) is keep, ended), stream)
-
-    return _step(batches, step)
+    return _step(batches, partial(filter if keep else filterfalse, predicate))
 
 
 def _spread(batches: Iterable[Rows]) -> _Steps:
-    def step(stream: Iterator[_Placed], ended: list[bool]) -> Iterator[_Placed]:
-        parts = map(_ending(lambda placed: zip(repeat(placed[0]), placed[1]), ended), stream)
-        return chain.from_iterable(parts)
-
-    return _step(batches, step)
+    return _step(batches, chain.from_iterable)
 
 
 def _gathered(func: Callable[[Any], Any], reasons: Iterable[str], batches: Iterable[Rows]) -> Rows:
