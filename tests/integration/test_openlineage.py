@@ -162,6 +162,7 @@ def lineage(*arguments: str, **env: str) -> Result:
     return CliRunner().invoke(app, arguments, env=env)
 
 
+@pytest.mark.long
 def test_writers_tell_of_each_application_once(
     backend: Backend, neo4j: Neo4jUnderTest, events: list[RunEvent]
 ) -> None:

@@ -51,7 +51,9 @@ def run(setup: Setup, context: Any, output: Path, monkeypatch: pytest.MonkeyPatc
         runpy.run_path(script, run_name="__main__")
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "wordcount")) for name in SIZES]
+)
 def test_flows_links_and_traces_are_those_of_plain_python(
     name: str,
     servers: Servers,

@@ -196,6 +196,7 @@ def test_a_view_has_the_published_shape(
     assert all(by_id[a]["hashOut"] == by_id[b]["hashIn"] for a, b in links)
 
 
+@pytest.mark.long
 def test_what_was_interrupted_anywhere_is_made_again_and_is_the_same(
     neo4j: Neo4jUnderTest, store: Neo4jStore, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,7 +310,7 @@ def make_visible(store: Neo4jStore, app_id: str, blocks: list[BlockId]) -> None:
     store.in_transaction(lambda writer: writer.links(Links(app_id, visible=blocks)))
 
 
-@pytest.mark.parametrize("detailed", [False, True])
+@pytest.mark.parametrize("detailed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_word_count_on_spark(
     neo4j: Neo4jUnderTest,
     store: Neo4jStore,
@@ -389,6 +390,7 @@ def lineage(neo4j: Neo4jUnderTest, *arguments: str) -> Result:
     return CliRunner().invoke(app, arguments, env=neo4j.settings | {"LINEAGE_STORE": neo4j.uri})
 
 
+@pytest.mark.long
 def test_commands_over_a_server_make_the_same_view(
     neo4j: Neo4jUnderTest, store: Neo4jStore, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

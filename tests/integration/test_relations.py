@@ -21,6 +21,7 @@ from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.pairs import ItemKind
 from lineage_dataframes.trace.relations import Relations
 from lineage_dataframes.trace.rows import output_of, values_at
+from tests.support.drawn import drawn
 from tests.support.frame_tables import QUERIES, placed_rows, written
 
 pytestmark = pytest.mark.integration
@@ -55,7 +56,7 @@ def rows_of(found: Witnesses) -> set[tuple[str, int]]:
     return {(path, row) for (_, path), rows in found.rows.items() for row in rows.tolist()}
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", drawn(CHOSEN, 4))
 def test_the_pairs_are_those_of_each_row_traced(
     name: str, spark: SparkSession, tables: ParquetTables, tmp_path: Path
 ) -> None:
@@ -113,7 +114,7 @@ DERIVED = {
 """Queries whose rows tell of their groups, and whether they are computed anew nevertheless."""
 
 
-@pytest.mark.parametrize("name", DERIVED)
+@pytest.mark.parametrize("name", drawn(DERIVED, 4))
 def test_rows_that_tell_of_their_groups_are_not_computed_anew(
     name: str,
     spark: SparkSession,
@@ -169,7 +170,7 @@ def test_of_rows_that_stand_in_a_file_alike_all_are_named(
         assert found[file.path, ordinal] == rows_of(alone)
 
 
-@pytest.mark.parametrize("name", ["outer", "rollup", "two aggregates", "values"])
+@pytest.mark.parametrize("name", drawn(["outer", "rollup", "two aggregates", "values"], 4))
 def test_pairs_are_the_same_where_there_are_many(
     name: str,
     spark: SparkSession,

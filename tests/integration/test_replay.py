@@ -15,6 +15,7 @@ from lineage_dataframes.errors import RefusedError, RowError
 from lineage_dataframes.rewrite.locality import nonlocal_reasons
 from lineage_dataframes.trace.replay import Replayer, RequestedOutput
 from lineage_dataframes.trace.source_rows import source_rows_at
+from tests.support.drawn import drawn
 from tests.support.frame_tables import QUERIES, written
 
 pytestmark = pytest.mark.integration
@@ -31,7 +32,7 @@ def recipe_for(spark: SparkSession, tables: ParquetTables, query: str) -> Recipe
     return recipe_of_frame(spark.sql(query))
 
 
-@pytest.mark.parametrize("name", sorted(LOCAL))
+@pytest.mark.parametrize("name", drawn(sorted(LOCAL), 5))
 def test_rows_of_local_plans_come_out_as_they_were(
     name: str, spark: SparkSession, tables: ParquetTables
 ) -> None:
