@@ -69,7 +69,7 @@ class AddMany:
 @st.composite
 def batches(draw: st.DrawFn) -> AddMany:
     positions = tuple(draw(st.lists(st.integers(0, 12), min_size=1, max_size=8)))
-    tags = st.tuples(*[st.sampled_from([7, 8]) for _ in positions])
+    tags = st.tuples(*[st.sampled_from([-1, 7]) for _ in positions])
     return AddMany(positions, draw(st.none() | tags), draw(st.booleans()), draw(st.booleans()))
 
 

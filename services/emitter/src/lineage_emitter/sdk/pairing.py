@@ -158,6 +158,8 @@ class Pairing:
         self._own_space = own_space
         self._numbered = ""
         self._next_number = 0
+        self._are_numbers = True
+        """Whether all tags so far came in arrays of numbers: these are their own codes."""
         self._codes: dict[Hashable, int] = {}
         self._tag_chars = 0
         self._open = no_items()
@@ -172,16 +174,20 @@ class Pairing:
             TypeError: a tag is not hashable.
             OSError: the spool can't be written.
         """
-        tags = np.concatenate((self._open_tags, self._tag_codes(events.tag)))
+        codes = self._tag_codes(events.tag)
+        tags = np.concatenate((self._open_tags, codes))
         opened = len(self._open)
         items = self._open.followed_by(events.items)
         order = np.argsort(tags, kind="stable")
+        in_order = bool((order[1:] > order[:-1]).all())
         tags = tags[order]
+        if not (events.is_output.any() or events.reset.any()):
+            self._keep(items if in_order else items.take(order), tags)
+            return
         is_output = np.concatenate((np.zeros(opened, np.bool_), events.is_output))[order]
         reset = np.concatenate((np.zeros(opened, np.bool_), events.reset))[order]
         count = np.cumsum(~is_output)
         low, final = _window_starts(tags, is_output, reset, count)
-        in_order = bool((order[1:] > order[:-1]).all())
         inputs = items.take(~is_output if in_order else order[~is_output])
         input_tags = tags[~is_output]
         out = np.flatnonzero(is_output)
@@ -197,6 +203,10 @@ class Pairing:
         return len(self._open)
 
     def _tag_codes(self, tags: Sequence[Hashable] | npt.NDArray[np.integer]) -> I64:
+        if self._are_numbers:
+            if isinstance(tags, np.ndarray) and not bool((tags > np.iinfo(np.int64).max).any()):
+                return tags.astype(np.int64)
+            self._name_numbers()
         codes = self._codes
         if isinstance(tags, np.ndarray):
             if not len(tags):
@@ -213,6 +223,12 @@ class Pairing:
                 codes[tag] = len(codes)
                 self._tag_chars += _chars(tag)
         return np.fromiter(map(codes.__getitem__, tags), np.int64, len(tags))
+
+    def _name_numbers(self) -> None:
+        """Have codes for numbers, too: tags of other kinds follow."""
+        kept, self._open_tags = np.unique(self._open_tags, return_inverse=True)
+        self._codes = {number: code for code, number in enumerate(kept.tolist())}
+        self._are_numbers = False
 
     # -- open inputs ---------------------------------------------------------------------------
 
@@ -323,7 +339,9 @@ def _window_starts(tags: I64, is_output: Mask, reset: Mask, count: I64) -> tuple
     """
     events = len(tags)
     marks = np.zeros(events, np.int64)
-    starts = np.flatnonzero(np.diff(tags, prepend=-1))
+    starts = np.flatnonzero(
+        np.concatenate((np.ones(min(events, 1), np.bool_), tags[1:] != tags[:-1]))
+    )
     marks[starts] = (count - ~is_output)[starts]
     anew = reset & ~is_output
     marks[anew] = count[anew] - 1
