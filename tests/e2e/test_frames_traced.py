@@ -137,6 +137,7 @@ def test_back_from_a_file_whose_folder_is_a_column(ran: Path, access: StoredAcce
     assert places(ran, answer.groups) == ["in.csv:3"]
 
 
+@pytest.mark.long
 def test_forward_into_all_that_read_the_row(ran: Path, access: StoredAccess) -> None:
     answer = forward(access, str(ran / "in.csv") + ":5")
     out, big, *_ = (Path(file_of(ran, name)).name for name in ("out", "big"))

@@ -159,6 +159,7 @@ def test_what_people_see(ran: Path) -> None:
     assert "printed by the program" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "place", "reason"),
     [

@@ -93,6 +93,7 @@ def of_rome(apps: dict[str, str]) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.long
 def test_forward_by_place_asks_all_that_read_the_file(
     folder: Path, apps: dict[str, str], access: StoredAccess
 ) -> None:

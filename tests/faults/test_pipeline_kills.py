@@ -291,6 +291,7 @@ def deliver_what_waits(whole: Pipeline, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_a_killed_driver_is_named(whole: Pipeline, tmp_path: Path) -> None:
     folder = prepare(tmp_path / "killed")
     job = start(whole, folder, "count")

@@ -82,6 +82,7 @@ def found_ids(frame: DataFrame, *given: Any) -> tuple[list[int], bool]:
     return sorted(row.id for row in found.rows().collect()), found.exact
 
 
+@pytest.mark.long
 def test_each_form_of_each_row_finds_it_alone(rows: DataFrame) -> None:
     bare = rows.drop("id")
     whole, output = bare.toPandas(), bare.collect()

@@ -98,6 +98,7 @@ def test_several_rows_have_no_one_influence(spark: SparkSession, tables: Parquet
 amounts = st.none() | st.integers(-999_999, 999_999)
 
 
+@pytest.mark.long
 def test_drawn_groups_are_as_the_plan_run_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

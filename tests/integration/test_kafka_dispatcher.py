@@ -474,6 +474,7 @@ def test_the_command_sends_once_however_many_run_at_once(
     assert arrived.records["end"] == 1
 
 
+@pytest.mark.long
 def test_killed_while_kafka_hangs_the_command_can_be_repeated(
     waiting: Application,
     kafka: KafkaUnderTest,

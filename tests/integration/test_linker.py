@@ -291,6 +291,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "starts"),
     [

@@ -230,6 +230,7 @@ def test_what_was_interrupted_anywhere_is_made_again_and_is_the_same(
         assert everything(neo4j) == expected, stop
 
 
+@pytest.mark.long
 def test_views_of_traces_add_up(neo4j: Neo4jUnderTest, store: Neo4jStore, here: Path) -> None:
     view = view_of(store, APP)
     view.create(traced_flows(store, "write#0#1", Direction.BACKWARD))
@@ -272,6 +273,7 @@ def test_removing_leaves_nothing_of_one_application_and_all_of_another(
     assert everything(neo4j) == ([], [], [], [])
 
 
+@pytest.mark.long
 @settings(
     max_examples=12,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -110,7 +110,7 @@ def answer(store: GraphStore, question: TraceQuery) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("counted", [pytest.param(True, marks=pytest.mark.long), False])
 def test_every_question_has_the_same_answer(other: Other, here: Path, counted: bool) -> None:
     url = f"sqlite:///{here}/lineage.db"
     store_run(url, here, counted=counted)

@@ -106,6 +106,7 @@ def test_a_paused_server_answers_later(redis_server: RedisUnderTest) -> None:
         assert client.get("key") == b"value"
 
 
+@pytest.mark.long
 def test_neo4j_keeps_what_it_acknowledged_when_killed(neo4j: Neo4jUnderTest) -> None:
     neo4j.clear()
     with neo4j.driver() as driver:

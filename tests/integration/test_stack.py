@@ -100,6 +100,7 @@ class BootstrapOnly:
         self.bootstrap = bootstrap
 
 
+@pytest.mark.long
 def test_from_up_to_purge(
     stack: Stack, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,6 +221,7 @@ def test_what_is_moved_while_both_are_read_is_found(
         assert app not in tiers.hot.application_ids()
 
 
+@pytest.mark.long
 def test_without_the_lake_there_is_no_answer(tiers: Tiers) -> None:
     chain = tiers.chain(1)
     tiers.both.application_ids()
@@ -299,6 +300,7 @@ def test_what_is_written_or_erased_goes_where_the_application_is(tiers: Tiers) -
         tiers.both.erase("nothing", lambda _: None, [])
 
 
+@pytest.mark.long
 def test_a_deletion_in_neo4j_that_ends_anywhere_hides_nothing(
     tiers: Tiers, neo4j: Neo4jUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

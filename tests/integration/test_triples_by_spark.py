@@ -55,6 +55,7 @@ def written() -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: sorted(row.items()))
 
 
+@pytest.mark.long
 def test_a_file_of_items_becomes_a_table() -> None:
     Path("items.csv").write_text("note,item\n1,c\n2,r\n3,c\n")
     result = by_spark("back", "set", "--items", "items.csv", "--driver-triples", "0", "--json")

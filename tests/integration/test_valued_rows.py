@@ -175,6 +175,7 @@ def compared(
 PLAIN = ["s", "b", "y", "h", "i", "l", "f", "d", "n", "m", "day"]
 
 
+@pytest.mark.long
 def test_columns_of_binary_formats(spark: SparkSession, tmp_path: Path, zone: None) -> None:
     frame = frame_of(spark, EMPTY, TRIMMED, QUOTED, "two\nlines")
     for form in ("parquet", "orc"):
@@ -215,6 +216,7 @@ def test_columns_of_lines(spark: SparkSession, tmp_path: Path, zone: None) -> No
     assert compared(spark, spark.read.text(path), {"value": ASKED["s"]})["value"] >= 5
 
 
+@pytest.mark.long
 def test_texts_that_readers_may_take_otherwise(spark: SparkSession, tmp_path: Path) -> None:
     contents = {
         "quoted": 'a,1\n"b, c",2\n',
