@@ -132,7 +132,7 @@ def wide_block(app: str, seq: int) -> FlowBlock:
 
 
 @settings(
-    max_examples=40,
+    max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(made=flow_blocks.blocks())
