@@ -110,11 +110,13 @@ def is_number(value: AnyArray) -> bool:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """As people write it: ``sum``, ``linalg.norm``."""
+    """As people write it: ``sum``, ``linalg.norm``, ``ndimage.zoom``."""
     if isinstance(function, np.ufunc):
         return function.__name__
     module = str(getattr(function, "__module__", "") or "")
     inner = module.removeprefix("numpy").removeprefix(".")
+    if module.startswith("scipy."):
+        inner = module.split(".")[1]
     name = getattr(function, "__name__", str(function))
     return f"{inner}.{name}" if inner and not inner.startswith("_") else name
 

@@ -201,7 +201,7 @@ class Boxes:
             _covered(span, length, 1 if span.axis is None else self.target[span.axis])
             for span, length in zip(self.spans, self.source, strict=True)
         ]
-        return _product(self.source, needed)
+        return product_of_axes(self.source, needed)
 
     def _into_all(self) -> Cells:
         """What the whole input goes into: where no span is empty, axis by axis of the output."""
@@ -213,10 +213,10 @@ class Boxes:
                 some[span.axis] &= low <= high
             elif low[0] > high[0]:
                 return Cells.empty(self.target)
-        return _product(self.target, some)
+        return product_of_axes(self.target, some)
 
 
-def _product(shape: Shape, axes: Sequence[Mask]) -> Cells:
+def product_of_axes(shape: Shape, axes: Sequence[Mask]) -> Cells:
     """The cells whose coordinates are all marked, each on its axis."""
     if all(bool(axis.all()) for axis in axes):
         return Cells.whole(shape)

@@ -116,7 +116,10 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         if copy or (dtype is not None and dtype != self.value.dtype):
             return np.array(self.value, dtype)
         sharing.expose(self.value, f"np.asarray at {call_site()}")
-        return self.value
+        # LAPACK writes into arrays that are marked as read-only where it is told to (overwrite_a=True).
+        value = self.value.copy(order="K")
+        value.flags.writeable = False
+        return value
 
     # Writes.
 

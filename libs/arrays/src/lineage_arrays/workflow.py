@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ AnyArray = npt.NDArray[Any]
 
 _HOME = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
+_SCIPY = find_spec("scipy")
+_LIBRARIES = (_HOME, _NUMPY, *((_SCIPY.submodule_search_locations or ()) if _SCIPY else ()))
 
 
 class Operand:
@@ -170,8 +173,8 @@ class Workflow:
 
 
 def call_site() -> str:
-    """``file:line`` of the program that calls, outside of this package and of NumPy."""
+    """``file:line`` of the program that calls, outside of this package, of NumPy and of SciPy."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HOME, _NUMPY)):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         frame = frame.f_back
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from lineage_arrays.axis_mappings import AlongAxis, Union
 from lineage_arrays.cells import I64
 from lineage_arrays.errors import RecordingError
 from lineage_arrays.mappings import (
@@ -73,6 +74,12 @@ def packed_mapping(mapping: Mapping, columns: ColumnWriter) -> Plain:
                 "chain",
                 *(packed_mapping(of, columns) for of in (mapping.first, mapping.second)),
             ]
+        case Union():
+            return ["union", *(packed_mapping(part, columns) for part in mapping.parts)]
+        case AlongAxis():
+            ranges = mapping.ranges
+            sides = (ranges.outputs, ranges.first, ranges.last)
+            return ["axis", *ends, mapping.axis, *(columns.numbers(side) for side in sides)]
         case Choice():
             return [
                 "choice",

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from lineage_arrays.axis_mappings import AlongAxis, Ranges, Union
 from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import RecordingError
 from lineage_arrays.mappings import (
@@ -164,6 +165,30 @@ class MappingReader:
             raise ValueError("mappings that do not meet")
         return chain
 
+    def _union(self, depth: int, *parts: object) -> Mapping:
+        mappings = [self._mapping(part, depth + 1) for part in parts]
+        _check_alike(mappings)
+        return Union(tuple(mappings))
+
+    def _axis(
+        self, depth: int, source: object, target: object, axis: int, *sides: object
+    ) -> Mapping:
+        from_shape, to_shape = shape_of(source), shape_of(target)
+        if (
+            type(axis) is not int
+            or not 0 <= axis < len(from_shape)
+            or [*from_shape[:axis], *from_shape[axis + 1 :]]
+            != [*to_shape[:axis], *to_shape[axis + 1 :]]
+        ):
+            raise ValueError("an axis that is not that of its arrays")
+
+        def ranges() -> Ranges:
+            columns = Ranges(*(self._columns.numbers(side) for side in sides))
+            _check_ranges(columns, from_shape[axis], to_shape[axis])
+            return columns
+
+        return AlongAxis(from_shape, to_shape, axis, ranges)
+
     def _choice(self, depth: int, witness: object, influence: object) -> Mapping:
         choice = Choice(self._mapping(witness, depth + 1), self._mapping(influence, depth + 1))
         _check_alike([choice.witness, choice.influence])
@@ -271,6 +296,8 @@ _MAKERS: dict[str, Callable[..., Mapping]] = {
     "gather": MappingReader._gather,
     "inverse": MappingReader._inverse,
     "chain": MappingReader._chain,
+    "union": MappingReader._union,
+    "axis": MappingReader._axis,
     "choice": MappingReader._choice,
     "options": MappingReader._options,
     "pairs": MappingReader._pairs,
@@ -308,3 +335,17 @@ def _check_rows(rows: Rows, source: Shape, target: Shape) -> None:
     for (low, high), shape in (((rows.out_low, rows.out_high), target), (rows.ends(), source)):
         if len(low) and ((low < 0).any() or (high >= np.array(shape, np.int64)).any()):
             raise ValueError("ranges beyond the array")
+
+
+def _check_ranges(ranges: Ranges, inputs: int, outputs: int) -> None:
+    at, first, last = ranges.outputs, ranges.first, ranges.last
+    if len({len(at), len(first), len(last)}) != 1:
+        raise RecordingError("stored ranges of an axis have ends of several counts")
+    if len(at) and (
+        int(at.min()) < 0
+        or int(at.max()) >= outputs
+        or int(first.min()) < 0
+        or (first > last).any()
+        or int(last.max()) >= inputs
+    ):
+        raise RecordingError("stored ranges name cells that their axis lacks")
