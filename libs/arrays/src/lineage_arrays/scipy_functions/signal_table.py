@@ -96,6 +96,7 @@ _ALL_OF = [
     "peak_prominences",
     "peak_widths",
     "lfilter_zi",
+    "whittaker_henderson",
     "lfiltic",
     "sosfilt_zi",
     "minimum_phase",
