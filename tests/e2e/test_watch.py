@@ -42,7 +42,15 @@ JOB = """
 
     lines = sc.textFile("in.txt", 3)
     pairs = lines.map(lambda line: (line.split()[0], int(line.split()[1])))  # map
-    spread = pairs.flatMap(lambda pair: [pair, (pair[0], pair[1] + 1)])  # flatMap
+
+    def is_slow_once(pair):
+        until = time.monotonic() + 1.6 * (pair == ("e", 2))
+        while time.monotonic() < until:
+            pass
+        return True
+
+    spread = pairs.filter(is_slow_once)  # slow
+    spread = spread.flatMap(lambda pair: [pair, (pair[0], pair[1] + 1)])  # flatMap
     totals = spread.map(failing_at_first("kill", 1, 20)).reduceByKey(int.__add__, 2)  # total
     told = totals.map(lambda pair: (pair[0], pair[1], 1))  # told
     # Of four keys in two partitions, one has two at least.
@@ -85,27 +93,40 @@ def running(folder: Path, source: str, **env: str) -> Iterator[subprocess.Popen[
 
 def watching(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """``lineage watch`` whose condition counts by now."""
+    return all_watching(folder, {"": arguments})[""]
+
+
+def all_watching(
+    folder: Path, watches: dict[str, tuple[str, ...]]
+) -> dict[str, subprocess.Popen[str]]:
+    """Some ``lineage watch`` whose conditions count by now."""
     conditions = ".lineage/spool/*/watch/conditions/*.json"
     before = len(list(folder.glob(conditions)))
-    child = subprocess.Popen(
-        [*CLI, "watch", *arguments, "--json"],
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    children = {
+        name: subprocess.Popen(
+            [*CLI, "watch", *arguments, "--json"],
+            cwd=folder,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name, arguments in watches.items()
+    }
     wait_for(
-        lambda: len(list(folder.glob(conditions))) > before or child.poll() is not None,
-        "condition",
+        lambda: (
+            len(list(folder.glob(conditions))) == before + len(children)
+            or any(child.poll() is not None for child in children.values())
+        ),
+        "conditions",
     )
-    return child
+    return children
 
 
-def found_by(child: subprocess.Popen[str]) -> tuple[Found, list[str]]:
+def found_by(child: subprocess.Popen[str], code: int = 0) -> tuple[Found, list[str]]:
     """The records and their lines, each of them exact, and what else was said."""
     out, errors = child.communicate(timeout=180)
-    assert child.returncode == 0, errors
+    assert child.returncode == code, errors
     documents = [json.loads(line) for line in out.splitlines()]
     texts = {d["record"]: d["text"] for d in documents if "text" in d}
     sources = {d["record"]: d for d in documents if "sources" in d}
@@ -122,7 +143,12 @@ def found_by(child: subprocess.Popen[str]) -> tuple[Found, list[str]]:
         )
         for number, text in texts.items()
     )
-    return found, [d["note"] for d in documents if "note" in d]
+    notes = [d["note"] for d in documents if "note" in d]
+    ends = [d for d in documents if "violations" in d]
+    if ends:
+        assert [d["violations"] for d in ends] == [len(texts)]
+        assert ends[0]["tested"] > 0
+    return found, notes
 
 
 def line_of(marker: str, job: str = JOB) -> str:
@@ -138,16 +164,20 @@ def test_what_is_reported_is_what_a_filter_finds_across_failed_and_killed_attemp
     lines = [f"{'abcdefg'[n * n % 7]} {n % 11}" for n in range(40)] + ["a 3", "a 3"]
     (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
     with running(tmp_path, JOB):
-        watches = {
-            "map": watching(tmp_path, line_of("map"), "record[1] > 8"),
-            "flatMap": watching(
-                tmp_path, line_of("flatMap"), "record[1] in (3, 4) and record[0] != 'b'"
-            ),
-            "total": watching(tmp_path, line_of("told"), "len(record) == 3 and record[1] > 20"),
-            "fails": watching(tmp_path, line_of("map"), "record['x'] == 1"),
-        }
+        watches = all_watching(
+            tmp_path,
+            {
+                "map": (line_of("map"), "record[1] > 8"),
+                "flatMap": (line_of("flatMap"), "record[1] in (3, 4) and record[0] != 'b'"),
+                "total": (line_of("told"), "len(record) == 3 and record[1] > 20"),
+                "fails": (line_of("map"), "record['x'] == 1"),
+                "broken": (line_of("flatMap"), "--must", "record[1] != 4"),
+                "kept": (line_of("flatMap"), "--must", "record[1] >= 0"),
+                "slow": (line_of("slow"), "--slower-than", "1s"),
+            },
+        )
         (tmp_path / "go").touch()
-        found = {name: found_by(child) for name, child in watches.items()}
+        found = {name: found_by(child, name == "broken") for name, child in watches.items()}
 
     pairs = [((line.split()[0], int(line.split()[1])), n) for n, line in enumerate(lines, 1)]
     spread = [(made, n) for (key, value), n in pairs for made in ((key, value), (key, value + 1))]
@@ -165,6 +195,9 @@ def test_what_is_reported_is_what_a_filter_finds_across_failed_and_killed_attemp
         (repr(p), frozenset([n])) for p, n in spread if p[1] in (3, 4) and p[0] != "b"
     )
     assert found["total"][0] == Counter((repr(t), ids) for t, ids in of_totals if t[1] > 20)
+    assert found["broken"][0] == Counter((repr(p), frozenset([n])) for p, n in spread if p[1] == 4)
+    assert not found["kept"][0]
+    assert found["slow"][0] == Counter({(repr(("e", 2)), frozenset([3])): 1})
     assert not found["fails"][0]
     assert any("TypeError" in note for note in found["fails"][1])
     assert "the first attempt fails" in (tmp_path / "job.log").read_text()

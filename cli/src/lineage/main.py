@@ -704,7 +704,7 @@ def quarantine(
 
 @app.command("watch")
 @reported
-def watch(
+def watch(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
     node: Annotated[
         str,
@@ -717,11 +717,29 @@ def watch(
     condition: Annotated[
         str,
         typer.Argument(
-            metavar="CONDITION",
+            metavar="[CONDITION]",
             help="Of records: record[1] > 100 and record[0] in ('a', 'b'); len(record) > 3; record['city'] is None.",
             show_default=False,
         ),
-    ],
+    ] = "",
+    must: Annotated[
+        str,
+        typer.Option(
+            "--must",
+            metavar="CONDITION",
+            help="Print records that do NOT fulfil this condition; exit code 1 where there are some.",
+            show_default=False,
+        ),
+    ] = "",
+    slower_than: Annotated[
+        str,
+        typer.Option(
+            "--slower-than",
+            metavar="DURATION",
+            help="Print records with which the operator's function takes as long: 200ms, 1.5s, 2min.",
+            show_default=False,
+        ),
+    ] = "",
     application: AppOption = "",
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, help="Records after which it stops.")
@@ -729,15 +747,15 @@ def watch(
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Watch a running job: print the records of an operator that fulfil a condition as they pass, and the rows they were made from.
+    """Watch a running job: print the records of an operator that fulfil a condition as they pass, and the rows they were made from; or those that break a condition, or that are slow.
 
     Of jobs that were started with LINEAGE_WATCH=true. Ctrl-C ends it; the job goes on. With --json a line for each.
     """
-    from lineage.watching import watch_records
+    from lineage.watching import requested_watch, watch_records
 
-    watch_records(
-        chosen_store(context, store), node, condition, application, limit, as_json=as_json
-    )
+    request = requested_watch(node, condition, must, slower_than, limit)
+    if not watch_records(chosen_store(context, store), request, application, as_json=as_json):
+        raise typer.Exit(EXIT_INCOMPLETE)
 
 
 @app.command("follow")

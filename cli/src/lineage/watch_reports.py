@@ -8,6 +8,7 @@ reported most of them.
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -35,7 +36,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A record. ``place``: among the equal ones of its partition."""
+    """A record. ``place``: among the equal ones of its partition.
+
+    ``seconds``: how long its function had taken with it when it was reported; None: it was not timed. ``may_buffer``: that may have been
+    for records that the function got before.
+    """
 
     number: int
     label: str
@@ -43,15 +48,20 @@ class Report:
     text: str | None
     key: _Key
     place: int
+    seconds: float | None = None
+    may_buffer: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The JSON shape that tools rely on."""
-        return {
+        document: dict[str, Any] = {
             "record": self.number,
             "operator": self.label,
             "partition": self.partition,
             "text": self.text,
         }
+        if self.seconds is not None:
+            document |= {"seconds": self.seconds, "may_buffer": self.may_buffer}
+        return document
 
 
 @dataclass
@@ -96,7 +106,8 @@ class Reports:
     def _handle(self, file: str, document: dict[str, Any]) -> Report | str | None:
         label = str(document["label"])
         if "beyond" in document:
-            self._files[file].counts = {name: int(document[name]) for name in ("beyond", "failed")}
+            names = ("beyond", "failed", "tested")
+            self._files[file].counts = {name: int(document[name]) for name in names}
             return None
         if "problem" in document:
             return self._note(f"{label}: {document['problem']}")
@@ -113,7 +124,10 @@ class Reports:
         of_key[file].append(Candidate(runs, bool(document["superset"])))
         if len(of_key[file]) <= most:
             return None
-        report = Report(len(self.reports) + 1, label, partition, text, key, most)
+        seconds = _seconds(document["seconds"]) if "seconds" in document else None
+        may_buffer = bool(document.get("may_buffer", False))
+        number = len(self.reports) + 1
+        report = Report(number, label, partition, text, key, most, seconds, may_buffer)
         self.reports.append(report)
         return report
 
@@ -129,18 +143,40 @@ class Reports:
         runs = sorted((run for run in of_key if len(run) > report.place), key=len, reverse=True)
         return [run[report.place] for run in runs]
 
+    @property
+    def count(self) -> int:
+        """Of the records that were found, those that tasks only counted among them; equal ones of several runs may count there again."""
+        return len(self.reports) + self._sum("beyond")
+
+    @property
+    def tested(self) -> int:
+        """How often tasks that have ended tested a record, of a condition that all must fulfil."""
+        return self._sum("tested")
+
+    def _sum(self, name: str) -> int:
+        return sum(file.counts.get(name, 0) for file in self._files.values())
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether no task has said that it can't see or report records."""
+        return not self._notes
+
     def summary(self) -> Iterator[str]:
         """What was counted only."""
         for name, what in (
-            (
-                "beyond",
-                "records more fulfilled the condition in tasks that reported as many as a task may",
-            ),
+            ("beyond", "records more were found in tasks that reported as many as a task may"),
             ("failed", "times the condition failed on a record, which does not count as fulfilled"),
         ):
-            count = sum(file.counts.get(name, 0) for file in self._files.values())
-            if count:
+            if count := self._sum(name):
                 yield f"{count:,} {what}"
+
+
+def _seconds(value: Any) -> float:
+    """Raises ValueError: it is no time."""
+    seconds = float(value)
+    if not math.isfinite(seconds):
+        raise ValueError(f"{value!r} is no time")
+    return seconds
 
 
 def _is_stable(space: str) -> bool:

@@ -1,24 +1,23 @@
-"""``lineage watch``: records of a running job that fulfil a condition, and the rows that they were made from."""
+"""``lineage watch``: records of a running job that fulfil a condition, break one or are slow, and the rows that they were made from."""
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
 import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import typer
 
 from lineage.requested_outputs import refuse_server
 from lineage.terminal import echo
+from lineage.watch_printing import Printer
 from lineage.watch_reports import Report, Reports
-from lineage.watch_sources import Sources, sources_of
+from lineage.watch_sources import sources_of
 from lineage_core.contract.message import Register
 from lineage_core.contract.record_conditions import read_condition
+from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import TraceError
 from lineage_store.spool.reader import DRIVER_FILE, read_lines
 from lineage_store.url import spool_of
@@ -35,6 +34,8 @@ from lineage_store.watch_folder import (
     watchable_nodes,
 )
 
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|min)")
+_UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0}
 POLL_S = 0.1
 TRACE_EVERY_S = 1.0
 LINKED_S = 60.0
@@ -47,28 +48,64 @@ UNWATCHABLE = {
 }
 
 
-def watch_records(
-    url: str, node: str, condition: str, app: str, limit: int, *, as_json: bool
-) -> None:
-    """Print records as they pass, until the job ends, ``limit`` records were printed and their sources are known, or Ctrl-C.
+class DurationError(LineageError):
+    """A text is no duration."""
+
+
+def duration_s(text: str) -> float:
+    """Seconds of a duration such as ``200ms``, ``1.5s`` or ``2min``.
 
     Raises:
-        RecordConditionError: the condition can't be read.
+        DurationError: it is none, or nothing.
+    """
+    match = _DURATION.fullmatch(text)
+    seconds = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
+    if not seconds:
+        raise DurationError(f"{text!r} is no duration; give one such as 200ms, 1.5s or 2min")
+    return seconds
+
+
+def requested_watch(
+    node: str, condition: str, must: str, slower_than: str, limit: int
+) -> WatchRequest:
+    """What is to be watched for: records that fulfil ``condition``, that do not fulfil ``must``, or that are slow.
+
+    Raises:
+        TraceError: not just one of the three is given.
+        RecordConditionError: a condition can't be read.
+        DurationError: the duration can't be read.
+    """
+    if sum(map(bool, (condition, must, slower_than))) != 1:
+        raise TraceError("give one of CONDITION, --must CONDITION and --slower-than DURATION")
+    if slower_than:
+        return WatchRequest(node, limit=limit, slower_than_s=duration_s(slower_than))
+    read_condition(condition or must)
+    return WatchRequest(node, condition or must, limit, must=bool(must))
+
+
+def watch_records(url: str, request: WatchRequest, app: str, *, as_json: bool) -> bool:
+    """Print records as they pass, until the job ends, as many as the limit were printed and their sources are known, or Ctrl-C.
+
+    Returns:
+        Of a condition that all must fulfil: whether some were tested, none broke it, and no task said that it can't see or report some.
+        Else True.
+
+    Raises:
         TraceError: no such job runs, or it can't be watched, or has no such operator.
         OSError: the job's folder can't be written.
     """
     refuse_server(url, "records are watched")
-    read_condition(condition)
+    node = request.node
     job, folder = _running_job(spool_of(url), app)
-    request = WatchRequest(node, condition, limit)
     if not _is_known(folder, request):
         echo(f"lineage: {job} has no operator {node} yet: it is watched when it is made", err=True)
     watching = counting_condition(folder, request)
-    session = _Session(url, job, folder, watching, _Printer(as_json=as_json), limit)
+    session = _Session(url, job, folder, watching, Printer(as_json=as_json), request.limit)
     try:
         session.run()
     except KeyboardInterrupt:
         session.printer.note("stopped; the job goes on")
+        session.read_rest()
     finally:
         watching.close()
         shutil.rmtree(watching.hits, ignore_errors=True)
@@ -76,6 +113,7 @@ def watch_records(
             remove_if_over(folder)
     if not session.fitted:
         raise TraceError(f"{job} ended without an operator {node} that can be watched")
+    return not request.must or session.sums_up_as_kept()
 
 
 def counting_condition(folder: Path, request: WatchRequest) -> WatchingFile:
@@ -132,44 +170,6 @@ def _facts(message: Register) -> WatchableNode:
     return WatchableNode(message.node, message.name, message.op, message.call_site)
 
 
-class _Printer:
-    """Prints for people, or a line of JSON for each fact."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
-
-    def report(self, report: Report) -> None:
-        """A record that fulfils the condition."""
-        if self._as_json:
-            self._line(report.to_json())
-            return
-        text = "(no value was kept)" if report.text is None else report.text
-        echo(f"{report.number}. {report.label}, partition {report.partition}: {text}", bold=True)
-
-    def sources(self, report: Report, sources: Sources) -> None:
-        """What a record was made from."""
-        if self._as_json:
-            self._line({"record": report.number} | sources.to_json())
-            return
-        for place, text in sources.rows():
-            echo(f"{report.number}. from {place}" + ("" if text is None else f": {text}"))
-        if sources.hidden:
-            echo(f"{report.number}. ... and {sources.hidden:,} more rows")
-        for reason in sources.reasons:
-            echo(f"{report.number}. not exact: {reason}", fg=typer.colors.YELLOW)
-
-    def note(self, text: str) -> None:
-        """What is no record."""
-        if self._as_json:
-            self._line({"note": text})
-        else:
-            echo(f"lineage: {text}", err=True)
-
-    @staticmethod
-    def _line(document: dict[str, Any]) -> None:
-        echo(json.dumps(document, ensure_ascii=False))
-
-
 @dataclass
 class _Session:
     """One ``lineage watch``."""
@@ -178,7 +178,7 @@ class _Session:
     job: str
     folder: Path
     watching: WatchingFile
-    printer: _Printer
+    printer: Printer
     limit: int
     fitted: bool = False
     """Whether there is an operator that is watched."""
@@ -199,14 +199,24 @@ class _Session:
                 self.printer.note(f"stopped watching after {self.limit:,} records (--limit)")
             self._print_sources(is_final=False)
             time.sleep(POLL_S)
-        self._look()
-        for text in self._reports.summary():
-            self.printer.note(text)
+        self.read_rest()
         deadline = time.monotonic() + LINKED_S
         while self._pending and time.monotonic() < deadline:
             self._print_sources(is_final=False)
             time.sleep(POLL_S)
         self._print_sources(is_final=True)
+
+    def read_rest(self) -> None:
+        """Read what tasks have written since, and say what they only counted."""
+        self._look()
+        for text in self._reports.summary():
+            self.printer.note(text)
+
+    def sums_up_as_kept(self) -> bool:
+        """Say how many records broke the condition. False: some did, tasks could not see some, or none was tested."""
+        count, tested, sees_all = self._reports.count, self._reports.tested, self._reports.sees_all
+        self.printer.violations(count, tested, sees_all=sees_all)
+        return sees_all and not count and tested > 0
 
     def _look(self) -> None:
         now = time.monotonic()

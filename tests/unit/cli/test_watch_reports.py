@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lineage.watch_reports import LOST_RECORDS, Report, Reports
 from lineage.watching import counting_condition
 from lineage_core.tracing.trace_result import TraceError
-from lineage_emitter.worker.watching import Hits
+from lineage_emitter.worker.watch_hits import Hits
 from lineage_store.watch_folder import (
     CONDITIONS,
     CONDITIONS_MAX,

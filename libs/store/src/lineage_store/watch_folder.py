@@ -20,7 +20,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,11 +45,15 @@ class WatchRequest:
 
     ``node``: which operators: a node's number, its name, its operator, or its line of the program (``job.py:14``). ``condition``: of
     records, as :mod:`lineage_core.contract.record_conditions` reads it. ``limit``: of the records that a run of a task reports.
+    ``must``: records that do not fulfil the condition are reported. ``slower_than_s``: instead, those that the operator's function
+    takes as long with.
     """
 
     node: str
-    condition: str
+    condition: str = ""
     limit: int = HITS_MAX
+    must: bool = False
+    slower_than_s: float | None = None
 
     def fits(self, facts: WatchableNode) -> bool:
         """Whether an operator is watched."""
@@ -176,12 +180,7 @@ class WatchingFile:
         self.path = folder / CONDITIONS / f"{name}.json"
         self.hits = folder / HITS / name
         ensure_private_folder(self.hits)
-        document = {
-            "node": request.node,
-            "condition": request.condition,
-            "limit": request.limit,
-        }
-        self._file = _locked_file(self.path, document)
+        self._file = _locked_file(self.path, asdict(request))
 
     def close(self) -> None:
         """Tasks test no record for it from now on, or soon."""
@@ -209,10 +208,14 @@ def read_request(path: Path) -> WatchRequest | None:
     document = _document(path)
     if document is None:
         return None
-    node, condition, limit = (document.get(name) for name in ("node", "condition", "limit"))
+    node, condition, limit, must, slower_than_s = (
+        document.get(field.name) for field in fields(WatchRequest)
+    )
     if not (isinstance(node, str) and isinstance(condition, str) and isinstance(limit, int)):
         return None
-    return WatchRequest(node, condition, max(0, min(limit, HITS_MAX)))
+    if not isinstance(must, bool) or not isinstance(slower_than_s, float | None):
+        return None
+    return WatchRequest(node, condition, max(0, min(limit, HITS_MAX)), must, slower_than_s)
 
 
 def running_jobs(spool: Path) -> Iterator[tuple[str, Path, str]]:

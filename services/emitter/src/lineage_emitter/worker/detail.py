@@ -76,10 +76,14 @@ class Detail:
         """Whether its records have texts or a limit."""
         return self.texts is not None or self.limit is not None
 
-    def observe(self, function: PartitionFunction) -> PartitionFunction:
-        """A function whose records have a numbering already, with texts, limit and watchpoints."""
+    def observe(
+        self, function: PartitionFunction, *, takes_records: bool = False
+    ) -> PartitionFunction:
+        """A function whose records have a numbering already, with texts, limit and watchpoints. ``takes_records``: it works on those of the chain."""
         shown = Observe(function, self) if self.shows else function
-        return shown if self.watched is None else self.watched.around(shown)
+        if self.watched is None:
+            return shown
+        return self.watched.around(shown, takes_records=takes_records)
 
     def sink(self, segment: Segment, space: str, records: Records) -> Records:
         """The records that reach a sink, with texts; they are the items 0, 1, ... of ``space``."""
@@ -92,7 +96,8 @@ class Detail:
 
     def wrap_step(self, function: PartitionFunction) -> PartitionFunction:
         """A function of the middle of a segment, with items, texts, limit and watchpoints."""
-        return self.observe(Renumber(function, self.node) if self.items else function)
+        step = Renumber(function, self.node) if self.items else function
+        return self.observe(step, takes_records=True)
 
 
 class Renumber:

@@ -10,8 +10,10 @@ the next; the flows between the two numberings are its blocks.
 from __future__ import annotations
 
 import threading
+import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -243,6 +245,8 @@ class Segment:
         """Batches that its reader has started, where it counts them."""
         self.stored_rows: RunRows | None = None
         """Of a sink that stores its rows: the rows of this run."""
+        self.capture_s = 0.0
+        """Seconds that its thread has spent in :meth:`capturing`."""
         self.thread = threading.get_ident()
         self.lock = threading.RLock()
         """Held by what flushes, and by a function that reads in a thread of its own."""
@@ -304,10 +308,23 @@ class Segment:
         emptied as before, so they neither grow nor stop the loops that wait for it.
         """
         try:
-            with self.lock:
+            with self.capturing(), self.lock:
                 action()
         except Exception as problem:
             self.fail(problem)
+
+    @contextmanager
+    def capturing(self) -> Iterator[None]:
+        """The body is capture's: what it takes is not the program's time."""
+        if threading.get_ident() != self.thread:
+            yield
+            return
+        before, began = self.capture_s, time.perf_counter()
+        try:
+            yield
+        finally:
+            # The time of a body within it is part of it.
+            self.capture_s = before + time.perf_counter() - began
 
     def fail(self, problem: BaseException) -> None:
         """Record why capture stopped; with ``on_error=fail`` this ends the task."""

@@ -1,47 +1,41 @@
-"""Watchpoints in the workers: records that fulfil a condition are reported while the task runs.
+"""Watchpoints in the workers: records that fulfil a condition, break one, or are slow are reported while the task runs.
 
 Who watches puts conditions into a folder (:mod:`lineage_store.watch_folder`), and takes them out again. Records pass in
 portions of about `POLL_S`, and between two portions the folder is looked at: with nothing to watch for, a record costs
-a step of two iterators of Python's own.
+a step of two iterators of Python's own, before and behind a function.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import time
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import chain, islice
-from pathlib import Path
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
-from lineage_core.contract.record_conditions import RecordConditionError, read_condition
-from lineage_core.environment.private_files import private_opener
 from lineage_emitter.worker import segment as segments
-from lineage_emitter.worker.partition_inputs import is_uncountable, wrap_like
-from lineage_emitter.worker.recorders import made_from
-from lineage_emitter.worker.segment import Numbering
-from lineage_emitter.worker.values import ValueTexts
-from lineage_store.watch_folder import (
-    HIT_BYTES_MAX,
-    HITS,
-    LOST,
-    WatchableNode,
-    WatchRequest,
-    held_conditions,
-    read_request,
+from lineage_emitter.worker.partition_inputs import (
+    NumberedCollection,
+    is_uncountable,
+    wrap_like,
 )
+from lineage_emitter.worker.portions import portions
+from lineage_emitter.worker.recorders import made_from
+from lineage_emitter.worker.segment import Numbering, Segment
+from lineage_emitter.worker.stopwatch import Stopwatch
+from lineage_emitter.worker.values import ValueTexts
+from lineage_emitter.worker.watch_conditions import Conditions, Watch, conditions_of
+from lineage_emitter.worker.watch_hits import Hits
+from lineage_store.watch_folder import HITS, WatchableNode
 
 Records = Iterable[Any]
 PartitionFunction = Callable[[int, Records], Records]
 
-POLL_S = 0.2
-PORTION_MAX = 256
-"""Records of a portion: as many may pass before a new condition counts where records become slow all at once."""
-REASON_CHARS_MAX = 500
+NO_SINGLE_RECORDS = "it has no function that takes its records one by one"
+IN_THREAD = "its function takes them in a thread of its own"
+AS_COLLECTION = "its function gets all of them at once"
+OWN_COLLECTION = "its function returned a collection of a type of its own"
 
 
 @dataclass(slots=True)
@@ -56,239 +50,241 @@ class WatchedNode:
     def __reduce__(self) -> tuple[Any, ...]:
         return WatchedNode, (self.folder, self.facts, self.texts)
 
-    def around(self, function: PartitionFunction) -> PartitionFunction:
-        """``function``, whose records can be watched."""
+    def around(self, function: PartitionFunction, *, takes_records: bool) -> PartitionFunction:
+        """``function``, whose records can be watched. ``takes_records``: it works on records of the chain, which can be timed."""
         if self.report is not None:
             self.report(self.facts)
-        return Watchable(function, self)
-
-
-@dataclass(slots=True)
-class Watch:
-    """A condition that counts. ``problem``: why it can't be tested."""
-
-    name: str
-    request: WatchRequest
-    test: Callable[[Any], Any] | None = None
-    problem: str = ""
-
-
-class Conditions:
-    """The conditions of a folder, read again where `POLL_S` have passed. One a process."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = Path(folder)
-        self._watches: dict[str, Watch] = {}
-        self._read_at = 0.0
-
-    def of(self, node: WatchableNode) -> list[Watch]:
-        """The conditions on an operator."""
-        now = time.monotonic()
-        if now - self._read_at >= POLL_S:
-            self._read_at = now
-            self._read()
-        return [watch for watch in self._watches.values() if watch.request.fits(node)]
-
-    def _read(self) -> None:
-        watches: dict[str, Watch] = {}
-        try:
-            for path in held_conditions(self.folder):
-                watch = self._watches.get(path.stem) or _watch(path)
-                if watch is not None:
-                    watches[path.stem] = watch
-        except OSError:
-            # The folder goes with the job, or can't be seen from here.
-            watches = {}
-        self._watches = watches
-
-
-def _watch(path: Path) -> Watch | None:
-    try:
-        request = read_request(path)
-    except FileNotFoundError:
-        return None
-    if request is None:
-        return None
-    try:
-        return Watch(path.stem, request, read_condition(request.condition))
-    except RecordConditionError as problem:
-        return Watch(path.stem, request, problem=str(problem)[:REASON_CHARS_MAX])
-
-
-_conditions: Conditions | None = None
-
-
-def conditions_of(folder: str) -> Conditions:
-    """The conditions of a job, of which a worker process runs one at a time."""
-    global _conditions  # noqa: PLW0603  one a process, as it is looked at by the clock
-    if _conditions is None or str(_conditions.folder) != folder:
-        _conditions = Conditions(folder)
-    return _conditions
+        return Watchable(function, self, takes_records=takes_records)
 
 
 class Watchable:
-    """``function``, whose records are tested by the conditions that count while they pass."""
+    """``function``, whose records are tested and timed by the conditions that count while they pass."""
 
-    def __init__(self, function: PartitionFunction, node: WatchedNode) -> None:
+    def __init__(
+        self, function: PartitionFunction, node: WatchedNode, *, takes_records: bool
+    ) -> None:
         self.function = function
         self.node = node
+        self.takes_records = takes_records
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        records = self.function(split, iterator)
-        segment = segments.current_segment()
-        conditions = conditions_of(self.node.folder)
-        # Records that rules leave out of lineage are watched, too.
-        numbering = segment.numbering.unlimited or segment.numbering
-        run = _Run(conditions, self.node, numbering, split)
-        segment.on_end(run.close)
+        if self.takes_records:
+            run = _Run(self.node, segments.current_segment(), split)
+            inputs = run.inputs(iterator)
+            try:
+                records = self.function(split, inputs)
+            finally:
+                run.stopwatch.leave()
+        else:
+            records = self.function(split, iterator)
+            run = _Run(self.node, segments.current_segment(), split)
+            run.cannot_time(NO_SINGLE_RECORDS)
+        run.made_by_function()
         if is_uncountable(records):
-            run.cannot_watch("its function returned a collection of a type of its own")
+            run.cannot_watch(OWN_COLLECTION)
             return records
-        return wrap_like(records, chain.from_iterable(_portions(iter(records), run)))
+        return wrap_like(records, chain.from_iterable(run.output_portions(records)))
 
 
-def _portions(records: Iterator[Any], run: _Run) -> Iterator[Iterator[Any]]:
-    """The records in portions, each of about `POLL_S`: those to be tested are, as they pass."""
-    size, began = 1, time.monotonic()
-    for first in records:
-        portion = chain((first,), islice(records, size - 1))
-        run.poll()
-        yield run.tested(portion) if run.watches else portion
-        now = time.monotonic()
-        if now - began < POLL_S / 2:
-            size = min(2 * size, PORTION_MAX)
-        elif now - began > POLL_S:
-            size = max(1, size // 2)
-        began = now
+class _Inputs:
+    """Records on their way to a function, as often as they are iterated over."""
+
+    def __init__(self, records: Records, run: _Run) -> None:
+        self._records = records
+        self._run = run
+
+    def __iter__(self) -> Iterator[Any]:
+        return chain.from_iterable(self._run.input_portions(self._records))
 
 
 class _Run:
     """What one run of a segment reports of an operator."""
 
-    def __init__(
-        self,
-        conditions: Conditions,
-        node: WatchedNode,
-        numbering: Numbering,
-        split: int,
-    ) -> None:
-        self._conditions = conditions
+    def __init__(self, node: WatchedNode, segment: Segment, split: int) -> None:
+        self._conditions: Conditions = conditions_of(node.folder)
         self._node = node
-        self._numbering = numbering
+        self._segment = segment
         self._split = split
         self._name = uuid.uuid4().hex
-        self._hits: dict[str, Hits] = {}
-        self.watches: list[tuple[Callable[[Any], Any], Hits]] = []
+        self._hits: dict[str, tuple[Watch, Hits]] = {}
+        self._watches: list[tuple[Callable[[Any], bool], bool, Hits]] = []
+        self._untimed = ""
+        """Why records can't be timed."""
+        self._refused: set[str] = set()
+        """Watches that were told so."""
+        # Records that rules leave out of lineage are watched, too.
+        self._taken = self._given = segment.numbering.unlimited or segment.numbering
+        self._may_buffer: bool | None = None
+        """Whether the function may work on records that it got before; None: it is being called."""
+        self.stopwatch: Stopwatch[Hits] = Stopwatch(segment, self._report_slow)
+        segment.on_end(self.close)
 
-    def poll(self) -> None:
+    def made_by_function(self) -> None:
+        """The function has been called: its records have the numbering that the segment has now."""
+        self._may_buffer = self._buffers()
+        self._given = self._segment.numbering.unlimited or self._segment.numbering
+
+    # -- what is watched for -------------------------------------------------------------------
+
+    def _poll(self) -> None:
         """Take up the conditions that count now."""
+        if self._conditions.are_due:
+            with self._segment.capturing():
+                self._conditions.read()
         watches = self._conditions.of(self._node.facts)
-        self.watches = [
-            (watch.test, hits)
-            for watch in watches
-            for hits in [self._hits_of(watch)]
+        if watches or self._watches or self.stopwatch.is_needed:
+            with self._segment.capturing():
+                self._take_up([(watch, self._hits_of(watch)) for watch in watches])
+
+    def _take_up(self, watches: list[tuple[Watch, Hits]]) -> None:
+        self._watches = [
+            (watch.test, watch.request.must, hits)
+            for watch, hits in watches
             if watch.test is not None
         ]
+        if self._untimed:
+            self._refuse_slow()
+        self.stopwatch.set_bounds(
+            [
+                (watch.request.slower_than_s, hits)
+                for watch, hits in watches
+                if watch.request.slower_than_s is not None and not self._untimed
+            ]
+        )
 
     def _hits_of(self, watch: Watch) -> Hits:
-        hits = self._hits.get(watch.name)
-        if hits is None:
+        if watch.name not in self._hits:
             path = self._conditions.folder / HITS / watch.name / f"{self._name}.jsonl"
             facts = {
                 "node": self._node.facts.node,
                 "label": self._node.facts.label,
                 "partition": self._split,
             }
-            hits = self._hits[watch.name] = Hits(str(path), facts, watch.request.limit)
+            hits = Hits(str(path), facts, watch.request.limit, watch.request.must)
+            self._hits[watch.name] = (watch, hits)
             if watch.problem:
                 hits.write({"problem": watch.problem})
-        return hits
+        return self._hits[watch.name][1]
 
     def cannot_watch(self, reason: str) -> None:
         """Say so to those who watch now."""
+        self.cannot_time(reason)
+        if self._conditions.are_due:
+            self._conditions.read()
         for watch in self._conditions.of(self._node.facts):
             self._hits_of(watch).write({"problem": f"records can't be watched here: {reason}"})
 
-    def tested(self, records: Iterator[Any]) -> Iterator[Any]:
-        """Pass records on, and report those that fulfil a condition."""
-        watches = self.watches
+    def cannot_time(self, reason: str) -> None:
+        """From now on no record is timed; those who want to know are told."""
+        self._untimed = reason
+        self.stopwatch.stop()
+
+    def _refuse_slow(self) -> None:
+        for name, (watch, hits) in self._hits.items():
+            if watch.request.slower_than_s is not None and name not in self._refused:
+                self._refused.add(name)
+                hits.write({"problem": f"records can't be timed here: {self._untimed}"})
+
+    # -- records on their way ------------------------------------------------------------------
+
+    def inputs(self, records: Records) -> Records:
+        """The records, watched on their way to the function."""
+        if is_uncountable(records):
+            self.cannot_time(AS_COLLECTION)
+            return records
+        watched = _Inputs(records, self)
+        if not isinstance(records, NumberedCollection):
+            return wrap_like(records, watched)
+
+        def mark_all_read() -> None:
+            records.mark_all_read()
+            self.cannot_time(AS_COLLECTION)
+
+        return NumberedCollection(records.collection, watched, mark_all_read)
+
+    def input_portions(self, records: Records) -> Iterator[Iterable[Any]]:
+        """The records on their way to the function."""
+        if threading.get_ident() != self._segment.thread:
+            self.cannot_time(IN_THREAD)
+            yield iter(records)
+            return
+        for first, others in portions(records):
+            self._poll()
+            if self.stopwatch.is_needed:
+                yield self.stopwatch.inputs(chain((first,), others))
+            else:
+                yield (first,)
+                yield others
+
+    def output_portions(self, records: Records) -> Iterator[Iterable[Any]]:
+        """The records that the function gives."""
+        self.stopwatch.resume()
+        try:
+            for first, others in portions(records):
+                self._poll()
+                if self._watches or self.stopwatch.is_needed:
+                    passing = self.stopwatch.outputs(chain((first,), others))
+                    yield self._tested(passing) if self._watches else passing
+                else:
+                    self.stopwatch.miss_outputs()
+                    yield (first,)
+                    yield others
+                self.stopwatch.await_outputs()
+        finally:
+            # Of the last record, whatever the function did with it.
+            self.stopwatch.check()
+
+    def _tested(self, records: Iterator[Any]) -> Iterator[Any]:
+        """Pass records on, and report those that fulfil a condition, or break one."""
+        watches = self._watches
         for record in records:
-            for test, hits in watches:
+            for test, must, hits in watches:
+                hits.tested += 1
                 try:
-                    if test(record):
-                        self._report(hits, record)
+                    is_reported = test(record) is not must
                 except Exception as problem:
                     hits.fail(problem)
+                    is_reported = must
+                if is_reported:
+                    self._report(hits, record, self._given)
             yield record
 
-    def _report(self, hits: Hits, record: Any) -> None:
+    # -- reports -------------------------------------------------------------------------------
+
+    def _report(self, hits: Hits, record: Any, numbering: Numbering, **more: float | bool) -> None:
         if hits.is_full:
             hits.beyond += 1
             return
-        texts = self._node.texts
-        hits.write(
-            {
+        try:
+            texts = self._node.texts
+            origin = {
                 "text": None if texts is None else texts(record),
-                "made_from": made_from(self._numbering),
-                "superset": self._numbering.opaque,
+                "made_from": made_from(numbering),
+                "superset": numbering.opaque,
             }
-        )
-        hits.count += 1
+            hits.write(origin | more)
+            hits.count += 1
+        except Exception as problem:
+            hits.fail(problem)
+
+    def _report_slow(self, hits: Hits, record: Any, seconds: float) -> None:
+        may_buffer = self._buffers() if self._may_buffer is None else self._may_buffer
+        self._report(hits, record, self._taken, seconds=seconds, may_buffer=may_buffer)
+
+    def _buffers(self) -> bool:
+        """Whether the function called last left a numbering that says so."""
+        numbering: Numbering | None = self._segment.numbering
+        while numbering is not None:
+            numbering = numbering.unlimited or numbering
+            if numbering.cell is self._taken.cell:
+                return numbering is not self._taken and numbering.opaque
+            numbering = numbering.base
+        return False
 
     def close(self) -> None:
         """The end of the run: what was only counted is written."""
-        for hits in self._hits.values():
+        self.stopwatch.stop()
+        if self._untimed:
+            self._refuse_slow()
+        for _, hits in self._hits.values():
             hits.close()
-
-
-@dataclass(slots=True)
-class Hits:
-    """The file of what one run reports of a condition. Where it can't be written, a file without content says that reports are missing."""
-
-    path: str
-    facts: dict[str, Any]
-    limit: int
-    count: int = 0
-    bytes: int = 0
-    beyond: int = 0
-    failed: int = 0
-    _descriptor: int | None = field(default=None)
-    _is_lost: bool = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether further records are only counted."""
-        return self.count >= self.limit or self.bytes >= HIT_BYTES_MAX
-
-    def fail(self, problem: Exception) -> None:
-        """The condition failed on a record."""
-        self.failed += 1
-        if self.failed == 1:
-            # Its type alone: what it says may hold the record.
-            self.write({"error": type(problem).__name__})
-
-    def write(self, document: dict[str, Any]) -> None:
-        """Write a line at once."""
-        if self._is_lost:
-            return
-        line = json.dumps(self.facts | document).encode() + b"\n"
-        try:
-            if self._descriptor is None:
-                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND
-                self._descriptor = private_opener(self.path, flags)
-            self._is_lost = os.write(self._descriptor, line) < len(line)
-        except OSError:
-            self._is_lost = True
-        if self._is_lost:
-            # Without the folder nobody watches any more.
-            with contextlib.suppress(OSError):
-                Path(self.path).with_suffix(LOST).touch(mode=0o600)
-        self.bytes += len(line)
-
-    def close(self) -> None:
-        """Write the counts, and close the file."""
-        if self.beyond or self.failed:
-            self.write({"beyond": self.beyond, "failed": self.failed})
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None

@@ -1,0 +1,26 @@
+"""Records in portions of about the same time, between which something may be looked after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+POLL_S = 0.2
+PORTION_MAX = 256
+"""As many may pass before something is looked after where records become slow all at once."""
+
+
+def portions(records: Iterable[Any]) -> Iterator[tuple[Any, Iterator[Any]]]:
+    """The records in portions, each of about `POLL_S`: its first record, and the others."""
+    size, began = 1, time.monotonic()
+    records = iter(records)
+    for first in records:
+        yield first, islice(records, size - 1)
+        now = time.monotonic()
+        if now - began < POLL_S / 2:
+            size = min(2 * size, PORTION_MAX)
+        elif now - began > POLL_S:
+            size = max(1, size // 2)
+        began = now

@@ -1,0 +1,113 @@
+"""How long a function of a chain takes with each record that it gets.
+
+The function has a record from when it got it until it takes the next one. What others take meanwhile does not count: the functions
+behind it, while they have what it gave, and capture itself. Waiting counts, as does any pause of the process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from lineage_emitter.worker.segment import Segment
+
+Owner = TypeVar("Owner")
+"""Of a bound."""
+
+
+class Stopwatch(Generic[Owner]):
+    """Of one function in one run of a segment, in the thread of the segment.
+
+    Args:
+        segment: which runs the function.
+        report: takes the owner of a bound, a record that took as long, and its seconds so far; once a record and bound. Raises nothing.
+    """
+
+    def __init__(self, segment: Segment, report: Callable[[Owner, Any, float], None]) -> None:
+        self._segment = segment
+        self._report = report
+        self._bounds: list[tuple[float, Owner]] = []
+        self._record: Any = None
+        self._reported: list[Owner] = []
+        """Of the record at work."""
+        self._began_s: float | None = None
+        """When the function got it, put off by what others took since; None: none is timed now."""
+        self._left_s: float | None = None
+        """Since when others have what the function gave."""
+        self._misses_outputs = False
+
+    def _now_s(self) -> float:
+        return time.perf_counter() - self._segment.capture_s
+
+    def set_bounds(self, bounds: Sequence[tuple[float, Owner]]) -> None:
+        """Seconds from which on a record is reported, and to whom. None of them: no record is timed."""
+        self._bounds = list(bounds)
+        if not bounds:
+            self._began_s = self._record = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is a bound."""
+        return bool(self._bounds)
+
+    def inputs(self, records: Iterator[Any]) -> Iterator[Any]:
+        """The records of a portion, on their way to the function."""
+        for record in records:
+            if self._bounds and not self._misses_outputs:
+                self._record, self._reported, self._left_s = record, [], None
+                self._began_s = self._now_s()
+            yield record
+            self.check()
+            self._began_s = self._record = None
+
+    def miss_outputs(self) -> None:
+        """What the function gives now passes by: no record that it gets meanwhile is timed, whatever bounds come."""
+        self._misses_outputs = True
+
+    def await_outputs(self) -> None:
+        """What the function gives next passes :meth:`outputs`."""
+        self._misses_outputs = False
+
+    def outputs(self, records: Iterator[Any]) -> Iterator[Any]:
+        """The records of a portion, which the function gave."""
+        if not self._bounds:
+            self.miss_outputs()
+            return records
+        return self._leaving(records)
+
+    def _leaving(self, records: Iterator[Any]) -> Iterator[Any]:
+        try:
+            for record in records:
+                self.leave()
+                yield record
+                self.resume()
+        finally:
+            # The function failed on the record, say.
+            self.check()
+
+    def leave(self) -> None:
+        """The function gave something: time does not count until :meth:`resume`."""
+        self._left_s = self._now_s()
+        self.check()
+
+    def resume(self) -> None:
+        """The function goes on."""
+        if self._left_s is not None and self._began_s is not None:
+            self._began_s += self._now_s() - self._left_s
+        self._left_s = None
+
+    def check(self) -> None:
+        """Report the record at work where it has taken as long as a bound."""
+        if self._began_s is None:
+            return
+        taken_s = (self._now_s() if self._left_s is None else self._left_s) - self._began_s
+        for bound_s, owner in self._bounds:
+            if taken_s >= bound_s and not any(owner is other for other in self._reported):
+                self._reported.append(owner)
+                with self._segment.capturing():
+                    self._report(owner, self._record, taken_s)
+
+    def stop(self) -> None:
+        """No record is timed from now on."""
+        self.set_bounds(())
