@@ -20,7 +20,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.trace import joined_rows
 from lineage_query.answers import Answer
 from lineage_query.trace_query import TraceQuery
-from tests.support.api_server import serving
+from tests.support.api_server import readers, serving
 from tests.support.job_runs import STORE, lineage, run_captured, stored, write_job
 
 pytestmark = pytest.mark.e2e
@@ -186,6 +186,74 @@ def test_what_is_not_known_is_said(
     assert answer.pairs is not None
     assert (answer.pairs.rows, answer.pairs.unknown) == ((), (TOO_MANY,))
     assert access.ask(TraceQuery(Direction.FORWARD, (f"{ran}/flights.json:1",))).pairs is None
+
+
+def grouped_without(carrier: str, left_out: Row | None) -> Row | None:
+    """A row of the output, computed by hand without a row of the sources."""
+    joined = [
+        w["wind"]
+        for f, w in JOINED
+        if f["carrier"] == carrier and left_out is not f and left_out is not w
+    ]
+    return {"carrier": carrier, "n": len(joined), "wind": sum(joined)} if joined else None
+
+
+def test_influence_over_http_is_what_brute_force_gives_without_each_row(
+    ran: Path, access: StoredAccess, tmp_path: Path
+) -> None:
+    secrets, tokens = readers(tmp_path)
+    with (
+        serving(
+            f"sqlite:///{ran / STORE}",
+            api_roots=str(ran),
+            spark_master="local[1]",
+            api_query_s=500,
+            api_tokens=tokens,
+        ) as address,
+        httpx.Client(base_url=f"{address}/v1/answers", timeout=600) as client,
+    ):
+
+        def influence(reader: str, **body: Any) -> httpx.Response:
+            headers = {"Authorization": f"Bearer {secrets[reader]}"}
+            return client.post("/influence", json=body, headers=headers)
+
+        (place, *_) = places(ran, "grouped")
+        found = influence("reads", place=place, app="latest", limit=1_000).json()
+        before = json.loads(found["before"])
+        carrier = before["carrier"]
+        assert before == grouped_without(carrier, None)
+        rows = {named(row)[0]: row for rows in ROWS.values() for row in rows}
+        wanted = {
+            name: after
+            for name, row in rows.items()
+            if (after := grouped_without(carrier, row)) != before
+        }
+        outcomes = {
+            row["location"].removeprefix(f"{ran}/"): row["after"] and json.loads(row["after"])
+            for row in found["rows"]
+        }
+        assert {name: after for name, after in outcomes.items() if after != before} == wanted
+        assert found["witnesses"] == len(found["rows"]) == len(outcomes)
+        for row in found["rows"]:
+            after = row["after"] and json.loads(row["after"])
+            assert row["changed"] == [
+                name for name in before if after and after[name] != before[name]
+            ]
+            assert json.loads(row["text"])["hour"] in range(7)
+        few = influence("reads", place=place, limit=1).json()
+        assert (few["rows"], few["witnesses"]) == (found["rows"][:1], found["witnesses"])
+        by_values = f"{ran}/grouped#carrier={carrier}"
+        assert influence("reads", place=by_values).json()["rows"] == found["rows"][:50]
+
+        assert influence("looks", place=place).status_code == 403
+        for refused, reason in (
+            (places(ran, "joined")[0], "has no closed form here"),
+            (f"{ran}/flights.json:1", "is a row of a source"),
+            (f"{ran}/grouped#carrier=none", "no row of the output"),
+        ):
+            answer = influence("reads", place=refused)
+            assert answer.status_code in {400, 404, 409, 422}, answer.text
+            assert reason in answer.text
 
 
 @pytest.mark.long

@@ -248,6 +248,7 @@ def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
         for side, app in (("left", "app-1"), ("right", "app-2"))
     }
     bodies["/v1/answers/suspects"] = {"places": ["write#0#0", "write#0#1"]}
+    bodies["/v1/answers/influence"] = {"place": "write#0#0"}
     for path in ("/v1/arrays/trace", f"{APPLICATION}/arrays/trace"):
         bodies[path] = {"direction": "backward", "cells": "x[0]"}
     for path in ("/v1/erasure-plans", "/v1/access-reports"):

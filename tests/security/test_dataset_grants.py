@@ -254,7 +254,9 @@ def test_no_route_tells_what_is_hidden_or_masked(served: Served) -> None:
         f"{m.upper()} {path}" for m, path in operations if "{app}" in path or "{trace}" in path
     }
     of_app |= {"POST /v1/answers", "POST /v1/answers/file"}
-    of_app |= {f"POST /v1/answers/{name}" for name in ("diff", "runs-diff", "suspects")}
+    of_app |= {
+        f"POST /v1/answers/{name}" for name in ("diff", "runs-diff", "suspects", "influence")
+    }
     assert ALLOWED_WHERE_HIDDEN < ALLOWED_WHERE_MASKED < of_app
     deletes = ("delete", "/v1/applications/{app}")
     for caller in ("hid", "narrow", "listed", "masked"):

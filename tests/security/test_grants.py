@@ -74,6 +74,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "right": {"app": OWN, "places": ["write#0#0"]},
     },
     ("post", "/v1/answers/suspects"): {"places": ["write#0#0"], "app": "{app}"},
+    ("post", "/v1/answers/influence"): {"place": "write#0#0", "app": "{app}"},
     ("post", "/v1/erasure-plans"): {"source": "/{app}/in.txt", "rows": [1]},
     ("post", "/v1/access-reports"): {"source": "/{app}/in.txt", "rows": [1]},
 }  # fmt: skip

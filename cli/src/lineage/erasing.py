@@ -327,7 +327,7 @@ def _apply(
     as_json: bool,
 ) -> None:
     from lineage.access import StoredAccess
-    from lineage.requested_outputs import refuse_server
+    from lineage.refusing_servers import refuse_server
     from lineage.store_places import store_place
     from lineage_query.erasure.applying import applied_lines, apply_plan, read_plan
     from lineage_query.erasure.row_list import list_of
@@ -367,7 +367,7 @@ def _apply(
 
 def _verify(url: str, path: Path, query: SubjectQuery, *, as_json: bool) -> None:
     from lineage.access import StoredAccess
-    from lineage.requested_outputs import refuse_server
+    from lineage.refusing_servers import refuse_server
     from lineage_query.erasure.applying import read_plan
     from lineage_store.url import open_store
 

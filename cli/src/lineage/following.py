@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from lineage.background_process import StartedSpark
-from lineage.requested_outputs import refuse_server
+from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_dataframes.trace.following import FollowedRows, RowTracing, WarmUp, documents_of

@@ -14,13 +14,14 @@ from lineage.breakpoints import Breakpoint, RowInHand, StepRecords, Stopped, sto
 from lineage.comparing import print_warnings
 from lineage.frame_traces import spark_session
 from lineage.options import print_json
-from lineage.requested_outputs import RequestedRecipe, refuse_server, requested_recipe
-from lineage.sifting import places_and_texts
+from lineage.refusing_servers import refuse_server
 from lineage.steps import chosen_steps, show_step
 from lineage.terminal import echo
 from lineage_dataframes.sources.row_texts import text_of_row
 from lineage_dataframes.trace.plan_steps import Placed, PlanStep, steps_of
 from lineage_dataframes.trace.replay import Replayer
+from lineage_dataframes.trace.requested_recipes import RequestedRecipe, requested_recipe
+from lineage_dataframes.trace.source_rows import places_and_texts
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.url import index_folder, open_store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from lineage.options import print_json
-from lineage.requested_outputs import refuse_server
+from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
 from lineage_query.finding import find_application
 from lineage_query.record_tracing import RecordTracer

@@ -14,7 +14,7 @@ import typer
 
 from lineage.frame_traces import spark_session
 from lineage.options import EXIT_INCOMPLETE, print_json
-from lineage.requested_outputs import RequestedRecipe, refuse_server, requested_recipe
+from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
 from lineage_core.environment.private_files import ensure_private_folder, private_opener
 from lineage_core.recipe.document import Recipe
@@ -23,6 +23,7 @@ from lineage_dataframes.sandbox.starting import written_folder
 from lineage_dataframes.sources.file_changes import local_path
 from lineage_dataframes.sources.row_texts import text_of_row
 from lineage_dataframes.trace.replay import Replay, Replayer
+from lineage_dataframes.trace.requested_recipes import RequestedRecipe, requested_recipe
 from lineage_dataframes.trace.source_rows import source_rows_at
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.paths import open_file

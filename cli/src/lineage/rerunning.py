@@ -15,8 +15,8 @@ import typer
 
 from lineage.linking import link_folders
 from lineage.options import EXIT_INCOMPLETE, print_json
+from lineage.refusing_servers import refuse_server
 from lineage.replaying import check_new_folder
-from lineage.requested_outputs import refuse_server
 from lineage.running import run_module
 from lineage.terminal import echo
 from lineage_core.contract.limits import SET_ASIDE_MAX

@@ -15,17 +15,17 @@ import typer
 
 from lineage.frame_traces import spark_session
 from lineage.options import EXIT_INCOMPLETE, print_json
-from lineage.requested_outputs import refuse_server, requested_recipe
+from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
 from lineage_core.environment.module_programs import programs_have_safe_path
 from lineage_core.environment.user_functions import load_function
-from lineage_core.recipe.document import File, Recipe
+from lineage_core.recipe.document import File
 from lineage_core.tracing.trace_result import TraceError
-from lineage_dataframes.sources.locations import row_locations
 from lineage_dataframes.sources.row_texts import text_of_row
-from lineage_dataframes.trace.replay import Replayer, RequestedOutput, SourceRows
-from lineage_dataframes.trace.rows import texts_at
+from lineage_dataframes.trace.replay import Replayer, RequestedOutput
+from lineage_dataframes.trace.requested_recipes import requested_recipe
 from lineage_dataframes.trace.sifting import RowTest, Sifted, failing_rows, sift
+from lineage_dataframes.trace.source_rows import places_and_texts
 from lineage_query.rows.places import parse_location, parse_valued
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.paths import plain_path
@@ -131,22 +131,6 @@ def test_of(text: str) -> TestOf[Any]:
         return verdict is not None and not verdict
 
     return fails
-
-
-def places_and_texts(
-    spark: Any, recipe: Recipe, rows: SourceRows
-) -> dict[tuple[str, int], tuple[str, str]]:
-    """The places and texts of rows of sources, by file and ordinal."""
-    shown: dict[tuple[str, int], tuple[str, str]] = {}
-    for (number, path), ordinals in rows.items():
-        if not len(ordinals):
-            continue
-        source = recipe.sources[number]
-        places = row_locations(spark, source, path, ordinals, plain_path(path))
-        texts = texts_at(spark, recipe, source, path, ordinals)
-        for n, place, text in zip(ordinals.tolist(), places, texts, strict=True):
-            shown[path, n] = (place or f"{plain_path(path)}#{n}", text)
-    return shown
 
 
 def _to_json(

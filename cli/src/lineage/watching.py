@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lineage.requested_outputs import refuse_server
+from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
 from lineage.watch_printing import Printer
 from lineage.watch_reports import Report, Reports

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -24,6 +24,9 @@ from lineage_query_api.models import (
     StandingText,
 )
 from lineage_store.port import ApplicationRecord
+
+if TYPE_CHECKING:
+    from lineage_dataframes.trace.ranked_influence import InfluenceAnswer
 
 RequestedPlaces: TypeAlias = Annotated[
     list[str], Field(alias="from", description="the requested places")
@@ -242,6 +245,29 @@ class RankedInputs(FrozenModel):
     keys_total: int
 
 
+class InfluenceOfRow(FrozenModel):
+    """A row of a source, and what the output's row would be without it."""
+
+    location: str
+    text: str
+    after: str | None = Field(description="as JSON text; null: it would not be there")
+    changed: list[str] = Field(description="columns that would have other values")
+    unsure: list[str] = Field(description="those of them that Spark may round otherwise")
+    rank: int
+    tied: int = Field(description="how many share the rank")
+
+
+class InfluenceModel(FrozenModel):
+    """What a row would be without each row that it was made from, in closed form; those first that change it most."""
+
+    app: str
+    node: str
+    before: str = Field(description="the row as it is, as JSON text")
+    rows: list[InfluenceOfRow]
+    witnesses: int = Field(description="rows that it was made from")
+    warnings: list[str]
+
+
 class ApplicationRecords(FrozenModel):
     """As `lineage apps --json`."""
 
@@ -333,6 +359,29 @@ def run_difference(compared: RunDifference) -> RunDifferenceModel:
 def ranked_inputs(ranked: Suspects) -> RankedInputs:
     """Inputs of several outputs, those of most outputs first."""
     return RankedInputs.model_validate(ranked.to_json())
+
+
+def influence_model(answer: InfluenceAnswer) -> InfluenceModel:
+    """The influence of rows on a row."""
+    return InfluenceModel(
+        app=answer.app,
+        node=answer.node,
+        before=answer.before_text,
+        rows=[
+            InfluenceOfRow(
+                location=row.place,
+                text=row.text,
+                after=answer.after_text(row.influence),
+                changed=list(answer.changed(row.influence)),
+                unsure=list(answer.unsure(row.influence)),
+                rank=row.rank,
+                tied=row.tied,
+            )
+            for row in answer.rows
+        ],
+        witnesses=answer.found.witnesses,
+        warnings=list(answer.warnings),
+    )
 
 
 def verdict_model(app: str, verdict: Verdict) -> VerdictModel:

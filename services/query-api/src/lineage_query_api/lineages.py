@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from importlib.util import find_spec
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.region import Region
@@ -76,6 +76,9 @@ from lineage_query_api.visible_store import (
 from lineage_store.materialised import delete_application
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.record_flow import RecordFlows
+
+if TYPE_CHECKING:
+    from lineage_dataframes.trace.ranked_influence import InfluenceAnswer
 
 T = TypeVar("T")
 CACHED_TRACES_MAX = 256
@@ -616,6 +619,18 @@ class Lineages:
         assert self.is_unrestricted
         with self.turn():
             return make_plan(purpose, query, self.store, self._reader, self._engine(rows=rows))
+
+    def influence(self, place: str, app: str | None, limit: int) -> InfluenceAnswer:
+        """What a row of a DataFrame would be without each row that it was made from; for callers who may read rows.
+
+        Raises:
+            LineageError: as `RecipeTraces.requested_row` and `RecipeTraces.influence`.
+            ProblemError: as `RecipeTraces.influence`, or too many ask at once.
+        """
+        self._check_places((place,))
+        with self.working():
+            requested = self.recipe_traces.requested_row(place, app)
+        return self.recipe_traces.influence(requested, limit)
 
     def trace_records(self, query: TraceQuery) -> RecordTrace:
         """Trace records within bounds.

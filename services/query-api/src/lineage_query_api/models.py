@@ -615,6 +615,16 @@ class RankRequest(SuspectsRequest):
     )
 
 
+class InfluenceRequest(RequestModel):
+    """A row of a DataFrame, as people type its place."""
+
+    place: PlaceText
+    app: NodeText | None = Field(
+        None, description="the application; without it the one that has the row"
+    )
+    limit: int = Field(50, ge=1, le=1_000, description="rows that are listed")
+
+
 class ViewRequest(RequestModel):
     """What a record-level view is to hold: what traces go along, or (no places) all flows."""
 

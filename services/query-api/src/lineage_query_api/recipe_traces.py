@@ -13,7 +13,7 @@ from lineage_query.answers import Answer, Group, Item
 from lineage_query.conditions import parse_condition
 from lineage_query.recipe_rows import RecipePlace, columns_of
 from lineage_query.record_trace import RecordTrace
-from lineage_query.rows.reader import RootedReader, RowReader
+from lineage_query.rows.reader import RootedReader, RowReader, reading_by
 from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
 from lineage_query_api.errors import ProblemError, hidden_parts_error, rows_refused_error
@@ -32,9 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lineage_dataframes.trace.listed_rows import RowsPage
+    from lineage_dataframes.trace.ranked_influence import InfluenceAnswer
+    from lineage_dataframes.trace.requested_recipes import RequestedRecipe
 
 Computed = TypeVar("Computed")
 NO_MASTER = "LINEAGE_SPARK_MASTER is not set"
+INFLUENCE_ROWS_MAX = 100_000
+"""Rows that a row whose influence is computed may be made from: their values are held."""
 LISTED_ITEMS_MAX = 10_000
 """Items of each node that a recomputed answer lists."""
 CUT_WARNING = (f"of each node the first {LISTED_ITEMS_MAX:,} items are listed",)
@@ -196,6 +200,55 @@ class RecipeTraces:
         group = Group(node, node, "", None, len(page.items), page.items)
         shown = masked_group(group, visible_app, self._reader.header, is_result=False)
         return shown.items, page.following
+
+    def requested_row(self, place: str, app: str | None) -> RequestedRecipe:
+        """The row of a DataFrame's output that a place names, as people type it, in an application or in the one that has it.
+
+        Raises:
+            TraceError: it is no such row, or this server has not what reads it.
+            LineageError: there is none, or a file is not what it was, or may not be read.
+        """
+        if find_spec("lineage_dataframes") is None or find_spec("pyspark") is None:
+            raise TraceError(
+                f"rows of DataFrames are computed by Spark, which this server has not: {TRACE_ELSEWHERE}"
+            )
+        from lineage_dataframes.trace.requested_recipes import requested_recipe
+
+        return requested_recipe(self._store, self._reader, (place,), app)
+
+    def influence(self, requested: RequestedRecipe, limit: int) -> InfluenceAnswer:
+        """What a row would be without each row that it was made from, where that has a closed form; for callers who may read rows.
+
+        No code of the job is run, and the plan no second time.
+
+        Raises:
+            TraceError: this server has no Spark.
+            LineageError: there is no closed form, the row can't be computed, or a file is not what it was.
+            ProblemError: 403 if something of the application is hidden; Spark does not start or takes too long.
+        """
+        if self._visible_app is not None:
+            raise hidden_parts_error()
+        if self._spark is None:
+            raise TraceError(
+                f"the influence of rows is computed by Spark, which this server has not ({NO_MASTER})"
+            )
+        reader = self._reader.of_application(requested.app)
+
+        def compute(session: SparkSession) -> InfluenceAnswer:
+            from lineage_dataframes.rewrite.functions import NO_CODE
+            from lineage_dataframes.trace.influence import influences_in_closed_form
+            from lineage_dataframes.trace.ranked_influence import answer_influence
+
+            with reading_by(reader):
+                return answer_influence(
+                    session,
+                    requested,
+                    limit,
+                    lambda replayer: influences_in_closed_form(replayer, INFLUENCE_ROWS_MAX),
+                    key=NO_CODE,
+                )
+
+        return self._spark.run(compute)
 
     def _with_condition(self, query: TraceQuery, place: RecipePlace) -> TraceQuery:
         """The query with its condition as parsed: no other text of the caller gets into a statement.

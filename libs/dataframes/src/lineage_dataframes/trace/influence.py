@@ -21,7 +21,13 @@ from lineage_core.tracing.budget import current_budget
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.spark import literals
 from lineage_dataframes.trace.leaving_out import Without, aggregate_of
-from lineage_dataframes.trace.replay import Replayer, SourceRows, values_of_rows, without
+from lineage_dataframes.trace.replay import (
+    COMBINED_MAX,
+    Replayer,
+    SourceRows,
+    values_of_rows,
+    without,
+)
 
 Witness: TypeAlias = tuple[str, int]
 """A row of a source: its file and ordinal."""
@@ -70,40 +76,74 @@ def influences(replayer: Replayer, runs_max: int) -> Influences:
         ChangedSourceError: a source was written meanwhile.
         BudgetError: it takes more than the query may.
     """
+    witnesses = _witnesses(replayer)
+    try:
+        return _closed(replayer, witnesses, COMBINED_MAX)
+    except _NoClosedFormError as reason:
+        why = str(reason)
+    rows = tuple(_by_running(replayer, witnesses[:runs_max]))
+    before = replayer.requested[0].values
+    uncertain = replayer.uncertain
+    return Influences(
+        replayer.columns, before, rows, len(witnesses), "re-execution", why, uncertain
+    )
+
+
+def influences_in_closed_form(replayer: Replayer, combined_max: int = COMBINED_MAX) -> Influences:
+    """The influence of each witness of the requested row, without running the plan again.
+
+    Args:
+        replayer: of one row.
+        combined_max: rows of its group whose values are read.
+
+    Raises:
+        RefusedError: several rows are requested, there are more witnesses, or no closed form.
+        ChangedSourceError: a source was written meanwhile.
+        BudgetError: it takes more than the query may.
+    """
+    witnesses = _witnesses(replayer)
+    if len(witnesses) > combined_max:
+        raise RefusedError(f"the row is made from more than {combined_max:,} rows")
+    try:
+        return _closed(replayer, witnesses, combined_max)
+    except _NoClosedFormError as reason:
+        raise RefusedError(f"the influence of rows has no closed form here: {reason}") from reason
+
+
+def _witnesses(replayer: Replayer) -> list[Witness]:
     if len(replayer.requested) != 1:
         raise RefusedError(
             f"the influence on one row is computed, and these are {len(replayer.requested):,}"
         )
-    witnesses = sorted(
+    return sorted(
         {
             (path, at)
             for (_, path), ordinals in replayer.witnesses.items()
             for at in ordinals.tolist()
         }
     )
-    before, why = replayer.requested[0].values, ""
-    try:
-        rows = tuple(_in_closed_form(replayer, witnesses))
-        uncertain: tuple[str, ...] = ()
-    except _NoClosedFormError as reason:
-        why = str(reason)
-        rows = tuple(_by_running(replayer, witnesses[:runs_max]))
-        uncertain = replayer.uncertain
-    how: Literal["closed form", "re-execution"] = "re-execution" if why else "closed form"
-    return Influences(replayer.columns, before, rows, len(witnesses), how, why, uncertain)
 
 
 # -- in closed form --------------------------------------------------------------------------------
 
 
-def _in_closed_form(replayer: Replayer, witnesses: Sequence[Witness]) -> Iterator[Influence]:
+def _closed(replayer: Replayer, witnesses: Sequence[Witness], combined_max: int) -> Influences:
+    rows = tuple(_in_closed_form(replayer, witnesses, combined_max))
+    before = replayer.requested[0].values
+    return Influences(replayer.columns, before, rows, len(witnesses), "closed form", "", ())
+
+
+def _in_closed_form(
+    replayer: Replayer, witnesses: Sequence[Witness], combined_max: int
+) -> Iterator[Influence]:
     if replayer.reasons:
         raise _NoClosedFormError(replayer.reasons[0])
     number, aggregate = _last_aggregate(replayer)
     columns = [_combined(replayer, number, column.id) for column in replayer.recipe.columns]
     calls = {n: column for n, column in enumerate(columns) if isinstance(column, Call)}
     try:
-        combined = replayer.combined(number, [_term(call) for call in calls.values()])
+        terms = [_term(call) for call in calls.values()]
+        combined = replayer.combined(number, terms, combined_max)
     except RefusedError as refused:
         raise _NoClosedFormError(str(refused)) from refused
     rows_of = _rows_of_witnesses(combined.made_from)

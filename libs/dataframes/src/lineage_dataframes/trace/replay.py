@@ -426,12 +426,15 @@ class Replayer:
         with self._reading(rows, others=others):
             return self._rows(self._collected(self._frame(self._has_identity())))
 
-    def combined(self, aggregate: int, terms: Sequence[Expression]) -> CombinedRows:
+    def combined(
+        self, aggregate: int, terms: Sequence[Expression], rows_max: int = COMBINED_MAX
+    ) -> CombinedRows:
         """The rows that the group of the requested row combined, from the witnesses.
 
         Args:
             aggregate: the plan's node, whose groups the output's rows are, one for one.
             terms: what is computed of each row.
+            rows_max: how many rows the group may combine.
 
         Raises:
             RefusedError: a row was made from what is no row of a source, or there are too many.
@@ -455,10 +458,10 @@ class Replayer:
         with self._reading(self.witnesses), translate_spark_errors():
             run_checks(self._session, builder)
             frame = self._session.sql(builder.statement(select))
-            table = to_arrow(frame.limit(COMBINED_MAX + 1))
+            table = to_arrow(frame.limit(rows_max + 1))
         self._check_sources()
-        if table.num_rows > COMBINED_MAX:
-            raise RefusedError(f"the group combines more than {COMBINED_MAX:,} rows")
+        if table.num_rows > rows_max:
+            raise RefusedError(f"the group combines more than {rows_max:,} rows")
         pairs = [
             list(zip(table[f"p{n}"].to_pylist(), table[f"p{n + 1}"].to_pylist(), strict=True))
             for n in range(0, len(places), 2)

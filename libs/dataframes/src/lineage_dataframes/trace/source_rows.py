@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from lineage_core.recipe.document import Recipe, Source
 from lineage_dataframes.errors import NoMatchError, RowError
-from lineage_dataframes.trace.rows import find_file, ordinal_in_file, rows_with_values
+from lineage_dataframes.sources.locations import row_locations
+from lineage_dataframes.trace.rows import find_file, ordinal_in_file, rows_with_values, texts_at
 from lineage_query.rows.places import Location, ValuedPlace, parse_location, parse_valued
-from lineage_store.paths import canonical
+from lineage_store.paths import canonical, plain_path
 
 
 def source_rows_at(
@@ -39,6 +40,22 @@ def source_rows_at(
         for key, ordinals in found.items():
             rows[key] = np.union1d(rows.get(key, ordinals), ordinals)
     return rows
+
+
+def places_and_texts(
+    spark: SparkSession, recipe: Recipe, rows: Mapping[tuple[int, str], NDArray[np.uint64]]
+) -> dict[tuple[str, int], tuple[str, str]]:
+    """The places and texts of rows of sources, by file and ordinal."""
+    shown: dict[tuple[str, int], tuple[str, str]] = {}
+    for (number, path), ordinals in rows.items():
+        if not len(ordinals):
+            continue
+        source = recipe.sources[number]
+        places = row_locations(spark, source, path, ordinals, plain_path(path))
+        texts = texts_at(spark, recipe, source, path, ordinals)
+        for n, place, text in zip(ordinals.tolist(), places, texts, strict=True):
+            shown[path, n] = (place or f"{plain_path(path)}#{n}", text)
+    return shown
 
 
 def _rows_at(

@@ -25,16 +25,25 @@ from lineage_query_api import models, serializers
 from lineage_query_api.answer_models import (
     ApplicationRecords,
     DifferenceModel,
+    InfluenceModel,
     NodeRecords,
     RankedInputs,
     RunDifferenceModel,
     TraceAnswer,
     difference,
+    influence_model,
     ranked_inputs,
     run_difference,
     trace_answer,
 )
-from lineage_query_api.dependencies import AppName, Caller, CallerScope, RowCaller, Store
+from lineage_query_api.dependencies import (
+    AppName,
+    Caller,
+    CallerScope,
+    RowCaller,
+    Store,
+    check_rows,
+)
 from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
 from lineage_query_api.errors import too_costly_error
 from lineage_query_api.lineages import Lineages
@@ -157,6 +166,17 @@ def rank_answers(body: models.RankRequest, scope: CallerScope) -> RankedInputs:
         tuple(body.places), tuple(body.good), body.app, body.limit, body.formula, body.tasks
     )
     return ranked_inputs(rank(store, query, rows=caller.rows))
+
+
+@router.post("/answers/influence")
+def influence(body: models.InfluenceRequest, scope: CallerScope) -> InfluenceModel:
+    """What a row of a DataFrame would be without each row that it was made from, where that has a closed form: as `lineage suspects --influence`.
+
+    Sums, counts, averages, minima and maxima of a group have one. No code of the job is run.
+    """
+    store, caller = scope.within(body.app)
+    check_rows(caller)
+    return influence_model(store.influence(body.place, body.app, body.limit))
 
 
 def _records(store: Lineages, query: TraceQuery) -> RecordTrace:

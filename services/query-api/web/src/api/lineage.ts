@@ -13,6 +13,7 @@ import type {
   Direction,
   ExportFormat,
   Graph,
+  Influence,
   JobGraph,
   JobPage,
   Me,
@@ -219,6 +220,10 @@ export interface SuspectsQuestion {
 
 export const suspects = (app: string, question: SuspectsQuestion, signal?: AbortSignal) =>
   post<Suspects>(`${of(app)}/suspects`, question, signal);
+
+/** What a row of a DataFrame would be without each row that it was made from, those first that change it most. */
+export const influence = (app: string, place: string, limit: number, signal?: AbortSignal) =>
+  post<Influence>('/answers/influence', { app, place, limit }, signal);
 
 /** Suspect tasks: all flows of the application are read for them. */
 export const suspectTasks = (app: string, question: SuspectsQuestion, signal?: AbortSignal) =>

@@ -224,6 +224,13 @@ export const suspectsQuery = (app: string, question: lineage.SuspectsQuestion) =
     staleTime: 60_000,
   });
 
+export const influenceQuery = (app: string, place: string, limit: number) =>
+  queryOptions({
+    queryKey: ['application', app, 'influence', place, limit],
+    queryFn: ({ signal }) => lineage.influence(app, place, limit, signal),
+    staleTime: 60_000,
+  });
+
 /** Apart from the rows: these are there, too, where tasks cost more than a server allows, or would show what is hidden. */
 export const suspectTasksQuery = (app: string, places: string[], good: string[]) => {
   const question = { places, good, limit: TASKS_LISTED };

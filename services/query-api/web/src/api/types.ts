@@ -14,6 +14,7 @@ import type {
   DiffModel,
   GraphModel,
   GroupModel,
+  InfluenceModel,
   ItemModel,
   ItemPage as NodeItemPage,
   JobGraphModel,
@@ -83,6 +84,7 @@ export type LevelAnswer = Pick<
 export type Diff = DiffModel;
 export type RunsDiff = RunDifferenceModel;
 export type RunsDiffGroup = RunsDiff['groups'][number];
+export type Influence = InfluenceModel;
 export type Suspects = SuspectsModel;
 export type SuspectTasks = RankedInputs;
 export type JobGraph = JobGraphModel;

@@ -19,6 +19,7 @@ import { useColumns } from '../node/useColumns';
 import { WholeRow } from '../node/WholeRow';
 import { useItemPages } from '../node/useItemPages';
 import { ExportMenu } from './ExportMenu';
+import { InfluenceList } from './InfluenceList';
 import { LevelCounts } from './LevelCounts';
 import { PairList } from './PairList';
 import { startWords } from './requests';
@@ -80,6 +81,7 @@ export function TracePanel(props: Props) {
         </p>
         <LevelCounts key={trace.trace} trace={trace} />
         <PairList trace={trace} />
+        <InfluenceList key={`influence ${trace.trace}`} trace={trace} />
         <div className="chips" role="group" aria-label="Found in">
           {trace.groups.map((group) => (
             <button

@@ -1,4 +1,4 @@
-"""Rows of DataFrames' outputs that a command names, with the recipe that gave them."""
+"""Rows of DataFrames' outputs that a person names, with the recipe that gave them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lineage.servers import SERVER_SCHEMES
 from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import RowError
@@ -60,16 +59,6 @@ class RequestedRecipe:
         return RequestedOutput(places=tuple(places))
 
 
-def refuse_server(url: str, action: str) -> None:
-    """Refuse a store that is a server: what a command does needs the job's files and Spark.
-
-    Raises:
-        TraceError: it is one.
-    """
-    if url.startswith(SERVER_SCHEMES):
-        raise TraceError(f"{action} where the store, the files and Spark are, not through a server")
-
-
 def requested_recipe(
     store: GraphStore, reader: RowReader, places: Sequence[str], app: str | None, where: str = ""
 ) -> RequestedRecipe:
@@ -99,6 +88,7 @@ def requested_recipe(
     if recipe is None:
         reason = next(record.reason for record in graph.nodes() if record.node == node)
         raise TraceError(f"node {node} of {recipe_place.app} has no recipe: {reason}")
+    reader = reader.of_application(recipe_place.app)
     for place, place_query, _ in found:
         check_files_of_query(store, reader, place_query, place)
     check_recipe_allowed(recipe, reader)
