@@ -79,6 +79,8 @@ class Reports:
         self._files: dict[str, _File] = defaultdict(_File)
         self._found: dict[_Key, dict[str, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
         self._notes: set[str] = set()
+        self.sees_all = True
+        """Whether no task has said that it can't see or report records."""
 
     def read(self) -> Iterator[Report | str]:
         """Records that are new, and what else tasks say for the first time."""
@@ -89,8 +91,10 @@ class Reports:
                     found = self._handle(path.name, document)
                     if found is not None:
                         yield found
-        if has_lost(self._folder) and (note := self._note(LOST_RECORDS)) is not None:
-            yield note
+        if has_lost(self._folder):
+            self.sees_all = False
+            if (note := self._note(LOST_RECORDS)) is not None:
+                yield note
 
     def _documents(self, path: Path) -> Iterator[dict[str, Any]]:
         file = self._files[path.name]
@@ -110,6 +114,7 @@ class Reports:
             self._files[file].counts = {name: int(document[name]) for name in names}
             return None
         if "problem" in document:
+            self.sees_all = False
             return self._note(f"{label}: {document['problem']}")
         if "error" in document:
             return self._note(f"{label}: the condition failed on records ({document['error']})")
@@ -155,11 +160,6 @@ class Reports:
 
     def _sum(self, name: str) -> int:
         return sum(file.counts.get(name, 0) for file in self._files.values())
-
-    @property
-    def sees_all(self) -> bool:
-        """Whether no task has said that it can't see or report records."""
-        return not self._notes
 
     def summary(self) -> Iterator[str]:
         """What was counted only."""

@@ -105,6 +105,7 @@ def test_a_task_that_can_not_write_is_named_once(tmp_path: Path) -> None:
     first = [getattr(found, "text", found) for found in reports.read()]
     assert first == ["a", LOST_RECORDS]
     assert list(reports.read()) == []
+    assert not reports.sees_all
 
 
 def test_a_condition_too_many_is_refused_and_displaces_none(tmp_path: Path) -> None:
