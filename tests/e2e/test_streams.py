@@ -82,7 +82,7 @@ running.processAllAvailable()
 attach(spark, store="sqlite:///.lineage/lineage.db")
 counts = orders.groupBy("city").count().writeStream.format("memory").queryName("counts")
 run(counts.outputMode("complete"), "counts")
-run(orders.dropDuplicates().writeStream.format("json").option("path", "distinct"), "distinct")
+run(orders.limit(2).writeStream.format("json").option("path", "first"), "first")
 rates = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
 run(rates.writeStream.format("json").option("path", "rates"), "rates")
 
@@ -282,7 +282,7 @@ def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
     reasons = json.dumps(verdict)
     for expected in (
         "Aggregate: it may hold rows of earlier batches as its state",
-        "Deduplicate: it may hold rows of earlier batches as its state",
+        "Limit: it may hold rows of earlier batches as its state",
         "RatePerMicroBatchStream: a stream of other than files",
         "a write to file:",
         "was running when capture ended: batches up to 3 recorded",
@@ -292,9 +292,9 @@ def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
         recipe.output.table or Path(recipe.output.path or "").name: recipe
         for recipe in recipes(folder)
     }
-    assert list(kinds) == ["MemorySink", "distinct", "rates", "running"]
+    assert list(kinds) == ["MemorySink", "first", "rates", "running"]
     # What such a batch read is known all the same.
-    assert [Path(file.path).name for file in kinds["distinct"].sources[0].files] == ["c.csv"]
+    assert [Path(file.path).name for file in kinds["first"].sources[0].files] == ["c.csv"]
     assert kinds["rates"].sources[0].format == "RatePerMicroBatchStream"
     # Of the query that ran before, what it has committed since.
     (path,) = [path for path in (folder / "running").glob("part-*") if "7.0" in path.read_text()]
@@ -302,7 +302,7 @@ def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
     assert kinds["running"].batch is not None
     assert kinds["running"].batch.number == 3
     with pytest.raises(LineageError, match="state"):
-        items(folder, Direction.BACKWARD, f"{next((folder / 'distinct').glob('part-*'))}:1")
+        items(folder, Direction.BACKWARD, f"{next((folder / 'first').glob('part-*'))}:1")
 
 
 def test_a_batch_that_is_run_again_is_the_same(tmp_path: Path) -> None:

@@ -53,15 +53,15 @@ def test_state_is_known_where_this_run_has_made_all_of_it(
 ) -> None:
     known = Known()
     known.add(first, reported, is_first=True, late_count=False)
-    assert known.state_problem == expected
+    assert known.run_problem == expected
     # What is not known stays so.
     known.add(first + 1, progress(), is_first=False, late_count=False)
-    assert (known.state_problem, known.writes) == (expected, True)
+    assert (known.run_problem, known.writes) == (expected, True)
 
 
 def test_late_rows_count_where_groups_lack_them() -> None:
     known = Known()
     known.add(0, progress(), is_first=True, late_count=False)
-    assert known.state_problem == ""
+    assert known.late_problem == ""
     known.add(1, progress(), is_first=False, late_count=True)
-    assert known.state_problem == "3 rows of batch 1 were dropped as late"
+    assert (known.run_problem, known.late_problem) == ("", "3 rows of batch 1 were dropped as late")

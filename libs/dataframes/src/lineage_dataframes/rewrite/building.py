@@ -111,8 +111,8 @@ class Builder:
     ``files``: by source, the term that says which file a row is of, its path unless given. ``common_subplans``: groups that
     several nodes have are named by the first of these. ``reasons``: why the witnesses may be too many.
     ``checks``: statements that must give no row, with the reason to refuse the trace where one does. ``tied``: rows of windows at
-    the top that are tied (`numbering`) stand there with each number that they may have had. ``with_candidates``: rows of groups of
-    which the job kept one stand there, all that it may have been.
+    the top that are tied (`numbering`) stand there with each number that they may have had. ``with_candidates``: rows stand there of which the
+    job kept some, by a condition that can't be computed anew, or as one of their group.
     """
 
     recipe: Recipe
@@ -341,6 +341,7 @@ class Builder:
         for term in conjuncts(condition):
             if top and any(self._unknowable(term, condition_side) for condition_side in below):
                 self.reasons.append(f"{purpose} by what can't be computed anew")
+                self.with_candidates = True
                 continue
             self._check_recomputable(purpose, [term], *below)
             terms.append(self.writer().of(term))

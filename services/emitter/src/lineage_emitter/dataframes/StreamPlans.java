@@ -89,15 +89,16 @@ public class StreamPlans {
     return found.isEmpty() ? "" : name((LogicalPlan) found.get(0));
   }
 
-  /**
-   * The aggregate by event time that is all of a plan that keeps state, where its rows have the time by which Spark gives them;
-   * null: there is none.
-   */
-  public LogicalPlan windowed(LogicalPlan plan) {
+  /** The node that keeps state where a plan has just one; null: it has none, or several. */
+  public LogicalPlan state(LogicalPlan plan) {
     List found = new ArrayList();
     collectStateful(plan, found);
-    boolean isOne = found.size() == 1 && found.get(0) instanceof Aggregate;
-    return isOne && eventTime((Aggregate) found.get(0)) != null ? (LogicalPlan) found.get(0) : null;
+    return found.size() == 1 ? (LogicalPlan) found.get(0) : null;
+  }
+
+  /** Whether a node is an aggregate by event time whose rows have the time by which Spark gives them. */
+  public boolean isTimed(LogicalPlan plan) {
+    return plan instanceof Aggregate && eventTime((Aggregate) plan) != null;
   }
 
   private static void collectStateful(LogicalPlan plan, List found) {
@@ -149,19 +150,23 @@ public class StreamPlans {
     return null;
   }
 
-  /** The rows of an aggregate that Spark gives in a batch: those whose time is behind one watermark and not behind another. */
-  private static LogicalPlan given(LogicalPlan rows, Attribute time, Long before, Long now) {
+  /**
+   * The rows of an aggregate (see `isTimed`) that Spark gives in a batch: those whose time is behind one watermark and not behind
+   * another, in ms since 1970. `below`: what it groups.
+   */
+  public LogicalPlan due(LogicalPlan timed, LogicalPlan below, Long before, Long now) {
+    Attribute time = eventTime((Aggregate) timed);
     Expression end = time.dataType() instanceof StructType ? new GetStructField(time, 1, scala.Option.apply(null)) : time;
     Expression due = new LessThanOrEqual(end, new Literal(Long.valueOf(now.longValue() * 1000), end.dataType()));
     if (before != null) {
       due = new And(due, new GreaterThan(end, new Literal(Long.valueOf(before.longValue() * 1000), end.dataType())));
     }
-    return new Filter(due, rows);
+    return new Filter(due, with(timed, below));
   }
 
-  /** What the rows of an aggregate by event time are made of, as the ends of their windows alone; null: its time is of another type. */
-  public LogicalPlan ends(LogicalPlan windowed, List streams, List rows) {
-    Attribute key = timeKey((Aggregate) windowed);
+  /** What the rows of an aggregate (see `isTimed`) are made of, as the ends of their windows alone; null: its time is of another type. */
+  public LogicalPlan ends(LogicalPlan timed, LogicalPlan below) {
+    Attribute key = timeKey((Aggregate) timed);
     Expression end = key.dataType() instanceof StructType ? new GetStructField(key, 1, scala.Option.apply(null)) : key;
     if (!end.dataType().typeName().equals("timestamp")) {
       return null;
@@ -175,8 +180,7 @@ public class StreamPlans {
             new ListBuffer().toList(),
             scala.Option.apply(null),
             new ListBuffer().toList()));
-    LogicalPlan below = (LogicalPlan) windowed.children().head();
-    return new Project(columns.toList(), batch(below, streams, rows, null, null, null));
+    return new Project(columns.toList(), below);
   }
 
   /** The folders that a plan reads beside its streams, each once; an empty text for what is read otherwise. */
@@ -216,11 +220,14 @@ public class StreamPlans {
 
   /**
    * A plan of a batch: each stream that it reads (as `streams` has them) is one of `rows`, plans with the same columns; null: no
-   * rows. `windowed` (as that method has it; null: none) gives the rows that are due between two watermarks, in ms since 1970.
+   * rows. `state`: a node in whose place `given` stands; null: none.
    */
-  public LogicalPlan batch(LogicalPlan plan, List streams, List rows, LogicalPlan windowed, Long before, Long now) {
+  public LogicalPlan batch(LogicalPlan plan, List streams, List rows, LogicalPlan state, LogicalPlan given) {
     if (name(plan).equals("EventTimeWatermark")) {
-      return batch((LogicalPlan) plan.children().head(), streams, rows, windowed, before, now);
+      return batch((LogicalPlan) plan.children().head(), streams, rows, state, given);
+    }
+    if (plan == state) {
+      return given;
     }
     for (int i = 0; i < streams.size(); i++) {
       if (streams.get(i) == plan) {
@@ -230,10 +237,15 @@ public class StreamPlans {
     ListBuffer children = new ListBuffer();
     scala.collection.Iterator below = plan.children().iterator();
     while (below.hasNext()) {
-      children.$plus$eq(batch((LogicalPlan) below.next(), streams, rows, windowed, before, now));
+      children.$plus$eq(batch((LogicalPlan) below.next(), streams, rows, state, given));
     }
-    LogicalPlan made = children.isEmpty() ? plan : (LogicalPlan) plan.withNewChildren(children.toList());
-    return plan == windowed ? given(made, eventTime((Aggregate) plan), before, now) : made;
+    return children.isEmpty() ? plan : (LogicalPlan) plan.withNewChildren(children.toList());
+  }
+
+  private static LogicalPlan with(LogicalPlan plan, LogicalPlan child) {
+    ListBuffer children = new ListBuffer();
+    children.$plus$eq(child);
+    return (LogicalPlan) plan.withNewChildren(children.toList());
   }
 
   /** Rows under the names and numbers of a stream's columns. */

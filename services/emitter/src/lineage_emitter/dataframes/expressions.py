@@ -47,6 +47,8 @@ PLAIN_LITERALS = (
 )  # fmt: skip
 """Types whose constants Spark prints so that they read back as the same value."""
 
+STATE_CONDITION = "lineage.state"
+"""The name under which ``StreamState.java`` gives the condition that a state was."""
 RANDOM = {"Rand", "Randn", "Uuid", "Shuffle", "RandStr", "Uniform"}
 POSITIONAL_FUNCTIONS = {
     "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart",
@@ -132,6 +134,13 @@ class Expressions:
             return self._opaque(tree, code)
         name, kind = str(tree.fields["name"]), ddl(tree.fields["dataType"])
         return PythonCall(name, code, self.all(list(tree.children)), kind)
+
+    def _ScalaUDF(self, tree: Tree) -> Expression:
+        if tree.fields.get("udfName") != STATE_CONDITION:
+            return self._opaque(tree)
+        return OpaqueExpression(
+            "state", "not kept: what a stream holds from batch to batch", (), "boolean"
+        )
 
     def _AttributeReference(self, tree: Tree) -> Expression:
         return Column(tree.fields["exprId"])

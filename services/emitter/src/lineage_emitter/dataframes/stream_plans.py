@@ -1,13 +1,13 @@
 """Plans of micro-batches: a streaming query in which each stream is read as the files, or offsets of topics, that it gave in one batch.
 
-A query that keeps no state is the batch query over these. What may keep state, and what reads otherwise, is named and not traced.
+A query that keeps no state is the batch query over these; of one that does, see `stream_state`. What reads otherwise is named and not traced.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +16,23 @@ from lineage_emitter.dataframes import topics
 from lineage_emitter.dataframes.file_sources import file_source
 from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.plan_text import compiled, read_plan
+from lineage_emitter.dataframes.stream_state import (
+    NEW,
+    PLANS_CLASS,
+    STATE,
+    Offsets,
+    State,
+    Watermarks,
+    keeps,
+    state_of,
+)
 from lineage_emitter.dataframes.stream_topics import topics_read
 from lineage_emitter.dataframes.topic_ids import STREAM, SeenTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HELPER_CLASS = "lineage.StreamPlans"
 SEPARATOR = "\u0001"
-STATE = "it may hold rows of earlier batches as its state"
 FILES_MAX = 1_000
 """Files of all batches so far, which the recipe of a batch with state names."""
 OTHER_STREAM = "a stream of other than files and topics of Kafka"
@@ -38,44 +46,6 @@ class UntracedBatchError(ValueError):
         self.node = node
         self.sources = sources
         super().__init__(reason)
-
-
-@dataclass(frozen=True, slots=True)
-class Offsets:
-    """Where a batch of a stream begins and ends (Spark's objects); None: at the beginning, and nothing was read."""
-
-    start: Any | None
-    end: Any | None
-
-    @property
-    def start_text(self) -> str:
-        """The start as JSON; empty: there is none."""
-        return "" if self.start is None else str(self.start.json())
-
-    @property
-    def end_text(self) -> str:
-        """The end as JSON; empty: there is none."""
-        return "" if self.end is None else str(self.end.json())
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the batch read nothing of the stream."""
-        return self.end is None or self.start_text == self.end_text
-
-
-@dataclass(frozen=True, slots=True)
-class Watermarks:
-    """Between which watermarks (in ms since 1970) rows are due that a batch gives; ``before`` None: the first batch.
-
-    ``problem``: why rows of groups are not all known; empty: they are those of this and all earlier batches.
-    """
-
-    before: int | None
-    now: int
-    problem: str = ""
-
-
-NOT_WINDOWED = (None, Watermarks(None, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +82,7 @@ class BatchPlan:
 
 def helper() -> Any:
     """The Java object that reads plans and logs of streams."""
-    return compiled(HELPER_CLASS)
+    return compiled(PLANS_CLASS)
 
 
 def plan_of_frame(spark: SparkSession, plan: Any, seen: SeenTopics) -> BatchPlan:
@@ -127,7 +97,9 @@ def plan_of_frame(spark: SparkSession, plan: Any, seen: SeenTopics) -> BatchPlan
     rows = plans.rows(plan)
     leaves = plans.streams(rows)
     reads = [_read_of_leaf(spark, leaf, seen) for leaf in _listed(leaves)]
-    return _batch_plan(spark, rows, leaves, reads, plans.stateful(rows))
+    kind = str(plans.stateful(rows))
+    _check(reads, State(None, kind, problem=STATE) if kind else None)
+    return _batch_plan(spark, rows, leaves, {NEW: reads})
 
 
 def plan_of_batch(
@@ -141,7 +113,7 @@ def plan_of_batch(
 
     An aggregate by event time gives a group when it is due, made of rows of this and all earlier batches. It is the batch query over
     all of them, of which the groups are taken that are due in this batch. Rows that were dropped as late belong to groups that were due before
-    (see `QueryRun.drops_none_of_due_groups`).
+    (see `QueryRun.drops_none_of_due_groups`). Other state: see `stream_state`.
 
     Args:
         spark: The query's session.
@@ -156,27 +128,24 @@ def plan_of_batch(
     plans = helper()
     rows = plans.rows(execution.logicalPlan())
     leaves = plans.streams(rows)
-    state, windowed = plans.stateful(rows), None
-    if state and execution.outputMode().toString() == "Append":
-        windowed = plans.windowed(rows)
-    is_traced = windowed is not None and not watermarks.problem
-    if is_traced:
-        offsets = [replace(of_stream, start=None) for of_stream in offsets]
-        # Rows of earlier batches were read sooner.
-        seen = seen.before(None)
+    state = state_of(rows, str(execution.outputMode().toString()), watermarks)
     streams = execution.sources()
-    ranges = [(streams.apply(place), offsets[place]) for place in range(streams.size())]
-    reads = [_read_of_stream(spark, leaf, ranges, seen) for leaf in _listed(leaves)]
-    if is_traced:
-        _check_file_count(state, reads)
-        return _batch_plan(spark, rows, leaves, reads, "", (windowed, watermarks))
-    reason = STATE if windowed is None else watermarks.problem
-    batch = _batch_plan(spark, rows, leaves, reads, state, reason=reason)
-    is_plain = len(reads) == len(ranges) == len(batch.sources) == 1
+    parts = (NEW,) if state is None or state.problem else state.parts
+    reads: dict[str, list[StreamRead]] = {}
+    for part in parts:
+        ranges = [(streams.apply(n), of_stream.of(part)) for n, of_stream in enumerate(offsets)]
+        # Rows of earlier batches were read sooner.
+        known = seen if part == NEW else seen.before(None)
+        reads[part] = [_read_of_stream(spark, leaf, ranges, known) for leaf in _listed(leaves)]
+        _check(reads[part], state)
+    if parts != (NEW,) and state is not None:
+        _check_file_count(state.kind, reads.values())
+    batch = _batch_plan(spark, rows, leaves, reads, state, watermarks)
+    is_plain = state is None and len(reads[NEW]) == len(offsets) == len(batch.sources) == 1
     # The values in folders' names are read by what all files of a batch have.
     if not is_plain or batch.sources[0].partitions:
         return batch
-    return replace(batch, stream=ranges[0][0])
+    return replace(batch, stream=streams.apply(0))
 
 
 def _listed(values: Any) -> list[Any]:
@@ -184,11 +153,28 @@ def _listed(values: Any) -> list[Any]:
     return [values[place] for place in range(values.size())]
 
 
-def _check_file_count(state: str, reads: Sequence[StreamRead]) -> None:
-    count = sum(len(source.files) for read in reads for source in read.sources)
+def _check_file_count(kind: str, reads: Iterable[Sequence[StreamRead]]) -> None:
+    count = sum(len(source.files) for part in reads for source in _sources_of(part))
     if count > FILES_MAX:
         reason = f"its batches have read {count:,} files so far, more than {FILES_MAX:,}"
-        raise UntracedBatchError(state, reason)
+        raise UntracedBatchError(kind, reason)
+
+
+def _sources_of(reads: Sequence[StreamRead]) -> tuple[Source, ...]:
+    return tuple(source for read in reads for source in read.sources)
+
+
+def _check(reads: Sequence[StreamRead], state: State | None) -> None:
+    """See that rows of a batch can be traced through what it keeps and what it read.
+
+    Raises:
+        UntracedBatchError: they can't.
+    """
+    if state is not None and state.problem:
+        raise UntracedBatchError(state.kind, state.problem, _sources_of(reads))
+    for read in reads:
+        if read.problem:
+            raise UntracedBatchError(read.kind, read.problem, _sources_of(reads))
 
 
 def facts_of(execution: Any) -> dict[str, Any]:
@@ -198,14 +184,10 @@ def facts_of(execution: Any) -> dict[str, Any]:
     folders = (re.fullmatch(rf"{_FILES}\[(.*)\]", name, re.DOTALL) for name in names)
     plans = helper()
     rows = plans.rows(execution.logicalPlan())
-    keeps = "nothing"
-    if plans.stateful(rows):
-        is_traced = str(execution.outputMode().toString()) == "Append"
-        keeps = "windows" if is_traced and plans.windowed(rows) is not None else "more"
     return {
         "reads": tuple("" if folder is None else folder[1] for folder in folders),
         "beside": tuple(folder for (folder,) in split(plans.beside(rows), 1)),
-        "keeps": keeps,
+        "keeps": keeps(rows, str(execution.outputMode().toString())),
     }
 
 
@@ -232,34 +214,42 @@ def _batch_plan(
     spark: SparkSession,
     plan: Any,
     leaves: Any,
-    reads: Sequence[StreamRead],
-    state: str,
-    windowed: tuple[Any, Watermarks] = NOT_WINDOWED,
-    reason: str = STATE,
+    reads: Mapping[str, Sequence[StreamRead]],
+    state: State | None = None,
+    watermarks: Watermarks | None = None,
 ) -> BatchPlan:
-    """``state``: the node that may hold state that is not known; empty: there is none. ``reason``: why it is not."""
-    sources = tuple(source for read in reads for source in read.sources)
-    if state:
-        raise UntracedBatchError(state, reason, sources)
-    for read in reads:
-        if read.problem:
-            raise UntracedBatchError(read.kind, read.problem, sources)
+    """``reads``: by part (see `State.parts`)."""
     jvm: Any = spark._jvm
-    rows = jvm.java.util.ArrayList()
-    for read in reads:
-        rows.add(read.rows)
-    aggregate, watermarks = windowed
-    before = None if watermarks.before is None else jvm.java.lang.Long.valueOf(watermarks.before)
-    now = jvm.java.lang.Long.valueOf(watermarks.now)
+    rows_of_part: dict[str, Any] = {}
+    for part, of_part in reads.items():
+        rows_of_part[part] = jvm.java.util.ArrayList()
+        for read in of_part:
+            rows_of_part[part].add(read.rows)
+
+    def below(inner: Any, part: str) -> Any:
+        return helper().batch(inner, leaves, rows_of_part[part], None, None)
+
+    first = next(iter(reads.values()))
     try:
-        batch = helper().batch(plan, leaves, rows, aggregate, before, now)
-        ends = None if aggregate is None else helper().ends(aggregate, leaves, rows)
-        of_topics = {key: known for read in reads for key, known in read.topics.items()}
-        return BatchPlan(batch, sources, ends=ends, topics=of_topics)
+        if state is None or watermarks is None:
+            batch, ends = below(plan, NEW), None
+        else:
+            given, ends = state.plan(spark, below, watermarks), state.ends(below)
+            # What is beside the state keeps nothing.
+            rows = rows_of_part.get(NEW)
+            batch = helper().batch(plan, leaves, rows, state.node, given)
     except Exception as problem:
         if "columns that tell of files" not in str(problem):
             raise
-        raise UntracedBatchError("_metadata", "columns that tell of files", sources) from problem
+        node, reason = "_metadata", "columns that tell of files"
+        raise UntracedBatchError(node, reason, _sources_of(first)) from problem
+    known = {
+        key: of_topic
+        for of_part in reads.values()
+        for read in of_part
+        for key, of_topic in read.topics.items()
+    }
+    return BatchPlan(batch, _sources_of(first), ends=ends, topics=known)
 
 
 def _rows_of(spark: SparkSession, relation: Any) -> Any:

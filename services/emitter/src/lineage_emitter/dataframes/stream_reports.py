@@ -53,32 +53,32 @@ class Known:
     """What is known of a run of a query when a batch is recorded.
 
     ``writes``: a batch up to this one has run. So the sink had not written it before, nor any later one.
-    ``state_problem``: why it is not known which rows of earlier batches the state holds; empty: those of all.
+    ``run_problem``: why it is not known by which plan rows of earlier batches came into the state; empty: by this run's.
+    ``late_problem``: why rows of earlier batches may lack in the state, which were dropped as late; empty: none were.
     """
 
     writes: bool = False
-    state_problem: str = ""
+    run_problem: str = ""
+    late_problem: str = ""
 
     def add(
         self, number: int, progress: Progress | None, *, is_first: bool, late_count: bool
     ) -> None:
         """A batch was run. ``late_count``: whether groups lack rows that were dropped as late."""
         self.writes = self.writes or (progress is not None and progress.has_run)
-        self.state_problem = self.state_problem or self._problem(
-            number, progress, is_first=is_first, late_count=late_count
-        )
+        self.run_problem = self.run_problem or self._of_run(number, progress, is_first)
+        if late_count:
+            self.late_problem = self.late_problem or _of_late_rows(number, progress)
 
-    def _problem(
-        self, number: int, progress: Progress | None, *, is_first: bool, late_count: bool
-    ) -> str:
+    def _of_run(self, number: int, progress: Progress | None, is_first: bool) -> str:
         if is_first and number:
             return f"rows of batches before {number}, which an earlier run of the query made"
         if not self.writes and (progress is None or progress.has_input):
             return f"rows of batch {number}, which an earlier run of the query may have made"
-        if not late_count:
-            return ""
-        if progress is None:
-            return f"it is not known whether rows of batch {number} were dropped as late"
-        return (
-            f"{progress.late} rows of batch {number} were dropped as late" if progress.late else ""
-        )
+        return ""
+
+
+def _of_late_rows(number: int, progress: Progress | None) -> str:
+    if progress is None:
+        return f"it is not known whether rows of batch {number} were dropped as late"
+    return f"{progress.late} rows of batch {number} were dropped as late" if progress.late else ""

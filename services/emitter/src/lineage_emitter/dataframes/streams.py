@@ -25,9 +25,7 @@ from lineage_emitter.dataframes.plans import recipe_of
 from lineage_emitter.dataframes.stream_plans import (
     SEPARATOR,
     BatchPlan,
-    Offsets,
     UntracedBatchError,
-    Watermarks,
     columns_of,
     facts_of,
     helper,
@@ -36,6 +34,7 @@ from lineage_emitter.dataframes.stream_plans import (
 )
 from lineage_emitter.dataframes.stream_repeats import Repeated
 from lineage_emitter.dataframes.stream_reports import Known, Progress
+from lineage_emitter.dataframes.stream_state import Offsets, Watermarks
 from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_query
 from lineage_emitter.dataframes.types import ddl
 
@@ -221,7 +220,7 @@ class QueryRun:
                 spark,
                 self._execution,
                 self._offsets(number),
-                self._watermarks(number, known.state_problem),
+                self._watermarks(number, known),
                 self._seen.before(None if progress is None else progress.began_at),
             )
             sources = batch_plan.sources
@@ -309,13 +308,13 @@ class QueryRun:
         offsets = self._execution.offsetLog().get(number)
         return int(helper().watermark(offsets.get())) if offsets.isDefined() else None
 
-    def _watermarks(self, number: int, problem: str) -> Watermarks:
+    def _watermarks(self, number: int, known: Known) -> Watermarks:
         log = self._execution.offsetLog()
         now, before = (
             None if at < 0 else int(helper().watermark(log.get(at).get()))
             for at in (number, number - 1)
         )
-        return Watermarks(before, now or 0, problem)
+        return Watermarks(before, now or 0, known.run_problem, known.late_problem)
 
     def _output(self, number: int, action: str) -> Output:
         sink = self._execution.sink()

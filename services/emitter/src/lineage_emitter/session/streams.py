@@ -99,7 +99,7 @@ class Streams:
         self._session.commits.push(durably=False)
         if not is_new:
             watched.last = watched.query.committed()
-            watched.known.state_problem = "rows of batches before capture began"
+            watched.known.run_problem = "rows of batches before capture began"
         with self._lock:
             self._watched.append(watched)
             if self._thread is None:
