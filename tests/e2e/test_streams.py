@@ -113,6 +113,18 @@ if not os.path.exists("in/d.csv"):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 )
+KILLED_STATE = (
+    BEGIN
+    + """
+distinct = orders.dropDuplicates(["city"]).coalesce(1)
+run(distinct.writeStream.format("json").option("path", "distinct"), "distinct")
+others = read.option("maxFilesPerTrigger", 1).csv("in").selectExpr("city AS name", "amount AS much")
+pairs = orders.join(others, F.expr("city = name")).coalesce(1)
+run(pairs.writeStream.format("json").option("path", "pairs"), "pairs")
+if not os.path.exists("in/d.csv"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+)
 FILES = {
     "a.csv": "city,amount\nOslo,1.5\nRome,2.5\n",
     "b.csv": "city,amount\nRome,2.5\nOslo,3.5\nOslo,4.5\n",
@@ -329,3 +341,23 @@ def test_a_batch_that_is_run_again_is_the_same(tmp_path: Path) -> None:
         items(folder, Direction.BACKWARD, f"{path}:1")
     (path,) = [Path(file.path.removeprefix("file:")) for file in new.output.files]
     assert items(folder, Direction.BACKWARD, f"{path}:1") == (["in/d.csv:2"], True)
+
+
+@pytest.mark.long
+def test_rows_of_a_state_that_an_earlier_run_has_made(tmp_path: Path) -> None:
+    """A deduplicated row is of its batch, whoever made the state; of a pair the other record came in by a plan that is not known."""
+    folder = prepared(tmp_path / "state", KILLED_STATE)
+    assert run_captured(folder, "job.py").returncode != 0
+    for query in ("distinct", "pairs"):
+        for name in ("2", ".2.crc"):
+            (folder / "checkpoints" / query / "commits" / name).unlink()
+    (folder / "in/d.csv").write_text("city,amount\nRome,9.0\nLima,7.0\n")
+    done = run_captured(folder, "job.py")
+    assert done.returncode == 0, done.stderr
+    (path,) = [path for path in (folder / "distinct").glob("part-*") if "7.0" in path.read_text()]
+    # Its key was in the state.
+    assert "9.0" not in path.read_text()
+    assert items(folder, Direction.BACKWARD, f"{path}:1") == (["in/d.csv:3"], True)
+    (path,) = [path for path in (folder / "pairs").glob("part-*") if "7.0" in path.read_text()]
+    with pytest.raises(LineageError, match="an earlier run of the query made"):
+        items(folder, Direction.BACKWARD, f"{path}:1")

@@ -384,7 +384,9 @@ class DataFrameAnswers(ABC):
         forward.answer_count += 1
         forward.reasons += outcome.reasons
         if outcome.rows:
-            forward.groups[user] = self._output_group(user, recipe, outcome, forward.reasons)
+            group = self._output_group(user, recipe, outcome, forward.reasons)
+            if group.count:
+                forward.groups[user] = group
         if outcome.rows and recipe.names_rows:
             forward.became |= self._records(user, outcome)
         return start
@@ -602,10 +604,11 @@ class DataFrameAnswers(ABC):
             for path, rows in groupby(standing.places, key=lambda place: place[0])
         ]
         placed = self._group(node, recipe, by_file)
-        if not standing.missing:
+        missing = outcome.missing(recipe, output, standing)
+        if not missing:
             return placed
         by_values = self._group_by_values(
-            node, recipe, outcome, standing.missing, RowError(DIFFERENT_IN_FILES)
+            node, recipe, outcome, missing, RowError(DIFFERENT_IN_FILES)
         )
         items = (*placed.items, *by_values.items)[: self.query.limit]
         return replace(placed, count=placed.count + by_values.count, items=items)

@@ -175,7 +175,7 @@ class RowTracing:
         for path, places in groupby(shown, key=lambda place: place[0]):
             ordinals = np.array([ordinal for _, ordinal in places], np.uint64)
             rows += _placed(spark, recipe, output, path, ordinals)
-        others = _by_values(outcome, standing.missing, ())
+        others = _by_values(outcome, outcome.missing(recipe, output, standing), ())
         return FollowedRows(
             (*rows, *others.rows)[:ROWS_MAX], len(standing.places) + others.count, reasons
         )

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.document import Recipe, Source
 from lineage_core.recipe.plan import Aggregate, Join, PythonRows, Scan, Window
 from lineage_dataframes.errors import RefusedError, TiedError
 from lineage_dataframes.rewrite.building import Builder
@@ -34,6 +34,7 @@ from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.sources.views import files_of
 from lineage_dataframes.spark import literals
 from lineage_dataframes.trace.backward import UNKNOWN_CHOICE
+from lineage_dataframes.trace.rows import OutputPlaces, maybe_written
 from lineage_dataframes.trace.session import run_query, trace_session
 
 EQUAL_RECORDS = "equal rows, of which some were made from others, became records of an RDD"
@@ -60,6 +61,19 @@ class ForwardRows:
     @property
     def exact(self) -> bool:
         return not self.reasons
+
+    @property
+    def are_candidates(self) -> bool:
+        """Whether the job may have left some of them out."""
+        return UNKNOWN_CHOICE in self.reasons
+
+    def missing(
+        self, recipe: Recipe, source: Source, standing: OutputPlaces
+    ) -> tuple[Sequence[Any], ...]:
+        """The rows that stand nowhere in an output's files, without those that the job has left out."""
+        if not self.are_candidates:
+            return standing.missing
+        return maybe_written(recipe, source, standing.missing)
 
 
 def trace_forward(

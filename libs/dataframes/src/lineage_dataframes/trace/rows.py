@@ -31,7 +31,11 @@ from lineage_dataframes.sandbox.starting import given_folder
 from lineage_dataframes.sources.file_changes import check_unchanged, local_path
 from lineage_dataframes.sources.hive_text import check_fields, split_partition_columns
 from lineage_dataframes.sources.locations import ordinal_at_line
-from lineage_dataframes.sources.lossy_formats import loses_values, text_as_written
+from lineage_dataframes.sources.lossy_formats import (
+    loses_values,
+    stands_as_it_is,
+    text_as_written,
+)
 from lineage_dataframes.sources.row_texts import TEXT_OPTIONS
 from lineage_dataframes.sources.text_records import MarkedError, has_lines, header_count, text_file
 from lineage_dataframes.sources.topics import narrowed, rows_at_offset
@@ -357,6 +361,17 @@ def find_in_output(
     places = _find_in_output(session, recipe, rows, frozenset(), source.format)
     texts = texts_of_sums(recipe) if places.missing else frozenset[int]()
     return _find_in_output(session, recipe, rows, texts, source.format) if texts else places
+
+
+def maybe_written(
+    recipe: Recipe, source: Source, rows: Sequence[Sequence[Any]]
+) -> tuple[Sequence[Any], ...]:
+    """Of rows that an output may have and that were not found in it, those that may be there with other values."""
+    if source.partitions:
+        return tuple(rows)
+    kinds = [column.type for column in recipe.columns]
+    options = recipe.output.options
+    return tuple(row for row in rows if not stands_as_it_is(kinds, row, source.format, options))
 
 
 def _find_in_output(

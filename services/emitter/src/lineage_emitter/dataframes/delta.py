@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -69,13 +69,38 @@ def reads(plan: Any) -> bool:
 
 def latest(frame: DataFrame) -> dict[str, int]:
     """The latest versions, now, of the Delta tables that a frame reads."""
-    versions: dict[str, int] = {}
-    for relation in _relations(frame._jdf.queryExecution().withCachedData(), cached=True):
-        if is_delta(relation) and relation.location().getClass().getName() == _INDEX:
-            index = relation.location()
-            if not index.isTimeTravelQuery():
-                versions[index.path().toString()] = index.getSnapshotToScan().version()
-    return versions
+    relations = _relations(frame._jdf.queryExecution().withCachedData(), cached=True)
+    return latest_of(map(_followed, relations))
+
+
+def latest_of(indexes: Iterable[Any | None]) -> dict[str, int]:
+    """The latest versions, now, of tables by what lists their files (Spark's objects; None: of another table)."""
+    known = (index for index in indexes if index is not None)
+    return {str(index.path().toString()): index.getSnapshotToScan().version() for index in known}
+
+
+def followed(plan: Any) -> list[tuple[Any, Any]]:
+    """The leaves of a plan (Spark's object) that read the latest versions of Delta tables, with what lists their files."""
+    found = [
+        (leaf, _followed(leaf.relation()))
+        for leaf in leaves(plan, cached=False)
+        if leaf.getClass().getSimpleName() == "LogicalRelation"
+    ]
+    return [(leaf, index) for leaf, index in found if index is not None]
+
+
+def _followed(relation: Any) -> Any | None:
+    """What lists the files of a Delta table whose latest version is read (Spark's object); None: it is no such relation."""
+    if not is_delta(relation) or relation.location().getClass().getName() != _INDEX:
+        return None
+    index = relation.location()
+    return None if index.isTimeTravelQuery() else index
+
+
+def rows_of_version(spark: SparkSession, path: str, version: int) -> Any:
+    """A plan (Spark's object) that reads a version of a table."""
+    frame = spark.read.format(DELTA).option("versionAsOf", version).load(path)
+    return frame._jdf.queryExecution().analyzed()
 
 
 def source(spark: SparkSession, relation: Any, versions: Versions) -> Source:
@@ -105,8 +130,7 @@ def source(spark: SparkSession, relation: Any, versions: Versions) -> Source:
 
 
 def _files_of(spark: SparkSession, path: str, version: int) -> tuple[File, ...]:
-    frame = spark.read.format(DELTA).option("versionAsOf", version).load(path)
-    index = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).relation().location()
+    index = rows_of_version(spark, path, version).collectLeaves().apply(0).relation().location()
     none = index.partitionFilters().take(0)
     listed = STATUS.findall(index.listFiles(none, none).mkString("\n"))
     files = (File(name, int(size), int(time)) for name, size, time in listed)

@@ -47,6 +47,7 @@ PLAIN_LITERALS = (
 )  # fmt: skip
 """Types whose constants Spark prints so that they read back as the same value."""
 
+DAY_MICROS = 86_400_000_000
 STATE_CONDITION = "lineage.state"
 """The name under which ``StreamState.java`` gives the condition that a state was."""
 RANDOM = {"Rand", "Randn", "Uuid", "Shuffle", "RandStr", "Uniform"}
@@ -141,6 +142,19 @@ class Expressions:
         return OpaqueExpression(
             "state", "not kept: what a stream holds from batch to batch", (), "boolean"
         )
+
+    def _TimestampAddInterval(self, tree: Tree) -> Expression:
+        """A time some hours before or behind another. A day has other hours where clocks change."""
+        start, interval = tree.children
+        micros = _micros_of(interval)
+        is_time = self._types.get(start.fields.get("exprId", -1)) == "timestamp"
+        if not is_time or micros is None or abs(micros) >= DAY_MICROS:
+            return self._opaque(tree)
+        moved = Call("+", (Call("unix_micros", (self.one(start),)), Literal(str(micros), "bigint")))
+        return Call("timestamp_micros", (moved,))
+
+    _TimeAdd = _TimestampAddInterval
+    """Its name before Spark 4.1."""
 
     def _AttributeReference(self, tree: Tree) -> Expression:
         return Column(tree.fields["exprId"])
@@ -399,3 +413,13 @@ def _average_in_unscaled(tree: Tree) -> Tree | None:
 
 def _with_first(tree: Tree, child: Tree) -> Tree:
     return Tree(tree.kind, tree.fields, (child, *tree.children[1:]), tree.held)
+
+
+def _micros_of(tree: Tree) -> int | None:
+    """The microseconds of a constant interval of days and shorter; None: it is none."""
+    kind = str(tree.fields.get("dataType", ""))
+    is_interval = tree.kind == "Literal" and kind.startswith(
+        ("interval day", "interval hour", "interval minute", "interval second")
+    )
+    value = tree.fields.get("value") if is_interval else None
+    return None if value is None else int(value)

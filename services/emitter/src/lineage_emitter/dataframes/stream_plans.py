@@ -108,6 +108,7 @@ def plan_of_batch(
     offsets: Sequence[Offsets],
     watermarks: Watermarks,
     seen: SeenTopics,
+    beside: Sequence[tuple[Any, Any]] = (),
 ) -> BatchPlan:
     """The plan of the rows that a batch gave to its sink, over the files that its streams' logs name, and the offsets of topics.
 
@@ -121,6 +122,7 @@ def plan_of_batch(
         offsets: Of the query's streams, in their order.
         watermarks: Of the batch.
         seen: Topics, before the batch read them.
+        beside: Other leaves of the plan, with what the batch read of them (Spark's objects).
 
     Raises:
         UntracedBatchError: it may hold other state, or reads other than files, or its files are no longer what they were.
@@ -140,6 +142,11 @@ def plan_of_batch(
         _check(reads[part], state)
     if parts != (NEW,) and state is not None:
         _check_file_count(state.kind, reads.values())
+    if parts == (NEW,):
+        # Earlier batches may have read other rows of it.
+        for leaf, read in beside:
+            leaves.add(leaf)
+            reads[NEW].append(StreamRead("", rows=read))
     batch = _batch_plan(spark, rows, leaves, reads, state, watermarks)
     is_plain = state is None and len(reads[NEW]) == len(offsets) == len(batch.sources) == 1
     # The values in folders' names are read by what all files of a batch have.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -55,11 +55,13 @@ class Known:
     ``writes``: a batch up to this one has run. So the sink had not written it before, nor any later one.
     ``run_problem``: why it is not known by which plan rows of earlier batches came into the state; empty: by this run's.
     ``late_problem``: why rows of earlier batches may lack in the state, which were dropped as late; empty: none were.
+    ``versions``: what tables of Delta Lake had, by path, before the batch began.
     """
 
     writes: bool = False
     run_problem: str = ""
     late_problem: str = ""
+    versions: Mapping[str, int] = field(default_factory=dict)
 
     def add(
         self, number: int, progress: Progress | None, *, is_first: bool, late_count: bool

@@ -7,7 +7,7 @@ Recipes are made when a batch has been committed, on another thread than the que
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -35,6 +35,7 @@ from lineage_emitter.dataframes.stream_plans import (
 from lineage_emitter.dataframes.stream_repeats import Repeated
 from lineage_emitter.dataframes.stream_reports import Known, Progress
 from lineage_emitter.dataframes.stream_state import Offsets, Watermarks
+from lineage_emitter.dataframes.stream_tables import SeenVersions
 from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_query
 from lineage_emitter.dataframes.types import ddl
 
@@ -62,15 +63,22 @@ class UnknownBatchError(Exception):
     """What a batch read or wrote is not known; the message says why."""
 
 
-class QueryRun:
-    """One run of a streaming query. ``query``: PySpark's object. ``seen``: its topics, before it began; None: they are not known."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a query reads, looked at before it began: its topics, and its tables."""
 
-    def __init__(
-        self, sc: SparkContext, query: StreamingQuery, seen: SeenTopics | None = None
-    ) -> None:
+    topics: SeenTopics
+    tables: SeenVersions
+
+
+class QueryRun:
+    """One run of a streaming query. ``query``: PySpark's object. ``seen``: what it reads, before it began; None: that is not known."""
+
+    def __init__(self, sc: SparkContext, query: StreamingQuery, seen: Seen | None = None) -> None:
         java_query: Any = query._jsq
         self._sc = sc
-        self._seen = seen or SeenTopics()
+        self._seen = SeenTopics() if seen is None else seen.topics
+        self._tables = SeenVersions() if seen is None else seen.tables
         self._execution = java_query.streamingQuery()
         self._repeated: Repeated | None = None
         """What the batches have in common, once one has shown it."""
@@ -132,6 +140,19 @@ class QueryRun:
             function=self.sink == FOREACH_BATCH,
             **facts,
         )
+
+    def look_at_tables(self) -> None:
+        """Note which versions the tables have that it reads beside its streams.
+
+        Raises:
+            py4j.protocol.Py4JError: Spark does not answer.
+        """
+        if self._execution.sources().size():
+            self._tables.look_in(self._spark, self._execution.logicalPlan())
+
+    def versions_before(self, progress: Progress | None) -> Mapping[str, int]:
+        """The versions that tables had before a batch began, as far as that is known."""
+        return {} if progress is None else self._tables.before(progress.began_at)
 
     def passed(self, app: str, number: int) -> Stream:
         """That a batch is committed and recorded.
@@ -216,12 +237,14 @@ class QueryRun:
         activate(spark)
         sources: tuple[Source, ...] = ()
         try:
+            versions = self._tables.look_in(spark, self._execution.logicalPlan())
             batch_plan = plan_of_batch(
                 spark,
                 self._execution,
                 self._offsets(number),
                 self._watermarks(number, known),
                 self._seen.before(None if progress is None else progress.began_at),
+                self._tables.changed(spark, known.versions, versions),
             )
             sources = batch_plan.sources
             if not known.writes:
@@ -229,9 +252,8 @@ class QueryRun:
             if batch_plan.ends is not None and self.windows is None:
                 self.windows = self._windows_of(batch_plan, settings, site, batch)
             frame = frame_of(spark, batch_plan.plan)
-            recipe = recipe_of(
-                frame, output, site, settings, Tables({}, {}, topics=batch_plan.topics), batch
-            )
+            tables = Tables(versions, {}, topics=batch_plan.topics)
+            recipe = recipe_of(frame, output, site, settings, tables, batch)
             self._repeated = Repeated.of(recipe, settings, batch_plan)
             return recipe
         except UntracedBatchError as problem:

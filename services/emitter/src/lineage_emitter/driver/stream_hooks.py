@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_emitter import scope
 from lineage_emitter.dataframes import stream_frames
+from lineage_emitter.dataframes.stream_tables import tables_of
+from lineage_emitter.dataframes.streams import Seen
 from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_stream
 from lineage_emitter.session.streams import streams_of
 
@@ -64,7 +66,8 @@ def _begin(stock: Any, method_name: str, active_session: Callable[[], Session | 
                 return stock(self, *arguments, **named)
         has_function = _HAS_FUNCTION in self.__dict__
         with scope.suspended():
-            self.__dict__[_TOPICS] = seen = ids_of_stream(self._df)
+            self.__dict__[_TOPICS] = topics = ids_of_stream(self._df)
+            seen = Seen(topics, tables_of(self._df))
         with scope.operator(method_name) as running:
             try:
                 # A function's writes are recorded one by one; others are named.

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from lineage_emitter import scope
 from lineage_emitter.dataframes.recorder import ReturnedAction
 from lineage_emitter.dataframes.stream_reports import Known, Progress
-from lineage_emitter.dataframes.streams import FILE_SINK, FOREACH_BATCH, QueryRun
-from lineage_emitter.dataframes.topic_ids import SeenTopics
+from lineage_emitter.dataframes.streams import FILE_SINK, FOREACH_BATCH, QueryRun, Seen
 from lineage_emitter.failures import in_words
 
 if TYPE_CHECKING:
@@ -76,12 +75,12 @@ class Streams:
         running: scope.Operator,
         *,
         has_function: bool,
-        seen: SeenTopics | None = None,
+        seen: Seen | None = None,
         is_new: bool = True,
     ) -> None:
         """Record the batches of a query.
 
-        ``has_function``: of its ``foreachBatch``, which records what it writes. ``seen``: its topics, before it began. ``is_new``: it has just begun; others were begun
+        ``has_function``: of its ``foreachBatch``, which records what it writes. ``seen``: what it reads, before it began. ``is_new``: it has just begun; others were begun
         before capture, which records what they commit from now on. A query that is watched already is left alone.
         """
         watched = _Watched(QueryRun(self._session.sc, query, seen), running)
@@ -132,6 +131,7 @@ class Streams:
                     # Asked first: what a query commits before it ends is not missed.
                     is_active = watched.query.is_active
                     self._begin(watched)
+                    watched.query.look_at_tables()
                     self._record(watched)
                     if not is_active:
                         self._end(watched)
@@ -223,9 +223,8 @@ class Streams:
         if watched.query.sink == FOREACH_BATCH:
             return
         operator, now = watched.operator, time.time()
-        recipe = partial(
-            watched.query.recipe, number, progress, replace(watched.known), operator.name
-        )
+        known = replace(watched.known, versions=watched.query.versions_before(progress))
+        recipe = partial(watched.query.recipe, number, progress, known, operator.name)
         began_at = now if progress is None else progress.began_at
         node = self._session.nodes.next_id()
         self._session.frames.add(ReturnedAction(node, operator, recipe, began_at, now))
