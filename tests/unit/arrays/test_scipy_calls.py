@@ -14,7 +14,9 @@ import scipy.ndimage
 from lineage_arrays import ArrayLineageError, Recording, TracedArray, UntracedError
 from lineage_arrays.scipy import linalg, ndimage, signal
 from lineage_arrays.scipy_functions.calling import TracedModule
+from lineage_arrays.scipy_functions.calling import traced as scipy_call
 from lineage_arrays.scipy_functions.coverage import page
+from lineage_arrays.scipy_functions.rules import Row, all_cells
 from lineage_arrays.scipy_functions.table import TABLES
 from lineage_arrays.scipy_functions.windows import BOXES_MAX, RAGGED
 from tests.support.stored_arrays import assert_same_answers, reloaded
@@ -63,9 +65,10 @@ def test_arrays_to_write_into_are_refused() -> None:
 
 
 def test_objects_of_scipy_are_refused() -> None:
+    """As ``cont2discrete`` gives them."""
     _, x = traced([1.0, 2.0])
-    with pytest.raises(UntracedError, match="which is no array"):
-        signal.cont2discrete(signal.StateSpace([[-1.0]], [[1.0]], [[1.0]], [[0.0]]), x[0])
+    with pytest.raises(UntracedError, match=r"StateSpace.*which is no array"):
+        scipy_call(signal.StateSpace, Row(all_cells, "superset", ""))(x[:1, None], 1, 1, 0)
 
 
 @pytest.mark.parametrize("as_keyword", [True, False])

@@ -175,6 +175,7 @@ PLAIN: list[Case] = [
         for case in of("signal.convolve2d signal.correlate2d", lambda f, x, y, mode=mode, boundary=boundary: f(x, y, mode, boundary), (3, 4), (2, 3))
     ],
     *ways("signal.medfilt", [{}, {"kernel_size": (1, 5)}], S),
+    *ways("signal.medfilt", [{"kernel_size": 5}], (7,)),
     *ways("signal.medfilt", [{"kernel_size": 5}], (7,), dtypes=(int,)),
     *ways("signal.medfilt2d", [{}, {"kernel_size": (1, 3)}], S),
     *of("signal.order_filter", lambda f, x: f(x, CROSS, 2), S),

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from lineage_arrays.cells import Shape
-from lineage_arrays.functions.transforms import NO_NARROWER
 from lineage_arrays.mappings import Boxes, Chain, Mapping, Span
 from lineage_arrays.scipy_functions.footprints import (
     WEIGHTS,
@@ -17,7 +16,7 @@ from lineage_arrays.scipy_functions.footprints import (
     whole,
     whole_numbers,
 )
-from lineage_arrays.scipy_functions.orders import NAN_ORDER, OUTVOTED
+from lineage_arrays.scipy_functions.orders import NAN_ORDER, OUTVOTED, carries_on
 from lineage_arrays.scipy_functions.rules import Given, Related, Row, Rule, by_rules
 from lineage_arrays.scipy_functions.windows import CONSTANT, boxes
 from lineage_arrays.workflow import AnyArray
@@ -136,9 +135,10 @@ def of_domain(given: Given, value: AnyArray) -> Related:
 
 
 def _windows_in_zeros(values: AnyArray, value: AnyArray, footprint: AnyArray) -> Related:
-    from_nan = values.ndim == 1 and values.dtype.kind == "f" and bool(np.isnan(values).any())
-    if from_nan or not values.ndim or footprint.ndim != values.ndim:
-        return whole(values.shape, value.shape, NAN_ORDER if from_nan else NO_NARROWER)
+    if carries_on(values, footprint):
+        return whole(values.shape, value.shape, NAN_ORDER)
+    if not values.ndim or footprint.ndim != values.ndim:
+        return whole(values.shape, value.shape)
     axes = range(values.ndim)
     modes = [CONSTANT] * values.ndim
     return superset_of(
@@ -154,7 +154,7 @@ TABLE: dict[str, Row] = {
     "correlate": Row(by_rules(in1=convolved(0, True), in2=convolved(1, True)), "exact", _DIRECT),
     "convolve2d": Row(by_rules(in1=convolved_2d(False)), "exact", "the window; of the second operand superset, all cells"),
     "correlate2d": Row(by_rules(in1=convolved_2d(True)), "exact", "the window; of the second operand superset, all cells"),
-    "medfilt": Row(by_rules(volume=medians("volume")), "superset", "the cells of the window, some of which the zeros at the border may outvote (of one axis with NaN: all cells)"),
+    "medfilt": Row(by_rules(volume=medians("volume")), "superset", "the cells of the window, some of which the zeros at the border may outvote (of floats on one axis: all cells)"),
     "medfilt2d": Row(by_rules(input=medians("input")), "superset", "the cells of the window, some of which the zeros at the border may outvote"),
-    "order_filter": Row(by_rules(a=of_domain), "superset", "the cells of the domain, some of which the zeros at the border may outvote (of one axis with NaN: all cells)"),
+    "order_filter": Row(by_rules(a=of_domain), "superset", "the cells of the domain, some of which the zeros at the border may outvote (of floats on one axis: all cells)"),
 }  # fmt: skip

@@ -135,7 +135,7 @@ def _uniform(given: Given, value: AnyArray, sizes: Sequence[tuple[int, int, int,
         dtype.kind in "biu" and dtype.itemsize <= 4
         for dtype in (given.array("input").dtype, *([value.dtype] if len(sizes) > 1 else []))
     )
-    if small or all(size == 1 for _, size, _, _ in sizes):
+    if small or not sizes:
         return exactly(windows(shape, sizes))
     mapping: Mapping = SamePositions(shape, shape)
     for axis, size, origin, mode in sizes:

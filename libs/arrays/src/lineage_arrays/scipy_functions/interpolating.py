@@ -75,14 +75,14 @@ def separable(name: str) -> Callable[[Given, AnyArray], Related]:
             for option in ("order", "mode", "grid_mode")
             if of_call[option] is not None
         }
+        # SciPy copies where all numbers are one, unless it is told that a prefilter went before.
+        options["prefilter"] = all(number == 1 for number in numbers) and bool(of_call["prefilter"])
         mark = 1.0 if of_call.array("input").dtype.kind in "biu" else np.nan
         mapping: Mapping = SamePositions(source, source)
         for axis, number in enumerate(numbers):
             inner = mapping.target
             target = (*inner[:axis], value.shape[axis], *inner[axis + 1 :])
-            line = functools.partial(
-                of_call.call.function, **{name: number, **options}, cval=0.0, prefilter=False
-            )
+            line = functools.partial(of_call.call.function, **{name: number, **options}, cval=0.0)
             ranges = functools.partial(probed, line, source[axis], mark)
             mapping = Chain(mapping, AlongAxis(inner, target, axis, ranges))
         return exactly(mapping)

@@ -35,9 +35,7 @@ from lineage_arrays.scipy_functions.rules import (
 from lineage_arrays.scipy_functions.windows import CONSTANT, Offsets, boxes
 from lineage_arrays.workflow import AnyArray
 
-NAN_ORDER = (
-    "the order of NaN among the cells carries on along the axis; without NaN it is only the window"
-)
+NAN_ORDER = "on one axis SciPy carries the order of NaN on from window to window; as a row, x[None] with a window of (1, size), it is the window"
 OUTVOTED = "a cell changes nothing where others that the border repeats, or the border's constant, always decide"
 OUTWEIGHED = (
     "near the border a cell changes nothing where what the first filter leaves of it never decides"
@@ -61,11 +59,16 @@ def _footprint(given: Given) -> AnyArray:
 
 
 def ranked(given: Given, value: AnyArray) -> Related:
-    """``median_filter`` and its like: a line that has NaN is not in order where the window has left it."""
-    values = given.array("input")
-    if values.ndim == 1 and values.dtype.kind == "f" and np.isnan(values).any():
-        return whole(values.shape, value.shape, NAN_ORDER)
-    return superset_of(of_footprint(given, _footprint(given)), OUTVOTED)
+    """``median_filter`` and its like."""
+    footprint = _footprint(given)
+    if carries_on(given.array("input"), footprint):
+        return whole(given.shape("input"), value.shape, NAN_ORDER)
+    return superset_of(of_footprint(given, footprint), OUTVOTED)
+
+
+def carries_on(values: AnyArray, footprint: AnyArray) -> bool:
+    """Whether SciPy keeps an order from window to window, as on one axis: it stays wrong where NaN, or a window beyond the array, has been."""
+    return values.ndim == 1 and (values.dtype.kind not in "biu" or footprint.size > values.size)
 
 
 def extreme(reverse: bool) -> Rule:
@@ -178,7 +181,7 @@ def hit_or_miss(given: Given, value: AnyArray) -> Related:
 _EXTREME = f"{WINDOW} (of whole numbers beside a constant: superset)"
 _WINDOWS = "the cells of both windows, one behind the other"
 _TIMES = f"{WINDOW} (with a mask, or until nothing changes: superset, all cells)"
-_OUTVOTED = f"{WINDOW}, some of which the border may outvote (of one axis with NaN: all cells)"
+_OUTVOTED = f"{WINDOW}, some of which the border may outvote (of floats on one axis: all cells)"
 
 
 def _row(rule: Rule, cells: str, kind: Kind = "exact") -> Row:

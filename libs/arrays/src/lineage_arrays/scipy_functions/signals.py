@@ -98,15 +98,17 @@ def _under_filter(
 ) -> Related:
     """The output cell ``o`` is the filter over the cells ``i`` with ``0 <= (o + removed) * down - before - i * up < size``.
 
-    A filter of floats is filled with zeros up to a multiple of ``up``, and before it: NaN shows through these.
+    For floats it is filled with zeros before it, up to the last output, and up to a multiple of ``up``: NaN shows through these.
     """
     source, axis = given.shape("x"), given.axis("x")
     through_zeros = given.array("x").dtype.kind not in "biu"
+    count = value.shape[axis]
 
     def ranges() -> Ranges:
-        outputs = np.arange(value.shape[axis])
+        outputs = np.arange(count)
         at = (outputs + removed) * down - (0 if through_zeros else before)
-        taps = -(-(size + before) // up) * up if through_zeros else size
+        longest = (count + removed - 1) * down + 1 - (source[axis] - 1) * up
+        taps = -(-max(size + before, longest) // up) * up if through_zeros else size
         first = np.maximum(-((taps - 1 - at) // up), 0)
         return Ranges.of(outputs, first, np.minimum(at // up, source[axis] - 1))
 
