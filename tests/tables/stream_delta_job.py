@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 spark = SparkSession.builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
@@ -26,7 +26,7 @@ def told(mark: str) -> None:
     rows.coalesce(1).write.format("delta").mode("overwrite").save("places")
 
 
-def run(frame: object, name: str) -> None:
+def run(frame: DataFrame, name: str) -> None:
     writer = frame.coalesce(1).writeStream.format("json").option("path", name)
     writer = writer.option("checkpointLocation", f"checkpoints/{name}")
     writer.trigger(availableNow=True).start().awaitTermination()
