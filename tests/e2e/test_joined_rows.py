@@ -198,7 +198,7 @@ def grouped_without(carrier: str, left_out: Row | None) -> Row | None:
     return {"carrier": carrier, "n": len(joined), "wind": sum(joined)} if joined else None
 
 
-def test_influence_over_http_is_what_brute_force_gives_without_each_row(
+def test_influence_and_suspects_over_http_are_those_of_brute_force(
     ran: Path, access: StoredAccess, tmp_path: Path
 ) -> None:
     secrets, tokens = readers(tmp_path)
@@ -244,6 +244,21 @@ def test_influence_over_http_is_what_brute_force_gives_without_each_row(
         assert (few["rows"], few["witnesses"]) == (found["rows"][:1], found["witnesses"])
         by_values = f"{ran}/grouped#carrier={carrier}"
         assert influence("reads", place=by_values).json()["rows"] == found["rows"][:50]
+
+        # As the page asks for suspects of rows of DataFrames.
+        made_from = [
+            {name for together in OUTPUTS["grouped"](asked(access, each)[1]) for name in together}
+            for each in places(ran, "grouped")[:2]
+        ]
+        body = {"places": [place], "good": places(ran, "grouped")[1:2], "app": "latest"}
+        headers = {"Authorization": f"Bearer {secrets['reads']}"}
+        ranked = client.post("/suspects", json=body | {"limit": 500}, headers=headers).json()
+        counts = {
+            item["location"].removeprefix(f"{ran}/"): (item["outputs"], item["good_outputs"])
+            for item in ranked["items"]
+        }
+        assert counts == dict.fromkeys(made_from[0] - made_from[1], (1, 0))
+        assert ranked["total"] == len(made_from[0])
 
         assert influence("looks", place=place).status_code == 403
         for refused, reason in (

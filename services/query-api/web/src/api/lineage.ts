@@ -221,6 +221,18 @@ export interface SuspectsQuestion {
 export const suspects = (app: string, question: SuspectsQuestion, signal?: AbortSignal) =>
   post<Suspects>(`${of(app)}/suspects`, question, signal);
 
+/** The same of rows of DataFrames, which are computed for it. */
+export const frameSuspects = async (
+  app: string,
+  question: SuspectsQuestion,
+  signal?: AbortSignal,
+): Promise<Suspects> => {
+  const asked = { ...question, app, tasks: false };
+  const found = await post<SuspectTasks>('/answers/suspects', asked, signal);
+  const items = found.items.map(({ name, ...item }) => ({ ...item, label: name }));
+  return { ...found, items, good: found.good.length };
+};
+
 /** What a row of a DataFrame would be without each row that it was made from, those first that change it most. */
 export const influence = (app: string, place: string, limit: number, signal?: AbortSignal) =>
   post<Influence>('/answers/influence', { app, place, limit }, signal);

@@ -217,10 +217,15 @@ export const diffQuery = (app: string, left: TraceRequest, right: TraceRequest) 
     staleTime: 60_000,
   });
 
-export const suspectsQuery = (app: string, question: lineage.SuspectsQuestion) =>
+export const suspectsQuery = (
+  app: string,
+  question: lineage.SuspectsQuestion,
+  areFrames: boolean,
+) =>
   queryOptions({
-    queryKey: ['application', app, 'suspects', question],
-    queryFn: ({ signal }) => lineage.suspects(app, question, signal),
+    queryKey: ['application', app, 'suspects', question, areFrames],
+    queryFn: ({ signal }) =>
+      (areFrames ? lineage.frameSuspects : lineage.suspects)(app, question, signal),
     staleTime: 60_000,
   });
 

@@ -1,3 +1,4 @@
+import { Link } from '@tanstack/react-router';
 import { useMemo, useState } from 'react';
 
 import { nodeItemsQuery } from '../api/queries';
@@ -27,6 +28,14 @@ interface Props {
 export function FrameRows({ app, id, node, columns, direction, onTrace }: Props) {
   const pages = useItemPages(nodeItemsQuery(app, id, {}));
   const [whole, setWhole] = useState<Item | null>(null);
+  const [selected, setSelected] = useState<string[]>([]);
+  const isOutput = direction === 'backward';
+  const toggle = (address: string) =>
+    setSelected(
+      selected.includes(address)
+        ? selected.filter((one) => one !== address)
+        : [...selected, address],
+    );
   const named = useMemo(
     () =>
       jsonColumns(
@@ -62,6 +71,27 @@ export function FrameRows({ app, id, node, columns, direction, onTrace }: Props)
               : `All ${count(pages.items.length)} rows.`}{' '}
             A click traces a row {direction}.
           </p>
+          {selected.length > 0 && (
+            <div className="selection" role="toolbar" aria-label="Selected rows">
+              <strong>{selected.length} selected</strong>
+              <Link
+                className="button button-small"
+                to="/apps/$app/suspects"
+                params={{ app }}
+                search={{ place: placesOf(pages.items, selected), of: 'frames' }}
+                title="What is behind these rows, and not behind those of them that are right"
+              >
+                Suspects
+              </Link>
+              <button
+                type="button"
+                className="button button-small button-quiet"
+                onClick={() => setSelected([])}
+              >
+                Clear
+              </button>
+            </div>
+          )}
           <ItemsTable
             key={id}
             label={`Rows of ${node.label}`}
@@ -73,6 +103,8 @@ export function FrameRows({ app, id, node, columns, direction, onTrace }: Props)
             actions={actions}
             onOpen={trace}
             opened={whole?.address ?? null}
+            selected={selected}
+            onToggle={isOutput ? toggle : undefined}
             hasMore={pages.hasMore && !pages.paused}
             loadingMore={pages.loadingMore}
             onMore={pages.more}
@@ -88,3 +120,9 @@ export function FrameRows({ app, id, node, columns, direction, onTrace }: Props)
     </section>
   );
 }
+
+/** What names the selected ones of some rows. */
+const placesOf = (items: Item[], selected: string[]) =>
+  items
+    .filter(({ address }) => selected.includes(address))
+    .map(({ location, address }) => location ?? address);

@@ -11,8 +11,14 @@ import { RankCell } from './RankCell';
 const NONE: ReadonlySet<string> = new Set();
 
 /** Rows of sources, the most suspect first, with what they went into. */
-export function SuspectRows(props: { app: string; found: Suspects; search: string }): ReactNode {
-  const { app, found, search } = props;
+export function SuspectRows(props: {
+  app: string;
+  found: Suspects;
+  search: string;
+  /** Rows of DataFrames are in no list to be shown in. */
+  areFrames: boolean;
+}): ReactNode {
+  const { app, found, search, areFrames } = props;
   if (found.items.length === 0) {
     return (
       <Empty
@@ -61,13 +67,15 @@ export function SuspectRows(props: { app: string; found: Suspects; search: strin
                 )}
               </td>
               <td>
-                <Link
-                  to="/apps/$app"
-                  params={{ app }}
-                  search={{ node: item.node, row: item.address, q: search || undefined }}
-                >
-                  in its file
-                </Link>
+                {!areFrames && (
+                  <Link
+                    to="/apps/$app"
+                    params={{ app }}
+                    search={{ node: item.node, row: item.address, q: search || undefined }}
+                  >
+                    in its file
+                  </Link>
+                )}
               </td>
             </tr>
           ))}

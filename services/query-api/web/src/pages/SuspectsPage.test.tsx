@@ -79,6 +79,24 @@ describe('suspects', () => {
     expect(toggle('write#0#0', 'Good')).toBeDisabled();
   });
 
+  it('of rows of DataFrames are asked for without tasks', async () => {
+    const { items, ...others } = ROWS;
+    const [item = aSuspect('0')] = items;
+    const { label: name, ...input } = item;
+    const ranked = { ...TASKS, ...others, good: ['out#9'], items: [{ ...input, name }] };
+    const { router, calls } = show(`${AT}&of=frames`, ({ path }) =>
+      path === ROUTES.tasks ? json(ranked) : undefined,
+    );
+    const row = await screen.findByRole('row', { name: /in\.txt:4/ });
+    expect(row).toHaveTextContent('2 of 2 bad, 0 of 1 good');
+    expect(within(row).queryByRole('link')).toBeNull();
+    expect(screen.queryByText('Tasks on the way')).toBeNull();
+    expect(calls.filter((call) => call.includes('suspects'))).toEqual([`POST ${ROUTES.tasks}`]);
+    const chosen = within(screen.getByRole('group', { name: 'write#0#1' }));
+    await userEvent.click(chosen.getByRole('button', { name: 'Good' }));
+    await waitFor(() => expect(router.state.location.search).toMatchObject({ of: 'frames' }));
+  });
+
   it('of rows stay where tasks are too many', async () => {
     show(AT, (request) =>
       request.path === ROUTES.tasks

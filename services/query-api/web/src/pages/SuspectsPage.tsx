@@ -6,6 +6,7 @@ import { applicationQuery, graphQuery, suspectsQuery, suspectTasksQuery } from '
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
+import { SparkWait } from '../components/SparkWait';
 import { useTitle } from '../components/useTitle';
 import { displayGraph } from '../graph/display';
 import { GraphView } from '../graph/GraphView';
@@ -24,14 +25,18 @@ const MANY = 500;
 /** What bad outputs have in common, and good ones have not: rows of sources, and tasks, ranked. */
 export function SuspectsPage(): ReactNode {
   const { app } = route.useParams();
-  const { place = [], good = [], q = '' } = route.useSearch();
+  const { place = [], good = [], q = '', of } = route.useSearch();
   const navigate = useNavigate();
   const [limit, setLimit] = useState(FEW);
   useTitle('Suspects');
   const detail = useQuery(applicationQuery(app));
   const enabled = place.length > 0;
-  const query = useQuery({ ...suspectsQuery(app, { places: place, good, limit }), enabled });
-  const tasks = useQuery({ ...suspectTasksQuery(app, place, good), enabled });
+  const areFrames = of === 'frames';
+  const question = { places: place, good, limit };
+  const query = useQuery({ ...suspectsQuery(app, question, areFrames), enabled });
+  // DataFrames leave no lineage of tasks.
+  const hasTasks = enabled && !areFrames;
+  const tasks = useQuery({ ...suspectTasksQuery(app, place, good), enabled: hasTasks });
   const folded = useQuery({ ...graphQuery(app, false), enabled });
   const graph = useMemo(
     () => folded.data && displayGraph(folded.data, undefined, []),
@@ -46,7 +51,7 @@ export function SuspectsPage(): ReactNode {
     void navigate({
       to: '/apps/$app/suspects',
       params: { app },
-      search: { place: bad, good: right.length > 0 ? right : undefined, q: q || undefined },
+      search: { place: bad, good: right.length > 0 ? right : undefined, q: q || undefined, of },
       replace: true,
     });
   return (
@@ -89,14 +94,15 @@ export function SuspectsPage(): ReactNode {
         <>
           <h3>Rows of sources</h3>
           {query.error && <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />}
-          {query.isPending && <Loading what="suspects" />}
+          {query.isPending &&
+            (areFrames ? <SparkWait what="the suspects" /> : <Loading what="suspects" />)}
         </>
       )}
       {found !== undefined && (
         <>
           <Notes notes={found.warnings} />
           {!found.exact && <Notes notes={found.reasons.map((why) => `Not exact: ${why}`)} />}
-          <SuspectRows app={app} found={found} search={q} />
+          <SuspectRows app={app} found={found} search={q} areFrames={areFrames} />
           {found.suspected > found.items.length && limit < MANY && (
             <p className="more">
               <button type="button" className="button" onClick={() => setLimit(MANY)}>
@@ -106,7 +112,7 @@ export function SuspectsPage(): ReactNode {
           )}
         </>
       )}
-      {enabled && (
+      {hasTasks && (
         <>
           <h3>Tasks on the way</h3>
           {tasks.error && <ErrorNotice error={tasks.error} onRetry={() => void tasks.refetch()} />}

@@ -163,8 +163,15 @@ export interface SuspectsSearch {
   place?: string[];
   good?: string[];
   q?: string;
+  /** What the outputs are rows of; records of RDDs if it is not given. */
+  of?: 'frames';
 }
 
 export function suspectsSearch(params: Params): SuspectsSearch {
-  return { place: texts(params.place), good: texts(params.good), q: text(params.q) };
+  return {
+    place: texts(params.place),
+    good: texts(params.good),
+    q: text(params.q),
+    of: oneOf(params.of, ['frames']),
+  };
 }
