@@ -177,6 +177,7 @@ FEW = "few"
 CASES = {FEW: ["key", "leftOuter"], **{f"{seed}": [*DISTINCT, *JOINS] for seed in range(1, 5)}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", drawn(CASES, every=len(CASES)))
 def test_rows_go_back_to_the_records_that_spark_made_them_of(name: str, tmp_path: Path) -> None:
     draw, kinds = random.Random(f"state {name}"), CASES[name]
