@@ -261,7 +261,7 @@ def test_calls_are_held_against_what_changes(drawn: Call) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=3_000)
+@settings(max_examples=1_000)
 @given(calls().filter(lambda drawn: not drawn[0].startswith(NEVER_SHOWN)))
 def test_many_calls_are_held_against_what_changes(drawn: Call) -> None:
     check(drawn)
