@@ -101,5 +101,5 @@ def test_costs_that_can_not_be_are_refused(cost: float) -> None:
 def test_without_scipy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy", None)
     step = Step("step")
-    with pytest.raises(ArrayLineageError, match="extra `optimiser`"):
+    with pytest.raises(ArrayLineageError, match=r"extra \[arrays\]"):
         choose({step: [Alternative(Strategy(Mode.BLACKBOX), 0, 0, 1)]}, {step: 1})

@@ -156,7 +156,7 @@ def _solve(
 ) -> list[tuple[Step, Alternative]]:
     if find_spec("scipy") is None:
         raise ArrayLineageError(
-            "the optimiser needs SciPy: install the extra `optimiser` of lineage-arrays"
+            "the optimiser needs SciPy: the extra [arrays] of lineage-master brings it"
         )
     # A query of a step uses the quickest of the stored strategies, so one beside the pinned ones is enough: which one is the variable.
     pins = np.array(

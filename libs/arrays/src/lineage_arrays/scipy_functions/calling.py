@@ -32,7 +32,7 @@ class TracedModule:
     def __init__(self, name: str, table: ReadOnly[str, Row]) -> None:
         if find_spec("scipy") is None:
             raise ArrayLineageError(
-                f"{name} is not there: install the extra `scipy` of lineage-arrays"
+                f"{name} is not there: the extra [arrays] of lineage-master brings SciPy"
             )
         self._module: ModuleType = import_module(name)
         self._table = table
