@@ -128,6 +128,7 @@ def test_the_same_over_http_and_on_the_command_line(
     assert wanted["complete"]
 
 
+@pytest.mark.long
 def test_exports_through_all_jobs_have_the_rows_of_the_answer(
     folder: Path, apps: dict[str, str], access: StoredAccess
 ) -> None:
@@ -366,6 +367,7 @@ def found_in(answer: Answer) -> set[str]:
     return {item.location or "" for group in answer.groups for item in group.items}
 
 
+@pytest.mark.long
 def test_folders_files_and_tasks_are_all_of_their_rows(
     folder: Path, apps: dict[str, str], access: StoredAccess
 ) -> None:

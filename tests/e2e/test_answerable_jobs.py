@@ -21,7 +21,7 @@ from lineage_emitter import LineageContext
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 Capture = Callable[..., LineageContext]
 

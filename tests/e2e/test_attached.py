@@ -203,6 +203,7 @@ def places(answer: dict[str, Any]) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_what_older_rdds_and_writers_give_is_unknown(
     attached: tuple[Path, dict[str, Any]],
 ) -> None:

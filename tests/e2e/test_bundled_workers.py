@@ -144,6 +144,7 @@ def import_everything(python: Path, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_all_that_tasks_load_is_in_the_archive(python_with_arrow: Path, tmp_path: Path) -> None:
     bundle(tmp_path)
     import_everything(python_with_arrow, tmp_path)

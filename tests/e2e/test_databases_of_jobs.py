@@ -111,6 +111,7 @@ def gaps(answer: Answer, apps: dict[str, str]) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.long
 def test_back_at_a_table_the_jobs_that_wrote_to_it_before_are_named(
     folder: Path, apps: dict[str, str], access: StoredAccess
 ) -> None:

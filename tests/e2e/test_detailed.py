@@ -299,6 +299,7 @@ def test_a_job_is_looked_into_without_touching_it(tmp_path: Path) -> None:
     assert "a rule limits capture" in texts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["join", "leftOuterJoin", "rightOuterJoin", "fullOuterJoin"])
 def test_joins_at_key_granularity_name_all_rows_of_the_key(
     how: str, capture: Capture, tmp_path: Path, spark_context: SparkContext

@@ -18,6 +18,7 @@ from lineage_emitter import LineageContext, LineageRDD
 from lineage_emitter.driver.rdd import _refused
 from lineage_emitter.errors import SettingsError, TracingError, UnsupportedOperatorError
 from lineage_store.url import open_store
+from tests.support.drawn import drawn
 from tests.support.job_runs import (
     STORE,
     judged,
@@ -411,7 +412,7 @@ SPILLING: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.usefixtures("small_memory")
-@pytest.mark.parametrize("operator", SPILLING)
+@pytest.mark.parametrize("operator", drawn(SPILLING, 3))
 def test_what_spills_gives_the_same_and_is_traced(
     operator: str, capture: Capture, tmp_path: Path, lines: str, spark_context: SparkContext
 ) -> None:
@@ -533,6 +534,7 @@ sc.stop()
 """
 
 
+@pytest.mark.long
 def test_under_spark_submit_with_workers_of_the_same_interpreter(tmp_path: Path) -> None:
     write_job(tmp_path, SUBMITTED)
     (tmp_path / "in.txt").write_text("a\nb\n")

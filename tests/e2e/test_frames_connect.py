@@ -20,7 +20,7 @@ from tests.support.job_runs import CLI, STORE, process, run_captured, run_progra
 from tests.support.linker_worker import until
 from tests.support.probing import asked
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 JOB = """
 from pyspark.sql import SparkSession

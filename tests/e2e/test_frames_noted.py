@@ -105,6 +105,7 @@ def test_the_program_does_what_it_does_alone(ran: Path, tmp_path: Path) -> None:
     assert (ran / "stdout").read_text() == plain.stdout
 
 
+@pytest.mark.long
 def test_every_action_is_noted_once(ran: Path) -> None:
     verdict = verify(ran)
     assert verdict["complete"], verdict["reasons"]

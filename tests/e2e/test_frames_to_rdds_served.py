@@ -29,7 +29,7 @@ from tests.support.api_server import readers, serving
 from tests.support.job_runs import STORE
 from tests.support.page import npm
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 LANDS = {"a": "NO", "b": "IT", "c": "IT"}
 MOST = 3

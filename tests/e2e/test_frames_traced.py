@@ -495,6 +495,7 @@ def test_a_recipe_that_does_more_than_compute_is_refused(ran: Path, access: Stor
             check_recipe_allowed(replace(recipe, sources=(one,)), RowReader())
 
 
+@pytest.mark.long
 def test_from_the_command_line(ran: Path) -> None:
     place = f"{file_of(ran, 'out')}#0"
     told = json.loads(lineage(ran, "back", place, "--json").stdout)

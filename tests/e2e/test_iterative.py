@@ -154,6 +154,7 @@ def pagerank(lines: Any, turns: int) -> Any:
     return ranks
 
 
+@pytest.mark.long
 def test_pagerank(spark_context: SparkContext, tmp_path: Path) -> None:
     path = [f"p{n} p{n + 1}" for n in range(13)]  # ten turns reach ten edges back, no further
     ring = ["a b", "b c", "c a", "a c", "a b", "d a"]
@@ -219,6 +220,7 @@ def components(lines: Any) -> tuple[Any, int]:
     return labels, turns
 
 
+@pytest.mark.long
 def test_connected_components(spark_context: SparkContext, tmp_path: Path) -> None:
     run = Run(spark_context, tmp_path, ["a b", "c b", "d c", "f g", "g h", "h f", "i j"])
     labels, turns = components(run.lines)

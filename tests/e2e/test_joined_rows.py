@@ -173,6 +173,7 @@ def test_no_rows_are_listed_that_were_not_joined(
         assert found == joined or answer.pairs.unknown
 
 
+@pytest.mark.long
 def test_what_is_not_known_is_said(
     ran: Path, access: StoredAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

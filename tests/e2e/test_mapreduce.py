@@ -175,6 +175,7 @@ def test_totals_are_traced_to_the_lines_of_their_key(
     assert answer.complete
 
 
+@pytest.mark.long
 def test_without_declarations_answers_are_supersets(
     folder: Path, totals: Path, places: dict[str, set[str]]
 ) -> None:
@@ -244,6 +245,7 @@ def test_keys_of_several_fields_partition_and_sort_as_they_do_without_capture(
         )
 
 
+@pytest.mark.long
 def test_a_job_that_fails_is_said_to_have_failed(folder: Path) -> None:
     done = hadoop(
         folder, "failed", "-mapper", f"{PYTHON} failing.py", "-reducer", "cat", captured=()

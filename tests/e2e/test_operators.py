@@ -87,6 +87,7 @@ def test_pairs_that_were_taken_early_are_traced(capture: Capture, tmp_path: Path
     assert traced_items(tmp_path, app, "take#0#2") == ["parallelize#0#0", "parallelize#0#2"]
 
 
+@pytest.mark.long
 def test_many_runs_of_one_side_are_told_apart(capture: Capture, tmp_path: Path) -> None:
     """Each batch of the left side, here a record, runs the right side again."""
     with capture() as lc:
@@ -99,6 +100,7 @@ def test_many_runs_of_one_side_are_told_apart(capture: Capture, tmp_path: Path) 
     assert traced_items(tmp_path, app, "collect#0#39") == ["parallelize#19#0", "parallelize:1#0#1"]
 
 
+@pytest.mark.long
 def test_runs_of_one_side_that_give_nothing_are_told_apart(
     capture: Capture, tmp_path: Path
 ) -> None:

@@ -225,6 +225,7 @@ def test_a_server_is_refused(ran: Path) -> None:
     assert "not through a server" in result.stderr
 
 
+@pytest.mark.long
 def test_the_influence_of_each_row_is_that_of_a_replay_without_it(ran: Path) -> None:
     result = answered(ran, "suspects", "--bad", f"{ran}/totals#city=Oslo", "--influence", "--json")
     assert result.exit_code == 0, result.output

@@ -719,7 +719,8 @@ ACTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("action", drawn(ACTIONS, len(ACTIONS)))
+@pytest.mark.long
+@pytest.mark.parametrize("action", ACTIONS)
 def test_same_results_of_actions(action: str, lc: LineageContext, files: Files) -> None:
     plain, captured = (
         [ACTIONS[action](PROGRAMS[name](ctx, files)) for name in ("united_kinds", "reduced_twice")]

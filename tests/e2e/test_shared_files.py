@@ -132,6 +132,7 @@ def test_forward_by_value_asks_all_and_names_the_others(
     assert {one.warning() for one in answer.not_queried} <= set(answer.warnings)
 
 
+@pytest.mark.long
 def test_a_touched_source_is_the_same_and_a_changed_one_another(
     folder: Path, apps: dict[str, str], access: StoredAccess, begin: Begin, spark: SparkSession
 ) -> None:
@@ -241,6 +242,7 @@ def test_all_writes_are_one_output(
         access.ask(back(folder, "daily#id=1", app=appended["twice"]))
 
 
+@pytest.mark.long
 def test_a_table_has_the_rows_of_all_applications(
     folder: Path, appended: dict[str, str], apps: dict[str, str], access: StoredAccess
 ) -> None:

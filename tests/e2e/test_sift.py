@@ -155,6 +155,7 @@ def test_a_search_that_is_stopped_has_the_best_so_far(ran: Path) -> None:
     assert fails(chosen_rows(outcome), "few")
 
 
+@pytest.mark.long
 def test_a_search_that_is_interrupted_has_the_best_so_far(ran: Path) -> None:
     arguments = (f"{ran}/out#land=NO", "--test", f"{ran}/checks.py:interrupted")
     outcome = sifted(ran, *arguments, code=1)
@@ -162,6 +163,7 @@ def test_a_search_that_is_interrupted_has_the_best_so_far(ran: Path) -> None:
     assert fails(chosen_rows(outcome), "few")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("place", "test", "reason"),
     [

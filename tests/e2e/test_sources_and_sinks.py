@@ -107,6 +107,7 @@ FROM_FILES: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_splits")
 def test_records_of_files_are_traced_to_their_numbers(
     capture: Capture, tmp_path: Path, written: Path
@@ -300,6 +301,7 @@ def test_saves_write_the_same_files_and_know_their_records(
     assert ran == [(sink, 1) for sink in sorted(sinks)]
 
 
+@pytest.mark.long
 def test_pickles_keep_the_batches_that_spark_keeps(
     capture: Capture, tmp_path: Path, written: Path, spark_context: SparkContext
 ) -> None:

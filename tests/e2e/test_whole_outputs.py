@@ -64,6 +64,7 @@ def written(files: Iterable[Path]) -> set[int]:
     return {number for row in rows_in(files) for number in row}
 
 
+@pytest.mark.long
 def test_all_rows_of_a_file(folder: Path, apps: list[str], access: StoredAccess) -> None:
     files = sorted((folder / "out").glob("*.parquet"))
     assert len({frozenset(written([file])) for file in files}) > 3

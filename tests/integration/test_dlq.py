@@ -134,6 +134,7 @@ def test_a_replay_after_a_fix_completes_the_graph(
         assert found == list(dump_application(expected, "app-1"))
 
 
+@pytest.mark.long
 def test_what_the_linker_could_not_use_goes_back_to_it(
     kafka: KafkaUnderTest, kafka_topics: Topics, person: Person
 ) -> None:

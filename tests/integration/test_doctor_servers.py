@@ -14,6 +14,7 @@ from tests.support.servers import KafkaUnderTest, RedisUnderTest
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.long
 def test_servers_are_asked_for_what_the_pipeline_needs(
     kafka: KafkaUnderTest,
     redis_server: RedisUnderTest,

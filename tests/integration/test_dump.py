@@ -171,6 +171,7 @@ def edges_of(draw: st.DrawFn, blocks: list[FlowBlock]) -> list[EdgeBatch]:
     return list(found.values())
 
 
+@pytest.mark.long
 @settings(
     max_examples=10,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

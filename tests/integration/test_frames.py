@@ -42,7 +42,7 @@ def ids(witnesses: Witnesses, table: str) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("name", drawn(QUERIES, 4))
+@pytest.mark.parametrize("name", drawn(QUERIES, 8))
 def test_the_witnesses_alone_give_each_row(
     name: str, spark: SparkSession, tables: ParquetTables, tmp_path: Path
 ) -> None:
@@ -236,6 +236,7 @@ def test_a_window_that_numbers_equals_may_have_used_any_of_them(
     assert not found.exact
 
 
+@pytest.mark.long
 def test_a_window_that_numbers_equals_is_refused_where_the_number_decides_on_others(
     spark: SparkSession, tables: ParquetTables
 ) -> None:
@@ -252,6 +253,7 @@ def test_a_window_that_numbers_equals_is_refused_where_the_number_decides_on_oth
     assert (ids(found, "orders"), found.exact) == ([0, 1, 3, 4, 5], False)
 
 
+@pytest.mark.long
 def test_one_row_of_a_group_is_kept(spark: SparkSession, tables: ParquetTables) -> None:
     tables.views(spark)
     orders = spark.table("orders")
@@ -475,6 +477,7 @@ SUMS_IN_ORDER = {
 }
 
 
+@pytest.mark.long
 def test_an_order_by_sums_that_hardly_differ_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -531,6 +534,7 @@ def test_a_percentile_from_the_end_is_not_noted_as_one_from_the_front(
     assert recipe.opaque() == ["Percentile: not known to recipes in descending order"]
 
 
+@pytest.mark.long
 def test_numbers_that_parquet_statistics_leave_out_are_found(
     spark: SparkSession, tmp_path: Path
 ) -> None:

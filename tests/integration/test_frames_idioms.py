@@ -82,7 +82,7 @@ def class_of(one: Idiom, given: Given, recipe: Recipe, row: Row) -> str:
     return EXACT if found.exact else SUPERSET
 
 
-@pytest.mark.parametrize("name", drawn([one.name for one in IDIOMS], 3))
+@pytest.mark.parametrize("name", drawn([one.name for one in IDIOMS], 5))
 def test_an_idiom(name: str, given: Given) -> None:
     (one,) = (each for each in IDIOMS if each.name == name)
     frame = one.frame(given)

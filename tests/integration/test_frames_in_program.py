@@ -63,6 +63,7 @@ def test_back_and_forward(
         lineage.forward(f"{tmp_path / 'other.csv'}:4")
 
 
+@pytest.mark.long
 def test_rows_are_found_by_names(totals: DataFrame) -> None:
     lineage = frame_lineage(totals)
     assert lineage.back(Row(land="NO", city="Oslo")).count == 3
@@ -75,6 +76,7 @@ def test_rows_are_found_by_names(totals: DataFrame) -> None:
         lineage.back(Row(town="Oslo"))
 
 
+@pytest.mark.long
 def test_values_that_can_not_be_computed_anew_are_unknown(
     totals: DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -271,6 +271,7 @@ def _made(path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_no_kafka_at_all_costs_one_timeout_and_loses_nothing(
     kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path, expected: dict[str, bytes]
 ) -> None:

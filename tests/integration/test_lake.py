@@ -253,6 +253,7 @@ def test_what_changes_while_it_is_moved_is_not_deleted(
         assert sqlite.application_ids() == ["one"]
 
 
+@pytest.mark.long
 def test_the_spool_is_linked_beside_the_lake_and_moved_into_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

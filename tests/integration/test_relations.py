@@ -56,7 +56,7 @@ def rows_of(found: Witnesses) -> set[tuple[str, int]]:
     return {(path, row) for (_, path), rows in found.rows.items() for row in rows.tolist()}
 
 
-@pytest.mark.parametrize("name", drawn(CHOSEN, 4))
+@pytest.mark.parametrize("name", drawn(CHOSEN, 8))
 def test_the_pairs_are_those_of_each_row_traced(
     name: str, spark: SparkSession, tables: ParquetTables, tmp_path: Path
 ) -> None:
@@ -114,7 +114,7 @@ DERIVED = {
 """Queries whose rows tell of their groups, and whether they are computed anew nevertheless."""
 
 
-@pytest.mark.parametrize("name", drawn(DERIVED, 4))
+@pytest.mark.parametrize("name", drawn(DERIVED, 8))
 def test_rows_that_tell_of_their_groups_are_not_computed_anew(
     name: str,
     spark: SparkSession,

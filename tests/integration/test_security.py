@@ -175,6 +175,7 @@ def _with_environment(settings: Mapping[str, str], patch: pytest.MonkeyPatch) ->
         patch.setenv(name, value)
 
 
+@pytest.mark.long
 def test_lineage_goes_through_secured_servers(
     servers: Secured, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,6 +149,7 @@ def test_times_are_texts_that_commands_and_the_api_share(url: str, tmp_path: Pat
         assert datetime.fromisoformat(progress["updated_at"]).utcoffset() == timedelta(0)
 
 
+@pytest.mark.long
 def test_traces_are_compared_the_same(url: str, server: str) -> None:
     first, second = "out/part-00000:1", "out/part-00000:2"
     told = 0

@@ -44,6 +44,7 @@ def logged(done: subprocess.CompletedProcess[str]) -> Mapping[str, object]:
     return last
 
 
+@pytest.mark.long
 def test_topics_are_made_once_and_then_left_alone(kafka: KafkaUnderTest) -> None:
     topics = Topics("setup-")
     # One is there before, with another number of partitions: jobs may rely on it.

@@ -21,7 +21,7 @@ from tests.support.versions import only_in
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE
 
-pytestmark = [pytest.mark.integration, only_in("a connector for Kafka", "4.1")]
+pytestmark = [pytest.mark.integration, pytest.mark.long, only_in("a connector for Kafka", "4.1")]
 
 ORDERS = "orders.of-streams"
 

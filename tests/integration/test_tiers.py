@@ -385,6 +385,7 @@ def test_a_lake_is_made_by_its_first_archive_alone(tmp_path: Path) -> None:
     assert lineage(f"{hot},{lake}", "apps").exit_code == 0
 
 
+@pytest.mark.long
 def test_what_somebody_else_archives_meanwhile_is_left_out(
     tiers: Tiers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store
 from tests.support.api_server import running, word_count_served
+from tests.support.drawn import drawn
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
@@ -136,7 +137,7 @@ ASKED: dict[str, tuple[str, str, object]] = {
 OF_TRACE = ("", "/nodes/read/items", "/items.ndjson", "/export?format=csv", "/export?format=prov")
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", drawn(ASKED, 3))
 def test_work_stops_when_the_client_leaves(name: str, tmp_path: Path) -> None:
     with served(tmp_path, until_it_leaves) as (address, reader):
         with ask(address, *ASKED[name]):
@@ -145,7 +146,7 @@ def test_work_stops_when_the_client_leaves(name: str, tmp_path: Path) -> None:
     assert isinstance(reader.problem, ClientGoneError)
 
 
-@pytest.mark.parametrize("path", OF_TRACE)
+@pytest.mark.parametrize("path", drawn(OF_TRACE, 2))
 def test_a_trace_is_not_written_for_who_has_left(path: str, tmp_path: Path) -> None:
     with word_count_served(tmp_path) as client:
         trace = client.post(f"{APPLICATION}/traces", json=TRACE).json()["trace"]
@@ -299,6 +300,7 @@ def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
         assert given.json()["hint"]
 
 
+@pytest.mark.long
 def test_a_stream_that_takes_too_long_does_not_end_as_if_it_were_whole(tmp_path: Path) -> None:
     with word_count_served(tmp_path) as client:
         trace = client.post(f"{APPLICATION}/traces", json=TRACE).json()["trace"]
@@ -323,7 +325,7 @@ def test_a_stream_that_takes_too_long_does_not_end_as_if_it_were_whole(tmp_path:
         ("2@0", "5"),
     ],
 )
-@pytest.mark.parametrize("direction", ["backward", "forward"])
+@pytest.mark.parametrize("direction", drawn(["backward", "forward"], 2))
 def test_items_that_a_node_does_not_have_are_refused(
     space: str, ranges: str, direction: str, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def wide(number: int) -> JoinEntry:
     return JoinEntry(BlockId("2", 0, 0, number), "1@0", side, {})
 
 
+@pytest.mark.long
 def test_columns_of_a_batch_of_blocks_are_not_all_kept(redis: CountingRedis, app: str) -> None:
     cache = SideCache(2 << 20)
     state = RedisState(redis, app, cache)

@@ -96,6 +96,7 @@ def test_names_as_they_usually_are_count_nothing(tmp_path: Path, by: str) -> Non
     assert by == "row" or answer.containers_total == ROWS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["csv", "parquet", "prov"])
 @pytest.mark.parametrize("name", ["path", "op"])
 def test_a_file_repeats_no_long_name_beyond_what_it_may_hold(

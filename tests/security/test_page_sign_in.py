@@ -117,6 +117,7 @@ def test_a_client_that_can_not_work_is_refused(given: dict[str, str], named: str
         read_settings(**(GIVEN | given))
 
 
+@pytest.mark.long
 def test_attacks_in_a_browser_fail_and_a_shared_link_opens(
     store: SqliteStore, tmp_path: Path
 ) -> None:

@@ -180,6 +180,7 @@ def test_values_that_lie_within_each_other_beyond_measure_are_hidden() -> None:
     assert redact_arguments([piece * 5_000]) == ("***",)
 
 
+@pytest.mark.long
 def test_arguments_of_any_length_take_no_time() -> None:
     began = time.process_time()
     for piece in (

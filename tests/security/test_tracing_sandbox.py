@@ -203,6 +203,7 @@ def functions(
     return request.param, json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.long
 def test_a_function_whose_value_may_be_another_ends_the_trace_and_says_why(
     functions: tuple[str, dict[str, Any]],
 ) -> None:
