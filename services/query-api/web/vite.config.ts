@@ -7,6 +7,8 @@ import { mockApi } from './mock/plugin.ts';
 const service = process.env.LINEAGE_API;
 const proxy = service === undefined ? undefined : { '/v1': { target: service } };
 
+const STATEFUL = ['src/{api,auth}/**/*.test.{ts,tsx}'];
+
 export default defineConfig({
   plugins: [react(), ...(service === undefined ? [mockApi()] : [])],
   server: { host: '127.0.0.1', port: 5173, proxy },
@@ -24,9 +26,26 @@ export default defineConfig({
   worker: { format: 'es' },
   test: {
     environment: 'jsdom',
-    include: ['src/**/*.test.{ts,tsx}', 'mock/**/*.test.ts'],
     setupFiles: ['src/testing/setup.ts'],
     restoreMocks: true,
     testTimeout: 30_000,
+    pool: 'threads',
+    // A file by itself loads React and a document anew: four times the work. What keeps state in modules has to.
+    projects: [
+      {
+        extends: true,
+        test: { name: 'fresh', include: STATEFUL },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'shared',
+          include: ['src/**/*.test.{ts,tsx}', 'mock/**/*.test.ts'],
+          exclude: STATEFUL,
+          isolate: false,
+          maxWorkers: 1,
+        },
+      },
+    ],
   },
 });
