@@ -226,6 +226,7 @@ def test_what_older_rdds_and_writers_give_is_unknown(
     assert "not recorded" not in said, said
 
 
+@pytest.mark.long
 def test_what_a_plain_replay_gives_is_unknown_for_the_right_reason(
     attached: tuple[Path, dict[str, Any]],
 ) -> None:

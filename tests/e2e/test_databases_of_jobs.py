@@ -130,6 +130,7 @@ def test_back_at_a_table_the_jobs_that_wrote_to_it_before_are_named(
         assert "not known" in found[name][0]
 
 
+@pytest.mark.long
 def test_back_at_a_query_of_a_database_no_job_is_known(
     folder: Path, apps: dict[str, str], access: StoredAccess
 ) -> None:

@@ -136,6 +136,7 @@ def test_every_action_is_noted_once(ran: Path) -> None:
     assert applications(ran)[0]["recipes"] == len(outputs)
 
 
+@pytest.mark.long
 def test_recipes_say_what_was_written(ran: Path) -> None:
     app = applications(ran)[0]["app"]
     outputs = [recipe.output for recipe in recipes(ran, app).values()]

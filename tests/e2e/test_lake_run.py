@@ -26,6 +26,7 @@ sc.stop()
 """
 
 
+@pytest.mark.long
 def test_a_job_is_in_the_lake_when_it_has_ended_or_was_killed(tmp_path: Path) -> None:
     write_job(tmp_path, JOB)
     (tmp_path / "in.txt").write_text("a b\nb\nc a\n")

@@ -246,6 +246,7 @@ def test_a_query_answers_where_flows_are_not_exact(
             assert client.get(f"/v1/traces/{made['trace']}").json() == made
 
 
+@pytest.mark.long
 def test_outputs_that_are_not_materialised_are_not_left_out(
     whole: Ran, request: pytest.FixtureRequest
 ) -> None:

@@ -89,6 +89,7 @@ WITHOUT_EXECUTORS = """
 """
 
 
+@pytest.mark.long
 def test_nothing_waits_for_executors_but_what_runs_on_them(tmp_path: Path) -> None:
     """No executor of that size ever comes: plain PySpark waits for one in an action."""
     (tmp_path / "in.txt").write_text("a\n", encoding="utf-8")

@@ -247,6 +247,7 @@ def send_nonsense_and_again(whole: Pipeline, rng: random.Random) -> None:
     producer.flush(2 * wait_s)
 
 
+@pytest.mark.long
 def test_parts_are_killed_at_random(
     whole: Pipeline, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

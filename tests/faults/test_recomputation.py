@@ -220,7 +220,8 @@ def test_executors_in_other_processes(folder: Path, calm: tuple[Counter[Row], st
     assert run(folder, "local-cluster[2,1,1024]", "cluster") == calm
 
 
-@pytest.mark.parametrize("place", [pytest.param("dealt", marks=pytest.mark.long), "sink"])
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["dealt", "sink"])
 def test_an_executor_that_is_killed_takes_its_shuffle_files_and_cache(
     place: str, folder: Path, calm: tuple[Counter[Row], str]
 ) -> None:

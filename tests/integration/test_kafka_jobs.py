@@ -170,6 +170,7 @@ def check_same(folder: Path, drained: Drained, spooled: Outcome) -> None:
     assert verdict.blocks_expected == spooled.verdict.blocks_expected
 
 
+@pytest.mark.long
 def test_the_same_output_and_lineage_as_through_the_spool(
     kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path, spooled: Outcome
 ) -> None:
