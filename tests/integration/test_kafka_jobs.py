@@ -170,7 +170,6 @@ def check_same(folder: Path, drained: Drained, spooled: Outcome) -> None:
     assert verdict.blocks_expected == spooled.verdict.blocks_expected
 
 
-@pytest.mark.long
 def test_the_same_output_and_lineage_as_through_the_spool(
     kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path, spooled: Outcome
 ) -> None:
@@ -317,7 +316,8 @@ def test_executors_without_confluent_kafka_leave_blocks_in_the_spool(
     assert verdict.complete, verdict.reasons
 
 
-@pytest.mark.parametrize("dispatcher", [pytest.param("spool", marks=pytest.mark.long), "kafka"])
+@pytest.mark.long
+@pytest.mark.parametrize("dispatcher", ["spool", "kafka"])
 def test_executors_without_capture_run_the_job_as_it_is(
     dispatcher: str, kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path
 ) -> None:

@@ -52,7 +52,7 @@ def run(setup: Setup, context: Any, output: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "wordcount")) for name in SIZES]
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name != "grep")) for name in SIZES]
 )
 def test_flows_links_and_traces_are_those_of_plain_python(
     name: str,
