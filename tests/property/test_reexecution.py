@@ -19,7 +19,7 @@ from tests.oracle.spark import build, run_sink, write_sources
 pytestmark = pytest.mark.property
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(40))
 @given(program=programs())
 def test_a_row_is_made_again_from_its_witnesses_alone(program: Program) -> None:
     run = evaluate(program)
