@@ -63,6 +63,7 @@ def recipe_of(spark: SparkSession, source: Source) -> Recipe:
     return Recipe(spark.version, {}, (source,), (), Output())
 
 
+@pytest.mark.long
 def test_they_are_those_of_sparks_readers(
     spark_context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,6 +160,7 @@ def test_writers_that_are_killed_lose_and_repeat_nothing(
     assert {tuple(kinds[-2:]) for kinds in told.values()} == {("START", "COMPLETE")}
 
 
+@pytest.mark.long
 def test_neo4j_and_kafka_may_be_killed(
     kafka: KafkaUnderTest,
     neo4j: Neo4jUnderTest,
