@@ -9,7 +9,7 @@ import numpy as np
 
 from lineage_arrays.cells import Shape
 from lineage_arrays.functions.transforms import NO_NARROWER
-from lineage_arrays.mappings import AllToAll, Boxes, Mapping, Span
+from lineage_arrays.mappings import AllToAll, Boxes, Mapping, Span, cell_by_cell
 from lineage_arrays.scipy_functions.rules import Given, Related, Rule
 from lineage_arrays.scipy_functions.windows import CONSTANT, Offsets, around, boxes
 from lineage_arrays.workflow import AnyArray
@@ -34,6 +34,15 @@ def axes_of(given: Given) -> tuple[int, ...]:
 
 def exactly(mapping: Mapping) -> Related:
     return [(mapping, "")]
+
+
+def same_cell(name: str) -> Rule:
+    """The cell of an argument that stands where the cell of the result does."""
+
+    def rule(given: Given, value: AnyArray) -> Related:
+        return exactly(cell_by_cell(given.shape(name), value.shape))
+
+    return rule
 
 
 def whole(source: Shape, target: Shape, superset: str = NO_NARROWER) -> Related:
@@ -63,7 +72,7 @@ def linear(name: str, rule: Rule, one_sign: Callable[[Given], bool] = lambda _: 
         related = rule(given, value)
         if not whole_numbers(given, name) or one_sign(given):
             return related
-        return [(mapping, superset or WEIGHTS) for mapping, superset in related]
+        return superset_of(related, WEIGHTS)
 
     return checked
 

@@ -9,13 +9,20 @@ import numpy as np
 
 from lineage_arrays.calls import Call, Handler, Result, Results, as_array
 from lineage_arrays.cells import I64
-from lineage_arrays.mappings import AllToAll, Chain, Gather, Inverse, Mapping, cell_by_cell
-from lineage_arrays.scipy_functions.footprints import WEIGHTS, exactly, whole, whole_numbers
+from lineage_arrays.mappings import AllToAll, Chain, Gather, Inverse, Mapping
+from lineage_arrays.scipy_functions.footprints import (
+    WEIGHTS,
+    exactly,
+    same_cell,
+    whole,
+    whole_numbers,
+)
 from lineage_arrays.scipy_functions.rules import (
     Given,
     Related,
     Row,
     all_cells,
+    all_cells_of,
     by_rules,
     chosen,
     everything,
@@ -86,7 +93,7 @@ def labelled(call: Call) -> Result | Results:
     labels, count = of_call.result
     operand = of_call.raw.get("input")
     if not isinstance(operand, Operand) or labels.shape != operand.value.shape:
-        return structured(call, of_call.result, lambda _, value: everything(of_call, value))
+        return all_cells_of(of_call)
     found = np.array(labels)
 
     def index() -> I64:
@@ -112,7 +119,7 @@ def place(call: Call) -> Result | Results:
     of_call = given(call)
     operand = of_call.raw["input"]
     if of_call["labels"] is not None or not isinstance(operand, Operand):
-        return structured(call, of_call.result, lambda _, value: everything(of_call, value))
+        return all_cells_of(of_call)
     shape = operand.value.shape
     at = int(np.ravel_multi_index([int(number) for number in of_call.result], shape)) + 1
     witness = chosen(Gather(shape, (), lambda: np.array(at)))
@@ -120,7 +127,7 @@ def place(call: Call) -> Result | Results:
     def inputs(_: int, value: AnyArray) -> list[Input]:
         return inputs_of(of_call, {"input": lambda *_: exactly(witness)}, value)
 
-    return structured(call, of_call.result, inputs)
+    return structured(of_call, inputs)
 
 
 def _grouped(cells: str, kind: Any = "exact") -> Row:
@@ -147,6 +154,6 @@ TABLE: dict[str, Row] = {
     "generate_binary_structure": _NOTHING,
     **dict.fromkeys(
         ["fourier_ellipsoid", "fourier_gaussian", "fourier_shift", "fourier_uniform"],
-        Row(by_rules(input=lambda given, value: exactly(cell_by_cell(given.shape("input"), value.shape))), "exact", "the cell itself"),
+        Row(by_rules(input=same_cell("input")), "exact", "the cell itself"),
     ),
 }  # fmt: skip

@@ -130,15 +130,13 @@ def by_rules(*, of_part: int = 0, others: Others | None = None, **rules: Rule) -
 
     def handler(call: Call) -> Result | Results:
         of_call = given(call)
-        if not isinstance(of_call.result, tuple):
-            return structured(
-                call, of_call.result, lambda _, value: inputs_of(of_call, rules, value)
-            )
+        has_parts = isinstance(of_call.result, tuple)
         return structured(
-            call,
-            of_call.result,
+            of_call,
             lambda at, value: (
-                inputs_of(of_call, rules, value) if at == of_part else rest(of_call, value)
+                rest(of_call, value)
+                if has_parts and at != of_part
+                else inputs_of(of_call, rules, value)
             ),
         )
 
@@ -179,8 +177,12 @@ _NUMBERS = np.ndarray | np.generic | int | float | complex
 
 def all_cells(call: Call) -> Result | Results:
     """A function each of whose results may have all cells of each operand: arrays, numbers, and tuples, lists and dictionaries of them."""
-    of_call = given(call)
-    return structured(call, of_call.result, lambda _, value: everything(of_call, value))
+    return all_cells_of(given(call))
+
+
+def all_cells_of(of_call: Given) -> Result | Results:
+    """As :func:`all_cells`, of a call that SciPy has run."""
+    return structured(of_call, lambda _, value: everything(of_call, value))
 
 
 def everything(of_call: Given, value: AnyArray) -> list[Input]:
@@ -192,14 +194,13 @@ def everything(of_call: Given, value: AnyArray) -> list[Input]:
     ]
 
 
-def structured(
-    call: Call, result: Any, inputs: Callable[[int, AnyArray], list[Input]]
-) -> Result | Results:
-    """A result of arrays within tuples, lists and dictionaries, each made from what ``inputs`` says of its number and value.
+def structured(of_call: Given, inputs: Callable[[int, AnyArray], list[Input]]) -> Result | Results:
+    """The result: arrays within tuples, lists and dictionaries, each made from what ``inputs`` says of its number and value.
 
     Raises:
         UntracedError: there is something else in it, as an object of SciPy.
     """
+    result = of_call.result
     leaves: list[Result] = []
 
     def noted(leaf: Any) -> Any:
@@ -209,7 +210,7 @@ def structured(
             return _Place(len(leaves) - 1)
         if leaf is None:
             return leaf
-        raise call.refuse(
+        raise of_call.call.refuse(
             f"it gives {type(leaf).__name__}, which is no array",
             "np.asarray(x) of the arguments ends their lineage; name what comes back by flow.source(name, array)",
         )

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from lineage_arrays.calls import Call, Result, Results
-from lineage_arrays.mappings import Gather, cell_by_cell
+from lineage_arrays.mappings import Gather
 from lineage_arrays.scipy_functions import convolving, signals
-from lineage_arrays.scipy_functions.footprints import exactly
+from lineage_arrays.scipy_functions.footprints import exactly, same_cell
 from lineage_arrays.scipy_functions.rules import (
     Given,
-    Related,
     Row,
-    Rule,
     all_cells,
+    all_cells_of,
     by_rules,
     chosen,
     everything,
@@ -29,10 +28,10 @@ def extremes(call: Call) -> Result | Results:
     of_call = given(call)
     operand = of_call.raw["data"]
     if not isinstance(operand, Operand):
-        return all_cells(call)
+        return all_cells_of(of_call)
     shape = operand.value.shape
     places = np.ravel_multi_index(of_call.result, shape)
-    return structured(call, of_call.result, lambda _, value: _at(of_call, "data", places, value))
+    return structured(of_call, lambda _, value: _at(of_call, "data", places, value))
 
 
 def _at(of_call: Given, name: str, places: AnyArray, value: AnyArray) -> list[Input]:
@@ -48,16 +47,7 @@ def peaks(call: Call) -> Result | Results:
     def inputs(at: int, value: AnyArray) -> list[Input]:
         return _at(of_call, "x", places, value) if at == 0 else everything(of_call, value)
 
-    return structured(call, of_call.result, inputs)
-
-
-def wave(name: str) -> Rule:
-    """The cell of the times."""
-
-    def rule(given: Given, value: AnyArray) -> Related:
-        return exactly(cell_by_cell(given.shape(name), value.shape))
-
-    return rule
+    return structured(of_call, inputs)
 
 
 _ALL = Row(all_cells, "superset", "all cells of each operand")
@@ -67,10 +57,10 @@ _TIMES = "the cell of the times; of what shapes the wave all cells"
 _PLACES: dict[str, Row] = {
     **dict.fromkeys(["argrelextrema", "argrelmax", "argrelmin"], Row(extremes, "chosen", "the cell whose place it is; chosen among all")),
     "find_peaks": Row(peaks, "chosen", "the cell at the peak; chosen among all (what is said of peaks: superset, all cells)"),
-    **dict.fromkeys(["chirp", "gausspulse", "sweep_poly"], Row(by_rules(t=wave("t")), "exact", _TIMES)),
-    "gauss_spline": Row(by_rules(x=wave("x")), "exact", _TIMES),
-    "sawtooth": Row(by_rules(t=wave("t"), width=wave("width")), "exact", "the cell of the times, and of the widths"),
-    "square": Row(by_rules(t=wave("t"), duty=wave("duty")), "exact", "the cell of the times, and of the duties"),
+    **dict.fromkeys(["chirp", "gausspulse", "sweep_poly"], Row(by_rules(t=same_cell("t")), "exact", _TIMES)),
+    "gauss_spline": Row(by_rules(x=same_cell("x")), "exact", _TIMES),
+    "sawtooth": Row(by_rules(t=same_cell("t"), width=same_cell("width")), "exact", "the cell of the times, and of the widths"),
+    "square": Row(by_rules(t=same_cell("t"), duty=same_cell("duty")), "exact", "the cell of the times, and of the duties"),
     **dict.fromkeys(["choose_conv_method"], Row(None, "leaves", "values leave: traces of what is made of them say so")),
 }  # fmt: skip
 
