@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from lineage.options import print_json
 from lineage.refusing_servers import refuse_server
 from lineage.steps import chosen_steps, show_step
 from lineage.terminal import echo
-from lineage_dataframes.sources.row_texts import text_of_row
+from lineage_dataframes.sources.row_texts import json_of_row, text_of_row
 from lineage_dataframes.trace.plan_steps import Placed, PlanStep, steps_of
 from lineage_dataframes.trace.replay import Replayer
 from lineage_dataframes.trace.requested_recipes import RequestedRecipe, requested_recipe
@@ -118,7 +117,7 @@ def _to_json(
                 "items": [
                     {
                         "location": shown[step.places[n]][0] if step.places else None,
-                        "row": json.loads(text_of_row(step.columns, row)),
+                        "row": json_of_row(step.columns, row),
                     }
                     for n, row in enumerate(step.rows)
                 ],

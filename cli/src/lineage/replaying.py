@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.sandbox.starting import written_folder
 from lineage_dataframes.sources.file_changes import local_path
-from lineage_dataframes.sources.row_texts import text_of_row
+from lineage_dataframes.sources.row_texts import json_of_row, text_of_row
 from lineage_dataframes.trace.replay import Replay, Replayer
 from lineage_dataframes.trace.requested_recipes import RequestedRecipe, requested_recipe
 from lineage_dataframes.trace.source_rows import source_rows_at
@@ -123,9 +123,7 @@ def _own_paths(recipe: Recipe) -> Iterator[Path]:
 
 
 def _to_json(requested: RequestedRecipe, outcome: Replay, to: str) -> dict[str, Any]:
-    def row(values: tuple[Any, ...] | None) -> Any:
-        return None if values is None else json.loads(text_of_row(outcome.columns, values))
-
+    row = partial(json_of_row, outcome.columns)
     return {
         "app": requested.app,
         "node": requested.node,

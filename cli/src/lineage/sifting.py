@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,7 @@ from lineage_core.environment.module_programs import programs_have_safe_path
 from lineage_core.environment.user_functions import load_function
 from lineage_core.recipe.document import File
 from lineage_core.tracing.trace_result import TraceError
-from lineage_dataframes.sources.row_texts import text_of_row
+from lineage_dataframes.sources.row_texts import json_of_row, text_of_row
 from lineage_dataframes.trace.replay import Replayer, RequestedOutput
 from lineage_dataframes.trace.requested_recipes import requested_recipe
 from lineage_dataframes.trace.sifting import RowTest, Sifted, failing_rows, sift
@@ -141,9 +140,7 @@ def _to_json(
 ) -> dict[str, Any]:
     return {
         "rows": [{"location": place, "text": text} for place, text in rows],
-        "outcome": [
-            json.loads(text_of_row(list(row), list(row.values()))) for row in found.outcome
-        ],
+        "outcome": [json_of_row(list(row), list(row.values())) for row in found.outcome],
         "one_minimal": found.found.one_minimal,
         "stopped": found.found.stopped or None,
         "witnesses": found.witnesses,

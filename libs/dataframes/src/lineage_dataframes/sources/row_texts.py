@@ -25,6 +25,11 @@ def text_of_row(columns: Sequence[str], row: Sequence[Any]) -> str:
     return json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, default=as_json)
 
 
+def json_of_row(columns: Sequence[str], row: Sequence[Any] | None) -> Any:
+    """The values of that text by column, as JSON has them; None for no row."""
+    return None if row is None else json.loads(text_of_row(columns, row))
+
+
 def text_of_plan_row(node: Node, ordinal: int) -> str | None:
     """A row that stands in a plan; None where the plan does not say it."""
     names = [column.name for column in node.columns]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
 
-from lineage_dataframes.sources.row_texts import text_of_row
+from lineage_dataframes.sources.row_texts import json_of_row, text_of_row
 from lineage_dataframes.trace.influence import Influence, Influences, Witness
 from lineage_dataframes.trace.replay import Replayer
 from lineage_dataframes.trace.requested_recipes import RequestedRecipe
@@ -72,10 +72,7 @@ class InfluenceAnswer:
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""
         found = self.found
-
-        def row(values: tuple[Any, ...] | None) -> Any:
-            return None if values is None else json.loads(text_of_row(found.columns, values))
-
+        row = partial(json_of_row, found.columns)
         return {
             "app": self.app,
             "node": self.node,

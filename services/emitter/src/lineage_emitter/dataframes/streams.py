@@ -147,7 +147,8 @@ class QueryRun:
         Raises:
             py4j.protocol.Py4JError: Spark does not answer.
         """
-        if self._execution.sources().size():
+        # Most queries have none, and are known to.
+        if self._tables.tables != [] and self._execution.sources().size():
             self._tables.look_in(self._spark, self._execution.logicalPlan())
 
     def versions_before(self, progress: Progress | None) -> Mapping[str, int]:

@@ -212,7 +212,7 @@ class Pairing:
             if not len(tags):
                 return np.zeros(0, np.int64)
             if bool((tags[1:] >= tags[:-1]).all()):
-                begins = np.concatenate(([True], tags[1:] != tags[:-1]))
+                begins = _changes(tags)
                 distinct, inverse = tags[begins], np.cumsum(begins) - 1
             else:
                 distinct, inverse = np.unique(tags, return_inverse=True)
@@ -332,6 +332,13 @@ class Pairing:
             self._write(self._own_space, flows)
 
 
+def _changes(values: npt.NDArray[np.integer]) -> Mask:
+    """Which values differ from the one before; the first does."""
+    changes = np.ones(len(values), np.bool_)
+    changes[1:] = values[1:] != values[:-1]
+    return changes
+
+
 def _window_starts(tags: I64, is_output: Mask, reset: Mask, count: I64) -> tuple[I64, I64]:
     """Of each event, sorted by tag, where its window of inputs begins, and where that of its tag begins at the end.
 
@@ -339,9 +346,7 @@ def _window_starts(tags: I64, is_output: Mask, reset: Mask, count: I64) -> tuple
     """
     events = len(tags)
     marks = np.zeros(events, np.int64)
-    starts = np.flatnonzero(
-        np.concatenate((np.ones(min(events, 1), np.bool_), tags[1:] != tags[:-1]))
-    )
+    starts = np.flatnonzero(_changes(tags))
     marks[starts] = (count - ~is_output)[starts]
     anew = reset & ~is_output
     marks[anew] = count[anew] - 1
@@ -412,7 +417,7 @@ def _begins(inputs: Items) -> Mask:
 def _joined(inputs: Items, tags: I64) -> tuple[Items, I64]:
     """Inputs of one tag that follow on one another as one."""
     begins = _begins(inputs)
-    begins[1:] |= tags[1:] != tags[:-1]
+    begins |= _changes(tags)
     first = np.flatnonzero(begins)
     if len(first) == len(inputs):
         return inputs, tags
