@@ -97,7 +97,7 @@ HALVINGS = 3
 """How often the loop combines keys."""
 STRIKES = 4
 """Faults of the short form; the long form goes on for the time it is given."""
-SHORT = ("count",)
+SHORT = ("count", "join")
 """Programs of the short form; the long form runs all of them at once."""
 
 

@@ -73,6 +73,7 @@ from lineage_store.records import ABANDONED, COMMITS_MISSING, RECORDS_LOST
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.tiers.address import TierAddresses
 from lineage_store.tiers.store import TieredStore
+from tests.oracle.budget import examples
 from tests.support import flow_blocks
 from tests.support.spool_builder import APP, block, verdict_of
 from tests.support.stores import empty_neo4j
@@ -132,7 +133,7 @@ def wide_block(app: str, seq: int) -> FlowBlock:
 
 
 @settings(
-    max_examples=15,
+    max_examples=examples(15),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(made=flow_blocks.blocks())
