@@ -155,6 +155,7 @@ def test_the_steps_of_a_row(ran: Path) -> None:
     assert "... and 1 more" in single.stdout
 
 
+@pytest.mark.long
 def test_steps_stop_at_the_first_row_of_a_condition_or_at_an_operator(ran: Path) -> None:
     row = f"{ran}/totals parts#city=Oslo,part=1.4"
     found = json.loads(

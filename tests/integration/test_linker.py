@@ -187,6 +187,7 @@ def test_settings_that_can_not_be_used(tmp_path: Path) -> None:
         assert "hush" not in linker.tail()
 
 
+@pytest.mark.long
 def test_a_stop_in_the_middle_loses_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
     jobs = [make_job(f"app-{number}", number, maps=8, reduces=8) for number in range(8)]
     expected = MemoryLinker()

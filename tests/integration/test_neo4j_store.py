@@ -63,7 +63,7 @@ def store(neo4j: Neo4jUnderTest) -> Iterator[Neo4jStore]:
 
 
 @settings(
-    max_examples=25,
+    max_examples=12,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(case=cases().map(of_the_app), data=st.data())

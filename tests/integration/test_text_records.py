@@ -141,6 +141,7 @@ def few_partitions(spark_context: SparkContext) -> Iterator[None]:
     settings.remove("spark.sql.files.maxPartitionNum")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_partitions")
 def test_rows_of_files_that_are_read_in_splits_have_the_ordinals_of_whole_ones(
     spark_context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
