@@ -8,6 +8,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import ascii_letters, digits
 from typing import NoReturn
 
 from lineage_emitter.errors import UnsupportedOperatorError
@@ -35,8 +36,8 @@ SETTINGS = re.compile(
     re.DOTALL,
 )
 """Other settings that leave records and files of text what they are."""
-MARK_BYTES = 5
-"""Random bytes that records are marked by: few, because each record carries them. Tasks stop where a record has them by chance."""
+MARK_LETTERS = 7
+"""Random letters and digits that records are marked by: few, because each record carries them. Tasks stop where a record has them by chance."""
 REDUCES = ("mapreduce.job.reduces=", "mapred.reduce.tasks=")
 LIBRARY = "org.apache.hadoop.mapred"
 KEY_PARTITIONERS = tuple(
@@ -102,7 +103,7 @@ def captured(command: Sequence[str], *, each_line: bool, named_keys: bool) -> St
             name, is_setting, value = words[at].removeprefix("-D").partition("=")
             if is_setting and name in OWN_SETTINGS:
                 words[at] = f"{prefix}{OWN_SETTINGS[name]}={value}"
-        mark = secrets.token_hex(MARK_BYTES)
+        mark = "".join(secrets.choice(ascii_letters + digits) for _ in range(MARK_LETTERS))
         separator, fields, given = OWN_SETTINGS
         own = (f"{separator}={mark}", f"{fields}=1", f"{given}={mark}", f"lineage.mark={mark}")
         words[begin:begin] = [f"-D{setting}" for setting in own]

@@ -16,6 +16,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from codecs import lookup
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,8 +24,13 @@ from functools import partial
 from typing import Any, BinaryIO
 
 CHUNK_BYTES = 1 << 16
+BOUND_BYTES = 6
+ALL_BYTES = bytes(range(256))
+MARK_FOUND = "lineage: a record holds the mark of capture: run the job again"
 RECORD_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 """Where Hadoop ends the records that a program writes. A CR at the end may be half of a line end."""
+ENCODINGS = {"ascii", "iso8859-1", "utf-8"}
+"""Encodings in which a line of bytes is a line of text, whatever stands before it."""
 AT_END = -1
 """Stands for the number of lines read when there are no more: a program may keep lines, and write behind the last one."""
 RESTORED = {
@@ -79,9 +85,13 @@ class Task:
         self.partition = int(env["mapreduce_task_partition"])
         self.attempt = env["mapreduce_task_attempt_id"].rpartition("_")[2]
         self.split: dict[str, Any] | None = None
-        self.is_observed = self.is_exhausted = False
+        self.is_observed = self.is_exhausted = self.has_bounds = False
+        self.bound = os.urandom(BOUND_BYTES).hex()
+        """Stands in what the program writes wherever it has read a line, while ``has_bounds``: so many lines arrive at once."""
         self.process = os.getpid()
-        self.read = self.rows = self.first_line = self.last_line = 0
+        self.read = self.bounds = self.rows = self.first_line = self.last_line = 0
+        self.upto = 0
+        """How many lines the program had read when it wrote what is looked at."""
         self.rest = b""
         self.write_pending: Callable[[], None] = lambda: None
         """Has what the program wrote so far arrive here: it may be kept between two lines, but not beyond the next one."""
@@ -148,14 +158,69 @@ class Task:
         Raises:
             SystemExit: it holds the mark of capture, which nothing but chance can bring about.
         """
-        now = AT_END if self.is_exhausted else self.read
+        if self.mark and self.is_map and self.mark in data:
+            raise SystemExit(MARK_FOUND)
+        if self.has_bounds:
+            self._write_lines(data)
+        else:
+            self.upto = self.read
+            self._write_of(AT_END if self.is_exhausted else self.read, data)
+
+    def end_bounds(self) -> None:
+        """From now on what the program writes arrives before it reads the next line.
+
+        Raises:
+            SystemExit: it wrote a bound.
+        """
+        if self.has_bounds:
+            self.write_pending()
+            self.has_bounds = False
+            if self.bounds != self.read:
+                raise SystemExit(MARK_FOUND)
+
+    def _write_lines(self, data: bytes) -> None:
+        """Take what the program made of several lines, with a bound behind each of them but the last.
+
+        Raises:
+            SystemExit: it wrote a bound.
+        """
+        first, bound = self.bounds, self.bound.encode()
+        parts = data.split(bound)
+        self.bounds += len(parts) - 1
+        # The bound of the line that has just been read may be on its way.
+        if self.bounds not in (self.read, self.read - 1):
+            raise SystemExit(MARK_FOUND)
+        # A chunk begins and ends anywhere in a record.
+        is_plain = self._is_plain(data[data.find(bound) : data.rfind(bound)])
+        end, out = self.bounds, list[bytes]()
+        for line, part in enumerate(parts, first):
+            self.upto = line
+            if is_plain and first < line < end and not self.rest and part.endswith(b"\n"):
+                self.first_line = self.last_line = line
+                self.rows += part.count(b"\n")
+                out.append(part.replace(self.separator, self._carried()))
+            elif part:
+                self.sink.write(b"".join(out))
+                out.clear()
+                self._write_of(line, part)
+        self.sink.write(b"".join(out))
+
+    def _is_plain(self, data: bytes) -> bool:
+        """Whether records go to reducers by keys of one field, and each has one separator."""
+        if not (self.mark and self.fields == 1 and len(self.separator) == 1) or b"\r" in data:
+            return False
+        bare = data.translate(None, ALL_BYTES.translate(None, self.separator + b"\n"))
+        return bare == (self.separator + b"\n") * (len(bare) // 2)
+
+    def _write_of(self, now: int, data: bytes) -> None:
+        """Take what the program wrote after it had read so many lines."""
         if not self.rest:
             self.first_line = now
         if not self.rest.endswith(b"\r"):
             self.last_line = now
         data = self.rest + data
         if self.mark and self.is_map and self.mark in data:
-            raise SystemExit("lineage: a record holds the mark of capture: run the job again")
+            raise SystemExit(MARK_FOUND)
         *records, self.rest = RECORD_END.split(data) if b"\r" in data else data.split(b"\n")
         if records:
             if self.first_line != now or self.last_line != now:
@@ -174,7 +239,7 @@ class Task:
         elif not self.mark:
             self.log.write(b"o\t%s\t\n" % self.made_from() * len(records))
         else:
-            lines = b"%s%s\t" % (self.mark, self.made_from())
+            lines = self._carried()
             if self.fields == 1:
                 separator = self.separator
                 records = [
@@ -195,19 +260,25 @@ class Task:
             return record, b""
         return self.separator.join(parts[: self.fields]), parts[self.fields]
 
+    def _carried(self) -> bytes:
+        """What a record carries to the reducer, in the place of its separator."""
+        return b"%s%s\t" % (self.mark, self.made_from())
+
     def made_from(self) -> bytes:
         """The lines that the record was made from: ``SPLIT.ATTEMPT#FIRST-LAST``, behind ``~`` where they may be too many."""
         place = f"{self.partition}.{self.attempt}".encode()
         if self.is_observed and self.first_line == self.last_line > 0:
             return b"%s#%d" % (place, self.last_line - 1)
-        if self.read == 0 or (self.is_observed and self.first_line == self.last_line == 0):
+        if self.upto == 0 or (self.is_observed and self.first_line == self.last_line == 0):
             return b""
-        last = self.read - 1
+        last = self.upto - 1
         return b"~%s#%s" % (place, b"0-%d" % last if last else b"0")
 
     def close(self) -> None:
         """The program has ended: nothing of the task is missing now. Where it failed, Hadoop drops what is here."""
+        self.end_bounds()
         if self.rest:
+            self.upto = self.read
             self.write_records([self.rest.removesuffix(b"\r")])
         # What a reducer writes that is given nothing, Hadoop drops.
         end: dict[str, Any] = {"rows": self.rows if self.is_map or self.read else 0}
@@ -273,7 +344,9 @@ class _Stream(io.BufferedIOBase):
 
     def wrapped(self) -> bool:
         """Note that something is put around the stream."""
-        self.task.is_observed &= not self.is_ready
+        if self.is_ready:
+            self.task.end_bounds()
+            self.task.is_observed = False
         return True
 
 
@@ -290,6 +363,7 @@ class _Read(_Stream):
     def read1(self, size: int = -1) -> bytes:
         self.check_process()
         if not self.line:
+            self.task.end_bounds()
             self.task.write_pending()
             self.line = next(self.lines, b"")
         size = len(self.line) if size < 0 else size
@@ -324,12 +398,26 @@ class _Written(_Stream):
 class _Text(io.TextIOWrapper):
     """A standard stream as text; what is written goes out before the next line is read, whatever of it is changed."""
 
-    buffer: _Stream
+    _CHUNK_SIZE: int
+
+    def __init__(self, stream: _Stream, encoding: str, errors: str | None) -> None:
+        super().__init__(stream, encoding, errors, newline="\n")
+        self.stream, self.task = stream, stream.task
+
+    @property
+    def buffer(self) -> _Stream:  # type: ignore[override]
+        self.task.end_bounds()
+        return self.stream
+
+    def detach(self) -> Any:
+        self.task.end_bounds()
+        return super().detach()
 
     def reconfigure(self, **options: Any) -> None:
-        self.buffer.is_ready = False
+        self.task.end_bounds()
+        self.stream.is_ready = False
         super().reconfigure(**options)
-        self.buffer.is_ready = True
+        self.stream.is_ready = True
 
     def write_pending(self) -> None:
         """Have what was written arrive, where the stream is still the program's."""
@@ -341,16 +429,51 @@ class _Text(io.TextIOWrapper):
             self.flush()
 
     def read(self, size: int | None = -1) -> str:
-        self.buffer.wrapped()
+        self.stream.wrapped()
         return super().read(size)
 
     def readlines(self, hint: int = -1) -> list[str]:  # type: ignore[override]
-        self.buffer.wrapped()
+        self.stream.wrapped()
         return super().readlines(hint)
+
+
+class _Lines(_Text):
+    """Standard input. While ``has_bounds``, a line is taken past the buffers, and noted in what is written by a bound."""
+
+    def __init__(self, stream: _Read, encoding: str, errors: str, output: _Text) -> None:
+        super().__init__(stream, encoding, errors)
+        self.records, self.output = stream.lines, output
+
+    def _next(self) -> str:
+        """The next line, or nothing at the end, where bounds end, too."""
+        task = self.task
+        record = next(self.records, b"")
+        if not record:
+            task.end_bounds()
+            return ""
+        try:
+            self.output.write(task.bound)
+        except ValueError:  # it was closed, or taken apart
+            task.bounds += 1
+            task.end_bounds()
+        return record.decode(self.encoding, self.errors or "strict")
+
+    def __next__(self) -> str:  # type: ignore[override]
+        if not self.task.has_bounds:
+            return super().__next__()
+        if line := self._next():
+            return line
+        raise StopIteration
+
+    def readline(self, size: int = -1) -> str:  # type: ignore[override]
+        if size >= 0:
+            self.task.end_bounds()
+        return self._next() if self.task.has_bounds else super().readline(size)
 
 
 def _silence(task: Task) -> None:
     """In a process that a program forks, the files of the task are not its own."""
+    task.has_bounds = False
     for file in (task.sink, task.log):
         os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
 
@@ -364,11 +487,11 @@ def observe(task: Task, command: list[str]) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 1)
     read, written = _Read(task), _Written(task, "<stdout>")
-    encoding, errors = sys.stdin.encoding, sys.stdin.errors
-    sys.stdin = _Text(read, encoding, errors, newline="\n")
-    encoding, errors = sys.stdout.encoding, sys.stdout.errors
-    sys.stdout = text = _Text(written, encoding, errors, newline="\n")
+    sys.stdout = text = _Text(written, sys.stdout.encoding, sys.stdout.errors)
+    sys.stdin = lines = _Lines(read, sys.stdin.encoding, sys.stdin.errors or "strict", text)
     task.write_pending = text.write_pending
+    text._CHUNK_SIZE = CHUNK_BYTES
+    task.has_bounds = all(lookup(end.encoding).name in ENCODINGS for end in (lines, text))
     os.register_at_fork(before=task.write_pending)
     read.is_ready = written.is_ready = True
     sys.argv = command
