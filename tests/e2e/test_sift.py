@@ -14,7 +14,11 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from tests.support.job_runs import answered, part_files, run_captured, write_job
+from lineage_dataframes.trace import allowed
+from lineage_dataframes.trace.requested_recipes import requested_recipe
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import index_folder, open_store
+from tests.support.job_runs import STORE, answered, part_files, run_captured, write_job
 
 pytestmark = pytest.mark.e2e
 
@@ -27,6 +31,7 @@ orders = spark.read.option("header", True).schema("city string, amount decimal(9
 places = spark.read.option("header", True).schema("name string, land string").csv("places.csv")
 rows = orders.join(F.broadcast(places), orders.city == places.name)
 by_land = rows.groupBy("land").agg(F.sum("amount").alias("total"), F.count("*").alias("n"))
+by_land = by_land.withColumn("counts", F.array("n").cast("array<double>"))
 by_land.orderBy("land").coalesce(1).write.parquet("out")
 """
 ORDERS = "city,amount\nOslo,4\nRome,2.5\nOslo,90\nLima,9\nBergen,60\nOslo,1\nBergen,55\n"
@@ -181,3 +186,19 @@ def test_what_cant_be_sifted_is_refused(ran: Path, place: str, test: str, reason
     result = answered(ran, "sift", f"{ran}/{place}", "--test", f"{ran}/{test}")
     assert (result.exit_code, result.stdout) == (2, "")
     assert reason in result.stderr
+
+
+def test_what_is_to_be_sifted_is_looked_up_before_spark_runs(
+    ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parse(_: str) -> None:
+        raise AssertionError("no Spark")
+
+    monkeypatch.setattr(allowed, "_parse_datatype_string", parse)
+    allowed._check_type.cache_clear()
+    url = f"sqlite:///{ran / STORE}"
+    with open_store(url) as store:
+        requested = requested_recipe(
+            store, RowReader(index_folder(url)), [str(ran / "out")], None, "true"
+        )
+    assert [column.type for column in requested.recipe.columns][-1] == "array<double>"

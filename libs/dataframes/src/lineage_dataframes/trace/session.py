@@ -67,7 +67,6 @@ def start_session(
     what `trace_session` does.
     """
     check_spark(recipe, spark.version)
-    check_text(recipe)
     session = session_with_settings(spark, recipe, [*recipe.sources, *more_sources.values()])
     scans = [node for node in recipe.plan if isinstance(node, Scan)]
     check_reach([*(recipe.sources[node.source] for node in scans), *more_sources.values()])
@@ -144,8 +143,9 @@ def session_with_settings(
     """A new session of the same Spark, with the recipe's settings, in which ``sources`` have numbered rows.
 
     Raises:
-        RefusedError: the recipe has settings that a trace does not set.
+        RefusedError: the recipe has settings that a trace does not set, or may do something else than compute.
     """
+    check_text(recipe)
     settings = replayed_settings(recipe)
     session = new_session(spark)
     # The last of a name counts: nothing of a recipe takes the place of what statements are written for.
