@@ -64,6 +64,18 @@ def test_just_the_rows_of_the_group(spark: SparkSession, tables: ParquetTables) 
     assert ids(found, "orders") == [3]
 
 
+def test_what_a_group_collects_is_computed_anew_where_an_order_of_its_values_decides(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    query = "select element_at(sort_array({}), 1) v from orders where city > '' group by city"
+    for collected, value in {"collect_list(id)": 1, "collect_set(city)": "Rome"}.items():
+        found = traced(spark, tables, query.format(collected), (value,))
+        assert (ids(found, "orders"), found.exact, found.matched) == ([1, 5], True, 1)
+    # 0 and -0 are equal doubles, in whatever order.
+    found = traced(spark, tables, query.format("collect_list(weight)"), (0.2,))
+    assert (len(ids(found, "orders")), found.exact) == (6, False)
+
+
 def test_a_semi_join_has_all_matches_and_an_anti_join_the_left_row_alone(
     spark: SparkSession, tables: ParquetTables
 ) -> None:

@@ -40,6 +40,8 @@ QUERIES = {
         where city in (select name from places where land = 'NO') or id = 3""",
     "aggregate": """select city, sum(amount) s, avg(amount) a, avg(weight) w, count(distinct amount) d,
         max(id) filter (where amount < 3) m from orders group by city""",
+    "collected": """select city, sort_array(collect_list(id)) a, sort_array(collect_set(city), false) s,
+        sort_array(collect_list(city) filter (where id > 1)) f from orders group by city""",
     "two distincts": "select count(distinct city) c, count(distinct amount) a, sum(weight) from orders",
     "global": "select sum(amount) s, count(*) c, max(city) from orders where id > 1",
     "hidden key": "select sum(amount) s from orders group by city having count(*) > 1",

@@ -41,13 +41,13 @@ def recipe(called: Call | None = None, settings: Mapping[str, str] | None = None
 def test_what_the_emitter_notes_is_on_the_lists() -> None:
     tables = (
         functions.OPERATORS, functions.FUNCTIONS, functions.HIGHER_ORDER, functions.LENIENT, functions.AGGREGATES,
-        functions.WINDOW_FUNCTIONS, functions.GENERATORS,
+        functions.COLLECTIONS, functions.WINDOW_FUNCTIONS, functions.GENERATORS,
     )  # fmt: skip
     assert {name for table in tables for name in table.values()} <= ALLOWED_FUNCTIONS
     assert {*SETTINGS, *PYTHON_SETTINGS} == set(REPLAYED)
     assert not set(REPLAYED) & set(STATEMENT_SETTINGS)
     sums = {name for name in functions.LENIENT.values() if name in {"try_sum", "try_avg"}}
-    assert {*functions.AGGREGATES.values(), *sums} == AGGREGATES
+    assert {*functions.AGGREGATES.values(), *functions.COLLECTIONS.values(), *sums} == AGGREGATES
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ ALLOWED_FUNCTIONS = frozenset({
     "array_join", "array_max", "array_min", "array_position", "array_remove", "array_repeat", "array_union",
     "arrays_overlap", "arrays_zip", "ascii", "asin", "atan", "atan2", "avg", "base64", "bin", "bit_and",
     "bit_count", "bit_length", "bit_or", "bit_xor", "bround", "btrim", "case", "cast", "cbrt", "ceil",
-    "char_length", "chr", "coalesce", "concat", "concat_ws", "contains", "conv", "corr", "cos", "cosh", "count",
+    "char_length", "chr", "coalesce", "collect_list", "collect_set", "concat", "concat_ws", "contains", "conv", "corr", "cos", "cosh", "count",
     "covar_pop", "covar_samp", "crc32", "cume_dist", "date_add", "date_format", "date_from_unix_date",
     "date_part", "date_sub", "date_trunc", "datediff", "dayofmonth", "dayofweek", "dayofyear", "degrees",
     "dense_rank", "div", "element_at", "elt", "endswith", "exists", "exp", "explode", "expm1", "factorial",
@@ -39,7 +39,7 @@ ALLOWED_FUNCTIONS = frozenset({
 """As `lineage_emitter.dataframes.functions` and ``expressions`` there call them; a test compares."""
 
 AGGREGATES = frozenset({
-    "avg", "bit_and", "bit_or", "bit_xor", "corr", "count", "covar_pop", "covar_samp", "kurtosis", "max", "max_by", "min",
+    "avg", "bit_and", "bit_or", "bit_xor", "collect_list", "collect_set", "corr", "count", "covar_pop", "covar_samp", "kurtosis", "max", "max_by", "min",
     "min_by", "percentile", "skewness", "stddev_pop", "stddev_samp", "sum", "try_avg", "try_sum", "var_pop", "var_samp",
 })  # fmt: skip
 """Those of them that combine the rows of a group."""

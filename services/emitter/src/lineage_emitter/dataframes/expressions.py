@@ -26,6 +26,7 @@ from lineage_emitter.dataframes.code import PLAIN, Functions
 from lineage_emitter.dataframes.functions import (
     AGGREGATES,
     ALWAYS_TRUE,
+    COLLECTIONS,
     FUNCTIONS,
     GENERATORS,
     HIGHER_ORDER,
@@ -33,6 +34,7 @@ from lineage_emitter.dataframes.functions import (
     ONE_ROW_AGGREGATES,
     OPERATORS,
     ORDER_DEPENDENT,
+    SAME_IF_EQUAL,
     TRANSPARENT,
     WINDOW_FUNCTIONS,
 )
@@ -335,6 +337,24 @@ class Expressions:
             return self._opaque(function, "not known to recipes in descending order")
         distinct = bool(tree.fields["isDistinct"])
         return Call(name, self.all(list(function.children)), distinct=distinct, where=where)
+
+    def _SortArray(self, tree: Tree) -> Expression:
+        """What a group collects has no order but this one."""
+        array, *order = tree.children
+        collected = self._collected(array) or self.one(array)
+        return Call("sort_array", (collected, *self.all(order)))
+
+    def _collected(self, tree: Tree) -> Call | None:
+        if tree.kind != "AggregateExpression" or tree.children[0].kind not in COLLECTIONS:
+            return None
+        function = tree.children[0]
+        (of,) = function.children
+        kind = self._types.get(of.fields.get("exprId", -1), "")
+        if kind not in SAME_IF_EQUAL or function.fields.get("ignoreNulls") is False:
+            return None
+        where = self.one(tree.children[1]) if len(tree.children) > 1 else None
+        distinct = bool(tree.fields["isDistinct"])
+        return Call(COLLECTIONS[function.kind], (self.one(of),), distinct=distinct, where=where)
 
     def _WindowExpression(self, tree: Tree) -> Expression:
         function, window = tree.children

@@ -104,6 +104,14 @@ ORDER_DEPENDENT = {
 }
 """Aggregates whose value depends on the order of rows, which no plan fixes."""
 
+COLLECTIONS = {"CollectList": "collect_list", "CollectSet": "collect_set"}
+"""Those of them whose values are sorted at once, by ``sort_array``, as a rule."""
+
+SAME_IF_EQUAL = frozenset(
+    {"tinyint", "smallint", "int", "bigint", "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary"}
+)
+"""Types whose equal values are the same, so that an order of them leaves nothing open. Of doubles 0 and -0 are not."""
+
 ONE_ROW_AGGREGATES = {"First": "first", "Last": "last"}
 """Those of them that, NULL or not, give the value of one row, the same for all of an aggregate."""
 
