@@ -1,11 +1,24 @@
-"""The table of how faulty actors rank."""
+"""The tables of how faulty actors rank, and of how failing inputs are found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from benchmarks.report.rows import Row
 from benchmarks.report.tables import NO_ROWS, NOTHING, table
+
+SIFT_COLUMNS = (
+    "program",
+    "records",
+    "job",
+    "search over job",
+    "witnesses",
+    "runs over rows",
+    "delta debugging alone",
+    "times fewer rows",
+    "set is right",
+)
 
 
 def ranks(rows: Sequence[Row]) -> str:
@@ -20,6 +33,29 @@ def ranks(rows: Sequence[Row]) -> str:
         )
         parts += [lead, table(("magnitude", *queries), _lines(row, queries))]
     return "\n\n".join(parts) or NO_ROWS
+
+
+def sifts(rows: Sequence[Row]) -> str:
+    """A table a run: by program its time over that of the job, and how many rows were tested, here and by delta debugging alone."""
+    parts = []
+    for row in rows:
+        lead = f"Measured at {row.provenance['commit']} (`{row.command}`):"
+        parts += [lead, table(SIFT_COLUMNS, map(_sift_line, row.at("programs")))]
+    return "\n\n".join(parts) or NO_ROWS
+
+
+def _sift_line(found: Mapping[str, Any]) -> list[str]:
+    return [
+        found["program"],
+        f"{found['records']:,}",
+        f"{found['job_s']:.1f} s",
+        f"{found['of_job']:.2f}",
+        f"{found['witnesses']:,}",
+        f"{found['runs']:,} over {found['rows_run']:,}",
+        f"{found['ddmin_runs']:,} over {found['ddmin_rows']:,}",
+        f"{found['fewer_rows']:,.0f}",
+        "yes" if found["is_right"] else "no",
+    ]
 
 
 def _lines(row: Row, queries: Sequence[str]) -> Iterator[list[str]]:

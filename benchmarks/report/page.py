@@ -46,7 +46,9 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
     frames = [row for row in rows if row.benchmark == "frames"]
     compared = [row for row in rows if row.benchmark == "against"]
     faulty = [row for row in rows if row.benchmark == "faulty-actors"]
-    other_rows = [row for row in rows if not row.mode and row not in (*frames, *compared, *faulty)]
+    sifted = [row for row in rows if row.benchmark == "sift"]
+    shown = (*frames, *compared, *faulty, *sifted)
+    other_rows = [row for row in rows if not row.mode and row not in shown]
     return {
         "targets": lambda: tables.of_targets(of_jobs),
         "jobs": lambda: tables.of_jobs(of_jobs, tables.JOBS),
@@ -63,6 +65,7 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "frames-queries": lambda: dataframes.queries(frames),
         "against": lambda: against.tables_of(compared),
         "faulty-actors": lambda: faults.ranks(faulty),
+        "sifts": lambda: faults.sifts(sifted),
         "others": lambda: tables.of_others(other_rows),
         "origins": lambda: tables.of_origins(rows),
         **{f"picture-{picture.name}": _table_if_shown(picture, of_jobs) for picture in BY_SIZE},
