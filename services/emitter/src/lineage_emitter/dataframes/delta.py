@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from lineage_core.recipe.document import File, Source
@@ -36,7 +36,15 @@ COMMITS_MAX = 100
 _OWN_UPKEEP = "OPTIMIZE"
 """The operation that Delta Lake runs by itself behind a write (`delta.autoOptimize.autoCompact`)."""
 
-Versions = Mapping[str, int]
+
+class TableVersion(NamedTuple):
+    """A version of a table. ``id``: the table's, which another one at its path has not."""
+
+    number: int
+    id: str
+
+
+Versions = Mapping[str, TableVersion]
 """Tables, by path, with their latest version when an action had returned."""
 
 
@@ -67,16 +75,25 @@ def reads(plan: Any) -> bool:
     return any(is_delta(relation) for relation in _relations(plan, cached=False))
 
 
-def latest(frame: DataFrame) -> dict[str, int]:
+def latest(frame: DataFrame) -> dict[str, TableVersion]:
     """The latest versions, now, of the Delta tables that a frame reads."""
     relations = _relations(frame._jdf.queryExecution().withCachedData(), cached=True)
     return latest_of(map(_followed, relations))
 
 
-def latest_of(indexes: Iterable[Any | None]) -> dict[str, int]:
+def latest_of(indexes: Iterable[Any | None]) -> dict[str, TableVersion]:
     """The latest versions, now, of tables by what lists their files (Spark's objects; None: of another table)."""
     known = (index for index in indexes if index is not None)
-    return {str(index.path().toString()): index.getSnapshotToScan().version() for index in known}
+    return {str(index.path().toString()): _version(index.getSnapshotToScan()) for index in known}
+
+
+def version_of(index: Any) -> TableVersion:
+    """The version that a table had when a frame was made, by what lists its files (Spark's object)."""
+    return _version(index.snapshotAtAnalysis())
+
+
+def _version(snapshot: Any) -> TableVersion:
+    return TableVersion(int(snapshot.version()), str(snapshot.metadata().id()))
 
 
 def followed(plan: Any) -> list[tuple[Any, Any]]:
@@ -97,10 +114,21 @@ def _followed(relation: Any) -> Any | None:
     return None if index.isTimeTravelQuery() else index
 
 
-def rows_of_version(spark: SparkSession, path: str, version: int) -> Any:
-    """A plan (Spark's object) that reads a version of a table."""
-    frame = spark.read.format(DELTA).option("versionAsOf", version).load(path)
-    return frame._jdf.queryExecution().analyzed()
+def rows_of_version(spark: SparkSession, path: str, version: TableVersion) -> Any:
+    """A plan (Spark's object) that reads a version of a table.
+
+    Raises:
+        UnknownVersionError: another table is at the path now.
+    """
+    frame = spark.read.format(DELTA).option("versionAsOf", version.number).load(path)
+    rows = frame._jdf.queryExecution().analyzed()
+    if version_of(_location_of(rows)) != version:
+        raise UnknownVersionError(f"{path} was removed and made anew since it was read")
+    return rows
+
+
+def _location_of(rows: Any) -> Any:
+    return rows.collectLeaves().apply(0).relation().location()
 
 
 def source(spark: SparkSession, relation: Any, versions: Versions) -> Source:
@@ -114,23 +142,27 @@ def source(spark: SparkSession, relation: Any, versions: Versions) -> Source:
     index = relation.location()
     if index.getClass().getName() != _INDEX or not index.partitionFilters().isEmpty():
         raise UnknownVersionError("a part of a Delta table, not a version of it")
-    path, version = str(index.path().toString()), int(index.snapshotAtAnalysis().version())
+    path, version = str(index.path().toString()), version_of(index)
     if not index.isTimeTravelQuery():
         now = versions.get(path)
+        if now is not None and now.id != version.id:
+            raise UnknownVersionError(f"{path} was removed and made anew since the frame was made")
         if now != version:
             raise UnknownVersionError(
-                f"{path} had version {version} when the frame was made and "
-                f"{'another' if now is None else now} after the action: "
+                f"{path} had version {version.number} when the frame was made and "
+                f"{'another' if now is None else now.number} after the action: "
                 "which one was read is known where it is named (versionAsOf)"
             )
     files = _files_of(spark, path, version)
     if any(_ENCODED.search(file.path) for file in files):
         raise UnknownVersionError("files of a Delta table whose names hold special signs")
-    return Source(DELTA, (path,), str(relation.schema().json()), files=files, version=str(version))
+    return Source(
+        DELTA, (path,), str(relation.schema().json()), files=files, version=str(version.number)
+    )
 
 
-def _files_of(spark: SparkSession, path: str, version: int) -> tuple[File, ...]:
-    index = rows_of_version(spark, path, version).collectLeaves().apply(0).relation().location()
+def _files_of(spark: SparkSession, path: str, version: TableVersion) -> tuple[File, ...]:
+    index = _location_of(rows_of_version(spark, path, version))
     none = index.partitionFilters().take(0)
     listed = STATUS.findall(index.listFiles(none, none).mkString("\n"))
     files = (File(name, int(size), int(time)) for name, size, time in listed)
@@ -192,11 +224,14 @@ class DeltaWrite:
             # A write of no rows may make no version, as does one that leaves alone what is there.
             self._is_known = None not in owns.values() and first == self.before + 1
 
-    def others(self, versions: Versions) -> dict[str, int]:
+    def others(self, versions: Versions) -> dict[str, TableVersion]:
         """Versions of tables after the write, as far as others than this write made them."""
         path = self._folder.path
-        own = self.version is not None and self.version == self.before + 1 == versions.get(path)
-        return {**versions, path: self.before} if own else dict(versions)
+        known = versions.get(path)
+        if known is None or self.version is None:
+            return dict(versions)
+        own = self.version == self.before + 1 == known.number
+        return {**versions, path: known._replace(number=self.before)} if own else dict(versions)
 
     def _last(self) -> int:
         jvm: Any = self._sc._jvm

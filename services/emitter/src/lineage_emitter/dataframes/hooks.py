@@ -279,7 +279,7 @@ def _listed(called: ActionCall, output: Output) -> catalog.Listed:
     return catalog.unchanged(called.listed, catalog.listed(called.frame), output.files)
 
 
-def _versions(called: ActionCall) -> Mapping[str, int]:
+def _versions(called: ActionCall) -> delta.Versions:
     """The versions of the Delta tables that an action read, which the next action may change."""
     log = called.target.log
     if not delta.is_used(called.settings):

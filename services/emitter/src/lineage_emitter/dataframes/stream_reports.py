@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lineage_emitter.dataframes.delta import Versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Known:
     writes: bool = False
     run_problem: str = ""
     late_problem: str = ""
-    versions: Mapping[str, int] = field(default_factory=dict)
+    versions: Versions = field(default_factory=dict)
 
     def add(
         self, number: int, progress: Progress | None, *, is_first: bool, late_count: bool

@@ -1,14 +1,13 @@
 """Tables of Delta Lake that a streaming query reads beside its streams: each batch reads their latest versions anew.
 
-Versions only grow. Where a table had a version before a batch began, and has it when the batch has been committed, the batch has read
-that one.
+Versions of a table only grow, and a table that is made anew at its path has another id. Where a table had a version before a batch
+began, and has it when the batch has been committed, the batch has read that one.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +33,11 @@ class SeenVersions:
     """
 
     tables: list[tuple[Any, Any]] | None = None
-    looks: deque[tuple[float, Mapping[str, int]]] = field(
+    looks: deque[tuple[float, delta.Versions]] = field(
         default_factory=lambda: deque(maxlen=LOOKS_KEPT)
     )
 
-    def look(self) -> Mapping[str, int]:
+    def look(self) -> delta.Versions:
         """Look at them now; none where Spark can't tell."""
         if not self.tables:
             return {}
@@ -50,20 +49,20 @@ class SeenVersions:
         self.looks.append((time.time(), versions))
         return versions
 
-    def look_in(self, spark: SparkSession, plan: Any) -> Mapping[str, int]:
+    def look_in(self, spark: SparkSession, plan: Any) -> delta.Versions:
         """Look now at those that the plan of a query that runs (Spark's object) has."""
         if self.tables is None:
             is_used = delta.is_used(explicit_settings(spark))
             self.tables = delta.followed(plan) if is_used else []
         return self.look()
 
-    def before(self, at: float) -> Mapping[str, int]:
+    def before(self, at: float) -> delta.Versions:
         """The versions that they had, or later ones had not come yet, before a time in unix seconds."""
         found = (versions for ended, versions in reversed(list(self.looks)) if ended <= at)
         return next(found, {})
 
     def changed(
-        self, spark: SparkSession, before: Mapping[str, int], now: Mapping[str, int]
+        self, spark: SparkSession, before: delta.Versions, now: delta.Versions
     ) -> list[tuple[Any, Any]]:
         """Leaves that read another version than when the query was made, where it is known which: with plans that read that one.
 
@@ -75,9 +74,13 @@ class SeenVersions:
             version = now.get(path)
             if version is None or version != before.get(path):
                 continue
-            if version == int(index.snapshotAtAnalysis().version()):
+            if version == delta.version_of(index):
                 continue
-            rows = delta.rows_of_version(spark, path, version)
+            try:
+                rows = delta.rows_of_version(spark, path, version)
+            except delta.UnknownVersionError:
+                # What is then read of it is not traced.
+                continue
             # The query's columns are those of the version that it was made with.
             if str(rows.schema().json()) == str(leaf.schema().json()):
                 found.append((leaf, rows))

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from lineage_core.contract.message import Stream
 from lineage_core.recipe.document import File, Output, Recipe, Source, StreamBatch
 from lineage_core.recipe.plan import Attribute, OpaqueNode
+from lineage_emitter.dataframes.delta import Versions
 from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.jvm import activate, explicit_settings, frame_of, pairs_of
 from lineage_emitter.dataframes.leaves import Tables
@@ -151,7 +152,7 @@ class QueryRun:
         if self._tables.tables != [] and self._execution.sources().size():
             self._tables.look_in(self._spark, self._execution.logicalPlan())
 
-    def versions_before(self, progress: Progress | None) -> Mapping[str, int]:
+    def versions_before(self, progress: Progress | None) -> Versions:
         """The versions that tables had before a batch began, as far as that is known."""
         return {} if progress is None else self._tables.before(progress.began_at)
 
