@@ -10,6 +10,7 @@ import pytest
 from lineage_emitter.dataframes import delta
 from lineage_emitter.dataframes.delta import TableVersion
 from lineage_emitter.dataframes.stream_tables import SeenVersions
+from lineage_emitter.pyspark_parts import WITH_DELTA
 
 PATH = "file:/places"
 
@@ -133,9 +134,7 @@ class Filters(list[str]):
         return True
 
 
-@pytest.mark.skipif(
-    not delta.WITH_DELTA, reason="tables of Delta Lake are not traced in this Spark"
-)
+@pytest.mark.skipif(not WITH_DELTA, reason="tables of Delta Lake are not traced in this Spark")
 def test_a_table_of_as_many_versions_is_not_taken_for_the_one_that_was_read() -> None:
     spark: Any = None
     with pytest.raises(delta.UnknownVersionError, match="removed and made anew"):
