@@ -1,6 +1,6 @@
 """Streaming queries of an application: each micro-batch is recorded once it has been committed.
 
-A thread looks at what Spark reports, so that no query waits for it. What it missed, the query's checkpoint knows; what that
+A thread looks at what Spark reports as soon as it does, so that no query waits for it. What it missed, the query's checkpoint knows; what that
 does not know any more is named in the verdict.
 """
 
@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lineage_emitter import scope
+from lineage_emitter.dataframes.awaited_reports import AwaitedReports
 from lineage_emitter.dataframes.recorder import ReturnedAction
 from lineage_emitter.dataframes.stream_reports import Known, Progress
 from lineage_emitter.dataframes.streams import FILE_SINK, FOREACH_BATCH, QueryRun, Seen
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 _creating = threading.Lock()
 logger = logging.getLogger(__name__)
-LOOK_EVERY_S = 0.5
-"""How often reports are looked at. Spark keeps those of the last 100 batches."""
 RECORDED_S = 5.0
 """For which batches are waited for until they are recorded; then it is said later that they are."""
 UNSEEN_FUNCTION = "the function of its foreachBatch was given before capture began"
@@ -66,7 +65,7 @@ class Streams:
         self._lock = threading.Lock()
         """Held while queries are looked at, or their list is changed."""
         self._watched: list[_Watched] = []
-        self._stop = threading.Event()
+        self._reports = AwaitedReports()
         self._thread: threading.Thread | None = None
 
     def watch(
@@ -99,6 +98,7 @@ class Streams:
         if not is_new:
             watched.last = watched.query.committed()
             watched.known.run_problem = "rows of batches before capture began"
+        self._reports.listen(query)
         with self._lock:
             self._watched.append(watched)
             if self._thread is None:
@@ -109,7 +109,7 @@ class Streams:
 
     def close(self) -> None:
         """Record what has been committed, and name what is still running."""
-        self._stop.set()
+        self._reports.close()
         if self._thread is not None:
             self._thread.join()
         with self._lock:
@@ -119,7 +119,7 @@ class Streams:
             self._watched.clear()
 
     def _run(self) -> None:
-        while not self._stop.wait(LOOK_EVERY_S):
+        while self._reports.wait():
             with self._lock:
                 self._look()
                 self._watched = [watched for watched in self._watched if not watched.is_over]
