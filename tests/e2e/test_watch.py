@@ -8,13 +8,21 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.support.job_runs import CLI, environment, lineage, verify, write_job
+from lineage_query_api.app import create_app
+from lineage_query_api.lazy_store import open_lazily
+from lineage_query_api.settings import read_settings
+from lineage_store.url import open_store
+from lineage_store.watch_folder import held_conditions
+from tests.support.api_server import running as running_server
+from tests.support.job_runs import CLI, STORE, environment, lineage, verify, write_job
 
 pytestmark = pytest.mark.e2e
 
@@ -128,10 +136,15 @@ def found_by(child: subprocess.Popen[str], code: int = 0) -> tuple[Found, list[s
     out, errors = child.communicate(timeout=180)
     assert child.returncode == code, errors
     documents = [json.loads(line) for line in out.splitlines()]
+    return found_in(documents), [d["note"] for d in documents if "note" in d]
+
+
+def found_in(documents: list[dict[str, Any]]) -> Found:
+    """The records and their lines, each of them exact."""
     texts = {d["record"]: d["text"] for d in documents if "text" in d}
     sources = {d["record"]: d for d in documents if "sources" in d}
-    assert set(texts) == set(sources), out
-    assert all(d["exact"] for d in sources.values()), out
+    assert set(texts) == set(sources), documents
+    assert all(d["exact"] for d in sources.values()), documents
     found = Counter(
         (
             text,
@@ -143,12 +156,45 @@ def found_by(child: subprocess.Popen[str], code: int = 0) -> tuple[Found, list[s
         )
         for number, text in texts.items()
     )
-    notes = [d["note"] for d in documents if "note" in d]
     ends = [d for d in documents if "violations" in d]
     if ends:
         assert [d["violations"] for d in ends] == [len(texts)]
-        assert ends[0]["tested"] > 0
-    return found, notes
+        assert ends[0]["tested"] > 0 or "event" in ends[0]
+    return found
+
+
+@contextmanager
+def watched_over_http(folder: Path, asked: list[dict[str, str]]) -> Iterator[list[Future[Found]]]:
+    """What a server sends of watches, which count by now, until the job has ended."""
+    url = f"sqlite:///{folder / STORE}"
+    settings = read_settings(store=url, api_open=True, api_roots=str(folder))
+    # The job has not made its store yet.
+    store = open_lazily(lambda: open_store(url, create=True))
+    (job,) = folder.glob(".lineage/spool/*/watch")
+    conditions = len(held_conditions(job))
+    with (
+        running_server(create_app(store, settings)) as address,
+        ThreadPoolExecutor(len(asked)) as threads,
+    ):
+        path = f"{address}/v1/applications/{job.parent.name}/watch"
+        streams = [threads.submit(found_over_http, path, one) for one in asked]
+        wait_for(
+            lambda: (
+                len(held_conditions(job)) == conditions + len(asked)
+                or any(stream.done() for stream in streams)
+            ),
+            "conditions",
+        )
+        yield streams
+
+
+def found_over_http(path: str, asked: dict[str, str]) -> Found:
+    with httpx.stream("POST", path, json=asked, timeout=180) as answer:
+        lines = [line for line in answer.iter_lines() if line.startswith("data: ")]
+    assert answer.status_code == 200, answer
+    documents = [json.loads(line.removeprefix("data: ")) for line in lines]
+    assert not documents[-1]["time_up"], documents
+    return found_in(documents)
 
 
 def line_of(marker: str, job: str = JOB) -> str:
@@ -176,7 +222,15 @@ def test_what_is_reported_is_what_a_filter_finds_across_failed_and_killed_attemp
                 "slow": (line_of("slow"), "--slower-than", "1s"),
             },
         )
-        (tmp_path / "go").touch()
+        with watched_over_http(
+            tmp_path,
+            [
+                {"node": line_of("flatMap"), "must": "record[1] != 4"},
+                {"node": line_of("told"), "condition": "len(record) == 3 and record[1] > 20"},
+            ],
+        ) as streams:
+            (tmp_path / "go").touch()
+            over_http = [stream.result(180) for stream in streams]
         found = {name: found_by(child, name == "broken") for name, child in watches.items()}
 
     pairs = [((line.split()[0], int(line.split()[1])), n) for n, line in enumerate(lines, 1)]
@@ -196,6 +250,7 @@ def test_what_is_reported_is_what_a_filter_finds_across_failed_and_killed_attemp
     )
     assert found["total"][0] == Counter((repr(t), ids) for t, ids in of_totals if t[1] > 20)
     assert found["broken"][0] == Counter((repr(p), frozenset([n])) for p, n in spread if p[1] == 4)
+    assert over_http == [found["broken"][0], found["total"][0]]
     assert not found["kept"][0]
     assert found["slow"][0] == Counter({(repr(("e", 2)), frozenset([3])): 1})
     assert not found["fails"][0]

@@ -97,6 +97,7 @@ def test_operations_name_the_right_that_they_need(document: dict[str, Any]) -> N
         "delete": {"delete_application"},
         "erase": {"plan_erasure"},
         "access and rows": {"report_access"},
+        "watch and rows": {"get_watchable", "watch_records"},
         "admin": {"create_record_view", "remove_record_view"},
     }
 

@@ -108,6 +108,7 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
         "rows": False,
         "delete": False,
         "erase": False,
+        "watch": False,
         "access": False,
         "by": "token",
     }
@@ -118,6 +119,7 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
         "rows": True,
         "delete": True,
         "erase": False,
+        "watch": False,
         "access": False,
         "by": "token",
     }

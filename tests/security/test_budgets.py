@@ -209,6 +209,8 @@ NO_STORE = {
     ("GET", "/v1/triples/trace"),
     ("GET", "/v1/triples/export"),
     ("GET", "/v1/follow"),
+    ("GET", "/v1/applications/{app}/watch"),
+    ("POST", "/v1/applications/{app}/watch"),
 }
 """Routes that ask none, or not here."""
 

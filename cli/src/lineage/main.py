@@ -751,7 +751,8 @@ def watch(  # noqa: PLR0913, PLR0917 - an argument is an option
 
     Of jobs that were started with LINEAGE_WATCH=true. Ctrl-C ends it; the job goes on. With --json a line for each.
     """
-    from lineage.watching import requested_watch, watch_records
+    from lineage.watching import watch_records
+    from lineage_query.watching.requests import requested_watch
 
     request = requested_watch(node, condition, must, slower_than, limit)
     if not watch_records(chosen_store(context, store), request, application, as_json=as_json):

@@ -151,6 +151,12 @@ def token(
             "--access", help="May have access requests answered; needs the right to rows, too."
         ),
     ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="May watch records of running jobs; needs the right to rows, too."
+        ),
+    ] = False,
 ) -> None:
     """Make a bearer token for a server of the query API.
 
@@ -159,7 +165,9 @@ def token(
     """
     from lineage_query_api.auth import new_token
 
-    secret, lines = new_token(name, role, rows=rows, delete=delete, erase=erase, access=access)
+    secret, lines = new_token(
+        name, role, rows=rows, delete=delete, erase=erase, access=access, watch=watch
+    )
     echo(lines, nl=False)
     sys.stdout.flush()
     echo(secret, err=True)
@@ -194,6 +202,7 @@ def login(
         ("delete", "may delete"),
         ("erase", "may plan erasures"),
         ("access", "may answer access requests"),
+        ("watch", "may watch running jobs"),
     ):
         rights += f", {text}" * bool(me.get(right))
     echo(f"logged in to {server} as {me['name']} ({me['role']}, {rights}); kept in {file}")

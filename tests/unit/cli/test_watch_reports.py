@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage.watch_reports import LOST_RECORDS, Report, Reports
-from lineage.watching import counting_condition
 from lineage_core.tracing.trace_result import TraceError
 from lineage_emitter.worker.watch_hits import Hits
+from lineage_query.watching.reports import LOST_RECORDS, Report, Reports
+from lineage_query.watching.requests import counting_condition
 from lineage_store.watch_folder import (
     CONDITIONS,
     CONDITIONS_MAX,

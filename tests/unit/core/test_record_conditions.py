@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -112,3 +113,27 @@ def test_a_condition_holds_where_pythons_own_evaluation_says_so(text: str, recor
 def test_what_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(RecordConditionError):
         read_condition(text)
+
+
+class _Made(dict[str, int]):
+    """Makes what is missing, as a class of a job may."""
+
+    def __missing__(self, key: str) -> int:
+        self[key] = 7
+        return 7
+
+
+def test_a_condition_changes_no_record() -> None:
+    for record in (defaultdict(int, b=1), _Made(b=1)):
+        assert read_condition("record['b'] == 1")(record)
+        with pytest.raises(KeyError):
+            read_condition("record['a'] == 0")(record)
+        assert dict(record) == {"b": 1}
+    counted = Counter("b")
+    assert read_condition("record['a'] == 0")(counted)
+    assert dict(counted) == {"b": 1}
+    passing = iter([1, 2, 3])
+    for text in ("2 in record", "5 not in record"):
+        with pytest.raises(TypeError):
+            read_condition(text)(passing)
+    assert list(passing) == [1, 2, 3]

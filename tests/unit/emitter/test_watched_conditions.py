@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage.watch_reports import Reports
-from lineage.watching import DurationError, duration_s, requested_watch
 from lineage_core.contract import record_conditions
 from lineage_core.contract.record_conditions import (
     RecordConditionError,
@@ -28,6 +26,8 @@ from lineage_emitter.worker.operators import Chain, ReadRecords
 from lineage_emitter.worker.task_config import TaskConfig
 from lineage_emitter.worker.values import ReprEncoder, ValueTexts
 from lineage_emitter.worker.watching import WatchedNode
+from lineage_query.watching.reports import Reports
+from lineage_query.watching.requests import DurationError, duration_s, requested_watch
 from lineage_store.watch_folder import (
     WatchableNode,
     WatchedJob,

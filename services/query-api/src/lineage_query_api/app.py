@@ -35,6 +35,7 @@ from lineage_query_api.openapi_document import PROBLEM_REFERENCE, DescribedApi
 from lineage_query_api.own_page import OwnPage
 from lineage_query_api.page import serve_page
 from lineage_query_api.rates import Rates
+from lineage_query_api.record_watching import RecordsWatched
 from lineage_query_api.request_middleware import RequestMiddleware
 from lineage_query_api.routes import (
     answers,
@@ -53,6 +54,7 @@ from lineage_query_api.routes import (
     rows,
     traces,
     triples,
+    watching,
 )
 from lineage_query_api.routes.answers import FRAMED
 from lineage_query_api.row_following import RowsFollowed
@@ -131,6 +133,7 @@ def create_app(
     app.state.lineages = lineages
     app.state.array_questions = array_questions
     app.state.rows_followed = RowsFollowed()
+    app.state.records_watched = RecordsWatched()
     app.state.bounds = Bounds(
         request_s=settings.api_request_s,
         answer_s=settings.api_stream_s,
@@ -163,6 +166,7 @@ def create_app(
         record_view,
         triples,
         following,
+        watching,
     ):
         app.include_router(module.router)
     app.include_router(arrays.all_router)

@@ -554,6 +554,7 @@ def _fields(scope: Scope, body: _RequestBody) -> dict[str, Any]:
             "delete": caller.delete,
             "erase": caller.erase,
             "access": caller.access,
+            "watch": caller.watch,
             "by": caller.auth,
         },
         "method": _cut(scope["method"], CLIENT_BYTES_MAX),

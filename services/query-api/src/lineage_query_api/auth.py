@@ -39,6 +39,7 @@ _ROLES = {
     "lineage-delete",
     "lineage-erase",
     "lineage-access",
+    "lineage-watch",
     "lineage-admin",
 }
 """Roles of an issuer, each of which lets its holder in."""
@@ -52,6 +53,7 @@ class Principal:
     """A caller. ``rows``: may read the text of rows. ``delete``: may delete applications.
 
     ``erase``: may make plans of what is to be erased. ``access``: may have access requests answered, with the right to rows.
+    ``watch``: may watch records of running jobs, with the right to rows.
     ``identities``: what grants name them by: ``token:NAME``, ``sub:SUBJECT``, ``role:ROLE``.
     """
 
@@ -63,6 +65,7 @@ class Principal:
     identities: frozenset[str] = frozenset()
     erase: bool = False
     access: bool = False
+    watch: bool = False
 
     @property
     def identity(self) -> str:
@@ -80,6 +83,7 @@ ANYBODY = Principal(
     auth="none",
     erase=True,
     access=True,
+    watch=True,
 )
 OWNER = replace(ANYBODY, name="the user who runs this server", auth="token")
 
@@ -94,6 +98,7 @@ class _Token(BaseModel):
     delete: StrictBool = False
     erase: StrictBool = False
     access: StrictBool = False
+    watch: StrictBool = False
     expires: datetime | None = None
 
     @property
@@ -110,6 +115,7 @@ class _Token(BaseModel):
             identities,
             erase=self.erase,
             access=self.access,
+            watch=self.watch,
         )
 
 
@@ -265,12 +271,13 @@ class Oidc:
                 identities=identities,
                 erase="lineage-erase" in roles,
                 access="lineage-access" in roles,
+                watch="lineage-watch" in roles,
             )
         raise ProblemError(
             HTTPStatus.FORBIDDEN,
             f"{name} has no role here",
             hint=f"the claim {self._role_claim} must list lineage-reader, lineage-rows, lineage-delete, "
-            "lineage-erase, lineage-access or lineage-admin",
+            "lineage-erase, lineage-access, lineage-watch or lineage-admin",
         )
 
     def _signing_keys(self) -> Keys:
@@ -309,6 +316,7 @@ def new_token(
     delete: bool = False,
     erase: bool = False,
     access: bool = False,
+    watch: bool = False,
 ) -> tuple[str, str]:
     """A new token (256 random bits), and the lines for the file of tokens."""
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
@@ -316,7 +324,7 @@ def new_token(
     lines = f'[[token]]\nname = "{quoted}"\nrole = "{role}"\nrows = {str(rows).lower()}\n'
     lines += f"delete = {str(delete).lower()}\n"
     # Written only where they are given: an older server, which does not know them, refuses the file.
-    lines += "erase = true\n" * erase + "access = true\n" * access
+    lines += "erase = true\n" * erase + "access = true\n" * access + "watch = true\n" * watch
     return token, lines + f'sha256 = "{hash_of(token)}"\n'
 
 

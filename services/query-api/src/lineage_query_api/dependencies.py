@@ -133,6 +133,17 @@ async def _accessor(request: Request, scope: CallerScope) -> AllLineages:
     return await _recorded(request, (lineages, caller))
 
 
+async def _watcher(request: Request, scope: CallerScope) -> AllLineages:
+    """Who may watch records of running jobs: these are of datasets that no grant can name yet."""
+    if not scope.caller.watch:
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN,
+            "this caller may watch no running jobs",
+            hint="ask for a token with the rights to watch and to rows, or for the roles lineage-watch and lineage-rows",
+        )
+    return await _recorded(request, await _all_rows(scope))
+
+
 async def _all_rows(scope: CallerScope) -> AllLineages:
     """Who may read all rows: triples are of no application, so no grant names them."""
     check_rows(scope.caller)
@@ -169,6 +180,7 @@ Deleter = Annotated[Principal, Depends(_deleter)]
 RowCaller = Annotated[Principal, Depends(_row_reader)]
 Eraser = Annotated[AllLineages, Depends(_eraser)]
 Accessor = Annotated[AllLineages, Depends(_accessor)]
+Watcher = Annotated[AllLineages, Depends(_watcher)]
 AllRows = Annotated[AllLineages, Depends(_all_rows)]
 RIGHTS: Mapping[object, str] = {
     _scope: "read",
@@ -177,6 +189,7 @@ RIGHTS: Mapping[object, str] = {
     _deleter: "delete",
     _eraser: "erase",
     _accessor: "access",
+    _watcher: "watch",
     _admin: "admin",
 }
 """The right that a dependency asks for."""

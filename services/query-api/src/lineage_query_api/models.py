@@ -56,6 +56,7 @@ class Me(FrozenModel):
     delete: bool = Field(description="may delete applications")
     erase: bool = Field(description="may make plans of what is to be erased")
     access: bool = Field(description="may have access requests answered, with the right to rows")
+    watch: bool = Field(description="may watch records of running jobs, with the right to rows")
     auth: Literal["none", "token", "oidc"]
     version: str
     store: str | None = Field(

@@ -25,16 +25,18 @@ ROLES: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("lineage-delete",),
         ("lineage-erase",),
         ("lineage-access",),
+        ("lineage-watch",),
         ("lineage-admin",),
     ),
     "rows": (("lineage-rows",), ("lineage-admin",)),
     "delete": (("lineage-delete",),),
     "erase": (("lineage-erase",),),
     "access": (("lineage-access", "lineage-rows"), ("lineage-access", "lineage-admin")),
+    "watch": (("lineage-watch", "lineage-rows"), ("lineage-watch", "lineage-admin")),
     "admin": (("lineage-admin",),),
 }
 """By right, the roles of OpenID Connect: all of one of these are enough."""
-WITH: Mapping[str, tuple[str, ...]] = {"access": ("rows",)}
+WITH: Mapping[str, tuple[str, ...]] = {"access": ("rows",), "watch": ("rows",)}
 """By right, those that a caller needs beside it."""
 
 

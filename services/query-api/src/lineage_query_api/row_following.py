@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -12,21 +11,16 @@ from importlib.util import find_spec
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-from anyio.to_thread import run_sync
-
-from lineage_core.errors import LineageError
 from lineage_core.recipe.document import Recipe
-from lineage_core.tracing.budget import BudgetError, current_budget
+from lineage_core.tracing.budget import current_budget
 from lineage_query.following import Follow
-from lineage_query.following_loop import POLL_S, FollowLoop
+from lineage_query.following_loop import FollowLoop
 from lineage_query.message_feed import MessageFeed
 from lineage_query.rows.places import Location, parse_location
 from lineage_query_api.errors import ProblemError, busy_error
+from lineage_query_api.event_streams import MARGIN_S, EventStream, shared_spool
 from lineage_query_api.lineages import Lineages
-from lineage_query_api.problems import problem_of
-from lineage_store.lake.address import is_lake
-from lineage_store.url import is_embedded, spool_of
+from lineage_store.url import spool_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,10 +30,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 FOLLOWED_MAX = 8
 """Rows that are followed at once on a server."""
-SILENT_S = 10.0
-"""Silence after which a comment is sent, so that proxies keep the connection."""
-MARGIN_S = 5.0
-"""Before the time of the stream is up, in which it ends by itself."""
 
 
 class RowsFollowed:
@@ -63,13 +53,11 @@ class RowsFollowed:
             LineageError, ProblemError: rows can't be followed here, such ones are none, or too many are followed.
         """
         location = parse_location(place)
-        url = lineages.settings.store
-        if not is_embedded(url) and not is_lake(url):
-            raise ProblemError(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                "the store of this server has no spool, so batches are not seen when they are committed",
-                hint="trace the row forward once the queries have ended",
-            )
+        shared_spool(
+            lineages,
+            "batches are not seen when they are committed",
+            "trace the row forward once the queries have ended",
+        )
         missing = lineages.recipe_traces.missing()
         if missing or find_spec("lineage_dataframes") is None:
             raise ProblemError(
@@ -110,7 +98,7 @@ class _Tracing:
         return RowTracing(lambda: session, reader, self._location, NO_CODE)
 
 
-class _Following:
+class _Following(EventStream):
     """One following."""
 
     def __init__(
@@ -118,8 +106,7 @@ class _Following:
     ) -> None:
         from lineage_dataframes.trace.following import WarmUp
 
-        self._request_id = request_id
-        self._until = time.monotonic() + lineages.settings.api_stream_s - MARGIN_S
+        super().__init__(lineages, request_id)
         self._warm_up: WarmUp = WarmUp(lambda place: _Tracing(lineages, place), location)
         self._feed = MessageFeed(
             spool_of(lineages.settings.store), lambda: nullcontext(lineages.store)
@@ -128,30 +115,10 @@ class _Following:
         self._loop: FollowLoop[FollowedRows] = FollowLoop(
             follow, self._feed, wait_s, self._warm_up.take
         )
-        self._number = 0
 
-    async def events(self) -> AsyncIterator[bytes]:
-        """Until nothing more can come, the time of the stream is up, or the client leaves."""
-        said_at = time.monotonic()
-        yield b": following\n\n"
-        try:
-            while not self._loop.is_over and time.monotonic() < self._until:
-                steps = self._step()
-                while (document := await run_sync(next, steps, None)) is not None:
-                    yield self._event(document)
-                    said_at = time.monotonic()
-                if time.monotonic() - said_at >= SILENT_S:
-                    yield b": waiting\n\n"
-                    said_at = time.monotonic()
-                await anyio.sleep(POLL_S)
-            yield self._event(self._loop.end() | {"time_up": not self._loop.is_over})
-        except BudgetError:
-            raise
-        except LineageError as error:
-            # The status is sent already.
-            yield self._event({"event": "problem", **problem_of(self._request_id, error)})
-        finally:
-            self._feed.close()
+    @property
+    def _is_over(self) -> bool:
+        return self._loop.is_over
 
     def _step(self) -> Iterator[dict[str, Any]]:
         from lineage_dataframes.trace.following import documents_of
@@ -163,11 +130,12 @@ class _Following:
             self._warm_up.run()
         self._extend_time()
 
+    def _end(self) -> Iterator[dict[str, Any]]:
+        yield self._loop.end() | {"time_up": not self._loop.is_over}
+
+    def _close(self) -> None:
+        self._feed.close()
+
     def _extend_time(self) -> None:
         """A trace by Spark has a limit of its own; the stream goes on."""
         current_budget().extend(max(self._until - time.monotonic(), 0) + MARGIN_S)
-
-    def _event(self, document: dict[str, Any]) -> bytes:
-        self._number += 1
-        text = json.dumps(document, ensure_ascii=False)
-        return f"event: {document['event']}\nid: {self._number}\ndata: {text}\n\n".encode()

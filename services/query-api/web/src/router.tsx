@@ -20,6 +20,7 @@ import { ResultsPage } from './pages/ResultsPage';
 import { Shell } from './pages/Shell';
 import { SuspectsPage } from './pages/SuspectsPage';
 import { TracePage } from './pages/TracePage';
+import { WatchPage } from './pages/WatchPage';
 import { formatParams, parseParams } from './url/params';
 import {
   applicationSearch,
@@ -73,6 +74,11 @@ const suspects = createRoute({
   component: SuspectsPage,
   validateSearch: suspectsSearch,
 });
+const watch = createRoute({
+  getParentRoute: () => root,
+  path: '/apps/$app/watch',
+  component: WatchPage,
+});
 const deadLetters = createRoute({
   getParentRoute: () => root,
   path: '/dead-letters',
@@ -119,6 +125,7 @@ const routeTree = root.addChildren([
   compare,
   cells,
   suspects,
+  watch,
   deadLetters,
   follow,
   jobs,

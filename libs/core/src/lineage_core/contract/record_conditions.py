@@ -4,14 +4,16 @@
     len(record[1]) > 5 or record[0] is None
 
 What a condition may hold is in `ACCEPTED_SYNTAX`. A test looks into the record by its own ``[...]``, comparisons and
-``len``; nothing else of it is called.
+``len``; nothing else of it is called. It changes no record: a part that a dict would make when it is looked for
+(``defaultdict``) is missing, and no iterator is looked through.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from lineage_core.errors import LineageError
@@ -27,6 +29,14 @@ ACCEPTED_SYNTAX = (
 Test: TypeAlias = Literal["yes", "no", "failed"]
 """Whether a record fulfils a condition; ``failed``: the condition fails on it."""
 _Term: TypeAlias = Callable[[Any], Any]
+
+
+def _contains(parts: Any, part: Any) -> bool:
+    if isinstance(parts, Iterator):
+        raise TypeError("the function behind would miss what was looked through")
+    return part in parts
+
+
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -34,8 +44,8 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-    ast.In: lambda part, parts: part in parts,
-    ast.NotIn: lambda part, parts: part not in parts,
+    ast.In: lambda part, parts: _contains(parts, part),
+    ast.NotIn: lambda part, parts: not _contains(parts, part),
 }
 _RECORD = "record"
 
@@ -165,7 +175,18 @@ def _itself(record: Any) -> Any:
 
 
 def _part(value: _Term, index: Any) -> _Term:
-    return lambda record: value(record)[index]
+    def part(record: Any) -> Any:
+        whole = value(record)
+        # A dict of a type of its own may make the part, and keep it.
+        if type(whole) is not dict and _keeps_missing(whole) and index not in whole:
+            raise KeyError(index)
+        return whole[index]
+
+    return part
+
+
+def _keeps_missing(whole: Any) -> bool:
+    return isinstance(whole, dict) and not isinstance(whole, Counter)
 
 
 def _length(value: _Term) -> _Term:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from lineage_query_api.dependencies import AllRows
+from lineage_query_api.event_streams import streamed
 from lineage_query_api.models import NO_NUL, PLACE_MAX
 from lineage_query_api.problems import request_id_of
 from lineage_query_api.row_following import RowsFollowed
@@ -53,5 +54,4 @@ def follow_rows(
     lineages.allow_stream()
     followed: RowsFollowed = request.app.state.rows_followed
     events = followed.follow(lineages, place, wait_s, request_id_of(request))
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+    return streamed(events)

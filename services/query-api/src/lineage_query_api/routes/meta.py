@@ -22,6 +22,7 @@ def me(request: Request, scope: CallerScope) -> Me:
         delete=caller.delete,
         erase=caller.erase,
         access=caller.access,
+        watch=caller.watch,
         auth=caller.auth,
         version=__version__,
         store=request.app.state.local_store,

@@ -1,7 +1,5 @@
-import { EventSourceParserStream } from 'eventsource-parser/stream';
-
 import { address, send } from './client';
-import { Problem } from './problem';
+import { eventsOf } from './events';
 
 interface OfBatch {
   query: string;
@@ -40,16 +38,5 @@ export async function* follow(place: string, signal: AbortSignal): AsyncGenerato
     headers: { Accept: 'text/event-stream' },
     signal,
   });
-  if (response.body === null) throw Problem.unreachable();
-  const messages = response.body
-    .pipeThrough(new TextDecoderStream())
-    .pipeThrough(new EventSourceParserStream());
-  const reader = messages.getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const event = JSON.parse(value.data) as FollowEvent;
-    if (event.event === 'problem') throw Problem.inStream({ ...event });
-    yield event;
-  }
+  yield* eventsOf<FollowEvent>(response);
 }

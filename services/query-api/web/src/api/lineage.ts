@@ -33,6 +33,7 @@ import type {
   TraceItems,
   TraceRequest,
   ValuesOfCells,
+  WatchableJob,
 } from './types';
 
 const of = (app: string) => `/applications/${encodeURIComponent(app)}`;
@@ -240,6 +241,10 @@ export const influence = (app: string, place: string, limit: number, signal?: Ab
 /** Suspect tasks: all flows of the application are read for them. */
 export const suspectTasks = (app: string, question: SuspectsQuestion, signal?: AbortSignal) =>
   post<SuspectTasks>('/answers/suspects', { ...question, app, tasks: true }, signal);
+
+/** Whether the records of a job can be watched now, and which of its operators. */
+export const watchable = (app: string, signal?: AbortSignal) =>
+  get<WatchableJob>(`${of(app)}/watch`, {}, signal);
 
 const ofArray = (app: string, array: string) => `${of(app)}/arrays/${encodeURIComponent(array)}`;
 

@@ -148,6 +148,14 @@ export const progressQuery = (app: string) =>
     refetchInterval: ({ state }) => (state.data?.final ? false : POLL_MS),
   });
 
+/** While the page of a job's watches is looked at: the program makes more operators. */
+export const watchableQuery = (app: string) =>
+  queryOptions({
+    queryKey: ['application', app, 'watchable'],
+    queryFn: ({ signal }) => lineage.watchable(app, signal),
+    refetchInterval: ({ state }) => (state.data?.refusal === null ? POLL_MS : false),
+  });
+
 export const nodeItemsQuery = (app: string, node: string, filter: ItemFilter) =>
   infiniteQueryOptions({
     queryKey: ['application', app, 'items', node, filter],

@@ -34,6 +34,7 @@ import type {
   TraceModel,
   TracePage,
   TraceRequest as AnyTraceRequest,
+  WatchModel,
 } from './schema';
 
 export type {
@@ -52,6 +53,8 @@ export type {
   OidcClient,
   Run,
   RunPage,
+  WatchableJob,
+  WatchableOperator,
 } from './schema';
 
 import type { ColumnValue } from './schema';
@@ -64,6 +67,7 @@ export type App = ApplicationModel;
 export type AppPage = ApplicationPage;
 export type AppDetail = ApplicationDetails;
 export type Refusal = RefusalModel;
+export type WatchAsked = Pick<WatchModel, 'node'> & Partial<WatchModel>;
 export type Graph = GraphModel;
 export type Item = ItemModel;
 export type Bound = Pick<ItemModel, 'binding'>;

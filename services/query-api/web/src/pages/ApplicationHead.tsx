@@ -38,6 +38,11 @@ export function ApplicationHead({ app, children }: Props) {
           Cells of arrays
         </Link>
       )}
+      {app.status === 'running' && (
+        <Link className="button" to="/apps/$app/watch" params={{ app: app.app }}>
+          Watch
+        </Link>
+      )}
       {children}
     </div>
   );

@@ -19,6 +19,7 @@ export const ANN: Me = {
   delete: true,
   erase: true,
   access: true,
+  watch: true,
   auth: 'token',
   version: '1',
 };

@@ -20,6 +20,8 @@ from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.errors import AddressError
 from lineage_store.watch_folder import LINE_BYTES_MAX, has_lost, hit_files
 
+READ_BYTES_MAX = 64 << 20
+"""Of reports that a watch reads: runs of a partition again and again may report without end."""
 LOST_RECORDS = "records are missing: a task could not write what it found"
 Runs: TypeAlias = tuple[tuple[str, int, int], ...]
 """Items (space, first, last) that a record was made from."""
@@ -80,7 +82,8 @@ class Reports:
         self._found: dict[_Key, dict[str, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
         self._notes: set[str] = set()
         self.sees_all = True
-        """Whether no task has said that it can't see or report records."""
+        """Whether no task has said that it can't see or report records, and all that they reported was read."""
+        self._bytes = 0
 
     def read(self) -> Iterator[Report | str]:
         """Records that are new, and what else tasks say for the first time."""
@@ -96,12 +99,21 @@ class Reports:
             if (note := self._note(LOST_RECORDS)) is not None:
                 yield note
 
+    @property
+    def is_full(self) -> bool:
+        """Whether reports are not read any more: there were too many bytes of them."""
+        return self._bytes >= READ_BYTES_MAX
+
     def _documents(self, path: Path) -> Iterator[dict[str, Any]]:
         file = self._files[path.name]
         with suppress(FileNotFoundError), open(path, "rb") as stream:
             stream.seek(file.offset)
             while (line := stream.readline(LINE_BYTES_MAX)).endswith(b"\n"):
+                if self.is_full:
+                    self.sees_all = False
+                    return
                 file.offset += len(line)
+                self._bytes += len(line)
                 with suppress(ValueError, RecursionError):
                     document = json.loads(line)
                     if isinstance(document, dict):

@@ -6,24 +6,21 @@ that runs says nothing of how much is still to come, so that some of the rows wo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from lineage.watch_reports import Candidate
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Group
-from lineage_query.record_tracing import RecordTracer
-from lineage_query.rows.reader import RowReader
+from lineage_query.record_trace import RecordTrace
 from lineage_query.snapshot import ApplicationSnapshot
 from lineage_query.trace_query import TraceQuery
-from lineage_store.url import index_folder, open_store
+from lineage_query.watching.reports import Candidate
 
 SOURCES_SHOWN = 10
 """Rows of each source of one record, for people."""
@@ -58,41 +55,43 @@ class Sources:
         }
 
 
-Find = Callable[[Sequence[Candidate]], Sources | None]
+class SourceTracer(Protocol):
+    """Traces records of a job."""
+
+    def opened(self, name: str) -> ApplicationSnapshot:
+        """The application of an id; raises a `LineageError` or `KeyError` where it is not stored yet."""
+
+    def trace(self, query: TraceQuery) -> RecordTrace:
+        """The trace of a query; raises a `LineageError`."""
 
 
-@contextmanager
-def sources_of(url: str, app: str, *, is_final: bool) -> Iterator[Find]:
-    """A function that gives the sources of a record by what runs say of it; None: they are not known yet.
+def find_sources(
+    tracer: SourceTracer, app: str, candidates: Sequence[Candidate], items_max: int = SOURCES_MAX
+) -> Sources | None:
+    """The sources of a record.
 
-    ``is_final``: nothing more is waited for; what is not known then has its reason.
+    Args:
+        tracer: of the store that the job is linked into.
+        app: the job's application.
+        candidates: what runs say of the record, the most trustworthy first.
+        items_max: rows of each source that are listed.
+
+    Returns:
+        None: they are not known yet.
     """
-    unknown = Sources((), (NOT_LINKED,)) if is_final else None
     try:
-        store = open_store(url)
-    except LineageError:
-        yield lambda _: unknown
-        return
-    with store:
-        tracer = RecordTracer(store, RowReader(index_folder(url)))
-        try:
-            opened = tracer.opened(app)
-        except (KeyError, LineageError):
-            yield lambda _: unknown
-            return
-
-        def find(candidates: Sequence[Candidate]) -> Sources | None:
-            for candidate in candidates:
-                found = _sources(tracer, opened, candidate)
-                if found is not None:
-                    return found
-            return unknown
-
-        yield find
+        opened = tracer.opened(app)
+    except (KeyError, LineageError):
+        return None
+    for candidate in candidates:
+        found = _sources(tracer, opened, candidate, items_max)
+        if found is not None:
+            return found
+    return None
 
 
 def _sources(
-    tracer: RecordTracer, opened: ApplicationSnapshot, candidate: Candidate
+    tracer: SourceTracer, opened: ApplicationSnapshot, candidate: Candidate, items_max: int
 ) -> Sources | None:
     nodes = [opened.record(parse_space(space).name) for space, _, _ in candidate.made_from]
     are_rows = all(node is not None and node.kind == "source" for node in nodes)
@@ -111,7 +110,7 @@ def _sources(
         return None
     if traced.result.dead_ends:
         return None
-    answer = traced.answer(SOURCES_MAX, texts=True)
+    answer = traced.answer(items_max, texts=True)
     inexact = () if answer.exact else answer.reasons
     prefix = ("a function before may have kept records",) if candidate.superset else ()
     missing = () if are_rows else opened.verdict.reasons

@@ -1,0 +1,56 @@
+import { address, send } from './client';
+import { eventsOf } from './events';
+import type { Bound, WatchAsked } from './types';
+
+export interface WatchedItem extends Bound {
+  address: string;
+  location: string | null;
+  text: string | null;
+}
+
+export interface WatchedRecord {
+  event: 'record';
+  record: number;
+  operator: string;
+  partition: number;
+  text: string | null;
+  /** How long its function took with it, where that was asked for. */
+  seconds?: number;
+  /** That may have been for records that the function got before. */
+  may_buffer?: boolean;
+}
+
+export interface SourcesFound {
+  event: 'sources';
+  record: number;
+  sources: { node: string; name: string; count: number; items: WatchedItem[] }[];
+  exact: boolean;
+  reasons: string[];
+}
+
+export interface WatchEnd {
+  event: 'end';
+  time_up: boolean;
+  violations: number;
+  tested: number;
+  sees_all: boolean;
+}
+
+/** What the server tells of a watch: as `lineage watch --json`. */
+export type WatchEvent =
+  WatchedRecord | SourcesFound | WatchEnd | { event: 'note'; note: string } | { event: 'problem' };
+
+/** The events of a watch, as they happen, until it ends; it ends with `signal`, too. */
+export async function* watch(
+  app: string,
+  asked: WatchAsked,
+  signal: AbortSignal,
+): AsyncGenerator<WatchEvent> {
+  const response = await send(address(`/applications/${encodeURIComponent(app)}/watch`), {
+    method: 'POST',
+    headers: { Accept: 'text/event-stream', 'Content-Type': 'application/json' },
+    body: JSON.stringify(asked),
+    signal,
+  });
+  yield* eventsOf<WatchEvent>(response);
+}

@@ -1,0 +1,134 @@
+"""A watch step by step: every record is told once, and its sources once, wherever who looks on stops in between."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lineage_core.tracing.trace_result import TraceError
+from lineage_emitter.worker.watch_hits import Hits
+from lineage_query.watching import reports
+from lineage_query.watching.loop import LINKED_S, TRACE_EVERY_S, Event, Found, WatchLoop
+from lineage_query.watching.reports import Candidate, Report
+from lineage_query.watching.requests import RunningJob
+from lineage_query.watching.sources import NOT_LINKED, Sources
+from lineage_store.watch_folder import (
+    HITS,
+    WatchableNode,
+    WatchedJob,
+    WatchRequest,
+    held_conditions,
+)
+
+pytestmark = pytest.mark.unit
+NODE = WatchableNode("4", "map", "map", "job.py:3")
+
+
+class Watched:
+    """A watch of a job of this process, on a clock of its own. ``linked``: rows whose sources are known by now."""
+
+    def __init__(self, folder: Path, request: WatchRequest, nodes: Sequence[WatchableNode]) -> None:
+        self.job = WatchedJob(folder / "app", "app")
+        for node in nodes:
+            self.job.add(node)
+        self.now, self.linked = 0.0, 0
+        running = RunningJob("app", self.job.folder)
+        self.loop = WatchLoop(running, request, lambda: nullcontext(self.find), lambda: self.now)
+        (path,) = held_conditions(self.job.folder)
+        facts = {"node": "4", "label": NODE.label, "partition": 0}
+        name = f"{uuid.uuid4().hex}.jsonl"
+        self.hits = Hits(str(self.job.folder / HITS / path.stem / name), facts, 1_000)
+        self.told: list[Event] = []
+
+    def find(self, candidates: Sequence[Candidate]) -> Sources | None:
+        ((_, row, _),) = candidates[0].made_from
+        return Sources((), ()) if row < self.linked else None
+
+    def report(self, row: int) -> None:
+        self.hits.write({"text": str(row), "made_from": [["0#0", row, row]], "superset": False})
+
+    def step(self, events: int | None = None) -> None:
+        """``events``: after which who looks on stops; what is not told then is told later."""
+        self.now += TRACE_EVERY_S
+        self.told += islice(self.loop.step(), events)
+
+    def close(self) -> None:
+        self.job.close()
+        self.loop.close()
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("report"), st.integers(1, 4)),
+        st.tuples(st.just("link"), st.integers(1, 4)),
+        st.tuples(st.just("step"), st.integers(0, 5)),
+    ),
+    max_size=14,
+)
+
+
+@given(ACTIONS)
+def test_each_record_and_its_sources_are_told_once(actions: list[tuple[str, int]]) -> None:
+    with TemporaryDirectory() as name:
+        watched = Watched(Path(name), WatchRequest("4", "record > 1", 1_000), [NODE])
+        rows = 0
+        for action, count in actions:
+            if action == "report":
+                for row in range(rows, rows + count):
+                    watched.report(row)
+                rows += count
+            elif action == "link":
+                watched.linked += count
+            else:
+                watched.step(count)
+        watched.job.close()
+        watched.now += LINKED_S
+        for _ in range(2):
+            watched.step()
+            watched.now += LINKED_S
+        assert watched.loop.is_over
+        watched.close()
+    told = [event.text or "" for event in watched.told if isinstance(event, Report)]
+    assert sorted(told) == sorted(map(str, range(rows)))
+    found = [event for event in watched.told if isinstance(event, Found)]
+    assert Counter(event.report.text for event in found) == Counter(told)
+    for event in found:
+        is_linked = int(event.report.text or "") < watched.linked
+        assert event.sources.reasons == (() if is_linked else (NOT_LINKED,))
+
+
+def test_a_watch_ends_after_so_many_bytes_and_never_seems_to_have_seen_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "READ_BYTES_MAX", 500)
+    watched = Watched(tmp_path, WatchRequest("4", "record > 1", must=True), [NODE])
+    watched.linked = 100
+    for row in range(100):
+        watched.report(row)
+    while not watched.loop.is_over:
+        watched.step()
+    watched.close()
+    assert any("as many bytes" in event for event in watched.told if isinstance(event, str))
+    assert 0 < sum(isinstance(event, Report) for event in watched.told) < 10
+    assert not watched.loop.violations()["sees_all"]
+    assert not watched.loop.is_kept
+
+
+def test_a_job_that_ends_without_the_operator_was_not_watched(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, WatchRequest("filter", "record > 1"), [NODE])
+    assert watched.loop.is_waited_for
+    watched.job.close()
+    while not watched.loop.is_over:
+        watched.step()
+    with pytest.raises(TraceError, match="without an operator filter"):
+        watched.loop.check_operator()
+    watched.close()
