@@ -164,7 +164,9 @@ def found_in(documents: list[dict[str, Any]]) -> Found:
 
 
 @contextmanager
-def watched_over_http(folder: Path, asked: list[dict[str, str]]) -> Iterator[list[Future[Found]]]:
+def watched_over_http(
+    folder: Path, asked: list[dict[str, Any]]
+) -> Iterator[list[Future[list[dict[str, Any]]]]]:
     """What a server sends of watches, which count by now, until the job has ended."""
     url = f"sqlite:///{folder / STORE}"
     settings = read_settings(store=url, api_open=True, api_roots=str(folder))
@@ -188,13 +190,33 @@ def watched_over_http(folder: Path, asked: list[dict[str, str]]) -> Iterator[lis
         yield streams
 
 
-def found_over_http(path: str, asked: dict[str, str]) -> Found:
+def found_over_http(path: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
     with httpx.stream("POST", path, json=asked, timeout=180) as answer:
         lines = [line for line in answer.iter_lines() if line.startswith("data: ")]
     assert answer.status_code == 200, answer
     documents = [json.loads(line.removeprefix("data: ")) for line in lines]
     assert not documents[-1]["time_up"], documents
-    return found_in(documents)
+    return documents
+
+
+def check_latency(documents: list[dict[str, Any]], records: int) -> None:
+    """The slow record is the first of the slowest task, with its line; what attempts took that were killed is not told."""
+    tasks = {d["task"]: d for d in documents if d["event"] == "task"}
+    assert len(tasks) == 3, documents
+    assert all(task["is_whole"] for task in tasks.values()), documents
+    assert sum(task["records"] for task in tasks.values()) == records
+    slowest = documents[-1]["tasks"][0]
+    assert slowest["deviation"]["count"] == len(tasks)
+    first, *_ = [d for d in documents if d.get("task") == slowest["task"] and "text" in d]
+    assert (first["text"], first["may_buffer"]) == (repr(("e", 2)), False)
+    assert 1.6 <= first["seconds"] <= tasks[slowest["task"]]["seconds"]
+    (sources,) = [
+        d for d in documents if d["event"] == "sources" and d["record"] == first["record"]
+    ]
+    (group,) = sources["sources"]
+    assert [item["location"].rpartition(":")[2] for item in group["items"]] == ["3"]
+    others = [d["seconds"] for d in documents if "text" in d and d is not first]
+    assert max(others, default=0) < 1.6
 
 
 def line_of(marker: str, job: str = JOB) -> str:
@@ -227,6 +249,7 @@ def test_what_is_reported_is_what_a_filter_finds_across_failed_and_killed_attemp
             [
                 {"node": line_of("flatMap"), "must": "record[1] != 4"},
                 {"node": line_of("told"), "condition": "len(record) == 3 and record[1] > 20"},
+                {"node": line_of("slow"), "latency": True},
             ],
         ) as streams:
             (tmp_path / "go").touch()
@@ -250,7 +273,11 @@ def test_what_is_reported_is_what_a_filter_finds_across_failed_and_killed_attemp
     )
     assert found["total"][0] == Counter((repr(t), ids) for t, ids in of_totals if t[1] > 20)
     assert found["broken"][0] == Counter((repr(p), frozenset([n])) for p, n in spread if p[1] == 4)
-    assert over_http == [found["broken"][0], found["total"][0]]
+    assert [found_in(documents) for documents in over_http[:2]] == [
+        found["broken"][0],
+        found["total"][0],
+    ]
+    check_latency(over_http[2], len(lines))
     assert not found["kept"][0]
     assert found["slow"][0] == Counter({(repr(("e", 2)), frozenset([3])): 1})
     assert not found["fails"][0]

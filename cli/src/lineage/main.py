@@ -740,21 +740,29 @@ def watch(  # noqa: PLR0913, PLR0917 - an argument is an option
             show_default=False,
         ),
     ] = "",
+    latency: Annotated[
+        bool,
+        typer.Option(
+            "--latency",
+            help="Time the operator's function: which tasks are slow, and with which records.",
+        ),
+    ] = False,
     application: AppOption = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=10_000, help="Records after which it stops.")
+        int,
+        typer.Option("--limit", min=1, max=10_000, help="Records (or tasks) after which it stops."),
     ] = 1_000,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Watch a running job: print the records of an operator that fulfil a condition as they pass, and the rows they were made from; or those that break a condition, or that are slow.
+    """Watch a running job: print the records of an operator that fulfil a condition as they pass, and the rows they were made from; or those that break a condition, or that are slow; or rank its tasks by their time.
 
     Of jobs that were started with LINEAGE_WATCH=true. Ctrl-C ends it; the job goes on. With --json a line for each.
     """
     from lineage.watching import watch_records
     from lineage_query.watching.requests import requested_watch
 
-    request = requested_watch(node, condition, must, slower_than, limit)
+    request = requested_watch(node, condition, must, slower_than, limit, latency=latency)
     if not watch_records(chosen_store(context, store), request, application, as_json=as_json):
         raise typer.Exit(EXIT_INCOMPLETE)
 

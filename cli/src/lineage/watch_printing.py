@@ -8,8 +8,11 @@ from typing import Any
 import typer
 
 from lineage.terminal import echo
+from lineage_query.watching.latency import TaskTime
 from lineage_query.watching.loop import Event, Found, WatchLoop, document_of
 from lineage_query.watching.reports import Report
+
+TASKS_SHOWN = 10
 
 
 class Printer:
@@ -17,6 +20,9 @@ class Printer:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
+        self._slowest: dict[int, list[Report]] = {}
+        """Of tasks, by their numbers: for people, tasks are printed at the end, ranked."""
+        self._sources: dict[int, Found] = {}
 
     def event(self, event: Event) -> None:
         """What has happened."""
@@ -24,10 +30,41 @@ class Printer:
             self._line(document_of(event))
         elif isinstance(event, str):
             echo(f"lineage: {event}", err=True)
+        elif isinstance(event, TaskTime):
+            self._slowest[event.number] = []
         elif isinstance(event, Found):
-            _print_sources(event)
-        else:
+            self._print_sources(event)
+        elif event.task is None:
             _print_report(event)
+        else:
+            self._slowest[event.task].append(event)
+
+    def _print_sources(self, found: Found) -> None:
+        if found.report.task is None:
+            _print_sources(found)
+        else:
+            self._sources[found.report.number] = found
+
+    def times(self, loop: WatchLoop) -> None:
+        """Tasks by the time of their function, the slowest records of each below it."""
+        ranked = loop.ranked_times()
+        if self._as_json:
+            self._line({"tasks": [task.to_json() for task in ranked]})
+            return
+        for rank, task in enumerate(ranked[:TASKS_SHOWN], 1):
+            echo(f"{rank}. {task.time.label}, {task.text}", bold=True)
+            for report in self._slowest.get(task.time.number, ()):
+                _print_report(report)
+                if report.number in self._sources:
+                    _print_sources(self._sources[report.number])
+        self._print_rest(len(ranked))
+
+    @staticmethod
+    def _print_rest(tasks: int) -> None:
+        if not tasks:
+            echo("lineage: no task has ended whose records were timed", err=True)
+        elif tasks > TASKS_SHOWN:
+            echo(f"... and {tasks - TASKS_SHOWN:,} more tasks (--json has them all)")
 
     def violations(self, loop: WatchLoop) -> None:
         """How many records broke a condition that all must fulfil, and how many were tested."""

@@ -46,6 +46,8 @@ def watch_records(url: str, request: WatchRequest, app: str, *, as_json: bool) -
     loop.check_operator()
     if request.must:
         printer.violations(loop)
+    if request.latency:
+        printer.times(loop)
     return not request.must or loop.is_kept
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,13 +20,20 @@ from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker import stopwatch, watch_conditions
 from lineage_emitter.worker.by_record import Filter, FlatMap, Map
 from lineage_emitter.worker.detail import Detail
+from lineage_emitter.worker.latency import SLOW_MIN_S
 from lineage_emitter.worker.operators import Chain, OpaqueFunction, ReadRecords
 from lineage_emitter.worker.segment import Segment
 from lineage_emitter.worker.stopwatch import Stopwatch
 from lineage_emitter.worker.task_config import TaskConfig
 from lineage_emitter.worker.values import ReprEncoder, ValueTexts
 from lineage_emitter.worker.watching import WatchedNode
-from lineage_store.watch_folder import WatchableNode, WatchedJob, WatchingFile, WatchRequest
+from lineage_store.watch_folder import (
+    SLOWEST_MAX,
+    WatchableNode,
+    WatchedJob,
+    WatchingFile,
+    WatchRequest,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -112,8 +119,17 @@ STEPS = st.builds(
 )
 
 
+def slower_than_bound(node: str) -> WatchRequest:
+    return WatchRequest(node, slower_than_s=BOUND_S)
+
+
 def run(
-    folder: Path, clock: Clock, steps: list[Step], records: Iterable[int], downstream_s: float
+    folder: Path,
+    clock: Clock,
+    steps: list[Step],
+    records: Iterable[int],
+    downstream_s: float,
+    request_of: Callable[[str], WatchRequest] = slower_than_bound,
 ) -> dict[str, list[dict[str, Any]]]:
     """What is reported of each step, in the order of the steps."""
     job = WatchedJob(folder, "app")
@@ -126,8 +142,7 @@ def run(
         watched = WatchedNode(str(job.folder), WatchableNode(node, step.kind, "", ""), texts)
         detail = Detail(node, items=step.items, watched=watched)
         function = Chain(function, detail.wrap_step(step.function(clock)))
-        request = WatchRequest(node, slower_than_s=BOUND_S)
-        watching.append(WatchingFile(job.folder, f"{number:08x}", request))
+        watching.append(WatchingFile(job.folder, f"{number:08x}", request_of(node)))
     for _ in function(0, iter(records)):
         clock.now_s += downstream_s
     segments.current_segment().finish()
@@ -190,6 +205,65 @@ def test_a_record_is_reported_where_its_own_function_is_slow_with_it(
                 (space, first, last) = report["made_from"][0]
                 assert (space, first) == ("0#0", last)
                 assert repr(records[first]) == report["text"]
+
+
+@given(
+    st.lists(STEPS, min_size=1, max_size=4),
+    st.lists(st.integers(0, 9), max_size=12),
+    st.sampled_from([0.0, 2.0]),
+)
+def test_a_task_has_the_time_of_its_records_and_names_the_slowest(
+    clock: Clock, steps: list[Step], records: list[int], downstream_s: float
+) -> None:
+    with TemporaryDirectory() as name:
+        found = run(
+            Path(name),
+            clock,
+            steps,
+            records,
+            downstream_s,
+            lambda node: WatchRequest(node, latency=True),
+        )
+    given, before = records, ""
+    for number, step in enumerate(steps, 1):
+        reports = found[str(number)]
+        before, gets_list = step.kind, before == "at once" and step.buffers
+        taken = [step.taken_s[record % len(step.taken_s)] for record in given]
+        if gets_list or not given:
+            assert not any(report.get("is_whole") for report in reports)
+        else:
+            task, *slowest = reports
+            assert (task["records"], task["is_whole"]) == (len(given), True)
+            assert task["seconds"] == pytest.approx(sum(taken))
+            expected = sorted((s for s in taken if s >= SLOW_MIN_S), reverse=True)[:SLOWEST_MAX]
+            assert [report["seconds"] for report in slowest] == expected
+            # Of equally slow ones the first.
+            by_time = sorted(zip(taken, given, strict=True), key=lambda one: -one[0])
+            texts = [repr(record) for _, record in by_time[: len(expected)]]
+            assert [report["text"] for report in slowest] == texts
+        given = step.outputs(given)
+
+
+def test_a_task_whose_records_are_not_all_taken_is_timed_as_far_as_it_came(
+    tmp_path: Path, clock: Clock
+) -> None:
+    def work(record: int) -> int:
+        clock.now_s += record
+        return record
+
+    with closing(WatchedJob(tmp_path, "app")) as job:
+        request = WatchRequest("1", latency=True)
+        with closing(WatchingFile(job.folder, "00000002", request)) as watching:
+            watched = WatchedNode(str(job.folder), WatchableNode("1", "", "", ""), None)
+            config = TaskConfig("app", str(tmp_path), Markers(), 8 << 20, False)  # type: ignore[arg-type]
+            step = Detail("1", watched=watched).wrap_step(Map(work))
+            taken = Chain(ReadRecords(config, "0", "0"), step)(0, iter([1, 2, 9]))
+            assert list(islice(taken, 2)) == [1, 2]
+            clock.now_s += 7
+            segments.current_segment().finish()
+            (path,) = watching.hits.glob("*.jsonl")
+            task = json.loads(path.read_text().splitlines()[0])
+    assert (task["records"], task["seconds"], task["is_whole"]) == (2, 3.0, False)
 
 
 @pytest.fixture

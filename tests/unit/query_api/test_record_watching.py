@@ -115,6 +115,7 @@ def test_records_are_sent_while_the_job_runs_with_their_sources(tmp_path: Path) 
     assert others[-1] == {
         "event": "end",
         "time_up": False,
+        "tasks": [],
         "violations": 2,
         "tested": 5,
         "sees_all": True,

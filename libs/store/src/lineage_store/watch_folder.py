@@ -33,6 +33,8 @@ HITS_MAX = 10_000
 """Records that one run of a task reports of a condition; the rest is counted."""
 HIT_BYTES_MAX = 4 << 20
 """Bytes that one run of a task writes of a condition."""
+SLOWEST_MAX = 5
+"""Of the records of one run of a task that are named as the slowest."""
 LINE_BYTES_MAX = 1 << 20
 DOCUMENT_BYTES_MAX = 64 << 10
 LOST = ".lost"
@@ -46,7 +48,7 @@ class WatchRequest:
     ``node``: which operators: a node's number, its name, its operator, or its line of the program (``job.py:14``). ``condition``: of
     records, as :mod:`lineage_core.contract.record_conditions` reads it. ``limit``: of the records that a run of a task reports.
     ``must``: records that do not fulfil the condition are reported. ``slower_than_s``: instead, those that the operator's function
-    takes as long with.
+    takes as long with. ``latency``: instead, how long it takes with the records of each run of a task, and the slowest of these.
     """
 
     node: str
@@ -54,6 +56,12 @@ class WatchRequest:
     limit: int = HITS_MAX
     must: bool = False
     slower_than_s: float | None = None
+    latency: bool = False
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the time of the operator's function is looked at, and not its records."""
+        return self.latency or self.slower_than_s is not None
 
     def fits(self, facts: WatchableNode) -> bool:
         """Whether an operator is watched."""
@@ -208,14 +216,15 @@ def read_request(path: Path) -> WatchRequest | None:
     document = _document(path)
     if document is None:
         return None
-    node, condition, limit, must, slower_than_s = (
+    node, condition, limit, must, slower_than_s, latency = (
         document.get(field.name) for field in fields(WatchRequest)
     )
     if not (isinstance(node, str) and isinstance(condition, str) and isinstance(limit, int)):
         return None
     if not isinstance(must, bool) or not isinstance(slower_than_s, float | None):
         return None
-    return WatchRequest(node, condition, max(0, min(limit, HITS_MAX)), must, slower_than_s)
+    limit = max(0, min(limit, HITS_MAX))
+    return WatchRequest(node, condition, limit, must, slower_than_s, latency is True)
 
 
 def running_jobs(spool: Path) -> Iterator[tuple[str, Path, str]]:

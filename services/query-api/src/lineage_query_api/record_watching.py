@@ -206,7 +206,8 @@ class _Watching(EventStream):
         else:
             for event in chain(self._loop.rest(), self._loop.give_up(TIME_UP)):
                 yield document_of(event)
-        yield {"event": "end", "time_up": not is_over} | self._loop.violations()
+        tasks = [task.to_json() for task in self._loop.ranked_times()]
+        yield {"event": "end", "time_up": not is_over, "tasks": tasks} | self._loop.violations()
 
     def _close(self) -> None:
         self._loop.close()

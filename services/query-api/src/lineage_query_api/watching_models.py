@@ -15,7 +15,7 @@ ConditionText = Annotated[str, StringConstraints(max_length=CHARACTERS_MAX, patt
 
 
 class WatchModel(RequestModel):
-    """What records are watched for: just one of ``condition``, ``must`` and ``slower_than``."""
+    """What records are watched for: just one of ``condition``, ``must``, ``slower_than`` and ``latency``."""
 
     node: NodeText = Field(
         description="operators: a node's number, an operator's name (map), or a line of the program (job.py:14)"
@@ -27,8 +27,15 @@ class WatchModel(RequestModel):
     slower_than: Annotated[str, StringConstraints(max_length=30, pattern=NO_NUL)] = Field(
         "", description="records that the operator's function takes as long with: 200ms, 1.5s, 2min"
     )
+    latency: bool = Field(
+        False,
+        description="how long the function takes with the records of each task, and its slowest ones",
+    )
     limit: int = Field(
-        RECORDS_MAX, ge=1, le=RECORDS_MAX, description="records after which the watch ends"
+        RECORDS_MAX,
+        ge=1,
+        le=RECORDS_MAX,
+        description="records (or tasks) after which the watch ends",
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from lineage_core.tracing.trace_result import TraceError
+from lineage_query.watching.latency import RankedTime, TaskTime, rank_times
 from lineage_query.watching.reports import Candidate, Report, Reports
 from lineage_query.watching.requests import RunningJob, counting_condition, has_operator
 from lineage_query.watching.sources import NOT_LINKED, Sources
@@ -32,7 +33,7 @@ class Found:
     sources: Sources
 
 
-Event: TypeAlias = Report | Found | str
+Event: TypeAlias = Report | Found | TaskTime | str
 """A text is a note: what is no record."""
 
 
@@ -96,8 +97,10 @@ class WatchLoop:
             self._deadline = self._clock() + LINKED_S
 
     def _fullness(self) -> str:
-        if len(self._reports.reports) >= self.request.limit:
-            return f"{self.request.limit:,} records (--limit)"
+        found = self._reports.tasks if self.request.latency else self._reports.reports
+        if len(found) >= self.request.limit:
+            what = "tasks" if self.request.latency else "records"
+            return f"{self.request.limit:,} {what} (--limit)"
         return "as many bytes as a watch may report" if self._reports.is_full else ""
 
     def rest(self) -> Iterator[Event]:
@@ -145,6 +148,10 @@ class WatchLoop:
             "sees_all": reports.sees_all,
         }
 
+    def ranked_times(self) -> list[RankedTime]:
+        """Tasks by the time of their function."""
+        return rank_times(self._reports.tasks[: self.request.limit])
+
     def _look(self) -> Iterator[Event]:
         now = self._clock()
         if not self._has_operator and now - self._looked_at >= TRACE_EVERY_S:
@@ -152,11 +159,16 @@ class WatchLoop:
             self._has_operator = has_operator(self.job.folder, self.request)
         for found in self._reports.read():
             self._has_operator = True
-            if isinstance(found, str):
+            if isinstance(found, Report):
+                if self._is_within_limit(found):
+                    self._pending.append(found)
+                    yield found
+            elif isinstance(found, str) or found.number <= self.request.limit:
                 yield found
-            elif found.number <= self.request.limit:
-                self._pending.append(found)
-                yield found
+
+    def _is_within_limit(self, report: Report) -> bool:
+        number = report.number if report.task is None else report.task
+        return number <= self.request.limit
 
     def _find_sources(self) -> Iterator[Event]:
         now = self._clock()
@@ -185,4 +197,5 @@ def document_of(event: Event) -> dict[str, Any]:
         return {"event": "note", "note": event}
     if isinstance(event, Found):
         return {"event": "sources", "record": event.report.number} | event.sources.to_json()
-    return {"event": "record"} | event.to_json()
+    name = "task" if isinstance(event, TaskTime) else "record"
+    return {"event": name} | event.to_json()

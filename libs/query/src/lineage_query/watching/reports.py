@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.errors import AddressError
+from lineage_query.watching.latency import TaskTime
 from lineage_store.watch_folder import LINE_BYTES_MAX, has_lost, hit_files
 
 READ_BYTES_MAX = 64 << 20
@@ -25,7 +26,7 @@ READ_BYTES_MAX = 64 << 20
 LOST_RECORDS = "records are missing: a task could not write what it found"
 Runs: TypeAlias = tuple[tuple[str, int, int], ...]
 """Items (space, first, last) that a record was made from."""
-_Key: TypeAlias = tuple[str, int, str | None, Runs]
+_Key: TypeAlias = tuple[str, int, str | None, Runs, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Report:
     """A record. ``place``: among the equal ones of its partition.
 
     ``seconds``: how long its function had taken with it when it was reported; None: it was not timed. ``may_buffer``: that may have been
-    for records that the function got before.
+    for records that the function got before. ``task``: of the slowest of a task, the number of that.
     """
 
     number: int
@@ -52,6 +53,7 @@ class Report:
     place: int
     seconds: float | None = None
     may_buffer: bool = False
+    task: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON shape that tools rely on."""
@@ -63,6 +65,8 @@ class Report:
         }
         if self.seconds is not None:
             document |= {"seconds": self.seconds, "may_buffer": self.may_buffer}
+        if self.task is not None:
+            document["task"] = self.task
         return document
 
 
@@ -70,6 +74,7 @@ class Report:
 class _File:
     offset: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    task: int | None = None
 
 
 class Reports:
@@ -77,6 +82,7 @@ class Reports:
 
     def __init__(self, folder: Path) -> None:
         self.reports: list[Report] = []
+        self.tasks: list[TaskTime] = []
         self._folder = folder
         self._files: dict[str, _File] = defaultdict(_File)
         self._found: dict[_Key, dict[str, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
@@ -85,7 +91,7 @@ class Reports:
         """Whether no task has said that it can't see or report records, and all that they reported was read."""
         self._bytes = 0
 
-    def read(self) -> Iterator[Report | str]:
+    def read(self) -> Iterator[Report | TaskTime | str]:
         """Records that are new, and what else tasks say for the first time."""
         for path in hit_files(self._folder):
             for document in self._documents(path):
@@ -119,8 +125,10 @@ class Reports:
                     if isinstance(document, dict):
                         yield document
 
-    def _handle(self, file: str, document: dict[str, Any]) -> Report | str | None:
+    def _handle(self, file: str, document: dict[str, Any]) -> Report | TaskTime | str | None:
         label = str(document["label"])
+        if "is_whole" in document:
+            return self._add_task(file, label, document)
         if "beyond" in document:
             names = ("beyond", "failed", "tested")
             self._files[file].counts = {name: int(document[name]) for name in names}
@@ -135,7 +143,9 @@ class Reports:
         text = None if text is None else str(text)
         # Rows of sources have the same names in each run; of equal records behind a shuffle the next run may have others.
         stable = runs if all(_is_stable(space) for space, _, _ in runs) else ()
-        key = (str(document["node"]), partition, text, stable)
+        # The slowest records of a task are those of that run.
+        task = self._files[file].task
+        key = (str(document["node"]), partition, text, stable, "" if task is None else file)
         of_key = self._found[key]
         most = max(map(len, of_key.values()), default=0)
         of_key[file].append(Candidate(runs, bool(document["superset"])))
@@ -144,9 +154,19 @@ class Reports:
         seconds = _seconds(document["seconds"]) if "seconds" in document else None
         may_buffer = bool(document.get("may_buffer", False))
         number = len(self.reports) + 1
-        report = Report(number, label, partition, text, key, most, seconds, may_buffer)
+        report = Report(number, label, partition, text, key, most, seconds, may_buffer, task)
         self.reports.append(report)
         return report
+
+    def _add_task(self, file: str, label: str, document: dict[str, Any]) -> TaskTime:
+        number = len(self.tasks) + 1
+        node, partition = str(document["node"]), int(document["partition"])
+        records, seconds = int(document["records"]), _seconds(document["seconds"])
+        is_whole = document["is_whole"] is True
+        time = TaskTime(number, node, label, partition, records, seconds, is_whole)
+        self.tasks.append(time)
+        self._files[file].task = number
+        return time
 
     def _note(self, text: str) -> str | None:
         if text in self._notes:

@@ -63,17 +63,21 @@ def duration_s(text: str) -> float:
 
 
 def requested_watch(
-    node: str, condition: str, must: str, slower_than: str, limit: int
+    node: str, condition: str, must: str, slower_than: str, limit: int, *, latency: bool = False
 ) -> WatchRequest:
-    """What is to be watched for: records that fulfil ``condition``, that do not fulfil ``must``, or that are slow.
+    """What is to be watched for: records that fulfil ``condition``, that do not fulfil ``must``, or that are slow, or the time of tasks.
 
     Raises:
-        TraceError: not just one of the three is given.
+        TraceError: not just one of the four is given.
         RecordConditionError: a condition can't be read.
         DurationError: the duration can't be read.
     """
-    if sum(map(bool, (condition, must, slower_than))) != 1:
-        raise TraceError("give one of CONDITION, --must CONDITION and --slower-than DURATION")
+    if sum(map(bool, (condition, must, slower_than, latency))) != 1:
+        raise TraceError(
+            "give one of CONDITION, --must CONDITION, --slower-than DURATION and --latency"
+        )
+    if latency:
+        return WatchRequest(node, limit=limit, latency=True)
     if slower_than:
         return WatchRequest(node, limit=limit, slower_than_s=duration_s(slower_than))
     read_condition(condition or must)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from lineage_emitter.worker.latency import Tally
 from lineage_emitter.worker.segment import Segment
 
 Owner = TypeVar("Owner")
@@ -28,6 +29,7 @@ class Stopwatch(Generic[Owner]):
         self._segment = segment
         self._report = report
         self._bounds: list[tuple[float, Owner]] = []
+        self._tallies: Sequence[Tally] = ()
         self._record: Any = None
         self._reported: list[Owner] = []
         """Of the record at work."""
@@ -40,26 +42,28 @@ class Stopwatch(Generic[Owner]):
     def _now_s(self) -> float:
         return time.perf_counter() - self._segment.capture_s
 
-    def set_bounds(self, bounds: Sequence[tuple[float, Owner]]) -> None:
-        """Seconds from which on a record is reported, and to whom. None of them: no record is timed."""
+    def set_bounds(
+        self, bounds: Sequence[tuple[float, Owner]], tallies: Sequence[Tally] = ()
+    ) -> None:
+        """Seconds from which on a record is reported, and to whom; what counts the time of each. None of them: no record is timed."""
         self._bounds = list(bounds)
-        if not bounds:
+        self._tallies = tallies
+        if not self.is_needed:
             self._began_s = self._record = None
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is a bound."""
-        return bool(self._bounds)
+        """Whether records are timed."""
+        return bool(self._bounds or self._tallies)
 
     def inputs(self, records: Iterator[Any]) -> Iterator[Any]:
         """The records of a portion, on their way to the function."""
         for record in records:
-            if self._bounds and not self._misses_outputs:
+            if self.is_needed and not self._misses_outputs:
                 self._record, self._reported, self._left_s = record, [], None
                 self._began_s = self._now_s()
             yield record
-            self.check()
-            self._began_s = self._record = None
+            self.finish()
 
     def miss_outputs(self) -> None:
         """What the function gives now passes by: no record that it gets meanwhile is timed, whatever bounds come."""
@@ -71,7 +75,7 @@ class Stopwatch(Generic[Owner]):
 
     def outputs(self, records: Iterator[Any]) -> Iterator[Any]:
         """The records of a portion, which the function gave."""
-        if not self._bounds:
+        if not self.is_needed:
             self.miss_outputs()
             return records
         return self._leaving(records)
@@ -101,12 +105,33 @@ class Stopwatch(Generic[Owner]):
         """Report the record at work where it has taken as long as a bound."""
         if self._began_s is None:
             return
-        taken_s = (self._now_s() if self._left_s is None else self._left_s) - self._began_s
+        taken_s = self._until_s() - self._began_s
         for bound_s, owner in self._bounds:
             if taken_s >= bound_s and not any(owner is other for other in self._reported):
                 self._reported.append(owner)
                 with self._segment.capturing():
                     self._report(owner, self._record, taken_s)
+
+    def finish(self) -> None:
+        """The function has done with the record at work: it takes the next one, or none any more."""
+        if self._began_s is None:
+            return
+        if self._bounds:
+            self.check()
+        if self._tallies:
+            self._count(self._until_s() - self._began_s)
+        self._began_s = self._record = None
+
+    def _count(self, taken_s: float) -> None:
+        for tally in self._tallies:
+            tally.records += 1
+            tally.seconds += taken_s
+            if taken_s >= tally.bound_s:
+                with self._segment.capturing():
+                    tally.keep(self._record, taken_s)
+
+    def _until_s(self) -> float:
+        return self._now_s() if self._left_s is None else self._left_s
 
     def stop(self) -> None:
         """No record is timed from now on."""

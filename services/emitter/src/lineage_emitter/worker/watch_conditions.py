@@ -64,7 +64,7 @@ def _watch(path: Path) -> Watch | None:
         return None
     if request is None:
         return None
-    if request.slower_than_s is not None:
+    if request.is_timed:
         return Watch(path.stem, request)
     try:
         return Watch(path.stem, request, read_condition(request.condition))

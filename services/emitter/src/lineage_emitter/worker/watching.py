@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any
 
 from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.latency import Tally
 from lineage_emitter.worker.partition_inputs import (
     NumberedCollection,
     is_uncountable,
@@ -108,6 +109,9 @@ class _Run:
         self._name = uuid.uuid4().hex
         self._hits: dict[str, tuple[Watch, Hits]] = {}
         self._watches: list[tuple[Callable[[Any], bool], bool, Hits]] = []
+        self._tallies: dict[str, Tally] = {}
+        self._is_begun = self._is_done = False
+        """Whether a record may have passed, and whether the function gave its last one."""
         self._untimed = ""
         """Why records can't be timed."""
         self._refused: set[str] = set()
@@ -149,8 +153,18 @@ class _Run:
                 (watch.request.slower_than_s, hits)
                 for watch, hits in watches
                 if watch.request.slower_than_s is not None and not self._untimed
-            ]
+            ],
+            [
+                self._tally_of(watch)
+                for watch, _ in watches
+                if watch.request.latency and not self._untimed
+            ],
         )
+
+    def _tally_of(self, watch: Watch) -> Tally:
+        if watch.name not in self._tallies:
+            self._tallies[watch.name] = Tally(self._slow, not self._is_begun)
+        return self._tallies[watch.name]
 
     def _hits_of(self, watch: Watch) -> Hits:
         if watch.name not in self._hits:
@@ -181,7 +195,7 @@ class _Run:
 
     def _refuse_slow(self) -> None:
         for name, (watch, hits) in self._hits.items():
-            if watch.request.slower_than_s is not None and name not in self._refused:
+            if watch.request.is_timed and name not in self._refused:
                 self._refused.add(name)
                 hits.write({"problem": f"records can't be timed here: {self._untimed}"})
 
@@ -210,6 +224,7 @@ class _Run:
             return
         for first, others in portions(records):
             self._poll()
+            self._is_begun = True
             if self.stopwatch.is_needed:
                 yield self.stopwatch.inputs(chain((first,), others))
             else:
@@ -230,9 +245,10 @@ class _Run:
                     yield (first,)
                     yield others
                 self.stopwatch.await_outputs()
+            self._is_done = True
         finally:
             # Of the last record, whatever the function did with it.
-            self.stopwatch.check()
+            self.stopwatch.finish()
 
     def _tested(self, records: Iterator[Any]) -> Iterator[Any]:
         """Pass records on, and report those that fulfil a condition, or break one."""
@@ -256,20 +272,38 @@ class _Run:
             hits.beyond += 1
             return
         try:
-            texts = self._node.texts
-            origin = {
-                "text": None if texts is None else texts(record),
-                "made_from": made_from(numbering),
-                "superset": numbering.opaque,
-            }
-            hits.write(origin | more)
+            hits.write(self._origin(record, numbering) | more)
             hits.count += 1
         except Exception as problem:
             hits.fail(problem)
 
-    def _report_slow(self, hits: Hits, record: Any, seconds: float) -> None:
+    def _origin(self, record: Any, numbering: Numbering) -> dict[str, Any]:
+        texts = self._node.texts
+        return {
+            "text": None if texts is None else texts(record),
+            "made_from": made_from(numbering),
+            "superset": numbering.opaque,
+        }
+
+    def _times(self, seconds: float) -> dict[str, float | bool]:
         may_buffer = self._buffers() if self._may_buffer is None else self._may_buffer
-        self._report(hits, record, self._taken, seconds=seconds, may_buffer=may_buffer)
+        return {"seconds": seconds, "may_buffer": may_buffer}
+
+    def _report_slow(self, hits: Hits, record: Any, seconds: float) -> None:
+        self._report(hits, record, self._taken, **self._times(seconds))
+
+    def _slow(self, record: Any, seconds: float) -> dict[str, Any]:
+        """What is said of one of the slowest records of a task."""
+        try:
+            return self._origin(record, self._taken) | self._times(seconds)
+        except Exception as problem:
+            return {"error": type(problem).__name__}
+
+    def _report_tally(self, tally: Tally, hits: Hits) -> None:
+        is_whole = tally.sees_first and self._is_done and not self._untimed
+        hits.write({"records": tally.records, "seconds": tally.seconds, "is_whole": is_whole})
+        for description in tally.slowest():
+            hits.write(description)
 
     def _buffers(self) -> bool:
         """Whether the function called last left a numbering that says so."""
@@ -283,8 +317,12 @@ class _Run:
 
     def close(self) -> None:
         """The end of the run: what was only counted is written."""
+        self.stopwatch.finish()
         self.stopwatch.stop()
         if self._untimed:
             self._refuse_slow()
+        for name, tally in self._tallies.items():
+            if tally.records:
+                self._report_tally(tally, self._hits[name][1])
         for _, hits in self._hits.values():
             hits.close()

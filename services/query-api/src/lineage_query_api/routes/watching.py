@@ -32,8 +32,8 @@ def get_watchable(app: AppName, callers: Watcher, request: Request) -> Watchable
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "Server-sent events, each with a line of JSON as of `lineage watch --json`: `record`, `sources` and `note`; at last `end` "
-            "(`violations`, `tested`, `sees_all`; `time_up`: the time of the stream was up, so ask again), or `problem`",
+            "description": "Server-sent events, each with a line of JSON as of `lineage watch --json`: `record`, `sources`, `task` and `note`; at last `end` "
+            "(`violations`, `tested`, `sees_all`; `tasks`, ranked; `time_up`: the time of the stream was up, so ask again), or `problem`",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         }
     },
@@ -43,5 +43,12 @@ def watch_records(
 ) -> StreamingResponse:
     """Watch a running job: records of an operator that fulfil a condition, break one or are slow, as they pass, until the caller leaves or the job ends."""
     watched: RecordsWatched = request.app.state.records_watched
-    what = requested_watch(body.node, body.condition, body.must, body.slower_than, body.limit)
+    what = requested_watch(
+        body.node,
+        body.condition,
+        body.must,
+        body.slower_than,
+        body.limit,
+        latency=body.latency,
+    )
     return streamed(watched.watch(callers[0], app, what, request_id_of(request)))

@@ -18,6 +18,20 @@ export interface WatchedRecord {
   seconds?: number;
   /** That may have been for records that the function got before. */
   may_buffer?: boolean;
+  /** It is one of the slowest records of this task. */
+  task?: number;
+}
+
+/** How long the function of an operator took with the records of one run of a task. */
+export interface TaskTime {
+  event: 'task';
+  task: number;
+  operator: string;
+  partition: number;
+  records: number;
+  seconds: number;
+  /** With all of its records. */
+  is_whole: boolean;
 }
 
 export interface SourcesFound {
@@ -34,11 +48,18 @@ export interface WatchEnd {
   violations: number;
   tested: number;
   sees_all: boolean;
+  /** The tasks, and how the time of each stands beside the others. */
+  tasks: { task: number; deviation: { reason: string; tests: string[] } | null }[];
 }
 
 /** What the server tells of a watch: as `lineage watch --json`. */
 export type WatchEvent =
-  WatchedRecord | SourcesFound | WatchEnd | { event: 'note'; note: string } | { event: 'problem' };
+  | WatchedRecord
+  | SourcesFound
+  | TaskTime
+  | WatchEnd
+  | { event: 'note'; note: string }
+  | { event: 'problem' };
 
 /** The events of a watch, as they happen, until it ends; it ends with `signal`, too. */
 export async function* watch(

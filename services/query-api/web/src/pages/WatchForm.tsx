@@ -6,11 +6,18 @@ const KINDS = {
   condition: { words: 'Records that fulfil', example: 'record[1] > 100' },
   must: { words: 'Alert where a record breaks', example: 'record[1] > 0' },
   slower_than: { words: 'Alert where a record takes', example: '200ms' },
+  latency: { words: 'Time of its tasks', example: '' },
 } as const;
 type Kind = keyof typeof KINDS;
 
 const kindOf = (asked: WatchAsked | undefined): Kind =>
-  asked?.must ? 'must' : asked?.slower_than ? 'slower_than' : 'condition';
+  (['must', 'slower_than', 'latency'] as const).find((kind) => asked?.[kind]) ?? 'condition';
+
+/** What was typed for a kind: nothing is for the time of tasks. */
+function textOf(asked: WatchAsked | undefined): string {
+  const value = asked?.[kindOf(asked)];
+  return typeof value === 'string' ? value : '';
+}
 
 interface Props {
   operators: WatchableOperator[];
@@ -25,7 +32,7 @@ interface Props {
 export function WatchForm({ operators, asked, action, disabled = false, onAsk }: Props): ReactNode {
   const [kind, setKind] = useState<Kind>(kindOf(asked));
   const [node, setNode] = useState(asked?.node ?? '');
-  const [text, setText] = useState(asked?.[kindOf(asked)] ?? '');
+  const [text, setText] = useState(textOf(asked));
   const listed = operators.map((one) => one.node);
   const chosen = node || (listed[0] ?? '');
   const label = ({ node: id, name, call_site: site }: WatchableOperator) =>
@@ -35,7 +42,9 @@ export function WatchForm({ operators, asked, action, disabled = false, onAsk }:
       className="follow-form watch-form"
       onSubmit={(event) => {
         event.preventDefault();
-        if (chosen !== '' && text.trim() !== '') onAsk({ node: chosen, [kind]: text.trim() });
+        if (chosen === '') return;
+        if (kind === 'latency') onAsk({ node: chosen, latency: true });
+        else if (text.trim() !== '') onAsk({ node: chosen, [kind]: text.trim() });
       }}
     >
       <select
@@ -66,6 +75,7 @@ export function WatchForm({ operators, asked, action, disabled = false, onAsk }:
         className="input"
         aria-label="Condition"
         placeholder={KINDS[kind].example}
+        disabled={kind === 'latency'}
         value={text}
         onChange={(event) => setText(event.target.value)}
       />

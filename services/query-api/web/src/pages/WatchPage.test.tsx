@@ -32,7 +32,7 @@ const SOURCES = {
   exact: true,
   reasons: [],
 };
-const END = { event: 'end', time_up: false, violations: 1, tested: 5, sees_all: true };
+const END = { event: 'end', time_up: false, violations: 1, tested: 5, sees_all: true, tasks: [] };
 
 const partOf = (event: object) => `event: x\nid: 1\ndata: ${JSON.stringify(event)}\n\n`;
 const streamOf = (events: object[]) => new Response(events.map(partOf).join(''));
@@ -131,6 +131,28 @@ describe('a watch of a running job', () => {
     await ask('Alert where a record takes', '200ms');
     expect(await screen.findByText('It is not watched any more.')).toBeInTheDocument();
     expect(screen.getByText(/The server ended the stream/)).toBeInTheDocument();
+  });
+
+  it('ranks tasks by their time, with the records that made them slow', async () => {
+    const task = { event: 'task', operator: 'map (1)', records: 9, is_whole: true };
+    const deviation = { reason: '3 s with its 9 records, where the median is 1', tests: [] };
+    const { asked } = showJob([
+      streamOf([
+        { ...task, task: 1, partition: 4, seconds: 1 },
+        { ...task, task: 2, partition: 7, seconds: 3 },
+        { ...RECORD, seconds: 2.5, task: 2 },
+        SOURCES,
+        { ...END, tasks: [{ task: 2, deviation }] },
+      ]),
+    ]);
+    await userEvent.selectOptions(await screen.findByLabelText('What for'), 'Time of its tasks');
+    await userEvent.click(screen.getByRole('button', { name: 'Watch' }));
+    const [, first, second] = await screen.findAllByRole('row');
+    expect(asked).toEqual([{ node: '1', latency: true }]);
+    expect(first).toHaveTextContent('7map (1)3 s3 s with its 9 records, where the median is 1');
+    expect(first).toHaveTextContent("('Oslo', -4)2.5 sin.txt:2");
+    expect(second).toHaveTextContent('4map (1)1 swith 9 records');
+    expect(screen.getByText('2 tasks ended; it is not watched any more.')).toBeInTheDocument();
   });
 
   it('says why a job can not be watched', async () => {

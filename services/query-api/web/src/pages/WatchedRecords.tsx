@@ -4,11 +4,12 @@ import type { WatchableOperator, WatchAsked } from '../api/types';
 import { watch, type SourcesFound } from '../api/watch';
 import { AsItIsNow } from '../components/AsItIsNow';
 import { ErrorNotice } from '../components/ErrorNotice';
-import { count, duration } from '../lib/format';
+import { count, counted, duration } from '../lib/format';
 import { WatchForm } from './WatchForm';
 import {
   isAlert,
   NOTHING,
+  rankedTasks,
   stateOf,
   withEvent,
   wordsOf,
@@ -62,7 +63,8 @@ export function WatchedRecords({ app, asked, operators, onChange, onRemove }: Pr
           ))}
         </ul>
       )}
-      {told.records.length > 0 && <RecordsTable told={told} />}
+      {asked.latency === true && told.tasks.length > 0 && <TasksTable told={told} />}
+      {asked.latency !== true && told.records.length > 0 && <RecordsTable told={told} />}
     </section>
   );
 }
@@ -138,6 +140,54 @@ function RecordsTable({ told }: { told: Told }) {
           ))}
         </tbody>
       </table>
+    </div>
+  );
+}
+
+function TasksTable({ told }: { told: Told }) {
+  return (
+    <div className="table-frame">
+      <table className="table">
+        <thead>
+          <tr>
+            <th scope="col">Partition</th>
+            <th scope="col">Time</th>
+            <th scope="col">Slowest records</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rankedTasks(told).map(({ task, slowest }) => (
+            <tr key={`${task.stream}:${task.task}`}>
+              <td>
+                {count(task.partition)}
+                <span className="reason">{task.operator}</span>
+              </td>
+              <td>
+                {duration(task.seconds)}
+                <span className="reason">
+                  {task.reason ?? `with ${counted(task.records, 'record')}`}
+                  {!task.is_whole && '; it was watched in part'}
+                </span>
+              </td>
+              <td className="suspect-text">
+                {slowest.map((record) => (
+                  <SlowRecord key={record.record} record={record} />
+                ))}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function SlowRecord({ record }: { record: ToldRecord }) {
+  return (
+    <div>
+      {record.text ?? 'no value was kept'}
+      {record.seconds !== undefined && <Taken record={record} seconds={record.seconds} />}
+      {record.found !== null && <Sources found={record.found} />}
     </div>
   );
 }
