@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import itertools
+import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from benchmarks.arrays.paper_stores import PaperStore
 from lineage_arrays.cells import I64, Cells, Shape
-from lineage_arrays.mappings import Mapping
 from lineage_arrays.operators.encodings import (
     Encoding,
     Orientation,
@@ -20,6 +22,7 @@ from lineage_arrays.operators.encodings import (
     PayloadStore,
     RangeStore,
 )
+from lineage_arrays.operators.regions import Regions
 
 SHAPE = (1000, 1000)
 SHARE = 0.1
@@ -28,11 +31,11 @@ FANS = (1, 10, 100)
 QUERY_CELLS = 1000
 
 
-class Store(Mapping, Protocol):
-    """What takes region pairs."""
+class Store(Protocol):
+    """What keeps region pairs, and answers."""
 
-    @property
-    def nbytes(self) -> int: ...
+    def backward(self, cells: Cells) -> Cells: ...
+    def forward(self, cells: Cells) -> Cells: ...
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,10 @@ class Pairs:
     shape: Shape
     outputs: I64
     inputs: I64
+
+    def regions(self) -> tuple[Regions, Regions]:
+        """Of both sides, as an operator gives them in bulk."""
+        return Regions.of_rows(self.shape, self.outputs), Regions.of_rows(self.shape, self.inputs)
 
     def answer(self, cells: Cells, backward: bool) -> I64:
         """By definition: each pair is looked at."""
@@ -68,56 +75,119 @@ def _blocks(random: np.random.Generator, count: int, cells: int, shape: Shape) -
     return (rows * shape[1] + columns)[:, None] + block
 
 
-def stores(pairs: Pairs) -> Iterator[tuple[str, Store, float]]:
-    """Each encoding, written and with its index, and the seconds that it took."""
-    out = [Cells.at(pairs.shape, row) for row in pairs.outputs]
-    into = [Cells.at(pairs.shape, row) for row in pairs.inputs]
-    for encoding, orientation in itertools.product((Encoding.ONE, Encoding.MANY), Orientation):
-        begin = time.perf_counter()
-        kept = PairStore(pairs.shape, pairs.shape, encoding, orientation)
-        for outcells, incells in zip(out, into, strict=True):
-            kept.append(outcells, incells)
-        _ = kept.nbytes  # builds the index
-        yield f"full-{encoding}-{orientation}", kept, time.perf_counter() - begin
-    begin = time.perf_counter()
-    ranges = RangeStore(pairs.shape, pairs.shape)
-    for outcells, incells in zip(out, into, strict=True):
-        ranges.append(outcells, incells)
-    _ = ranges.nbytes
-    yield "ranges", ranges, time.perf_counter() - begin
-    for encoding in (Encoding.ONE, Encoding.MANY):
-        begin = time.perf_counter()
-        payloads = PayloadStore(
-            pairs.shape, pairs.shape, encoding, functools.partial(_listed, pairs.shape)
-        )
-        for outcells, row in zip(out, pairs.inputs, strict=True):
-            payloads.append(outcells, row.astype("<u4").tobytes())
-        _ = payloads.nbytes  # builds the index
-        yield f"pay-{encoding}", payloads, time.perf_counter() - begin
+@dataclass(frozen=True)
+class Way:
+    """An encoding, and how pairs are written by it to a file, with the index that a lookup uses."""
+
+    name: str
+    write: Callable[[Pairs, Path], Store]
+    forward: bool = True
+
+
+def _full(encoding: Encoding, orientation: Orientation) -> Way:
+    def write(pairs: Pairs, path: Path) -> Store:
+        store = PairStore(pairs.shape, pairs.shape, encoding, orientation)
+        store.extend(*pairs.regions())
+        _ = store.index
+        path.write_bytes(b"".join(store.packed()))
+        return store
+
+    return Way(f"full-{encoding}-{orientation}", write)
+
+
+def _payloads(encoding: Encoding) -> Way:
+    def write(pairs: Pairs, path: Path) -> Store:
+        listed = functools.partial(_listed, pairs.shape)
+        store = PayloadStore(pairs.shape, pairs.shape, encoding, listed)
+        packed = pairs.inputs.astype("<u4")
+        payloads = packed.view(f"V{4 * packed.shape[1]}")[:, 0].tolist()
+        store.extend(Regions.of_rows(pairs.shape, pairs.outputs), payloads)
+        _ = store.index
+        path.write_bytes(b"".join(store.packed()))
+        return store
+
+    # Forward a scan computes all cells: minutes.
+    return Way(f"pay-{encoding}", write, forward=False)
+
+
+def _ranges(pairs: Pairs, path: Path) -> Store:
+    store = RangeStore(pairs.shape, pairs.shape)
+    store.extend(*pairs.regions())
+    path.write_bytes(b"".join(store.packed()))
+    return store
+
+
+def _paper(encoding: Encoding) -> Way:
+    def write(pairs: Pairs, path: Path) -> Store:
+        return PaperStore(path, pairs.shape, encoding, pairs.outputs, pairs.inputs)
+
+    return Way(f"paper-{encoding}", write, forward=False)
+
+
+BOTH = (Encoding.ONE, Encoding.MANY)
+WAYS = (
+    *map(_paper, BOTH),
+    *itertools.starmap(_full, itertools.product(BOTH, Orientation)),
+    Way("ranges", _ranges),
+    *map(_payloads, BOTH),
+)
 
 
 def _listed(shape: Shape, position: int, payload: bytes) -> Cells:
     return Cells.at(shape, np.frombuffer(payload, "<u4"))
 
 
-def micro_rows(shape: Shape = SHAPE, fans: tuple[int, ...] = FANS) -> Iterator[dict[str, Any]]:
-    """A row for each fan-in, fan-out and encoding; ``same``: answers are those of the definition."""
+@dataclass
+class Measured:
+    """A way at a point: what its file takes, its store, and the processor's seconds of each time that it was written."""
+
+    store: Store | None = None
+    nbytes: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    def write(self, way: Way, of: Pairs, path: Path) -> None:
+        begin = time.process_time()
+        self.store = way.write(of, path)
+        self.seconds.append(time.process_time() - begin)
+        self.nbytes = path.stat().st_size
+
+
+def written(of: Pairs, folder: Path, times: int) -> dict[Way, Measured]:
+    """Each way, written so often, in turns."""
+    ways = {way: Measured() for way in WAYS}
+    for number, (way, measured) in itertools.product(range(times), ways.items()):
+        measured.write(way, of, folder / f"{way.name}.{number}")
+    return ways
+
+
+def micro_rows(
+    shape: Shape = SHAPE, fans: tuple[int, ...] = FANS, times: int = 3
+) -> Iterator[dict[str, Any]]:
+    """A row for each fan-in, fan-out and way; ``same``: answers are those of the definition."""
     for fan_in, fan_out in itertools.product(fans, fans):
         of = pairs(fan_in, fan_out, shape)
         random = np.random.default_rng(4)
         back = Cells.at(shape, random.choice(of.outputs.reshape(-1), QUERY_CELLS))
         forth = Cells.at(shape, random.choice(of.inputs.reshape(-1), QUERY_CELLS))
-        for name, store, write_s in stores(of):
-            row: dict[str, Any] = {
-                "fan_in": fan_in, "fan_out": fan_out, "encoding": name,
-                "write_s": round(write_s, 4), "bytes": store.nbytes, "same": True,
-            }  # fmt: skip
-            for way, cells in (("backward", back), ("forward", forth)):
-                if way == "forward" and name.startswith("pay-"):
-                    continue  # a scan that computes all cells: minutes
-                begin = time.perf_counter()
-                answer = store.backward(cells) if way == "backward" else store.forward(cells)
-                row[f"{way}_s"] = round(time.perf_counter() - begin, 5)
-                wanted = of.answer(cells, way == "backward")
-                row["same"] = row["same"] and np.array_equal(answer.positions(), wanted)
-            yield row
+        with tempfile.TemporaryDirectory() as folder:
+            for way, measured in written(of, Path(folder), times).items():
+                row: dict[str, Any] = {
+                    "fan_in": fan_in, "fan_out": fan_out, "encoding": way.name, "bytes": measured.nbytes,
+                    "write_s": round(float(np.median(measured.seconds)), 5), "same": True,
+                }  # fmt: skip
+                store = measured.store
+                if store is None:
+                    raise ValueError("nothing was written")
+                asked = (("backward", back, store.backward), ("forward", forth, store.forward))
+                for direction, cells, ask in asked[: 1 + way.forward]:
+                    seconds = []
+                    for _ in range(times):
+                        begin = time.process_time()
+                        answer = ask(cells)
+                        seconds.append(time.process_time() - begin)
+                        same = np.array_equal(
+                            answer.positions(), of.answer(cells, direction == "backward")
+                        )
+                        row["same"] = row["same"] and same
+                    row[f"{direction}_s"] = round(float(np.median(seconds)), 6)
+                yield row

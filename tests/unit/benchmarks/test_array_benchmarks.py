@@ -72,7 +72,7 @@ def test_pixels_outside_of_the_lineage_do_not_change_what_was_asked_about() -> N
 
 def test_all_encodings_of_the_microbenchmark_give_the_definition() -> None:
     rows = list(micro_rows((60, 60), (1, 6)))
-    assert len(rows) == 4 * 7
+    assert len(rows) == 4 * 9
     assert all(row["same"] for row in rows)
 
 

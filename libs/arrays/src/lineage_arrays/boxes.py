@@ -10,7 +10,7 @@ import numpy as np
 from lineage_arrays.cells import I64, Cells, Shape
 from lineage_core.contract.runs import spread
 
-ENUMERATED = 16
+ENUMERATED = 4
 """Boxes of fewer cells together than one in so many of the array are written out cell by cell."""
 
 
@@ -33,19 +33,27 @@ def union_of_boxes(shape: Shape, low: I64, high: I64) -> Cells:
         return Cells.empty(shape)
     # A float: a sum of products that would pass 2**63 is only compared.
     if float(np.prod(lengths.astype(np.float64), axis=1).sum()) * ENUMERATED <= size + 65_536:
-        return Cells.at(shape, _written_out(shape, low, lengths))
+        return Cells.at(shape, written_out(shape, low, lengths))
     return Cells.masked(_counted(shape, low, high) > 0)
 
 
-def _written_out(shape: Shape, low: I64, lengths: I64) -> I64:
-    """Positions of all cells of all boxes."""
+def written_out(shape: Shape, low: I64, lengths: I64) -> I64:
+    """Positions of all cells of boxes, box by box, in order within each.
+
+    Args:
+        shape: of the array.
+        low: the lowest coordinates of each box, int64 of shape (boxes, axes).
+        lengths: how many cells it has on each axis, 0 or more.
+    """
     volumes = np.prod(lengths, axis=1)
     box, step = spread(volumes)
     positions = np.zeros(len(box), np.int64)
     stride = 1
     for axis in range(len(shape) - 1, -1, -1):
-        step, within = np.divmod(step, lengths[box, axis])
-        positions += (low[box, axis] + within) * stride
+        along = lengths[box, axis]
+        above = step // along
+        positions += (low[box, axis] + (step - above * along)) * stride
+        step = above
         stride *= shape[axis]
     return positions
 

@@ -6,6 +6,7 @@ After SubZero: Wu, Madden, Stonebraker, "SubZero: A Fine-Grained Lineage System 
 from lineage_arrays.operators.encodings import Encoding, Orientation
 from lineage_arrays.operators.graph import OperatorGraph, Step, Version
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
+from lineage_arrays.operators.regions import Regions
 from lineage_arrays.operators.strategies import Strategy
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Operator",
     "OperatorGraph",
     "Orientation",
+    "Regions",
     "Shapes",
     "Step",
     "Strategy",

@@ -1,13 +1,13 @@
 """Region pairs and payloads, stored for lookups from one end.
 
-``ONE``: an entry for each cell; ``MANY``: an entry for each region, found by its bounding box. ``BACKWARD`` stores are looked up by
-output cells, ``FORWARD`` ones by input cells; the other direction reads all of them (section VI of the paper).
+``ONE``: an entry for each cell; ``MANY``: an entry for each region, found by the box around it. ``BACKWARD`` stores are looked up by
+output cells, ``FORWARD`` ones by input cells (section VI of the paper); the first query from the other end reads all of them, for an index
+by boxes that is not stored.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -17,8 +17,9 @@ from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import ModeError
 from lineage_arrays.mappings import Mapping
 from lineage_arrays.operators.ranges import RangeTable
+from lineage_arrays.operators.region_index import ByBox, ByCell, Index
+from lineage_arrays.operators.regions import Regions
 from lineage_core.codec.number_columns import pack_numbers
-from lineage_core.contract.runs import sorted_unique, spread
 from lineage_core.text_enum import StrEnum
 
 CellsOf: TypeAlias = Callable[[int, bytes], Cells]
@@ -43,139 +44,6 @@ class Orientation(StrEnum):
     FORWARD = "forward"
 
 
-class Regions:
-    """Sets of cells of one array, one behind the other, as they are written."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self._parts: list[I64] = []
-        self._joined: tuple[I64, I64] | None = None
-
-    @classmethod
-    def of_columns(cls, shape: Shape, lengths: I64, cells: I64) -> Regions:
-        """Regions by their lengths, and the positions of all of them one behind the other.
-
-        Raises:
-            ValueError: the array has no such cells, or the lengths are of others.
-        """
-        if (lengths < 0).any() or int(lengths.sum()) != len(cells):
-            raise ValueError("regions of other lengths")
-        if len(cells) and not 0 <= int(cells.min()) <= int(cells.max()) < math.prod(shape):
-            raise ValueError("regions beyond the array")
-        regions = cls(shape)
-        regions._parts = np.split(cells, np.cumsum(lengths)[:-1]) if len(lengths) else []
-        return regions
-
-    def append(self, cells: Cells) -> None:
-        self._parts.append(cells.positions())
-        self._joined = None
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def _joint(self) -> tuple[I64, I64]:
-        if self._joined is None:
-            ends = np.cumsum([0, *map(len, self._parts)], dtype=np.int64)
-            self._joined = ends, np.concatenate([np.empty(0, np.int64), *self._parts])
-        return self._joined
-
-    @property
-    def pointer(self) -> I64:
-        """Where each region begins among :attr:`cells`, and the end."""
-        return self._joint()[0]
-
-    @property
-    def cells(self) -> I64:
-        """Positions of all regions."""
-        return self._joint()[1]
-
-    def of(self, regions: I64) -> Cells:
-        """The cells of some regions."""
-        pointer = self.pointer
-        owner, step = spread(np.diff(pointer)[regions])
-        return Cells.at(self.shape, self.cells[pointer[regions][owner] + step])
-
-    def touching(self, cells: Cells) -> I64:
-        """Which regions have any of some cells: all are read."""
-        if cells.is_whole:
-            return np.flatnonzero(np.diff(self.pointer))
-        hit = cells.mask().reshape(-1)[self.cells]
-        owner = np.repeat(np.arange(len(self)), np.diff(self.pointer))
-        return sorted_unique(owner[hit])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the regions take where they are stored: gaps within a region, in the narrowest integers."""
-        return sum(len(pack_numbers(part.astype(np.uint64))) for part in self._parts)
-
-
-class Index:
-    """Finds the regions that have some cells."""
-
-    def touching(self, cells: Cells) -> I64:
-        raise NotImplementedError
-
-    @property
-    def nbytes(self) -> int:
-        raise NotImplementedError
-
-
-class ByCell(Index):
-    """An entry for each cell: its regions."""
-
-    def __init__(self, regions: Regions) -> None:
-        owner = np.repeat(np.arange(len(regions)), np.diff(regions.pointer))
-        order = np.argsort(regions.cells, kind="stable")
-        self._cells, self._owner = regions.cells[order], owner[order]
-
-    def touching(self, cells: Cells) -> I64:
-        positions = cells.positions()
-        low = np.searchsorted(self._cells, positions, side="left")
-        high = np.searchsorted(self._cells, positions, side="right")
-        at, step = spread(high - low)
-        return sorted_unique(self._owner[low[at] + step])
-
-    @property
-    def nbytes(self) -> int:
-        return len(pack_numbers(self._cells.astype(np.uint64))) + len(
-            pack_numbers(self._owner.astype(np.uint64))
-        )
-
-
-class ByBox(Index):
-    """An entry for each region: the box around it. A lookup reads the regions whose boxes it meets."""
-
-    def __init__(self, regions: Regions) -> None:
-        self._regions = regions
-        axes = len(regions.shape)
-        self._low = np.zeros((len(regions), axes), np.int64)
-        self._high = np.full((len(regions), axes), -1, np.int64)
-        pointer = regions.pointer
-        some = np.flatnonzero(np.diff(pointer))
-        if len(some) and axes:
-            coordinates = np.stack(np.unravel_index(regions.cells, regions.shape), axis=1)
-            self._low[some] = np.minimum.reduceat(coordinates, pointer[some], axis=0)
-            self._high[some] = np.maximum.reduceat(coordinates, pointer[some], axis=0)
-
-    def touching(self, cells: Cells) -> I64:
-        if not cells or not len(self._low):
-            return np.empty(0, np.int64)
-        coordinates = cells.coordinates()
-        if not self._regions.shape:
-            return self._regions.touching(cells)
-        met = (self._low <= coordinates.max(axis=0)) & (self._high >= coordinates.min(axis=0))
-        candidates = np.flatnonzero(met.all(axis=1))
-        pointer = self._regions.pointer
-        owner, step = spread(np.diff(pointer)[candidates])
-        hit = cells.mask().reshape(-1)[self._regions.cells[pointer[candidates][owner] + step]]
-        return sorted_unique(candidates[owner[hit]])
-
-    @property
-    def nbytes(self) -> int:
-        ends = (self._low.reshape(-1), self._high.reshape(-1))
-        return sum(len(pack_numbers(column.astype(np.uint64))) for column in ends)
-
-
 def index_of(regions: Regions, encoding: Encoding) -> Index:
     return ByCell(regions) if encoding is Encoding.ONE else ByBox(regions)
 
@@ -190,7 +58,7 @@ class PairStore:
     orientation: Orientation
     inputs: Regions = field(init=False)
     outputs: Regions = field(init=False)
-    _index: Index | None = field(init=False, default=None)
+    _indexes: dict[Orientation, Index] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.inputs, self.outputs = Regions(self.source), Regions(self.target)
@@ -198,33 +66,47 @@ class PairStore:
     def append(self, outcells: Cells, incells: Cells) -> None:
         self.outputs.append(outcells)
         self.inputs.append(incells)
-        self._index = None
+        self._indexes.clear()
+
+    def extend(self, outputs: Regions, inputs: Regions) -> None:
+        """Take as many region pairs as there are regions on each side."""
+        self.outputs.extend(outputs)
+        self.inputs.extend(inputs)
+        self._indexes.clear()
 
     @property
     def index(self) -> Index:
         """The index over all entries, built for the first query."""
-        if self._index is None:
-            ends = self.outputs if self.orientation is Orientation.BACKWARD else self.inputs
-            self._index = index_of(ends, self.encoding)
-        return self._index
+        return self._index_from(self.orientation)
+
+    def _index_from(self, end: Orientation) -> Index:
+        """The index of an end; of the end that the store is not for, one that only this process has."""
+        if end not in self._indexes:
+            regions = self.outputs if end is Orientation.BACKWARD else self.inputs
+            encoding = self.encoding if end is self.orientation else Encoding.MANY
+            self._indexes[end] = index_of(regions, encoding)
+        return self._indexes[end]
 
     @property
     def written(self) -> Cells:
         """The output cells that stand in a pair."""
-        return Cells.at(self.target, self.outputs.cells)
+        return self.outputs.all_cells()
 
     def backward(self, cells: Cells) -> Cells:
-        way = self.index if self.orientation is Orientation.BACKWARD else self.outputs
-        return self.inputs.of(way.touching(cells))
+        return self.inputs.of(self._index_from(Orientation.BACKWARD).touching(cells))
 
     def forward(self, cells: Cells) -> Cells:
-        way = self.index if self.orientation is Orientation.FORWARD else self.inputs
-        return self.outputs.of(way.touching(cells))
+        return self.outputs.of(self._index_from(Orientation.FORWARD).touching(cells))
+
+    def packed(self) -> list[bytes]:
+        """It and its index as bytes."""
+        is_backward = self.orientation is Orientation.BACKWARD
+        return self.index.packed() + (self.inputs if is_backward else self.outputs).packed()
 
     @property
     def nbytes(self) -> int:
         """Bytes that it takes where it is stored."""
-        return self.inputs.nbytes + self.outputs.nbytes + self.index.nbytes
+        return sum(map(len, self.packed()))
 
 
 @dataclass
@@ -249,6 +131,12 @@ class PayloadStore:
         self.payloads.append(payload)
         self._index = self._written = None
 
+    def extend(self, outputs: Regions, payloads: Sequence[bytes]) -> None:
+        """Take as many payloads as there are regions."""
+        self.outputs.extend(outputs)
+        self.payloads.extend(payloads)
+        self._index = self._written = None
+
     @property
     def index(self) -> Index:
         """The index over all entries, built for the first query."""
@@ -260,7 +148,7 @@ class PayloadStore:
     def written(self) -> Cells:
         """The output cells that have a payload."""
         if self._written is None:
-            self._written = Cells.at(self.target, self.outputs.cells)
+            self._written = self.outputs.all_cells()
         return self._written
 
     def backward(self, cells: Cells) -> Cells:
@@ -321,10 +209,15 @@ class PayloadStore:
             reached.append(positions[is_reached])
         return Cells.at(self.target, np.concatenate(reached))
 
+    def packed(self) -> list[bytes]:
+        """It and its index as bytes."""
+        lengths = np.fromiter(map(len, self.payloads), np.uint64, len(self.payloads))
+        return [*self.index.packed(), pack_numbers(lengths), b"".join(self.payloads)]
+
     @property
     def nbytes(self) -> int:
         """Bytes that it takes where it is stored."""
-        return self.outputs.nbytes + self.index.nbytes + sum(map(len, self.payloads))
+        return sum(map(len, self.packed()))
 
 
 @dataclass
@@ -333,30 +226,34 @@ class RangeStore:
 
     source: Shape
     target: Shape
-    _outputs: list[I64] = field(init=False, default_factory=list)
-    _inputs: list[I64] = field(init=False, default_factory=list)
+    _outputs: Regions = field(init=False)
+    _inputs: Regions = field(init=False)
     _table: RangeTable | None = field(init=False, default=None)
 
+    def __post_init__(self) -> None:
+        self._inputs, self._outputs = Regions(self.source), Regions(self.target)
+
     def append(self, outcells: Cells, incells: Cells) -> None:
+        self._check_open()
+        self._outputs.append(outcells)
+        self._inputs.append(incells)
+
+    def extend(self, outputs: Regions, inputs: Regions) -> None:
+        """Take as many region pairs as there are regions on each side."""
+        self._check_open()
+        self._outputs.extend(outputs)
+        self._inputs.extend(inputs)
+
+    def _check_open(self) -> None:
         if self._table is not None:
             raise ModeError("a region pair comes after the first question")
-        out, into = outcells.positions(), incells.positions()
-        self._outputs.append(np.repeat(out, len(into)))
-        self._inputs.append(np.tile(into, len(out)))
 
     @property
     def table(self) -> RangeTable:
         """The index over all entries, built for the first query; the pairs themselves are dropped."""
         if self._table is None:
-            nothing = np.empty(0, np.int64)
-            self._table = RangeTable.of_pairs(
-                self.source,
-                self.target,
-                np.concatenate([nothing, *self._outputs]),
-                np.concatenate([nothing, *self._inputs]),
-            )
-            self._outputs.clear()
-            self._inputs.clear()
+            self._table = RangeTable.of_regions(self._outputs, self._inputs)
+            self._inputs, self._outputs = Regions(self.source), Regions(self.target)
         return self._table
 
     def backward(self, cells: Cells) -> Cells:
@@ -364,6 +261,10 @@ class RangeStore:
 
     def forward(self, cells: Cells) -> Cells:
         return self.table.forward(cells)
+
+    def packed(self) -> list[bytes]:
+        """Its rows as bytes."""
+        return self.table.packed()
 
     @property
     def nbytes(self) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from lineage_arrays.cells import Shape
 from lineage_arrays.errors import ModeError
 from lineage_arrays.mappings import Mapping
+from lineage_arrays.operators.regions import Regions
 from lineage_arrays.workflow import AnyArray
 from lineage_core.text_enum import StrEnum
 
@@ -78,6 +79,29 @@ class Operator(ABC):
             ModeError: nobody requested it, or there are more or fewer operands.
             CellError: an array does not have the cells.
         """
+        if isinstance(outcells, Regions):
+            raise ModeError("lwrite takes one region pair; lwrite_many takes Regions")
+        self._send(outcells, of)
+
+    def lwrite_many(self, outcells: Regions, *of: Regions | Sequence[bytes]) -> None:
+        """Write many region pairs, or many regions with a payload each, at once: as :meth:`lwrite` of the n-th of each, and much quicker.
+
+        Args:
+            outcells: regions of the output.
+            of: for each operand as many regions; or one list of as many payloads.
+
+        Raises:
+            ModeError: nobody requested it, or there are more or fewer operands, regions or payloads.
+        """
+        if not isinstance(outcells, Regions):
+            raise ModeError("lwrite_many takes Regions of the output; lwrite takes one region pair")
+        taken = tuple(one.copy() if isinstance(one, Regions) else _payloads(one) for one in of)
+        if any(len(one) != len(outcells) for one in taken):
+            counts = ", ".join(str(len(one)) for one in taken)
+            raise ModeError(f"lwrite_many of {len(outcells)} regions of the output, and {counts}")
+        self._send(outcells.copy(), taken)
+
+    def _send(self, outcells: Any, of: tuple[Any, ...]) -> None:
         if self._write is None:
             raise ModeError(
                 f"{self.name or type(self).__name__}: lwrite outside of run, or in a mode that asks for none"
@@ -119,6 +143,13 @@ class Operator(ABC):
             return self.run(*inputs, modes=modes)
         finally:
             self._write = before
+
+
+def _payloads(payloads: Sequence[bytes]) -> list[bytes]:
+    listed = list(payloads)
+    if not all(isinstance(payload, bytes) for payload in listed):
+        raise ModeError("payloads are bytes")
+    return listed
 
 
 def identity_of(operator: Operator) -> str:

@@ -7,19 +7,25 @@ product takes a few rows, whatever the size of the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from lineage_arrays.boxes import union_of_boxes
 from lineage_arrays.cells import I64, Cells, Shape
+from lineage_arrays.operators.keys import packed_keys
+from lineage_arrays.operators.region_columns import coordinates_of, parts_of
+from lineage_arrays.operators.region_index import BoxIndex
+from lineage_arrays.operators.regions import Regions
 from lineage_core.codec.number_columns import pack_numbers
 from lineage_core.contract.runs import spread
 
 ABSOLUTE = -1
-CHUNK = 1 << 20
-"""Pairs of a row and a cell that are compared at once."""
+LOOKED_UP = 16
+"""Rows for each cell from which an index of the rows is quicker than a look at each."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +63,36 @@ class RangeTable:
         self.target = target
         self.rows = rows
 
+    @functools.cached_property
+    def _by_output(self) -> BoxIndex:
+        return BoxIndex(self.target, self.rows.out_low, self.rows.out_high)
+
+    @functools.cached_property
+    def _by_input(self) -> BoxIndex:
+        return BoxIndex(self.source, *self.rows.ends())
+
     @classmethod
     def of_pairs(cls, source: Shape, target: Shape, outputs: I64, inputs: I64) -> RangeTable:
         """Take pairs of positions, in any order, repeated or not."""
-        return cls(source, target, _compressed(source, target, outputs, inputs))
+        out, into = coordinates_of(target, outputs), coordinates_of(source, inputs)
+        return cls(
+            source,
+            target,
+            _compressed(np.concatenate((out, out, into, into), axis=1), len(target), len(source)),
+        )
+
+    @classmethod
+    def of_regions(cls, outputs: Regions, inputs: Regions) -> RangeTable:
+        """Take region pairs: as many regions of the output and of the input, the n-th of one with the n-th of the other."""
+        pairs, positions = outputs.written_out(np.arange(len(outputs)))
+        counts, low, high = inputs.as_boxes()
+        owner, step = spread(counts[pairs])
+        box = (np.cumsum(counts) - counts)[pairs[owner]] + step
+        out = coordinates_of(outputs.shape, positions[owner])
+        table = np.concatenate((out, out, low[box], high[box]), axis=1)
+        return cls(
+            inputs.shape, outputs.shape, _compressed(table, len(outputs.shape), len(inputs.shape))
+        )
 
     def backward(self, cells: Cells) -> Cells:
         rows = self.rows
@@ -68,7 +100,12 @@ class RangeTable:
         if cells.is_whole and len(set(moving)) == len(moving):
             return union_of_boxes(self.source, *rows.ends())
         input_cells = Cells.empty(self.source)
-        for at, where in _met(rows.out_low, rows.out_high, cells):
+        met = (
+            self._by_output.met(cells)
+            if self._is_few(cells)
+            else _met(rows.out_low, rows.out_high, cells)
+        )
+        for at, where in met:
             low, high = rows.in_low[at], rows.in_high[at]
             shift = np.zeros_like(low)
             for axis, base in enumerate(rows.relative):
@@ -82,7 +119,8 @@ class RangeTable:
     def forward(self, cells: Cells) -> Cells:
         rows = self.rows
         output_cells = Cells.empty(self.target)
-        for at, where in _met(*rows.ends(), cells):
+        met = self._by_input.met(cells) if self._is_few(cells) else _met(*rows.ends(), cells)
+        for at, where in met:
             low, high = rows.out_low[at], rows.out_high[at]
             for axis, base in enumerate(rows.relative):
                 if base != ABSOLUTE:
@@ -95,15 +133,23 @@ class RangeTable:
                 break
         return output_cells
 
+    def _is_few(self, cells: Cells) -> bool:
+        """Whether to look cells up one by one rather than rows."""
+        return bool(cells.shape) and 0 < cells.count * LOOKED_UP < len(self.rows)
+
+    def packed(self) -> list[bytes]:
+        """The rows as bytes."""
+        rows = self.rows
+        return [
+            pack_numbers(column.view(np.uint64))
+            for ends in (rows.out_low, rows.out_high, rows.in_low, rows.in_high)
+            for column in np.ascontiguousarray(ends.T)
+        ]
+
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows take where they are stored."""
-        columns = (self.rows.out_low, self.rows.out_high, self.rows.in_low, self.rows.in_high)
-        return sum(
-            len(pack_numbers(column.astype(np.uint64)))
-            for ends in columns
-            for column in np.ascontiguousarray(ends.T)
-        )
+        """Bytes that it takes where it is stored."""
+        return sum(map(len, self.packed()))
 
 
 def _met(low: I64, high: I64, cells: Cells) -> Iterator[tuple[I64, I64]]:
@@ -121,29 +167,21 @@ def _met(low: I64, high: I64, cells: Cells) -> Iterator[tuple[I64, I64]]:
     first = np.searchsorted(coordinates[:, 0], low[near, 0], side="left")
     stop = np.searchsorted(coordinates[:, 0], high[near, 0], side="right")
     counts = stop - first
-    begin = 0
-    ends = np.cumsum(counts)
-    while begin < len(near):
-        pairs_before = ends[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, pairs_before + CHUNK, side="right")))
+    for begin, end in parts_of(counts):
         owner, step = spread(counts[begin:end])
         at, cell_indices = near[begin:end][owner], first[begin:end][owner] + step
         where = coordinates[cell_indices]
         inside = ((low[at] <= where) & (high[at] >= where)).all(axis=1)
         if inside.any():
             yield at[inside], where[inside]
-        begin = end
 
 
-def _compressed(source: Shape, target: Shape, outputs: I64, inputs: I64) -> Rows:
-    d, e = len(target), len(source)
-    order = np.lexsort((inputs, outputs))
-    outputs, inputs = outputs[order], inputs[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (outputs[1:] != outputs[:-1]) | (inputs[1:] != inputs[:-1])
-    out, into = _coordinates(outputs[new], target), _coordinates(inputs[new], source)
-    # Columns: first and last coordinate of each output axis, then of each input axis.
-    table = np.concatenate((out, out, into, into), axis=1)
+def _compressed(table: I64, d: int, e: int) -> Rows:
+    """The rows of a table whose columns are first and last coordinate of each of ``d`` output axes, then of each of ``e`` input axes.
+
+    Rows of one output cell each, repeated or not.
+    """
+    table = _each_once(table)
     for axis in reversed(range(e)):
         table = _joined(table, 2 * d + axis, 2 * d + e + axis)
     relative = []
@@ -159,29 +197,37 @@ def _compressed(source: Shape, target: Shape, outputs: I64, inputs: I64) -> Rows
     return Rows(parts[0], parts[1], parts[2], parts[3], tuple(relative))
 
 
-def _coordinates(positions: I64, shape: Shape) -> I64:
-    if not shape:
-        return np.empty((len(positions), 0), np.int64)
-    return np.stack(np.unravel_index(positions, shape), axis=1).astype(np.int64)
+def _each_once(table: I64) -> I64:
+    keys = packed_keys(list(table.T), len(table))
+    order = np.lexsort(keys)
+    return table[order[_changes(keys, order)]]
+
+
+def _changes(keys: Sequence[I64], order: I64) -> npt.NDArray[np.bool_]:
+    """Whether each row, in an order, differs from the one before."""
+    new = np.ones(len(order), np.bool_)
+    new[1:] = False
+    for key in keys:
+        ordered = key[order]
+        new[1:] |= ordered[1:] != ordered[:-1]
+    return new
 
 
 def _joined(table: I64, low: int, high: int) -> I64:
     """Merges rows that differ in one range only, where these ranges touch."""
-    if not len(table):
-        return table
-    others = [at for at in range(table.shape[1]) if at not in (low, high)]
-    table = table[np.lexsort([table[:, at] for at in (low, *others)])]
-    begins = np.ones(len(table), np.bool_)
-    same_elsewhere = (table[1:, others] == table[:-1, others]).all(axis=1)
-    begins[1:] = ~(same_elsewhere & (table[1:, low] == table[:-1, high] + 1))
+    others = [table[:, at] for at in range(table.shape[1]) if at not in (low, high)]
+    keys = packed_keys(others, len(table))
+    order = np.lexsort([table[:, low], *keys])
+    begins = _changes(keys, order)
+    ends = table[order, low], table[order, high]
+    begins[1:] |= ends[0][1:] != ends[1][:-1] + 1
     first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(table)) - 1
-    joined = table[first]
-    joined[:, high] = table[last, high]
+    joined = table[order[first]]
+    joined[:, high] = ends[1][np.append(first[1:], len(table)) - 1] if len(table) else 0
     return joined
 
 
 def _distinct(ends: I64) -> int:
     """How many different ranges there are."""
-    ordered = ends[np.lexsort(ends.T)]
-    return 1 + int((ordered[1:] != ordered[:-1]).any(axis=1).sum()) if len(ends) else 0
+    keys = packed_keys(list(ends.T), len(ends))
+    return int(np.count_nonzero(_changes(keys, np.lexsort(keys))))

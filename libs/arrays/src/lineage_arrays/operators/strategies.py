@@ -6,7 +6,6 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,9 +21,8 @@ from lineage_arrays.operators.encodings import (
 )
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
 from lineage_arrays.operators.ranges import RangeTable
+from lineage_arrays.operators.writing import Store, Written
 from lineage_arrays.workflow import AnyArray
-
-Store: TypeAlias = PairStore | PayloadStore | RangeStore
 
 OPAQUE = "the operator supports no mode that says which cells it combined"
 
@@ -169,66 +167,6 @@ class Composite:
         return by_function | self.store.forward(cells)
 
 
-class Written:
-    """Takes what an operator writes in one run, for all of its operands."""
-
-    def __init__(
-        self, operator: Operator, shapes: tuple[Shape, ...], strategies: Sequence[Strategy]
-    ) -> None:
-        self._operator = operator
-        self._inputs = shapes
-        self._strategies = strategies
-        self._calls: list[tuple[Any, tuple[Any, ...]]] = []
-
-    def take(self, outcells: Any, of: tuple[Any, ...]) -> None:
-        self._calls.append((outcells, of))
-
-    def stores(self, output: Shape) -> list[list[Store]]:
-        """For each strategy that writes, the store of each operand.
-
-        Raises:
-            ModeError: something was written that no strategy requests, or of more or fewer operands.
-            CellError: an array does not have the cells.
-        """
-        shapes = Shapes(self._inputs, output)
-        stores_by_strategy = [
-            [self._store(strategy, shapes, n) for n in range(len(self._inputs))]
-            for strategy in self._strategies
-        ]
-        for outcells, of in self._calls:
-            out = Cells.of(output, outcells)
-            payload = of[0] if len(of) == 1 and isinstance(of[0], bytes) else None
-            if payload is None and len(of) != len(self._inputs):
-                raise ModeError(
-                    f"lwrite of {len(of)} operands, the operator has {len(self._inputs)}"
-                )
-            incells = (
-                []
-                if payload is not None
-                else [Cells.of(shape, cells) for shape, cells in zip(self._inputs, of, strict=True)]
-            )
-            is_stored = False
-            for stores in stores_by_strategy:
-                for at, store in enumerate(stores):
-                    if isinstance(store, PayloadStore) and payload is not None:
-                        store.append(out, payload)
-                        is_stored = True
-                    elif not isinstance(store, PayloadStore) and payload is None:
-                        store.append(out, incells[at])
-                        is_stored = True
-            if not is_stored and stores_by_strategy and self._inputs:
-                raise ModeError("lwrite of what no mode of this run asks for")
-        return stores_by_strategy
-
-    def _store(self, strategy: Strategy, shapes: Shapes, operand: int) -> Store:
-        source = shapes.inputs[operand]
-        if strategy.encoding is Encoding.RANGES:
-            return RangeStore(source, shapes.output)
-        if strategy.mode is Mode.FULL:
-            return PairStore(source, shapes.output, strategy.encoding, strategy.orientation)
-        return PayloadFunction(shapes, operand, self._operator).store(strategy.encoding)
-
-
 @dataclass(frozen=True)
 class PayloadFunction(ToOperand):
     """The operator's functions of payloads for one operand."""
@@ -370,7 +308,10 @@ def run_once(
     writing = [
         strategy for strategy in strategies if strategy.mode in (Mode.FULL, Mode.PAY, Mode.COMP)
     ]
-    written = Written(operator, tuple(array.shape for array in inputs), writing)
+    written = Written(
+        tuple(array.shape for array in inputs),
+        functools.partial(_empty_stores, operator, inputs, writing),
+    )
     views = tuple(_read_only(array) for array in inputs)
     output = np.asarray(operator.run_with(written.take if writing else None, views, modes))
     if output.base is not None or any(output is view for view in views):
@@ -392,6 +333,28 @@ def run_once(
             else:
                 ways[operand].append(store)
     return output, ways
+
+
+def _empty_stores(
+    operator: Operator,
+    inputs: tuple[AnyArray, ...],
+    strategies: Sequence[Strategy],
+    output: Shape,
+) -> list[list[Store]]:
+    shapes = Shapes(tuple(array.shape for array in inputs), output)
+    return [
+        [_empty_store(operator, strategy, shapes, n) for n in range(len(inputs))]
+        for strategy in strategies
+    ]
+
+
+def _empty_store(operator: Operator, strategy: Strategy, shapes: Shapes, operand: int) -> Store:
+    source = shapes.inputs[operand]
+    if strategy.encoding is Encoding.RANGES:
+        return RangeStore(source, shapes.output)
+    if strategy.mode is Mode.FULL:
+        return PairStore(source, shapes.output, strategy.encoding, strategy.orientation)
+    return PayloadFunction(shapes, operand, operator).store(strategy.encoding)
 
 
 def opaque(operator: Operator) -> bool:

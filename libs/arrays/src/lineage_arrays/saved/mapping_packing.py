@@ -24,9 +24,10 @@ from lineage_arrays.mappings import (
     Mapping,
     SamePositions,
 )
-from lineage_arrays.operators.encodings import PairStore, PayloadStore, RangeStore, Regions
+from lineage_arrays.operators.encodings import PairStore, PayloadStore, RangeStore
 from lineage_arrays.operators.operator import Operator, Shapes
 from lineage_arrays.operators.ranges import RangeTable, Rows
+from lineage_arrays.operators.regions import Regions
 from lineage_arrays.operators.strategies import (
     Again,
     Composite,

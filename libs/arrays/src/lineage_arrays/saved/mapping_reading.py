@@ -30,10 +30,10 @@ from lineage_arrays.operators.encodings import (
     Orientation,
     PairStore,
     PayloadStore,
-    Regions,
 )
 from lineage_arrays.operators.operator import Operator, Shapes
 from lineage_arrays.operators.ranges import RangeTable, Rows
+from lineage_arrays.operators.regions import Regions
 from lineage_arrays.operators.strategies import (
     Composite,
     MappingFunctions,
