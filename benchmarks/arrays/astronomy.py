@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from benchmarks.arrays.workloads import Question, Workload
 from lineage_arrays.mappings import Mapping, SamePositions
-from lineage_arrays.operators import Mode, Operator, OperatorGraph, Shapes, Step
+from lineage_arrays.operators import Mode, Operator, OperatorGraph, Regions, Shapes, Step
 
 SHAPE = (512, 2000)
 """Of an exposure."""
@@ -71,8 +71,8 @@ class CellAlone(Operator):
 
     def write_others(self, other: npt.NDArray[np.bool_], operands: int) -> None:
         """Region pairs of the cells that are made from the same cells alone."""
-        for cell in zip(*(axis.tolist() for axis in np.nonzero(other)), strict=True):
-            self.lwrite(cell, *[cell] * operands)
+        cells = Regions.of_rows(other.shape, np.flatnonzero(other))
+        self.lwrite_many(cells, *[cells] * operands)
 
 
 class CosmicRays(CellAlone):

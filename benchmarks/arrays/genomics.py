@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from benchmarks.arrays.workloads import Question, Workload
 from lineage_arrays.mappings import AllToAll, Boxes, Mapping, Span
-from lineage_arrays.operators import Mode, Operator, OperatorGraph, Shapes, Step
+from lineage_arrays.operators import Mode, Operator, OperatorGraph, Regions, Shapes, Step
 
 PATIENTS, FEATURES = 56, 100
 REPLICAS = 100
@@ -53,11 +53,21 @@ class ChosenColumns(Operator):
         for at, column in enumerate(chosen.tolist()):
             if Mode.PAY in modes:
                 self.lwrite((slice(None), at), int(column).to_bytes(4, "little"))
-            if Mode.FULL in modes:
-                for row in range(len(matrix)):
-                    self.lwrite((row, at), (row, column), (at,))
+        if Mode.FULL in modes:
+            self._write_pairs(matrix.shape, chosen)
         values: F64 = matrix[:, chosen]
         return values
+
+    def _write_pairs(self, shape: tuple[int, int], chosen: Any) -> None:
+        """A region pair of each cell."""
+        rows, columns = shape
+        output = (rows, len(chosen))
+        cells = np.arange(rows)[:, None] * columns + chosen
+        self.lwrite_many(
+            Regions.of_rows(output, np.arange(cells.size)),
+            Regions.of_rows(shape, cells.reshape(-1)),
+            Regions.of_rows(chosen.shape, np.tile(np.arange(len(chosen)), rows)),
+        )
 
     def map_p(self, cell: tuple[int, ...], payload: bytes, operand: int, shapes: Shapes) -> Any:
         return (cell[0], int.from_bytes(payload, "little")) if operand == 0 else (cell[1],)
@@ -121,8 +131,14 @@ class Prediction(Operator):
         ]
         score: F64 = (far[0] - far[1]).sum(axis=1)
         if Mode.FULL in modes:
-            for patient in range(len(values)):
-                self.lwrite((patient,), (patient, slice(None)), ...)
+            patients = np.arange(len(values))
+            low = np.stack([patients, np.zeros_like(patients)], axis=1)
+            whole = np.zeros((len(patients), 2), np.int64)
+            self.lwrite_many(
+                Regions.of_rows(score.shape, patients),
+                Regions.of_boxes(values.shape, low, low + [0, values.shape[1] - 1]),
+                Regions.of_boxes(model.shape, whole, whole + np.array(model.shape) - 1),
+            )
         return score
 
     def map_b(self, cell: tuple[int, ...], operand: int, shapes: Shapes) -> Any:
