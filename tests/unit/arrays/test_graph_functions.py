@@ -9,7 +9,7 @@ import pytest
 
 from lineage_arrays import ArrayLineageError, Cells, ModeError, Recording
 from lineage_arrays.mappings import AllToAll, Mapping, SamePositions
-from lineage_arrays.operators import Mode, OperatorGraph, Shapes, Strategy, Version
+from lineage_arrays.operators import Mode, OperatorGraph, Shapes, Strategy, Version, encodings
 from lineage_arrays.operators.encodings import Encoding, PayloadStore
 from tests.support.cell_operators import BrightSpots
 
@@ -205,3 +205,27 @@ def test_cells_by_their_coordinates(dtype: Any) -> None:
     for wrong in ((3, 0, 0), (0, 0, 100)):
         with pytest.raises(IndexError):
             Cells.of(shape, tuple(np.array([at], dtype) for at in wrong))
+
+
+def test_a_forward_query_of_payloads_calls_their_function_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[int] = []
+
+    def cells_of(at: int, payload: bytes) -> Cells:
+        calls.append(at)
+        return Cells.at((4,), payload)
+
+    store = PayloadStore((4,), (4,), Encoding.MANY, cells_of)
+    store.append(Cells.at((4,), [0, 1]), bytes([2, 3]))
+    for some, wanted in (([2], [0, 1]), ([3, 0], [0, 1]), ([1], [])):
+        assert store.forward(Cells.at((4,), some)).positions().tolist() == wanted
+    assert calls == [0, 1]
+    store.append(Cells.at((4,), [3]), bytes([1]))
+    assert store.forward(Cells.at((4,), [1])).positions().tolist() == [3]
+    monkeypatch.setattr(encodings, "READ_MAX", 3)
+    store.append(Cells.at((4,), [2]), bytes([1]))
+    for _ in range(2):
+        calls.clear()
+        assert store.forward(Cells.at((4,), [1])).positions().tolist() == [2, 3]
+        assert calls[-4:] == [0, 1, 3, 2]

@@ -23,7 +23,8 @@ from lineage_arrays.calls import (
     replaced,
 )
 from lineage_arrays.cells import Shape
-from lineage_arrays.mappings import Gather
+from lineage_arrays.functions.views import of_padding, of_view
+from lineage_arrays.mappings import Gather, Mapping
 from lineage_arrays.workflow import AnyArray, Input, Operand
 
 
@@ -50,7 +51,11 @@ class Layout:
 
 
 def gathered(
-    call: Call, values: Sequence[Any], rerun: Callable[[list[Any]], Any], result: Any
+    call: Call,
+    values: Sequence[Any],
+    rerun: Callable[[list[Any]], Any],
+    result: Any,
+    known: Callable[[AnyArray, Any], Mapping | None] = of_view,
 ) -> Result | Results:
     """The outcome of a call that only moves cells.
 
@@ -59,6 +64,7 @@ def gathered(
         values: its array arguments, flat; constants among them.
         rerun: the call over other arguments in their place.
         result: what the call returned.
+        known: of the only argument and a result of it the mapping, where it is known without another run.
     """
     no_operands(call, [argument for argument in values if not isinstance(argument, Operand)])
     several = isinstance(result, list | tuple)
@@ -79,20 +85,16 @@ def gathered(
         return np.asarray(again[part] if several else again)
 
     places = _places(values)
+
+    def mapping(part: int, at: int, operand: Operand, value: Any) -> Mapping:
+        made = known(operand.value, value) if len(values) == 1 else None
+        source = operand.value.shape
+        return made or Gather(source, np.shape(value), lambda: index(part, at))
+
     parts = [
         Result(
             as_array(value),
-            [
-                Input(
-                    operand,
-                    Gather(
-                        operand.value.shape,
-                        np.shape(value),
-                        lambda part=part, at=at: index(part, at),  # type: ignore[misc]  # bound as it is now
-                    ),
-                )
-                for at, operand in places
-            ],
+            [Input(operand, mapping(part, at, operand, value)) for at, operand in places],
         )
         for part, value in enumerate(results)
     ]
@@ -201,7 +203,13 @@ def padding(call: Call) -> Result | Results:
     if not isinstance(array, Operand):
         raise call.refuse("no traced array is padded", "give the array as the first argument")
     no_operands(call, width, call.kwargs.get("constant_values"))
-    return gathered(call, [array], lambda mine: np.pad(mine[0], width, mode=mode), call.run())
+
+    def known(value: AnyArray, padded: AnyArray) -> Mapping | None:
+        return of_padding(value.shape, padded.shape, width) if mode == "constant" else None
+
+    return gathered(
+        call, [array], lambda mine: np.pad(mine[0], width, mode=mode), call.run(), known
+    )
 
 
 def blocks(call: Call) -> Result | Results:

@@ -7,6 +7,7 @@ by boxes that is not stored.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -26,6 +27,9 @@ CellsOf: TypeAlias = Callable[[int, bytes], Cells]
 """The input cells of an output position with a payload."""
 MappingOf: TypeAlias = Callable[[bytes], Mapping | None]
 """The mapping of all output positions that have a payload; None: they are asked one by one."""
+
+READ_MAX = 1 << 20
+"""Pairs of cells up to which what payloads say is kept for the next forward query."""
 
 
 class Encoding(StrEnum):
@@ -129,13 +133,17 @@ class PayloadStore:
     def append(self, outcells: Cells, payload: bytes) -> None:
         self.outputs.append(outcells)
         self.payloads.append(payload)
-        self._index = self._written = None
+        self._forget()
 
     def extend(self, outputs: Regions, payloads: Sequence[bytes]) -> None:
         """Take as many payloads as there are regions."""
         self.outputs.extend(outputs)
         self.payloads.extend(payloads)
+        self._forget()
+
+    def _forget(self) -> None:
         self._index = self._written = None
+        self.__dict__.pop("_read", None)
 
     @property
     def index(self) -> Index:
@@ -184,6 +192,22 @@ class PayloadStore:
                 pairs.append(Cells.at(self.target, [position]), of_position)
         return pairs
 
+    @functools.cached_property
+    def _read(self) -> PairStore | None:
+        """All payloads as region pairs, for forward queries; None where they are many, or have mappings."""
+        if any(self.mapping_of(payload) is not None for payload in self.payloads):
+            return None
+        pairs = PairStore(self.source, self.target, Encoding.MANY, Orientation.FORWARD)
+        count = 0
+        for region, payload in enumerate(self.payloads):
+            for position in self._outputs_of(region).tolist():
+                incells = self.cells_of(position, payload)
+                count += 1 + incells.count
+                if count > READ_MAX:
+                    return None
+                pairs.append(Cells.at(self.target, [position]), incells)
+        return pairs
+
     def _outputs_of(self, region: int, traced: Cells | None = None) -> I64:
         """Output positions of a region, of traced ones alone."""
         begin, end = self.outputs.pointer[region : region + 2]
@@ -191,7 +215,9 @@ class PayloadStore:
         return positions if traced is None else positions[traced.has(positions)]
 
     def forward(self, cells: Cells) -> Cells:
-        """All payloads are read: their input cells are computed, and compared."""
+        """All payloads are read: their input cells are computed, and kept where they are few; else they are compared."""
+        if self._read is not None:
+            return self._read.forward(cells)
         reached: list[I64] = [np.empty(0, np.int64)]
         for region, payload in enumerate(self.payloads):
             positions = self._outputs_of(region)
