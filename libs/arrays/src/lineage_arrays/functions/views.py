@@ -72,7 +72,8 @@ def _lowest(array: AnyArray) -> int:
         for length, step in zip(array.shape, array.strides, strict=True)
         if step < 0
     )
-    return int(array.__array_interface__["data"][0]) + sum(falling)
+    lowest: int = array.__array_interface__["data"][0] + sum(falling)
+    return lowest
 
 
 def _steps(array: AnyArray) -> list[int] | None:
