@@ -136,7 +136,7 @@ class Prediction(Operator):
             whole = np.zeros((len(patients), 2), np.int64)
             self.lwrite_many(
                 Regions.of_rows(score.shape, patients),
-                Regions.of_boxes(values.shape, low, low + [0, values.shape[1] - 1]),
+                Regions.of_boxes(values.shape, low, low + np.array([0, values.shape[1] - 1])),
                 Regions.of_boxes(model.shape, whole, whole + np.array(model.shape) - 1),
             )
         return score

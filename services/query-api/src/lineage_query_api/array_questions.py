@@ -20,6 +20,7 @@ from lineage_query.rows.confined import ConfinedFormats
 from lineage_query.rows.reader import RowReader
 from lineage_query_api.array_models import (
     ArrayApplications,
+    ArrayFileModel,
     ArrayModel,
     ArrayPage,
     CellTraceModel,
@@ -30,6 +31,7 @@ from lineage_query_api.array_models import (
     PictureModel,
 )
 from lineage_query_api.array_standings import array_model
+from lineage_query_api.array_trees import files_of, joined
 from lineage_query_api.errors import ProblemError, too_costly_error
 from lineage_query_api.lineages import Lineages
 from lineage_store.paths import RowsError, Spellings
@@ -54,10 +56,11 @@ class ArrayQuestions:
         self._numpy_files = ConfinedFormats(f"{_FROM}.file_questions", opens_files=False)
         # Their libraries take seconds to load.
         self._other_files = ConfinedFormats(f"{_FROM}.library_questions", opens_files=False)
+        self._folders = ConfinedFormats(f"{_FROM}.tree_questions", opens_files=False)
 
     def close(self) -> None:
         """End the processes."""
-        for formats in (self._recordings, self._numpy_files, self._other_files):
+        for formats in (self._recordings, self._numpy_files, self._other_files, self._folders):
             formats.close()
 
     def list_arrays(self, lineages: Lineages, app: str, first: int, limit: int) -> ArrayPage:
@@ -161,19 +164,35 @@ class ArrayQuestions:
             raise _refusal("it is in no file: values of other arrays are not kept")
         reader = lineages.reader_of(app)
         _check_recorded(lineages, app, file.path, file.checksum)
-        formats = (
-            self._numpy_files if file.path.lower().endswith(NUMPY_FILES) else self._other_files
-        )
         source = file.path, file.member, file.checksum, described.shape
         with lineages.turn():
             try:
-                _check_state(reader, file.path, file.size)
-                with closing(reader.opened(file.path, packed=True)) as content:
-                    return _accepted(
-                        _answer(formats, operation, content.stream, source, *arguments)
-                    )
+                return _accepted(self._answer_of_file(reader, operation, file, source, arguments))
             except RowsError as error:
                 raise _refusal(str(error)) from error
+
+    def _answer_of_file(
+        self,
+        reader: RowReader,
+        operation: str,
+        file: ArrayFileModel,
+        source: tuple[Any, ...],
+        arguments: tuple[Any, ...],
+    ) -> dict[str, Any]:
+        path = file.path
+        state = reader.state(path)
+        if state is None:
+            raise _refusal(f"{path} is gone: its values are not known")
+        if reader.is_folder(path):
+            tree = files_of(path)
+            _check_size(path, tree.size, file.size, FILE_BYTES_MAX)
+            stream = joined(reader, tree)
+            return _answer(self._folders, operation, stream, tree.files, source, *arguments)
+        in_parts = path.lower().endswith(READ_IN_PARTS)
+        _check_size(path, state.size, file.size, PARTS_BYTES_MAX if in_parts else FILE_BYTES_MAX)
+        formats = self._numpy_files if path.lower().endswith(NUMPY_FILES) else self._other_files
+        with closing(reader.opened(path, packed=True)) as content:
+            return _answer(formats, operation, content.stream, source, *arguments)
 
 
 def _parts_of(lineages: Lineages, app: str) -> list[tuple[int, int, str]]:
@@ -250,25 +269,16 @@ def _check_recorded(lineages: Lineages, app: str, path: str, checksum: str) -> N
         raise _refusal("the application recorded no such file")
 
 
-def _check_state(reader: RowReader, path: str, size: int) -> None:
-    """See that a file may be that which was recorded, before its bytes are read.
+def _check_size(path: str, size: int, recorded: int, most: int) -> None:
+    """See that a file, or the files of a folder, may be what was recorded, before their bytes are read.
 
     Raises:
-        ProblemError: it is gone, is another one, or is too large.
-        RowsError: it may not be read.
+        ProblemError: they are not, or are too large.
     """
-    state = reader.state(path)
-    if state is None:
-        raise _refusal(f"{path} is gone: its values are not known")
-    if reader.is_folder(path):
-        raise _refusal(
-            f"{path} is a folder: a server reads values of single files alone, as all of a folder's files make its checksum; read it where it is"
-        )
-    if state.size != size:
+    if size != recorded:
         raise _refusal(
             f"{path} has changed since it was recorded: its values now are not those of then"
         )
-    most = PARTS_BYTES_MAX if path.lower().endswith(READ_IN_PARTS) else FILE_BYTES_MAX
     if size > most:
         raise too_costly_error(
             f"{path} has {size / (1 << 20):,.0f} MiB; values are read of files of up to {most >> 20:,}",

@@ -6,7 +6,7 @@ To import a library is not enough: some load parts of themselves, and codecs, wi
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.formats.decoding import decoded
+from lineage_arrays.formats.trees import decoded_files
 
 _SAMPLE = np.zeros((2, 2), np.uint8)
 
@@ -44,6 +45,46 @@ def _rehearse(name: str, write: Callable[[io.BytesIO], Any]) -> None:
     write(file)
     with suppress(ArrayLineageError):
         decoded(name, io.BytesIO(file.getvalue()), "")
+
+
+def load_zarr() -> None:
+    """Load zarr, where it is installed, and its codecs: each is loaded with its first chunk, and so are the threads that decode."""
+    with suppress(ImportError):
+        _rehearse_zarr(import_module("zarr"))
+
+
+def _rehearse_zarr(zarr: Any) -> None:
+    # One thread of its own and one that decodes: each takes memory of those that a question may have.
+    zarr.config.set({"threading.max_workers": 1, "async.concurrency": 1})
+    for how in _zarr_kinds():
+        store = zarr.storage.MemoryStore()
+        with suppress(ImportError):
+            zarr.create_array(store, shape=(4, 4), chunks=(2, 2), dtype="u2", **how)[...] = 1
+        content = {name: part.to_bytes() for name, part in store._store_dict.items()}
+        with suppress(ArrayLineageError):
+            decoded_files("a.zarr", content)
+
+
+def _zarr_kinds() -> Iterator[dict[str, Any]]:
+    numcodecs = import_module("numcodecs")
+    codecs = import_module("zarr.codecs")
+    for compressor in (
+        codecs.BloscCodec(),
+        codecs.GzipCodec(),
+        codecs.ZstdCodec(checksum=True),
+        None,
+    ):
+        yield {"compressors": compressor, "filters": [codecs.TransposeCodec(order=(1, 0))]}
+    yield {"shards": (4, 4)}
+    for name in ("Blosc", "BZ2", "GZip", "LZ4", "LZMA", "Zlib", "Zstd"):
+        yield {"compressors": getattr(numcodecs, name)(), "zarr_format": 2}
+    for filters in (
+        numcodecs.Delta("u2"),
+        numcodecs.Shuffle(2),
+        numcodecs.FixedScaleOffset(0, 1, "u2"),
+        numcodecs.PackBits(),
+    ):
+        yield {"filters": [filters], "zarr_format": 2}
 
 
 def _write_hdf5(file: io.BytesIO) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -82,11 +82,15 @@ def tree_checksum(path: str) -> str:
     Raises:
         OSError, ArrayLineageError, BudgetError: as :func:`tree_files`.
     """
+    return checksum_over(
+        (file.name, file_checksum(os.path.join(path, file.name))) for file in tree_files(path)
+    )
+
+
+def checksum_over(files: Iterable[tuple[str, str]]) -> str:
+    """The checksum of a folder by the names and checksums of its files, in order of names."""
     return sha256_of(
-        f"{file.name}\0{file_checksum(os.path.join(path, file.name))}\0".encode(
-            errors="surrogateescape"
-        )
-        for file in tree_files(path)
+        f"{name}\0{checksum}\0".encode(errors="surrogateescape") for name, checksum in files
     )
 
 
@@ -115,29 +119,64 @@ def decoded_tree(path: str) -> Decoded:
         ArrayLineageError: it is no array of Zarr, or zarr is missing.
         UntracedError: its cells are no values, or it has a codec that is not known.
     """
-    _check_metadata(path)
+
+    def metadata(name: str) -> bytes | None:
+        full = os.path.join(path, name)
+        if not os.path.exists(full):
+            return None
+        with open_file(full) as file:
+            return file.read(METADATA_BYTES_MAX)
+
+    _check_metadata(path, metadata)
+    return _read_by_zarr(path, lambda zarr: zarr.storage.LocalStore(path, read_only=True))
+
+
+def decoded_files(path: str, files: Mapping[str, bytes | memoryview]) -> Decoded:
+    """The array of a folder whose files are in memory; opens no file.
+
+    Args:
+        path: of the folder, for errors.
+        files: the files by their paths in it.
+
+    Raises:
+        ArrayLineageError, UntracedError: as :func:`decoded_tree`.
+    """
+
+    def metadata(name: str) -> bytes | None:
+        return bytes(files[name][:METADATA_BYTES_MAX]) if name in files else None
+
+    def store(zarr: Any) -> Any:
+        buffer = zarr.core.buffer.default_buffer_prototype().buffer
+        return zarr.storage.MemoryStore(
+            {name: buffer.from_bytes(content) for name, content in files.items()}, read_only=True
+        )
+
+    _check_metadata(path, metadata)
+    return _read_by_zarr(path, store)
+
+
+def _read_by_zarr(path: str, store_of: Callable[[Any], Any]) -> Decoded:
     zarr = needed("zarr", "Zarr", error=ArrayLineageError)
     try:
-        store = zarr.storage.LocalStore(path, read_only=True)
-        array = zarr.open_array(store, mode="r")
+        array = zarr.open_array(store_of(zarr), mode="r")
         return Decoded(np.asarray(array[...]), "")
     except (ValueError, KeyError, TypeError, RuntimeError, FileNotFoundError) as error:
         raise ArrayLineageError(f"{path} can't be read: {error}") from error
 
 
-def _check_metadata(path: str) -> None:
+def _check_metadata(path: str, read: Callable[[str], bytes | None]) -> None:
     """See what an array's metadata names before a library follows it."""
     metadata: Any = None
     for name in ("zarr.json", ".zarray"):
-        full = os.path.join(path, name)
-        if os.path.exists(full):
-            if metadata is not None:
-                raise ArrayLineageError(f"{path} is an array in two versions of Zarr")
-            with open_file(full) as file:
-                try:
-                    metadata = json.loads(file.read(METADATA_BYTES_MAX))
-                except (ValueError, RecursionError) as error:
-                    raise ArrayLineageError(f"{full} can't be read: {error}") from error
+        content = read(name)
+        if content is None:
+            continue
+        if metadata is not None:
+            raise ArrayLineageError(f"{path} is an array in two versions of Zarr")
+        try:
+            metadata = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise ArrayLineageError(f"{path}/{name} can't be read: {error}") from error
     if not isinstance(metadata, dict) or metadata.get("node_type", "array") != "array":
         raise ArrayLineageError(f"{path} is no array of Zarr: name one, as in cube.zarr/flux")
     if metadata.get("storage_transformers"):

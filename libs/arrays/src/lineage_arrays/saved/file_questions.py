@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from types import MappingProxyType
 from typing import IO, Any, TypeAlias
 
@@ -18,6 +19,7 @@ from lineage_arrays.cells import I64, Cells
 from lineage_arrays.errors import ArrayLineageError, CellError
 from lineage_arrays.formats.decoding import decoded
 from lineage_arrays.formats.loading import load_numpy
+from lineage_arrays.formats.trees import checksum_over, decoded_files
 from lineage_arrays.planes import Plane, Shades, shaded
 from lineage_arrays.saved.address import parse_index
 from lineage_arrays.saved.large_files import is_large, picked_cells, positions_of_plane
@@ -43,6 +45,10 @@ PLANE_CELLS_MAX = 4 << 20
 Source: TypeAlias = "tuple[str, str, str, list[int]]"
 """An array as it was recorded: the path of its file, whose ending says the format, its name in the file, the file's checksum, and its shape."""
 
+TreeSizes: TypeAlias = "list[tuple[str, int]]"
+"""Files of a folder: their paths in it, and their sizes, in order of paths."""
+CHANGED = "{} has changed since it was recorded: its values now are not those of then"
+
 load_numpy()
 
 
@@ -60,6 +66,26 @@ def draw_picture(
         table = _picked(file, source, positions).reshape(shown.table)
     else:
         table = shown.values(_array_of(file, *source))
+    return _drawn(shown, table, side, bounds)
+
+
+@refusing
+def draw_tree_picture(
+    file: IO[bytes],
+    files: TreeSizes,
+    source: Source,
+    plane: str,
+    side: int,
+    bounds: tuple[float, float] | None,
+) -> dict[str, Any]:
+    """As :func:`draw_picture`, of an array in a folder, whose files lie one behind the other in ``file``."""
+    shown = Plane.of(tuple(source[3]), parse_index(plane) if plane else ...)
+    return _drawn(shown, shown.values(_array_of_tree(file, files, *source)), side, bounds)
+
+
+def _drawn(
+    shown: Plane, table: AnyArray, side: int, bounds: tuple[float, float] | None
+) -> dict[str, Any]:
     scale = None if bounds is None else Shades(*bounds)
     picture, scale = shaded(table, side, scale)
     return {"plane": str(shown), "low": scale.low, "high": scale.high, **picture_plain(picture)}
@@ -68,24 +94,44 @@ def draw_picture(
 @refusing
 def list_values(file: IO[bytes], source: Source, ranges: str, limit: int) -> dict[str, Any]:
     """Values of the first ``limit`` cells at some positions of an array in a file."""
+    count, cells = _asked(source, ranges, limit)
+    values = (
+        _picked(file, source, cells.positions())
+        if _is_read_in_parts(file, source)
+        else _at(_array_of(file, *source), cells)
+    )
+    return _listed(count, cells, values)
+
+
+@refusing
+def list_tree_values(
+    file: IO[bytes], files: TreeSizes, source: Source, ranges: str, limit: int
+) -> dict[str, Any]:
+    """As :func:`list_values`, of an array in a folder, whose files lie one behind the other in ``file``."""
+    count, cells = _asked(source, ranges, limit)
+    return _listed(count, cells, _at(_array_of_tree(file, files, *source), cells))
+
+
+def _asked(source: Source, ranges: str, limit: int) -> tuple[int, Cells]:
+    """How many cells some ranges have, and the first of them."""
     shape = tuple(source[3])
     region = Region.from_text(ranges)
-    count = region.count
     if region.runs and int(region.last[-1]) >= math.prod(shape):
         raise CellError(f"an array of shape {shape} has no position {int(region.last[-1])}")
-    cells = Cells(shape, positions=_first_positions(region, limit))
-    positions = cells.positions()
-    values = (
-        _picked(file, source, positions)
-        if _is_read_in_parts(file, source)
-        else np.atleast_1d(_array_of(file, *source)[tuple(cells.coordinates().T)])
-    )
+    return region.count, Cells(shape, positions=_first_positions(region, limit))
+
+
+def _at(array: AnyArray, cells: Cells) -> AnyArray:
+    return np.atleast_1d(array[tuple(cells.coordinates().T)])
+
+
+def _listed(count: int, cells: Cells, values: AnyArray) -> dict[str, Any]:
     return {
         "count": count,
         "values": [
             {"position": str(position), "cell": cell, "text": _text(value)}
             for position, cell, value in zip(
-                positions.tolist(), cells.coordinates().tolist(), values, strict=True
+                cells.positions().tolist(), cells.coordinates().tolist(), values, strict=True
             )
         ],
     }
@@ -107,17 +153,41 @@ def _array_of(file: IO[bytes], path: str, member: str, checksum: str, shape: lis
     Raises:
         ArrayLineageError: it has others, or can't be read.
     """
-    content = bytearray()
-    while part := file.read(READ_BYTES):
-        content += part
-    if sha256_of([memoryview(content)]) != checksum:
-        raise ArrayLineageError(
-            f"{path} has changed since it was recorded: its values now are not those of then"
-        )
+    content = _content_of(file)
+    if sha256_of([content]) != checksum:
+        raise ArrayLineageError(CHANGED.format(path))
     arrays = [one for one in decoded(path, io.BytesIO(content), member) if one.member == member]
     if len(arrays) != 1 or list(arrays[0].values.shape) != shape:
         raise ArrayLineageError(f"{path} has no such array of shape {tuple(shape)}")
     return arrays[0].values
+
+
+def _array_of_tree(
+    file: IO[bytes], sizes: TreeSizes, path: str, member: str, checksum: str, shape: list[int]
+) -> AnyArray:
+    """The array of a folder, whose files must be the very ones that were recorded; raises as :func:`_array_of`."""
+    content = _content_of(file)
+    ends = np.cumsum([0, *(size for _, size in sizes)]).tolist()
+    if ends[-1] != len(content):
+        raise ArrayLineageError(CHANGED.format(path))
+    files = {
+        name: content[begin:end]
+        for (name, _), (begin, end) in zip(sizes, pairwise(ends), strict=True)
+    }
+    checksums = ((name, sha256_of([part])) for name, part in sorted(files.items()))
+    if checksum_over(checksums) != checksum:
+        raise ArrayLineageError(CHANGED.format(path))
+    values = decoded_files(path, files).values
+    if member or list(values.shape) != shape:
+        raise ArrayLineageError(f"{path} has no such array of shape {tuple(shape)}")
+    return values
+
+
+def _content_of(file: IO[bytes]) -> memoryview:
+    content = bytearray()
+    while part := file.read(READ_BYTES):
+        content += part
+    return memoryview(content)
 
 
 def _first_positions(region: Region, limit: int) -> I64:
