@@ -41,12 +41,14 @@ PAYLOADS: Strategies = {
     "payload-one": Strategy(Mode.PAY, Encoding.ONE),
     "payload-many": Strategy(Mode.PAY, Encoding.MANY),
 }
+VERSIONS = 3
+"""Of which questions are asked: the first of each has what is found out once."""
 BLACKBOX = Strategy(Mode.BLACKBOX)
 
 
 @dataclass
 class Times:
-    """Seconds of runs of one kind, and the pages that each touched for the first time."""
+    """The processor's seconds of runs of one kind, and the pages that each touched for the first time."""
 
     seconds: list[float] = field(default_factory=list)
     new_pages: list[int] = field(default_factory=list)
@@ -58,9 +60,9 @@ def in_turns(*kinds: Callable[[], Any], pairs: int) -> list[Times]:
     for number in range(pairs):
         order = range(len(kinds))
         for kind in order if number % 2 == 0 else reversed(order):
-            pages, begin = _new_pages(), time.perf_counter()
+            pages, begin = _new_pages(), time.process_time()
             kinds[kind]()
-            times[kind].seconds.append(time.perf_counter() - begin)
+            times[kind].seconds.append(time.process_time() - begin)
             times[kind].new_pages.append(_new_pages() - pages)
     return times
 
@@ -211,20 +213,29 @@ class Run:
         return in_turns(lambda: without_lineage(graph, self.taken), self.version, pairs=pairs)
 
     def answers(self, asked: Sequence[Question], *, anew: bool) -> Answers:
-        """Seconds and trace of each question. ``anew``: a version for each, or re-execution runs for the first alone."""
+        """The processor's seconds (of three versions, the median), and the trace of each question.
+
+        ``anew``: a version for each question; else re-execution runs for the first alone.
+        """
 
         def fresh() -> Version:
             version = self.version()
             assert version.stored_bytes >= 0  # indexes are built before a question is timed
             return version
 
-        version, answers = fresh(), {}
-        for question in asked:
-            version = fresh() if anew else version
-            begin = time.perf_counter()
-            trace = question.ask(version)
-            answers[question.name] = round(time.perf_counter() - begin, 5), trace
-        return answers
+        seconds: dict[str, list[float]] = {question.name: [] for question in asked}
+        traces: dict[str, CellTrace] = {}
+        for _ in range(VERSIONS):
+            version = fresh()
+            for question in asked:
+                version = fresh() if anew else version
+                begin = time.process_time()
+                traces[question.name] = question.ask(version)
+                seconds[question.name].append(time.process_time() - begin)
+        return {
+            name: (round(float(np.median(seconds[name])), 5), trace)
+            for name, trace in traces.items()
+        }
 
 
 def _same(ours: Answers, theirs: Answers) -> bool:

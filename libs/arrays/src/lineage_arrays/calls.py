@@ -121,24 +121,40 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{inner}.{name}" if inner and not inner.startswith("_") else name
 
 
+_LEAVES = frozenset(
+    {int, float, complex, bool, str, bytes, slice, type(None), type(...), np.ndarray, np.dtype}
+)
+"""Types of most arguments that hold no others: to ask whether they are mappings takes longest."""
+
+
 def operands(argument: Any) -> Iterator[Operand]:
     """The arrays of a workflow in an argument, also inside lists and dictionaries."""
+    collected: list[Operand] = []
+    _collect(argument, collected)
+    return iter(collected)
+
+
+def _collect(argument: Any, collected: list[Operand]) -> None:
+    if type(argument) in _LEAVES:
+        return
     if isinstance(argument, Operand):
-        yield argument
+        collected.append(argument)
     elif isinstance(argument, list | tuple):
         for part in argument:
-            yield from operands(part)
+            _collect(part, collected)
     elif isinstance(argument, Mapping):
         for part in argument.values():
-            yield from operands(part)
+            _collect(part, collected)
 
 
 def replaced(argument: Any, replace: Callable[[Any], Any]) -> Any:
     """An argument with each leaf replaced; lists, tuples and dictionaries are made anew."""
+    if type(argument) in _LEAVES or isinstance(argument, Operand):
+        return replace(argument)
     if isinstance(argument, list):
         return [replaced(part, replace) for part in argument]
     if type(argument) is tuple:
-        return tuple(replaced(part, replace) for part in argument)
+        return tuple([replaced(part, replace) for part in argument])
     if isinstance(argument, Mapping):
         return {key: replaced(part, replace) for key, part in argument.items()}
     return replace(argument)

@@ -430,14 +430,20 @@ def wrapped_result(flow: Workflow, name: str, call: Call, result: Result) -> Tra
     return TracedArray(flow, value, name, list(result.inputs), constants=_has_constants(call))
 
 
-def _leaves(argument: Any) -> Iterator[Any]:
+def _leaves(argument: Any) -> list[Any]:
+    leaves: list[Any] = []
+    _add_leaves(argument, leaves)
+    return leaves
+
+
+def _add_leaves(argument: Any, leaves: list[Any]) -> None:
     if isinstance(argument, list | tuple):
         for part in argument:
-            yield from _leaves(part)
+            _add_leaves(part, leaves)
     elif isinstance(argument, slice):
-        yield from (argument.start, argument.stop, argument.step)
+        leaves += (argument.start, argument.stop, argument.step)
     else:
-        yield argument
+        leaves.append(argument)
 
 
 def _constant_arrays(call: Call) -> Iterator[AnyArray]:
