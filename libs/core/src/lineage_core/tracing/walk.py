@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -374,19 +374,11 @@ class Walk:
             self._record_dead_end(name, space, runs, NOT_RECORDED)
 
     def _handle_end_at(self, name: str, space: str, runs: Runs, *, is_end: bool) -> None:
-        record = self.topology.by_id.get(name)
-        if record is not None and record.kind == "unknown":
-            self._record_dead_end(
-                name,
-                space,
-                runs,
-                f"what {record.name or record.op} does is not known: {record.reason}",
-            )
-        elif is_end:
-            if self.goal is None or self.goal == name:
-                self._record_result(name, space, runs)
-        elif self.backward:
-            self._record_dead_end(name, space, runs, NOT_RECORDED)
+        missing = missing_reason(self.topology, name, is_end=is_end, backward=self.backward)
+        if missing:
+            self._record_dead_end(name, space, runs, missing)
+        elif is_end and (self.goal is None or self.goal == name):
+            self._record_result(name, space, runs)
 
     def _record_last_step(self, space: str, requested: _Requested) -> None:
         """What the last step reached."""
@@ -410,11 +402,7 @@ class Walk:
         self._mark_inexact(node, reason)
 
     def _mark_inexact(self, node: str, reason: str) -> None:
-        record = self.topology.by_id.get(node)
-        node_text = (
-            f"node {node}" if record is None else f"node {node} ({record.name or record.op})"
-        )
-        self.reasons.add(f"{node_text}: {reason}")
+        self.reasons.add(node_reason(self.topology, node, reason))
 
     def _result(self) -> TraceResult:
         passed = _by_node(self.passed)
@@ -447,17 +435,48 @@ class Walk:
 
     def _check_unknown_readers(self, passed: Mapping[str, NodeItems]) -> None:
         """Forward, an unknown node that may have read the items leaves no block behind."""
-        unknown = [node for node in self.topology.by_id.values() if node.kind == "unknown"]
-        if not unknown or self.goal is not None:
+        if self.goal is not None:
             return
-        for node in unknown:
-            for owner in self.topology.owners_above(node.node, self._owns_items):
-                for space, region in passed[owner].spaces.items() if owner in passed else ():
-                    reason = f"{node.name or node.op} (node {node.node}) reads on from here and is not known"
-                    self._record_dead_end(owner, space, _runs(region), reason)
+        for owner, reason in unknown_readers(self.graph, self.topology, passed):
+            for space, region in passed[owner].spaces.items():
+                self._record_dead_end(owner, space, _runs(region), reason)
 
-    def _owns_items(self, node: NodeRecord) -> bool:
-        return node.kind in ("source", "sink", "shuffle") or bool(self.graph.spaces_of(node.node))
+
+def missing_reason(topology: Topology, node: str, *, is_end: bool, backward: bool) -> str:
+    """Why something is missing past items of a node that no block continues; empty: nothing is.
+
+    ``is_end``: the node is one where items end by rights.
+    """
+    record = topology.by_id.get(node)
+    if record is not None and record.kind == "unknown":
+        return f"what {record.name or record.op} does is not known: {record.reason}"
+    return NOT_RECORDED if backward and not is_end else ""
+
+
+def node_reason(topology: Topology, node: str, reason: str) -> str:
+    """A reason why items are a superset, with the node that it is about."""
+    record = topology.by_id.get(node)
+    node_text = f"node {node}" if record is None else f"node {node} ({record.name or record.op})"
+    return f"{node_text}: {reason}"
+
+
+def unknown_readers(
+    graph: FlowGraph, topology: Topology, passed: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Nodes among ``passed`` that an unknown node may have read from, each with what is to be said of it."""
+
+    def owns_items(node: NodeRecord) -> bool:
+        return node.kind in ("source", "sink", "shuffle") or bool(graph.spaces_of(node.node))
+
+    for node in topology.by_id.values():
+        if node.kind != "unknown":
+            continue
+        for owner in topology.owners_above(node.node, owns_items):
+            if owner in passed:
+                yield (
+                    owner,
+                    f"{node.name or node.op} (node {node.node}) reads on from here and is not known",
+                )
 
 
 def _runs(region: Region) -> Runs:
