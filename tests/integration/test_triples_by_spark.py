@@ -19,8 +19,9 @@ from lineage.main import app
 from lineage_dataframes.errors import FramesError, NoSparkError
 from lineage_dataframes.sandbox.names import SANDBOX
 from lineage_dataframes.sandbox.starting import check_unconfined
+from lineage_dataframes.spark.table_files import spark_address
 from lineage_dataframes.triples import tracing
-from lineage_dataframes.triples.tables import coarse, spark_address
+from lineage_dataframes.triples.tables import coarse
 from lineage_dataframes.triples.tracing import trace_to_table
 from lineage_store.errors import StoreError
 from lineage_store.triples.data_sets import TripleStore

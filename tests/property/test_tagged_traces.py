@@ -45,7 +45,7 @@ def _small_parts() -> Iterator[None]:
 def uneven_graphs(draw: st.DrawFn) -> MemoryGraph:
     """Graphs with supersets, unknown nodes, and attempts of which some were read."""
     graph = draw(graphs())
-    blocks = []
+    blocks: list[FlowBlock] = []
     for block in graph.block_list:
         attempt = draw(st.sampled_from([7, 7, 7, 8]))
         why = draw(st.sampled_from(["", "", "", "", "a guess", "a copy"]))
@@ -77,13 +77,17 @@ def asked(draw: st.DrawFn, graph: MemoryGraph) -> list[Item]:
     numbered = sorted(s for s in spaces if parse_space(s).kind is not SpaceKind.KEYS)
     space = st.sampled_from(numbered)
     return draw(
-        st.lists(st.tuples(space, st.integers(0, POSITIONS - 1)), min_size=1, max_size=6, unique=True)
+        st.lists(
+            st.tuples(space, st.integers(0, POSITIONS - 1)), min_size=1, max_size=6, unique=True
+        )
     )
 
 
 def brute(graph: MemoryGraph, item: Item, *, backward: bool) -> dict[Item, bool]:
     """Items that pairs of single positions lead to, and whether some way to each is exact, of its items' nodes, too."""
-    exact_nodes = {record.node: record.exact or record.kind == "unknown" for record in graph.node_list}
+    exact_nodes = {
+        record.node: record.exact or record.kind == "unknown" for record in graph.node_list
+    }
 
     def is_exact(space: str) -> bool:
         return exact_nodes.get(parse_space(space).name, True)
@@ -93,7 +97,7 @@ def brute(graph: MemoryGraph, item: Item, *, backward: bool) -> dict[Item, bool]
         for block in graph.block_list
         for pair in associations(block)
     ]
-    start = (item, None, is_exact(item[0]))
+    start: tuple[Item, Hashed | None, bool] = (item, None, is_exact(item[0]))
     met, pending = {start}, [start]
     while pending:
         at, through, exact = pending.pop()
@@ -145,14 +149,14 @@ def _check(graph: MemoryGraph, items: list[Item], direction: Direction) -> None:
         reasons |= set(alone.reasons)
         reached = brute(graph, item, backward=backward)
         for found in found_in(alone):
-            expected[tag, *found] = reached[found]
+            expected[(tag, *found)] = reached[found]
     assert {pair: "" in why for pair, why in each.found.items()} == expected
     assert set(each.reasons) == reasons
     union = trace(graph, direction, region_of_items(items))
     assert {(space, at) for _, space, at in together.found} == found_in(union)
     exact = {item[1:]: False for item in expected}
-    for (_, *found), is_exact in expected.items():
-        exact[tuple(found)] |= is_exact
+    for (_, space, at), is_exact in expected.items():
+        exact[space, at] |= is_exact
     assert {pair[1:]: "" in why for pair, why in together.found.items()} == exact
     assert set(together.reasons) <= reasons
     assert set(together.reasons) == set(union.reasons)
@@ -223,6 +227,8 @@ def test_a_chain_with_two_ways_at_each_step_stays_small() -> None:
             )  # fmt: skip
     kinds = {0: "source", 40: "sink"}
     graph = MemoryGraph([node(str(at), kinds.get(at, "operator")) for at in range(41)], [], blocks)
-    traced = tagged_trace(graph, tagged_start([("40#0", at) for at in range(4)], together=False), backward=True)
+    traced = tagged_trace(
+        graph, tagged_start([("40#0", at) for at in range(4)], together=False), backward=True
+    )
     assert set(traced.found) == {(at, "0#0", at) for at in range(4)}
     assert traced.rows < 200

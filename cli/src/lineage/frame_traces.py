@@ -51,7 +51,7 @@ def started_here(folder: Path, *, archived: bool = False, confined: bool = True)
         TraceError: it does not start.
     """
     master = os.environ.get(MASTER, "local[*]")
-    subject = "rows of DataFrames" if confined else "triples"
+    subject = "rows of DataFrames" if confined else "tables"
     with tempfile.TemporaryFile() as stderr_file:
         try:
             with _stderr_to(stderr_file):

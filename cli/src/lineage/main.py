@@ -32,6 +32,7 @@ from lineage.options import (
 )
 from lineage.records import app as records_app
 from lineage.serving import app as serving_app
+from lineage.spark_options import SparkTraceOptions
 from lineage.stack.commands import app as stack_app
 from lineage.terminal import echo
 from lineage.triple_commands import app as triples_app
@@ -67,11 +68,13 @@ AppArgument = Annotated[
         show_default=False,
     ),
 ]
-Places = Annotated[
-    list[str],
+PLACES_HELP = "PATH:LINE as grep -n prints it, an item's address such as write#0#1; a whole file or folder, a split PATH@START+LENGTH, or a task NODE#PARTITION.ATTEMPT."
+Places = Annotated[list[str], typer.Argument(metavar="LOCATION_OR_ADDRESS", help=PLACES_HELP)]
+SomePlaces = Annotated[
+    list[str] | None,
     typer.Argument(
         metavar="LOCATION_OR_ADDRESS",
-        help="PATH:LINE as grep -n prints it, an item's address such as write#0#1; a whole file or folder, a split PATH@START+LENGTH, or a task NODE#PARTITION.ATTEMPT.",
+        help=PLACES_HELP,
     ),
 ]
 AppOption = Annotated[
@@ -90,7 +93,44 @@ LimitOption = Annotated[
 ]
 StepOption = Annotated[bool, typer.Option("--step", help="Just one step: to the items next to it.")]
 ToOption = Annotated[
-    str, typer.Option("--to", metavar="NODE", help="To the items of a node on the way.")
+    str,
+    typer.Option(
+        "--to",
+        metavar="NODE",
+        help="To the items of a node on the way. With --engine spark: a new folder, or a URL that Spark knows, for the table.",
+    ),
+]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="embedded (here), or spark: traces any number of rows of an application in a lake, each by itself, and writes a table of Parquet to --to.",
+    ),
+]
+ItemsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--items",
+        metavar="FILE",
+        help="With --engine spark: also the rows of the column `item` of a Parquet or CSV file.",
+    ),
+]
+TogetherOption = Annotated[
+    bool,
+    typer.Option(
+        "--together",
+        help="With --engine spark: each row of the answer once, and not of which of the rows it is.",
+    ),
+]
+MostRowsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--rows",
+        min=1,
+        metavar="N",
+        help="With --engine spark: rows that the table may have (default: 1,000,000,000).",
+    ),
 ]
 
 WhereOption = Annotated[
@@ -469,7 +509,7 @@ def graph(
 @reported
 def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
-    places: Places,
+    places: SomePlaces = None,
     application: AppOption = "",
     limit: LimitOption = None,
     step: StepOption = False,
@@ -479,18 +519,40 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     by: ByOption = "row",
     pairs: PairsOption = False,
     as_now: AsNowOption = False,
+    engine: EngineOption = "embedded",
+    items: ItemsOption = None,
+    together: TogetherOption = False,
+    most_rows: MostRowsOption = None,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show which input rows made a row: lineage back out/part-00003:2."""
     load_numpy()
+    url = chosen_store(context, store)
+    spark = SparkTraceOptions(engine, items, together=together, most_rows=most_rows)
+    if spark.is_chosen(places):
+        from lineage.lake_traces import trace_by_spark
+
+        spark.refuse(
+            {
+                "--limit": limit is not None,
+                "--step": step,
+                "--where": bool(where),
+                "--all-jobs": all_jobs,
+                "--by": by != "row",
+                "--pairs": pairs,
+                "--as-now": as_now,
+            }
+        )
+        with in_time(timeout):
+            trace_by_spark(url, "backward", places or (), application, to, spark, as_json=as_json)
+        return
     from lineage.tracing import ask, question_of
 
-    url = chosen_store(context, store)
     question = question_of(
         "backward",
-        places,
+        places or (),
         application,
         limit,
         step=step,
@@ -509,7 +571,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
 @reported
 def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
-    places: Places,
+    places: SomePlaces = None,
     application: AppOption = "",
     limit: LimitOption = None,
     step: StepOption = False,
@@ -517,18 +579,38 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     all_jobs: AllJobsOption = False,
     by: ByOption = "row",
     as_now: AsNowOption = False,
+    engine: EngineOption = "embedded",
+    items: ItemsOption = None,
+    together: TogetherOption = False,
+    most_rows: MostRowsOption = None,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show which output rows a row went into: lineage forward flights.csv:1187."""
     load_numpy()
+    url = chosen_store(context, store)
+    spark = SparkTraceOptions(engine, items, together=together, most_rows=most_rows)
+    if spark.is_chosen(places):
+        from lineage.lake_traces import trace_by_spark
+
+        spark.refuse(
+            {
+                "--limit": limit is not None,
+                "--step": step,
+                "--all-jobs": all_jobs,
+                "--by": by != "row",
+                "--as-now": as_now,
+            }
+        )
+        with in_time(timeout):
+            trace_by_spark(url, "forward", places or (), application, to, spark, as_json=as_json)
+        return
     from lineage.tracing import ask, question_of
 
-    url = chosen_store(context, store)
     question = question_of(
         "forward",
-        places,
+        places or (),
         application,
         limit,
         step=step,

@@ -35,6 +35,7 @@ from lineage_query.folders import files_of_folder
 from lineage_query.names import Names, TaskName, looks_like_address, parse_task
 from lineage_query.opaque import find_opaque
 from lineage_query.recipe_rows import RecipePlace, RecipeRowError, node_of_space, recipe_nodes_among
+from lineage_query.record_starts import ListedRows, RecordStart
 from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import FolderError, Location, LocationError, parse_place
@@ -134,6 +135,34 @@ class RecordTracer:
         if start.recipe_row is not None:
             raise start.refusal()
         return _with_gaps(self._trace_from(expanded, start), query.places, gaps)
+
+    def start(self, query: TraceQuery, rows: Sequence[str] = ()) -> RecordStart:
+        """Where the trace of a query starts, without the trace.
+
+        Args:
+            query: names records of one application.
+            rows: more places, any number of rows of few files.
+
+        Raises:
+            RecipeRowError: a place is a row of a DataFrame, which is traced by its recipe.
+            LineageError: as :meth:`look_up`.
+        """
+        listed = ListedRows.of(rows)
+        query = replace(query, places=tuple(dict.fromkeys((*query.places, *listed.places))))
+        expanded, gaps = self._expand_folders(query)
+        start = self._start(expanded)
+        if start.recipe_row is not None:
+            raise start.refusal()
+        opened, uses = start.opened, start.uses
+        beside = any(_recipe_places(opened, uses, query.direction))
+        warnings = (*self._warnings(opened, expanded, uses), *gaps)
+        return RecordStart(
+            opened,
+            listed.add_to(start.start_regions, opened, uses),
+            complete=opened.verdict.complete and not beside and not gaps,
+            changed=_any_changed(uses),
+            warnings=tuple(dict.fromkeys(warnings)),
+        )
 
     def application_of(self, query: TraceQuery) -> str:
         """The application that a query is about, without its trace; raises as :meth:`look_up`."""

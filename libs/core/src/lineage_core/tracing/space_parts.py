@@ -15,7 +15,6 @@ from lineage_core.contract.address import ORDINAL_BITS, SpaceKind
 from lineage_core.contract.block import I64, U64, FlowBlock, Relation, Section
 from lineage_core.contract.region import Region
 from lineage_core.contract.runs import (
-    intersect_runs,
     sorted_unique,
     spread,
     subtract_runs,
@@ -32,7 +31,7 @@ from lineage_core.tracing.tagged import (
     TaggedRuns,
     compacted,
     concatenated,
-    each_tag,
+    written_out,
 )
 from lineage_core.tracing.tagged_crossing import TaggedCrossing
 
@@ -179,7 +178,9 @@ class PartTrace:
         }
         self._is_open: bool | None = None
 
-    def cross(self, block: FlowBlock, reason: int) -> tuple[bool, Iterator[tuple[str, str, TaggedRuns]]]:
+    def cross(
+        self, block: FlowBlock, reason: int
+    ) -> tuple[bool, Iterator[tuple[str, str, TaggedRuns]]]:
         """Cross a block: whether it holds any of the positions, and what they lead to, by space and attempts.
 
         Raises:
@@ -194,7 +195,9 @@ class PartTrace:
                 if found is not None:
                     reached.append(found)
         return bool(reached), (
-            (space, self._reader_in(space, block), rows) for found in reached for space, rows in found
+            (space, self._reader_in(space, block), rows)
+            for found in reached
+            for space, rows in found
         )
 
     def _takes_valueless(self) -> bool:
@@ -242,10 +245,10 @@ class PartTrace:
         """Ends without the pairs that another attempt led on from."""
         left = {}
         for reader, rows in ends.items():
-            for other, crossing in self._crossings.items():
-                if other != reader and crossing.seen and len(rows):
-                    rows = _without(rows, crossing)
             left[reader] = rows
+            for other, crossing in self._crossings.items():
+                if other != reader and crossing.seen:
+                    left[reader] = _without(left[reader], crossing)
         return left
 
 
@@ -253,7 +256,7 @@ def _without(rows: TaggedRuns, crossing: TaggedCrossing) -> TaggedRuns:
     """Pairs without those that a crossing held and led on from; they are written out, as such are few."""
     if rows.pairs > PIECES_MAX:
         raise TooMuchError("attempts at tasks were read differently, by too many rows", FEWER)
-    singles = _written_out(rows)
+    singles = written_out(rows)
     seen = union_runs(crossing.seen)
     held = crossing.index
     hits = held.hits(singles.first, singles.first)
@@ -263,14 +266,6 @@ def _without(rows: TaggedRuns, crossing: TaggedCrossing) -> TaggedRuns:
     is_left = np.ones(len(singles), np.bool_)
     is_left[run[is_same & is_seen]] = False
     return singles.take(is_left)
-
-
-def _written_out(rows: TaggedRuns) -> TaggedRuns:
-    """One row for each pair."""
-    at, step = spread((rows.last - rows.first).astype(np.int64) + 1)
-    position = rows.first[at] + step.astype(np.uint64)
-    tag = rows.tag[at] + np.where(rows.each[at], step, 0)
-    return TaggedRuns.of(tag, (position, position), False, rows.reason[at])
 
 
 def _reasoned(rows: TaggedRuns, reason: int) -> TaggedRuns:

@@ -19,7 +19,13 @@ from pyspark.sql import functions as F
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_dataframes.errors import FramesError
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, from_arrow, spark_reason
-from lineage_dataframes.triples.tables import IndexFrames, coarse, session_for, union_of
+from lineage_dataframes.spark.table_files import (
+    check_free,
+    check_written,
+    session_for,
+    write_table,
+)
+from lineage_dataframes.triples.tables import IndexFrames, coarse, union_of
 from lineage_store.errors import StoreError
 from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
@@ -106,7 +112,7 @@ def trace_to_table(
     check_room(len(asked), MOST_ASKED)
     own = session_for(spark)
     tables = IndexFrames(own, store)
-    tables.check_free(folder)
+    check_free(own, folder)
 
     def traced(reading: Reading) -> tuple[DataFrame, SparkTrace]:
         try:
@@ -118,7 +124,8 @@ def trace_to_table(
 
     # From here on nothing is read of the lake.
     rows, counts = with_reading(store, name, traced)
-    tables.write(rows, folder, counts.triples)
+    write_table(rows, folder)
+    check_written(rows, folder, counts.triples)
     return counts
 
 

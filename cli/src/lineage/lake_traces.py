@@ -1,0 +1,124 @@
+"""``lineage back`` and ``forward`` with ``--engine spark``: traces of captured applications in a lake, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from lineage.frame_traces import spark_session
+from lineage.options import print_json
+from lineage.spark_options import SparkTraceOptions
+from lineage.terminal import echo
+from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.lakes.answering import VERDICT, WrittenTrace, write_trace
+from lineage_dataframes.lakes.tracing import MOST_PAIRS
+from lineage_query.record_starts import ROWS_MAX, check_listed
+from lineage_query.record_tracing import RecordTracer
+from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
+from lineage_store.errors import StoreError
+from lineage_store.lake.store import LakeStore
+from lineage_store.tiers.store import TieredStore
+from lineage_store.triples.sources import read_items
+from lineage_store.url import index_folder, open_store
+
+if TYPE_CHECKING:
+    from lineage_store.port import ErasableStore
+
+
+def trace_by_spark(
+    url: str,
+    direction: str,
+    places: Sequence[str],
+    app: str,
+    to: str,
+    options: SparkTraceOptions,
+    *,
+    as_json: bool,
+) -> None:
+    """Trace, write the table, and print the verdict.
+
+    Raises:
+        BadParameter: no folder is named.
+        StoreError: the application is in no lake.
+        LineageError: as `write_trace`.
+    """
+    if not to:
+        raise typer.BadParameter("--engine spark writes a table: name its folder by --to")
+    folder = to if "://" in to else str(Path(to).absolute())
+    rows = _listed(options.items)
+    query = TraceQuery(Direction(direction), tuple(places), app=app or None)
+    with _opened(url) as store:
+        # What is refused is refused before Spark starts.
+        start = RecordTracer(store, RowReader(index_folder(url))).start(query, rows)
+        lake = _lake_of(store, url, start.opened.app)
+        with spark_session(confined=False) as spark:
+            written = write_trace(
+                spark,
+                lake,
+                start,
+                folder,
+                backward=query.direction is Direction.BACKWARD,
+                together=options.together,
+                most_rows=options.most_rows or MOST_PAIRS,
+            )
+    if as_json:
+        print_json({"folder": to, **asdict(written)})
+    else:
+        _show(written, to)
+
+
+def _listed(items: Path | None) -> list[str]:
+    """The rows that a file lists."""
+    if items is None:
+        return []
+    rows = [str(item) for item in read_items(items, ROWS_MAX).to_pylist()]
+    check_listed(rows)
+    return rows
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[ErasableStore]:
+    if url.startswith(("http://", "https://")):
+        raise StoreError(
+            "--engine spark reads a lake by itself, and no server: name the lake by --store"
+        )
+    with open_store(url) as store:
+        yield store
+
+
+def _lake_of(store: ErasableStore, url: str, app: str) -> LakeStore:
+    """The lake that all of an application is in.
+
+    Raises:
+        StoreError: it is in none.
+    """
+    if isinstance(store, TieredStore):
+        place = store.place(app)
+        if isinstance(place.tier, LakeStore):
+            return place.tier
+    elif isinstance(store, LakeStore):
+        return store
+    raise StoreError(
+        f"--engine spark traces applications in a lake, and {app} is in {url}: "
+        f"`lineage archive {app}` moves it into one"
+    )
+
+
+def _show(written: WrittenTrace, to: str) -> None:
+    for warning in written.warnings:
+        echo(f"lineage: {warning}", err=True)
+    way = "from" if written.direction == "backward" else "into"
+    echo(
+        f"{way} {written.items:,} items of {written.application}: {written.rows:,} rows, written to {to}"
+    )
+    exact = "exact" if written.exact else "not exact: a superset, or something is missing"
+    complete = "complete" if written.complete else "incomplete"
+    echo(f"{exact}; the lineage is {complete} ({VERDICT} beside the table says the same)")
+    for reason in written.reasons:
+        echo(f"  {reason}")

@@ -1,0 +1,1 @@
+"""Traces of captured applications in a lake, by Spark."""
