@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ NAMES = ["a,1", "b,2", "c,3", "a,4"]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, spark_context: SparkContext) -> Iterator[Path]:
+def home(tmp_path_factory: pytest.TempPathFactory, spark_context: SparkContext) -> Path:
     """A captured job of several stages, in a lake: words are counted, joined with names and sorted."""
     folder = tmp_path_factory.mktemp("home")
     (folder / "lines").write_text("".join(" ".join(line) + "\n" for line in LINES))
@@ -47,7 +46,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, spark_context: SparkContext) 
         rows.map(lambda row: f"{row[0]} {row[1]}").saveAsTextFile(f"{folder}/out")
     with SqliteStore(folder / "own.db") as own, LakeStore(LakeAddress(f"{folder}/lake")) as lake:
         move_application(own, lake, own.application_ids()[0], deletes=False)
-    yield folder
+    return folder
 
 
 @pytest.fixture(autouse=True)

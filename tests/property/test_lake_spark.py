@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,11 +12,9 @@ from pyspark.sql import SparkSession
 
 from lineage_core.codec.tagged_runs import pack_tagged, unpack_tagged
 from lineage_core.contract.message import Begin, End, Link, Message, Register
-from lineage_core.tracing import space_parts, tagged_crossing
 from lineage_core.tracing.tagged import TaggedRuns, by_tags, compacted, distinct_pairs
 from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import Direction
-from lineage_dataframes.lakes import exchange
 from lineage_dataframes.lakes.tracing import LakeQuestion, trace_lake
 from lineage_dataframes.spark.table_files import session_for
 from lineage_store.lake.address import LakeAddress
@@ -30,17 +26,6 @@ from tests.support.tagged_trace import Traced, pairs_of, tagged_start, tagged_tr
 
 pytestmark = [pytest.mark.property]
 APP = "app"
-
-
-@pytest.fixture
-def _small_parts() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(space_parts, "_BITS", np.uint64(2))
-        patch.setattr(tagged_crossing, "PAIRS_AT_ONCE", 3)
-        patch.setattr(exchange, "ITEMS_AT_ONCE", 4)
-        patch.setattr(exchange, "CHUNK_ROWS", 2)
-        patch.setattr(exchange, "PAIRS_AT_ONCE", 2)
-        yield
 
 
 def _messages(graph: MemoryGraph) -> list[Message]:
@@ -95,7 +80,6 @@ def traced_by_spark(
 @given(uneven_graphs(), st.sampled_from(Direction), st.booleans(), st.integers(0, 1), st.data())
 def test_a_lake_gives_what_memory_gives(
     spark_context: SparkContext,
-    _small_parts: None,
     graph: MemoryGraph,
     direction: Direction,
     together: bool,
