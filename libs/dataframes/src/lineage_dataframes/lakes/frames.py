@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +30,8 @@ READ: Final = (
 )  # fmt: skip
 NEXT: Final = {"#": "$", "@": "A", "#*": "#+"}
 """What follows the names of a group's spaces, in the order of texts."""
+MOST_RANGES: Final = 32
+"""Ranges of a filter; more are joined."""
 _RANGES: Final[dict[str, pa.DataType]] = {
     "of_space": pa.string(),
     "least": pa.int64(),
@@ -82,20 +86,37 @@ class LakeFrames:
             ranges: the spaces, with the first and last position in each, less 2**63.
             backward: whether blocks that put them out; else those that read them.
         """
-        wanted = F.broadcast(from_arrow(self._spark, _table(ranges)))
         blocks = self._of(Kind.BLOCK).where(F.col("node").isin(sorted(nodes)))
         if backward:
             sections = self._of(Kind.SECTION).where(_in_group(F.col("space"), group))
-            ids = sections.join(wanted, _overlap("space", "low", "high"), "left_semi")
-            blocks = blocks.join(ids.select(*BLOCK_ID).distinct(), list(BLOCK_ID), "left_semi")
+            ids = self._within(sections, ("space", "low", "high"), ranges).select(*BLOCK_ID)
+            blocks = blocks.join(ids, list(BLOCK_ID), "left_semi")
         else:
             blocks = blocks.where(_in_group(F.col("in_space"), group))
-            blocks = blocks.join(wanted, _overlap("in_space", "in_low", "in_high"), "left_semi")
+            blocks = self._within(blocks, ("in_space", "in_low", "in_high"), ranges)
         if self._has_copies:
             # Of equal ones the first one written counts.
             firsts = blocks.groupBy(*BLOCK_ID).agg(F.min("number").alias("number"))
             blocks = blocks.join(firsts, [*BLOCK_ID, "number"], "left_semi")
         return blocks.select(*BLOCK_COLUMNS)
+
+    def _within(
+        self,
+        rows: DataFrame,
+        columns: tuple[str, str, str],
+        ranges: Sequence[tuple[str, int, int]],
+    ) -> DataFrame:
+        """Rows whose space and range (the columns) may hold some of others."""
+        space, low, high = map(F.col, columns)
+        if len(ranges) <= MOST_RANGES:
+            # Spark compares these with the statistics of row groups.
+            spans = (
+                (space == name) & (low <= most) & (high >= least) for name, least, most in ranges
+            )
+            return rows.where(reduce(or_, spans))
+        wanted = F.broadcast(from_arrow(self._spark, _table(ranges)))
+        fits = (space == F.col("of_space")) & (low <= F.col("most")) & (high >= F.col("least"))
+        return rows.join(wanted, fits, "left_semi")
 
 
 def _group(space: Column) -> Column:
@@ -107,11 +128,6 @@ def _in_group(space: Column, group: SpaceGroup) -> Column:
     name = name_of(group)
     kind = group[len(name) :]
     return (space >= f"{name}{kind}") & (space < f"{name}{NEXT[kind]}")
-
-
-def _overlap(space: str, low: str, high: str) -> Column:
-    fits = (F.col(low) <= F.col("most")) & (F.col(high) >= F.col("least"))
-    return (F.col(space) == F.col("of_space")) & fits
 
 
 def _table(ranges: Sequence[tuple[str, int, int]]) -> pa.Table:

@@ -24,7 +24,7 @@ from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_core.tracing.space_parts import ANY
 from lineage_core.tracing.tagged import TaggedRuns, tagged_runs
-from lineage_core.tracing.tagged_plan import SpaceGroup, TaggedPlan
+from lineage_core.tracing.tagged_plan import SpaceGroup, TaggedPlan, group_of
 from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.errors import FramesError
@@ -38,6 +38,7 @@ from lineage_store.lake.arrivals import arrivals_of
 from lineage_store.lake.columns import application_key
 from lineage_store.lake.files import Files
 from lineage_store.lake.store import LakeStore
+from lineage_store.signed import BIAS
 
 REASONS_MAX: Final = 10_000
 BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -152,6 +153,7 @@ class _Tracer:
         self._decided = dict(reasons_of(lake.reader, files))
         self._flows = {node.node: node.flows for node in question.graph.nodes()}
         self._waiting: dict[SpaceGroup, list[DataFrame]] = {}
+        self._bounds: dict[str, tuple[int, int]] = {}
         self._trace = LakeTrace()
 
     def trace(self) -> LakeTrace:
@@ -160,6 +162,7 @@ class _Tracer:
         plan = self._plan()
         for space, rows in question.start.items():
             self._arrive(exchange.item_rows(space, ANY, rows))
+            self._bound(space, int(rows.first.min()) - BIAS, int(rows.last.max()) - BIAS)
         for group in plan.order(list(self._waiting)):
             arrived = self._waiting.pop(group, [])
             if arrived:
@@ -192,8 +195,7 @@ class _Tracer:
 
     def _step(self, plan: TaggedPlan, group: SpaceGroup, items: DataFrame) -> None:
         """Cross all blocks that hold items of a group's spaces."""
-        bounds = items.groupBy("space").agg(F.min("low"), F.max("high")).collect()
-        ranges = [(space, low, high) for space, low, high in bounds]
+        ranges = [(space, *span) for space, span in sorted(self._bounds_of(group).items())]
         kind = plan.kind(group)
         nodes = plan.nodes_at(group)
         rows = items
@@ -228,12 +230,12 @@ class _Tracer:
 
     def _take(self, plan: TaggedPlan, group: SpaceGroup, reached: DataFrame) -> None:
         """Have what a step reached wait for its own, and remember what it says about the answer."""
-        counts = reached.groupBy("grp", "kind", "reason", "reader").agg(
-            F.sum("ranges"), F.sum("pairs")
+        counts = reached.groupBy("grp", "space", "kind", "reason").agg(
+            F.max("reader"), F.min("low"), F.max("high"), F.sum("ranges"), F.sum("pairs")
         )
         ranges = 0
         groups = set()
-        for next_group, kind, reason, reader, held, pairs in counts.collect():
+        for next_group, space, kind, reason, reader, low, high, held, pairs in counts.collect():
             match RowKind(kind):
                 case RowKind.REFUSED:
                     raise TooMuchError(reader)
@@ -244,22 +246,28 @@ class _Tracer:
                     self._trace.missing[group] = plan.missing(group)
                 case RowKind.FOUND:
                     self._trace.pairs += pairs
-                    self._found(reached.where(F.col("kind") == int(RowKind.FOUND)))
+                    self._trace.spaces[space] = exchange.ranges_of(low, high)
                 case _:
                     ranges += held
                     groups.add(next_group)
+                    self._bound(space, low, high)
         if max(ranges, self._trace.pairs) > self._question.most_pairs:
             raise TooMuchError(
                 f"the answer has more than {self._question.most_pairs:,} rows", FEWER
             )
+        if self._trace.spaces.keys() & self._bounds_of(group).keys():
+            self._trace.found.append(reached.where(F.col("kind") == int(RowKind.FOUND)))
         for next_group in sorted(groups):
             is_next = (F.col("grp") == next_group) & (F.col("kind") == int(RowKind.ITEMS))
             self._waiting.setdefault(next_group, []).append(reached.where(is_next))
 
-    def _found(self, found: DataFrame) -> None:
-        self._trace.found.append(found)
-        for space, low, high in found.groupBy("space").agg(F.min("low"), F.max("high")).collect():
-            self._trace.spaces[space] = exchange.ranges_of(low, high)
+    def _bound(self, space: str, low: int, high: int) -> None:
+        """Some positions of a space, less 2**63, are on the way."""
+        least, most = self._bounds.get(space, (low, high))
+        self._bounds[space] = min(least, low), max(most, high)
+
+    def _bounds_of(self, group: SpaceGroup) -> dict[str, tuple[int, int]]:
+        return {space: span for space, span in self._bounds.items() if group_of(space) == group}
 
 
 def _union(frames: list[DataFrame]) -> DataFrame:
