@@ -162,6 +162,7 @@ def _check(graph: MemoryGraph, items: list[Item], direction: Direction) -> None:
     assert set(together.reasons) == set(union.reasons)
 
 
+@settings(max_examples=examples(40))
 @given(uneven_graphs(), st.sampled_from(Direction), st.data())
 def test_each_item_is_traced_as_if_alone(
     graph: MemoryGraph, direction: Direction, data: st.DataObject

@@ -125,7 +125,7 @@ def cut_blocks(batches: Iterable[pa.RecordBatch], cutting: Cutting) -> Iterator[
             if block_id in cutting.hidden:
                 continue
             block = unpack_block(data)
-            number = cutting.number(block_id, reason, exact=exact)
+            number = cutting.number(block_id, reason or "", exact=exact)
             rows = []
             for space, part, some in block_parts(block, spaces, backward=cutting.backward):
                 is_whole = some.rows == block.rows and block.values is None

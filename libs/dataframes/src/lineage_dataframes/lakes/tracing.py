@@ -33,6 +33,7 @@ from lineage_dataframes.lakes.exchange import ROWS_DDL, Crossing, Cutting, RowKi
 from lineage_dataframes.lakes.frames import LakeFrames
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, from_arrow, spark_reason
 from lineage_dataframes.spark.table_files import PARTITIONS
+from lineage_store.errors import StoreError
 from lineage_store.lake.application import reasons_of
 from lineage_store.lake.arrivals import arrivals_of
 from lineage_store.lake.columns import application_key
@@ -127,7 +128,8 @@ def trace_lake(spark: SparkSession, lake: LakeStore, question: LakeQuestion) -> 
 def use_own_python(spark: SparkSession) -> None:
     """Have processes that Spark starts on this machine run this Python, which has all packages; a cluster's are its user's."""
     context = spark.sparkContext
-    if (context.master or "local").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+    is_chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
+    if (context.master or "local").startswith("local") and not is_chosen:
         context.pythonExec = sys.executable
 
 
@@ -169,6 +171,11 @@ class _Tracer:
                 current_budget().check()
                 self._trace.passed.append(group)
                 self._step(plan, group, _union(arrived))
+        if self._waiting:
+            # Nothing is left out without a word.
+            raise StoreError(
+                f"{question.app} is damaged in the lake: blocks put out items of {', '.join(sorted(self._waiting))}, and its sections do not say so"
+            )
         self._trace.reasons = plan.verdict(self._trace.passed)
         self._trace.numbered = plan.reasons
         return self._trace
