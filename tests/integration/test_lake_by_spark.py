@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from lineage.main import app
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import FramesError
-from lineage_dataframes.lakes import exchange, tracing
+from lineage_dataframes.lakes import exchange, processes
 from lineage_emitter import LineageContext
 from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
@@ -207,7 +207,7 @@ def test_what_is_refused_is_refused_before_spark_starts(
 
 def test_processes_of_spark_without_the_package_are_named() -> None:
     lacking = FramesError("x\nModuleNotFoundError: No module named 'lineage_core'")
-    assert "have no lineage_core" in str(tracing.not_traced("app", lacking))
+    assert "have no lineage_core" in str(processes.not_traced("app", lacking))
 
 
 def test_positions_go_through_columns_of_spark_as_they_are() -> None:

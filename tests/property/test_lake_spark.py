@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from lineage_core.codec.tagged_runs import pack_tagged, unpack_tagged
 from lineage_core.contract.message import Begin, End, Link, Message, Register
-from lineage_core.tracing.tagged import TaggedRuns, by_tags, compacted, distinct_pairs
+from lineage_core.tracing.tagged import TaggedRuns, compacted
+from lineage_core.tracing.tagged_pairs import by_tags, distinct_pairs
 from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.lakes.tracing import LakeQuestion, trace_lake

@@ -31,9 +31,9 @@ from lineage_core.tracing.tagged import (
     TaggedRuns,
     compacted,
     concatenated,
-    written_out,
 )
 from lineage_core.tracing.tagged_crossing import TaggedCrossing
+from lineage_core.tracing.tagged_pairs import written_out
 
 ANY: Final = "*"
 """Of positions that are no keys: whatever attempt put them out or read them."""

@@ -18,7 +18,8 @@ from lineage_core.codec.tagged_runs import pack_tagged, unpack_tagged
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.tracing.budget import TooMuchError
 from lineage_core.tracing.space_parts import PartKind, PartTrace, block_parts, by_part
-from lineage_core.tracing.tagged import TaggedRuns, by_tags, compacted, concatenated
+from lineage_core.tracing.tagged import TaggedRuns, compacted, concatenated
+from lineage_core.tracing.tagged_pairs import by_tags
 from lineage_core.tracing.tagged_plan import group_of
 from lineage_store.signed import BIAS
 

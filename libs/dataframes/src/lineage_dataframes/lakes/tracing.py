@@ -7,9 +7,6 @@ read once. What the driver holds are nodes, reasons, and the bounds of spaces.
 
 from __future__ import annotations
 
-import os
-import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,10 +24,10 @@ from lineage_core.tracing.tagged import TaggedRuns, tagged_runs
 from lineage_core.tracing.tagged_plan import SpaceGroup, TaggedPlan, group_of
 from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import TraceError
-from lineage_dataframes.errors import FramesError
 from lineage_dataframes.lakes import exchange
 from lineage_dataframes.lakes.exchange import ROWS_DDL, Crossing, Cutting, RowKind
 from lineage_dataframes.lakes.frames import LakeFrames
+from lineage_dataframes.lakes.processes import not_traced, use_own_python
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, from_arrow, spark_reason
 from lineage_dataframes.spark.table_files import PARTITIONS
 from lineage_store.errors import StoreError
@@ -123,25 +120,6 @@ def trace_lake(spark: SparkSession, lake: LakeStore, question: LakeQuestion) -> 
     if lake.revision(question.app) != revision:
         raise TraceError(f"{question.app} was written to while it was traced: try again")
     return trace
-
-
-def use_own_python(spark: SparkSession) -> None:
-    """Have processes that Spark starts on this machine run this Python, which has all packages; a cluster's are its user's."""
-    context = spark.sparkContext
-    is_chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
-    if (context.master or "local").startswith("local") and not is_chosen:
-        context.pythonExec = sys.executable
-
-
-def not_traced(app: str, error: Exception) -> FramesError:
-    """What to say of one of `SPARK_ERRORS`."""
-    lacks = re.search(r"No module named '(lineage_\w+|numpy|pyarrow)", str(error))
-    if lacks is not None:
-        return FramesError(
-            f"Spark's Python processes have no {lacks[1]}: install this package where they run, with the extra lake, and name "
-            "their Python by PYSPARK_PYTHON"
-        )
-    return FramesError(f"Spark can't trace {app}: {spark_reason(error)}")
 
 
 class _Tracer:

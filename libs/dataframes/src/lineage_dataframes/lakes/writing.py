@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lineage_core.codec.tagged_runs import unpack_tagged
 from lineage_core.contract.block import I64, U64
-from lineage_core.tracing.tagged import distinct_pairs
+from lineage_core.tracing.tagged_pairs import distinct_pairs
 from lineage_dataframes.lakes.exchange import PAIRS_AT_ONCE
 from lineage_query.rows.locations import FilePart
 from lineage_store.lake.arrow import nulls
