@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lineage.main import app
@@ -73,7 +74,11 @@ def words_of(lc: LineageContext, folder: Path) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_context: SparkContext
+) -> None:
+    # One that commands take, and do not stop.
+    SparkSession.builder.getOrCreate()
     monkeypatch.chdir(tmp_path)
 
 
@@ -184,7 +189,7 @@ def test_an_answer_with_too_many_rows_is_refused_and_leaves_nothing(
 
 
 def test_what_is_refused_is_refused_before_spark_starts(
-    counted: Path, monkeypatch: pytest.MonkeyPatch
+    counted: Path, monkeypatch: pytest.MonkeyPatch, spark_context: SparkContext
 ) -> None:
     use_lake(monkeypatch, counted)
     out = f"{counted}/out/part-00000:1"
@@ -203,6 +208,7 @@ def test_what_is_refused_is_refused_before_spark_starts(
     assert "lineage archive" in by_spark("back", out).stderr
     assert "reads a lake by itself" in by_spark("back", out, "--store", "http://localhost:1").stderr
     assert not Path("answer").exists()
+    assert SparkContext._active_spark_context is spark_context
 
 
 def test_processes_of_spark_without_the_package_are_named() -> None:

@@ -15,7 +15,7 @@ from lineage.options import print_json
 from lineage.spark_options import SparkTraceOptions
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
-from lineage_dataframes.lakes.answering import VERDICT, WrittenTrace, write_trace
+from lineage_dataframes.lakes.answering import VERDICT, WrittenTrace, check_numbered, write_trace
 from lineage_dataframes.lakes.tracing import MOST_PAIRS
 from lineage_query.record_starts import ROWS_MAX, check_listed
 from lineage_query.record_tracing import RecordTracer
@@ -57,6 +57,7 @@ def trace_by_spark(
         # What is refused is refused before Spark starts.
         start = RecordTracer(store, RowReader(index_folder(url))).start(query, rows)
         lake = _lake_of(store, url, start.opened.app)
+        check_numbered(start)
         with spark_session(confined=False) as spark:
             written = write_trace(
                 spark,

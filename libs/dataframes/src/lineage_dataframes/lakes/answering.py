@@ -87,7 +87,7 @@ def write_trace(
         FramesError: Spark can't read or write the files, or the folder is there.
         BudgetError: the trace takes more than it may.
     """
-    _check_numbered(start)
+    check_numbered(start)
     own = session_for(spark)
     check_free(own, folder)
     opened = start.opened
@@ -115,8 +115,11 @@ def write_trace(
     return result
 
 
-def _check_numbered(start: RecordStart) -> None:
+def check_numbered(start: RecordStart) -> None:
     """Refuse items that are no records of partitions.
+
+    Args:
+        start: of the question.
 
     Raises:
         TraceError: there are some.
