@@ -69,7 +69,7 @@ def replayed(source: Path, folder: Path, cores: int, repeats: int) -> dict[str, 
     counts.saveAsTextFile(str(folder / "out"))
     run_s = time.perf_counter() - began
     sc.setJobGroup("number", "number")
-    items = counts.getLineage()
+    items = counts.getLineage()  # type: ignore[attr-defined]
     expected, rows = dict(counts.collect()), []
     draw = random.Random(7)
     for outputs in (count for count in OUTPUTS if count <= items.count):

@@ -108,7 +108,18 @@ COLLECTIONS = {"CollectList": "collect_list", "CollectSet": "collect_set"}
 """Those of them whose values are sorted at once, by ``sort_array``, as a rule."""
 
 SAME_IF_EQUAL = frozenset(
-    {"tinyint", "smallint", "int", "bigint", "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary"}
+    {
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "boolean",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "string",
+        "binary",
+    }
 )
 """Types whose equal values are the same, so that an order of them leaves nothing open. Of doubles 0 and -0 are not."""
 
