@@ -164,7 +164,7 @@ def run(
 def clock() -> Iterator[Clock]:
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stopwatch, "time", clock)
+        patch.setattr(stopwatch, "perf_counter", clock.perf_counter)
         patch.setattr(segments, "time", clock)
         patch.setattr(watch_conditions, "_conditions", None)
         yield clock

@@ -54,15 +54,15 @@ class RecordConditionError(LineageError):
     """A condition that can't be read; the message says what may stand in one."""
 
 
-def read_condition(text: str) -> Callable[[Any], bool]:
+def read_condition(text: str) -> Callable[[Any], Any]:
     """A test of records.
 
     Args:
         text: the condition.
 
     Returns:
-        A function that says whether a record fulfils the condition. It raises what the record does where it has no such
-        part, or can't be compared so.
+        A function whose value is true of a record that fulfils the condition. It, or the look at whether its value is true, raises
+        what the record does where it has no such part, or can't be compared so.
 
     Raises:
         RecordConditionError: the text is no condition.
@@ -78,10 +78,10 @@ def read_condition(text: str) -> Callable[[Any], bool]:
         raise _refusal(text) from problem
     if not any(isinstance(part, ast.Name) and part.id == _RECORD for part in ast.walk(tree)):
         raise RecordConditionError(f"{text[:80]!r} does not look at the record: {ACCEPTED_SYNTAX}")
-    return lambda record: bool(term(record))
+    return term
 
 
-def test_record(condition: Callable[[Any], bool], record: Any) -> Test:
+def test_record(condition: Callable[[Any], Any], record: Any) -> Test:
     """Test a record by what `read_condition` gave."""
     try:
         return "yes" if condition(record) else "no"
@@ -149,6 +149,12 @@ def _compared(left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr]) -> _
     first = _value(left)
     if len(steps) == 1:
         compare, right = steps[0]
+        # Each call takes as long as the comparison itself.
+        if _is_constant(others[0]):
+            constant = right(None)
+            if first is _itself:
+                return lambda record: compare(record, constant)
+            return lambda record: compare(first(record), constant)
         return lambda record: compare(first(record), right(record))
 
     def holds(record: Any) -> bool:
@@ -161,6 +167,10 @@ def _compared(left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr]) -> _
         return True
 
     return holds
+
+
+def _is_constant(tree: ast.expr) -> bool:
+    return not any(isinstance(part, ast.Name) for part in ast.walk(tree))
 
 
 def _identity(op: ast.cmpop, other: ast.expr) -> tuple[Callable[[Any, Any], Any], _Term]:

@@ -6,8 +6,8 @@ behind it, while they have what it gave, and capture itself. Waiting counts, as 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 from lineage_emitter.worker.latency import Tally
@@ -30,6 +30,8 @@ class Stopwatch(Generic[Owner]):
         self._report = report
         self._bounds: list[tuple[float, Owner]] = []
         self._tallies: Sequence[Tally] = ()
+        self.is_needed = False
+        """Whether records are timed."""
         self._record: Any = None
         self._reported: list[Owner] = []
         """Of the record at work."""
@@ -40,7 +42,7 @@ class Stopwatch(Generic[Owner]):
         self._misses_outputs = False
 
     def _now_s(self) -> float:
-        return time.perf_counter() - self._segment.capture_s
+        return perf_counter() - self._segment.capture_s
 
     def set_bounds(
         self, bounds: Sequence[tuple[float, Owner]], tallies: Sequence[Tally] = ()
@@ -48,22 +50,21 @@ class Stopwatch(Generic[Owner]):
         """Seconds from which on a record is reported, and to whom; what counts the time of each. None of them: no record is timed."""
         self._bounds = list(bounds)
         self._tallies = tallies
+        self.is_needed = bool(self._bounds or tallies)
         if not self.is_needed:
             self._began_s = self._record = None
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether records are timed."""
-        return bool(self._bounds or self._tallies)
 
     def inputs(self, records: Iterator[Any]) -> Iterator[Any]:
         """The records of a portion, on their way to the function."""
         for record in records:
             if self.is_needed and not self._misses_outputs:
-                self._record, self._reported, self._left_s = record, [], None
-                self._began_s = self._now_s()
+                self._record, self._left_s = record, None
+                if self._reported:
+                    self._reported = []
+                self._began_s = perf_counter() - self._segment.capture_s
             yield record
-            self.finish()
+            if self._began_s is not None:
+                self.finish()
 
     def miss_outputs(self) -> None:
         """What the function gives now passes by: no record that it gets meanwhile is timed, whatever bounds come."""
@@ -92,13 +93,14 @@ class Stopwatch(Generic[Owner]):
 
     def leave(self) -> None:
         """The function gave something: time does not count until :meth:`resume`."""
-        self._left_s = self._now_s()
-        self.check()
+        self._left_s = perf_counter() - self._segment.capture_s
+        if self._bounds:
+            self.check()
 
     def resume(self) -> None:
         """The function goes on."""
         if self._left_s is not None and self._began_s is not None:
-            self._began_s += self._now_s() - self._left_s
+            self._began_s += perf_counter() - self._segment.capture_s - self._left_s
         self._left_s = None
 
     def check(self) -> None:

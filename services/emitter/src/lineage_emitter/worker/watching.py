@@ -108,7 +108,7 @@ class _Run:
         self._split = split
         self._name = uuid.uuid4().hex
         self._hits: dict[str, tuple[Watch, Hits]] = {}
-        self._watches: list[tuple[Callable[[Any], bool], bool, Hits]] = []
+        self._watches: list[tuple[Callable[[Any], Any], bool, Hits]] = []
         self._tallies: dict[str, Tally] = {}
         self._is_begun = self._is_done = False
         """Whether a record may have passed, and whether the function gave its last one."""
@@ -239,7 +239,9 @@ class _Run:
                 self._poll()
                 if self._watches or self.stopwatch.is_needed:
                     passing = self.stopwatch.outputs(chain((first,), others))
-                    yield self._tested(passing) if self._watches else passing
+                    for test, must, hits in self._watches:
+                        passing = self._tested(passing, test, must=must, hits=hits)
+                    yield passing
                 else:
                     self.stopwatch.miss_outputs()
                     yield (first,)
@@ -250,19 +252,19 @@ class _Run:
             # Of the last record, whatever the function did with it.
             self.stopwatch.finish()
 
-    def _tested(self, records: Iterator[Any]) -> Iterator[Any]:
+    def _tested(
+        self, records: Iterator[Any], test: Callable[[Any], Any], *, must: bool, hits: Hits
+    ) -> Iterator[Any]:
         """Pass records on, and report those that fulfil a condition, or break one."""
-        watches = self._watches
         for record in records:
-            for test, must, hits in watches:
-                hits.tested += 1
-                try:
-                    is_reported = test(record) is not must
-                except Exception as problem:
-                    hits.fail(problem)
-                    is_reported = must
-                if is_reported:
-                    self._report(hits, record, self._given)
+            hits.tested += 1
+            try:
+                is_reported = (not test(record)) is must
+            except Exception as problem:
+                hits.fail(problem)
+                is_reported = must
+            if is_reported:
+                self._report(hits, record, self._given)
             yield record
 
     # -- reports -------------------------------------------------------------------------------
