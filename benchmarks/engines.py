@@ -209,7 +209,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if not options.source.exists():
         write_text(options.source, options.size)
     for name in options.engines or ENGINES:
-        put_out(engine_row(name, options) | provenance(), options.json_out)
+        put_out(engine_row(name, options) | {"provenance": provenance()}, options.json_out)
     return 0
 
 

@@ -145,7 +145,7 @@ def measure(samples: int, folder: Path) -> dict[str, Any]:
         "told_ms": round(statistics.median(one.told_s for one in told) * 1000),
         "told_worst_ms": round(max(one.told_s for one in told) * 1000),
         "done_ms": round(statistics.median(one.done_s for one in told) * 1000),
-        **provenance(),
+        "provenance": provenance(),
     }
 
 

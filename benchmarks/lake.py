@@ -126,7 +126,7 @@ def main() -> None:
     words = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         row = lake_row(words.store, words.places, Path(folder))
-    sys.stdout.write(json.dumps(row | provenance()) + "\n")
+    sys.stdout.write(json.dumps(row | {"provenance": provenance()}) + "\n")
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def main() -> None:
         write_text(source, given.lines, given.words)
         row = replayed(source, Path(folder), cores, given.repeats)
     row = {"benchmark": "replaying", "lines": given.lines, "cores_used": cores} | row
-    put_out(row | provenance(), given.json_out)
+    put_out(row | {"provenance": provenance()}, given.json_out)
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def main() -> None:
     for name in given.programs:
         with tempfile.TemporaryDirectory() as folder:
             rows.append(sifted(name, given.records, given.runs, Path(folder)))
-    put_out({"benchmark": "sift", "programs": rows, **provenance()}, given.json_out)
+    put_out({"benchmark": "sift", "programs": rows, "provenance": provenance()}, given.json_out)
 
 
 if __name__ == "__main__":

@@ -219,7 +219,7 @@ def triples_row(folder: Path, factor: int) -> dict[str, Any]:
             name: traces_of(url, items, search)
             for name, items in chosen_items(made, search).items()
         },
-        **provenance(),
+        "provenance": provenance(),
     }
 
 

@@ -99,7 +99,7 @@ def spark_row(folder: Path, factor: int, methods: Sequence[Method]) -> dict[str,
         "edges": len(made.src),
         "questions": answers,
         "peak_mib": high_water_bytes(os.getpid()) >> 20,
-        **provenance(),
+        "provenance": provenance(),
     }
 
 

@@ -141,7 +141,7 @@ def main() -> None:
         row = measure(setup, given.rounds)
         row |= {"benchmark": "watching", "workload": workload.name, "rounds": given.rounds}
         row["input_bytes"] = input_bytes(source)
-    put_out({**row, **provenance()}, given.json_out)
+    put_out({**row, "provenance": provenance()}, given.json_out)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,37 @@ def sifts(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts) or NO_ROWS
 
 
+REPLAY_COLUMNS = (
+    "outputs",
+    "rows they were made from",
+    "share of the rows",
+    "task time over the job's",
+    "seconds",
+)
+
+
+def replays(rows: Sequence[Row]) -> str:
+    """A table a run: by number of outputs the rows, the time of tasks over that of the job, and seconds."""
+    parts = []
+    for row in rows:
+        lead = (
+            f"{row.at('lines'):,} lines, {row.at('outputs'):,} words; the job {row.at('run_s'):.0f} s, its tasks {row.at('run_task_s'):.0f} s. Measured at "
+            f"{row.provenance['commit']} (`{row.command}`):"
+        )
+        lines = (
+            [
+                f"{int(outputs):,}",
+                f"{found['witnesses']:,.0f}",
+                f"{found['witnesses'] / row.at('lines'):.2%}",
+                f"{found['task_share']:.2%}",
+                f"{found['seconds']:.2f}",
+            ]
+            for outputs, found in row.at("replays").items()
+        )
+        parts += [lead, table(REPLAY_COLUMNS, lines)]
+    return "\n\n".join(parts) or NO_ROWS
+
+
 def _sift_line(found: Mapping[str, Any]) -> list[str]:
     return [
         found["program"],

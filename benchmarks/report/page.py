@@ -47,7 +47,8 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
     compared = [row for row in rows if row.benchmark == "against"]
     faulty = [row for row in rows if row.benchmark == "faulty-actors"]
     sifted = [row for row in rows if row.benchmark == "sift"]
-    shown = (*frames, *compared, *faulty, *sifted)
+    replayed = [row for row in rows if row.benchmark == "replaying"]
+    shown = (*frames, *compared, *faulty, *sifted, *replayed)
     other_rows = [row for row in rows if not row.mode and row not in shown]
     return {
         "targets": lambda: tables.of_targets(of_jobs),
@@ -65,6 +66,7 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "frames-queries": lambda: dataframes.queries(frames),
         "against": lambda: against.tables_of(compared),
         "faulty-actors": lambda: faults.ranks(faulty),
+        "replays": lambda: faults.replays(replayed),
         "sifts": lambda: faults.sifts(sifted),
         "others": lambda: tables.of_others(other_rows),
         "origins": lambda: tables.of_origins(rows),
