@@ -308,7 +308,7 @@ def test_rights_are_those_of_the_token(tmp_path: Path) -> None:
             got(refused, 401)
             assert refused.headers["WWW-Authenticate"].startswith("Bearer")
         assert got(client.get("/v1/me", headers=by("looks"))) | {"version": ""} == {
-            "name": "looks", "role": "reader", "rows": False, "delete": False, "erase": False, "access": False, "auth": "token", "version": "",
+            "name": "looks", "role": "reader", "rows": False, "delete": False, "erase": False, "access": False, "watch": False, "auth": "token", "version": "",
             # Where the store lies is for the user of a local server alone.
             "store": None,
         }  # fmt: skip

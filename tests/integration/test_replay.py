@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 
 LOCAL = {
     "filter", "values", "expressions", "inset", "join", "semi", "aggregate", "global", "hidden key", "rollup", "distinct",
-    "union", "correlated", "except all", "intersect", "two distincts", "explode", "explode outer", "lambda", "twice", "self join", "two aggregates", "range", "quoting",
+    "union", "correlated", "except all", "intersect", "two distincts", "collected", "explode", "explode outer", "lambda", "twice", "self join", "two aggregates", "range", "quoting",
 }  # fmt: skip
 """Queries whose rows depend on their witnesses alone."""
 
