@@ -61,6 +61,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/v1/applications/{app}/diff"): {"left": BACKWARD, "right": BACKWARD},
     ("post", "/v1/applications/{app}/suspects"): {"places": ["write#0#0"]},
     ("post", "/v1/applications/{app}/record-view"): {},
+    ("post", "/v1/applications/{app}/watch"): {"node": "map", "condition": "record == 0"},
     ("post", "/v1/applications/{app}/arrays/trace"): {"direction": "backward", "cells": "x[0]"},
     ("post", "/v1/arrays/trace"): {"direction": "backward", "cells": "x[0]", "app": "{app}"},
     ("post", "/v1/answers"): {"direction": "backward", "places": ["write#0#0"], "app": "{app}"},
@@ -91,7 +92,7 @@ class Served:
             (folder / app).mkdir()
             store_run(self.url, folder / app, app, name=name)
         made = {
-            name: new_token(name, role, rows=True, delete=True, erase=True, access=True)
+            name: new_token(name, role, rows=True, delete=True, erase=True, access=True, watch=True)
             for name, role in CALLERS.items()
         }
         self.tokens = {name: token for name, (token, _) in made.items()}
