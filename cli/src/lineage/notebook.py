@@ -14,9 +14,8 @@ from IPython.display import display as _untyped_display
 
 from lineage.questions import trace
 from lineage_core.errors import LineageError
+from lineage_core.html_parts import block, mime_bundle, note
 from lineage_core.terminal_text import plain
-from lineage_query.html_parts import block, note
-from lineage_query.showing import mime_bundle
 
 if TYPE_CHECKING:
     from lineage_emitter.context import LineageContext

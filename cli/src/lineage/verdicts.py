@@ -9,9 +9,8 @@ from typing import Any
 from lineage.access import Access
 from lineage.terminal import echo
 from lineage_core.contract.verdict import Verdict
+from lineage_core.html_parts import block, heading, mime_bundle, note, table, text
 from lineage_query.finding import NotFoundError
-from lineage_query.html_parts import block, heading, note, table, text
-from lineage_query.showing import mime_bundle
 
 LATEST = "latest"
 NOT_EXACT = "not exact (more inputs named than were used, never fewer)"

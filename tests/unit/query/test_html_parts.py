@@ -13,12 +13,12 @@ from lineage.verdicts import ApplicationVerdict
 from lineage_core.contract.graph import LinkRecord
 from lineage_core.contract.message import Begin
 from lineage_core.contract.verdict import StoreCounts, judge
+from lineage_core.html_parts import CELL, CODE, TABLE, TONES, hyperlink, text
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter.program import drawing
 from lineage_emitter.program.cell import CellLineage, CellOutput
 from lineage_emitter.program.drawing import ProgramGraph
 from lineage_query.answers import Answer, Group, Item
-from lineage_query.html_parts import CELL, CODE, TABLE, TONES, hyperlink, text
 from tests.support.memory_graph import node
 
 pytestmark = pytest.mark.unit

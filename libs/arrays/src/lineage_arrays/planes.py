@@ -23,9 +23,9 @@ PIXELS_MAX = 1_024
 """Longest side of a picture."""
 U8 = npt.NDArray[np.uint8]
 F64 = npt.NDArray[np.float64]
-_OPAQUE = 255
-_GREY_ALPHA = 4
-"""Colour type of PNG: grey, with an alpha channel."""
+OPAQUE = 255
+_COLOUR_TYPES = {2: 4, 4: 6}
+"""Of PNG, by the number of channels: grey, or red, green and blue, with an alpha channel."""
 
 
 @dataclass(frozen=True)
@@ -140,23 +140,29 @@ def steps_of(table: tuple[int, int], side: int) -> tuple[int, int]:
 def marked(plane: Plane, cells: Cells, side: int) -> tuple[Picture, int]:
     """A picture of where cells lie, and how many lie in the plane: a pixel is opaque where any of its cells is among them."""
     steps = steps_of(plane.table, side)
+    pixels, count = marked_pixels(plane, cells, steps)
+    alpha = np.where(pixels, OPAQUE, 0).astype(np.uint8)
+    size = pixels.shape[0], pixels.shape[1]
+    return Picture(size, steps, png_of(np.stack((alpha, alpha), axis=-1))), count
+
+
+def marked_pixels(plane: Plane, cells: Cells, steps: tuple[int, int]) -> tuple[Mask, int]:
+    """The pixels of so many rows and columns of cells of a plane in which any of some cells lie, and how many lie in the plane."""
     rows, columns = (-(-length // step) for length, step in zip(plane.table, steps, strict=True))
-    pixels = np.zeros((rows, columns), np.bool_)
+    pixels: Mask = np.zeros((rows, columns), np.bool_)
     if cells.is_whole:
         pixels[:] = True
-        count = math.prod(plane.table)
-    elif cells.is_mask:
+        return pixels, math.prod(plane.table)
+    if cells.is_mask:
         pixels = plane.values(cells.mask())
         count = int(np.count_nonzero(pixels))
         for axis, step in enumerate(steps):
             starts = np.arange(0, plane.table[axis], step)
             pixels = np.logical_or.reduceat(pixels, starts, axis=axis)
-    else:
-        at_rows, at_columns = plane.places(cells)
-        pixels[at_rows // steps[0], at_columns // steps[1]] = True
-        count = len(at_rows)
-    alpha = np.where(pixels, _OPAQUE, 0).astype(np.uint8)
-    return Picture((rows, columns), steps, png_of(alpha, alpha)), count
+        return pixels, count
+    at_rows, at_columns = plane.places(cells)
+    pixels[at_rows // steps[0], at_columns // steps[1]] = True
+    return pixels, len(at_rows)
 
 
 @dataclass(frozen=True)
@@ -181,22 +187,36 @@ def shaded(
         CellError: the cells are no numbers.
     """
     steps = steps_of((table.shape[0], table.shape[1]), side)
-    means = _means(table, steps)
-    finite = np.isfinite(means)
+    means = pixel_means(table, steps)
     if scale is None:
-        some = means[finite]
-        scale = Shades(float(some.min()), float(some.max())) if len(some) else Shades(None, None)
+        scale = scale_of(means)
+    return Picture((means.shape[0], means.shape[1]), steps, png_of(shades_of(means, scale))), scale
+
+
+def scale_of(means: F64, percentiles: tuple[float, float] = (0, 100)) -> Shades:
+    """The scale on which these percentiles of the finite pixels are black and white; where both are one value, all pixels are on it."""
+    some = means[np.isfinite(means)]
+    if not len(some):
+        return Shades(None, None)
+    low, high = np.percentile(some, percentiles, method="nearest")
+    if low == high:
+        low, high = some.min(), some.max()
+    return Shades(float(low), float(high))
+
+
+def shades_of(means: F64, scale: Shades) -> U8:
+    """Greys and alphas of pixels on a scale: transparent where they are not finite."""
+    finite = np.isfinite(means)
     low, high = scale.low or 0.0, scale.high or 0.0
     # Halves: the distance of two finite numbers may not be one.
     width = high / 2 - low / 2
     with np.errstate(invalid="ignore", over="ignore"):
         shares = (means / 2 - low / 2) / width if width else np.zeros_like(means)
-    grey = np.where(finite, np.clip(np.nan_to_num(shares), 0, 1) * _OPAQUE, 0).astype(np.uint8)
-    alpha = np.where(finite, _OPAQUE, 0).astype(np.uint8)
-    return Picture((means.shape[0], means.shape[1]), steps, png_of(grey, alpha)), scale
+    grey = np.where(finite, np.clip(np.nan_to_num(shares), 0, 1) * OPAQUE, 0)
+    return np.stack((grey, np.where(finite, OPAQUE, 0)), axis=-1).astype(np.uint8)
 
 
-def _means(table: npt.NDArray[Any], steps: tuple[int, int]) -> F64:
+def pixel_means(table: npt.NDArray[Any], steps: tuple[int, int]) -> F64:
     """The mean of the finite numbers of each pixel; not a number where there are none."""
     numbers = _numbers_of(table.dtype)
     rows = -(-table.shape[0] // steps[0])
@@ -230,15 +250,19 @@ def _of_times(part: npt.NDArray[Any]) -> F64:
     return np.where(np.isnat(part), np.nan, part.astype(np.int64).astype(np.float64))
 
 
-def png_of(grey: U8, alpha: U8) -> bytes:
-    """A PNG (ISO/IEC 15948) of 8-bit greys with an alpha channel. Without a pixel it has a transparent one, as PNG has no empty picture."""
-    if not grey.size:
-        grey = alpha = np.zeros((1, 1), np.uint8)
-    height, width = grey.shape
+def png_of(pixels: U8) -> bytes:
+    """A PNG (ISO/IEC 15948). Without a pixel it has a transparent one, as PNG has no empty picture.
+
+    Args:
+        pixels: uint8 of shape (rows, columns, 2), a grey and its alpha, or (rows, columns, 4), red, green, blue and alpha.
+    """
+    if not pixels.size:
+        pixels = np.zeros((1, 1, pixels.shape[2]), np.uint8)
+    height, width, channels = pixels.shape
     # Each line begins with its filter: none.
-    lines = np.zeros((height, 1 + 2 * width), np.uint8)
-    lines[:, 1::2], lines[:, 2::2] = grey, alpha
-    head = struct.pack(">IIBBBBB", width, height, 8, _GREY_ALPHA, 0, 0, 0)
+    lines = np.zeros((height, 1 + channels * width), np.uint8)
+    lines[:, 1:] = pixels.reshape(height, -1)
+    head = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)
     parts = ((b"IHDR", head), (b"IDAT", zlib.compress(lines.tobytes(), 6)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(map(_chunk, parts))
 

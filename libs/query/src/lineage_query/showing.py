@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lineage_core.html_parts import block, code, heading, mime_bundle, note, table
 from lineage_core.terminal_text import plain
-from lineage_query.html_parts import block, code, heading, note, table
 
 TEXT_MAX = 2_000
 """Characters of a record that are shown."""
@@ -66,7 +66,7 @@ def print_text(showing: Showing) -> None:
 
 
 def html_of(showing: Showing) -> str:
-    """The same as HTML (see :mod:`lineage_query.html_parts`)."""
+    """The same as HTML (see :mod:`lineage_core.html_parts`)."""
     parts = [part for group in showing.groups for part in _group_parts(group)]
     parts += [] if showing.groups else [note("no items")]
     parts += [note("warning", warning, "doubtful") for warning in showing.warnings]
@@ -96,11 +96,6 @@ class NotebookDisplay(ABC):
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         showing = self._showing(ITEMS_SHOWN)
         return mime_bundle(html_of(showing), shown_text(showing))
-
-
-def mime_bundle(html: str, text: str) -> dict[str, str]:
-    """What a notebook shows: HTML, or the text where it shows none."""
-    return {"text/html": html, "text/plain": plain(text, keep="\n\t")}
 
 
 def _group_parts(group: ItemGroup) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lineage_core.html_parts import block, code, heading, note, table, text
 from lineage_query.erasure.plan import Plan
 from lineage_query.erasure.reached import KIND_TEXTS, Kind, ReachedRow
-from lineage_query.html_parts import block, code, heading, note, table, text
 
 SHOWN_MAX = 20
 """Rows of an output that people see; JSON and the HTML have all."""

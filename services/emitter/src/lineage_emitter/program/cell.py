@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lineage_core.contract.graph import NodeRecord
+from lineage_core.html_parts import block, code, heading, hyperlink, mime_bundle, note, table, text
 from lineage_emitter.program.lookups import open_view
 from lineage_emitter.program.waiting import LINKED_S
-from lineage_query.html_parts import block, code, heading, hyperlink, note, table, text
-from lineage_query.showing import mime_bundle
 
 if TYPE_CHECKING:
     from lineage_emitter.program.lookups import LineageView

@@ -10,11 +10,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lineage_core.contract.graph import LinkRecord, NodeRecord
+from lineage_core.html_parts import block, mime_bundle, text
 from lineage_core.tracing.folding import Fold, fold_by_call, links_between
 from lineage_core.tracing.topology import Topology
-from lineage_query.html_parts import block, text
 from lineage_query.names import Names
-from lineage_query.showing import mime_bundle
 
 WIDTH, HEIGHT = 220, 44
 """A box, in pixels."""

@@ -7,6 +7,7 @@ on dark backgrounds. Nothing is loaded from other addresses. Texts come from job
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -75,3 +76,15 @@ def hyperlink(url: str, words: str) -> str:
         f'<a href="{text(url)}" target="_blank" rel="noopener noreferrer" '
         f'style="color:inherit;text-decoration:underline">{text(words)}</a>'
     )
+
+
+def picture(png: bytes, words: str) -> str:
+    """A picture that is part of the page itself, each of its pixels as it is; ``words`` are for those who don't see it."""
+    shown = "max-width:100%;image-rendering:pixelated;border:1px solid rgba(128,128,128,0.3)"
+    content = b64encode(png).decode()
+    return f'<img src="data:image/png;base64,{content}" alt="{text(words)}" style="{shown}"/>'
+
+
+def mime_bundle(html: str, words: str) -> dict[str, str]:
+    """What a notebook shows: HTML, or the text where it shows none."""
+    return {"text/html": html, "text/plain": plain(words, keep="\n\t")}
