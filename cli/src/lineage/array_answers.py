@@ -11,8 +11,8 @@ from typing import Any
 
 from lineage.served import UNREADABLE, ServedAccess, ServerError
 from lineage_arrays.cells import Cells
+from lineage_arrays.claims import TraceClaims
 from lineage_arrays.formats.names import is_tree, split_name
-from lineage_arrays.querying import TraceClaims
 from lineage_arrays.saved.address import parse_address
 from lineage_arrays.saved.linking import version_of
 from lineage_arrays.saved.plain_values import claims_of, file_of

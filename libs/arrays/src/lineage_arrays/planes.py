@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lineage_arrays.cells import Cells, Mask, Shape
+from lineage_arrays.cells import I64, Cells, Mask, Shape
 from lineage_arrays.errors import CellError
 from lineage_core.tracing.budget import current_budget
 
 PIXELS_MAX = 1_024
 """Longest side of a picture."""
+COORDINATES_AT_ONCE = 1 << 20
+"""Cells that are placed at once: their coordinates take eight bytes for each axis."""
 U8 = npt.NDArray[np.uint8]
 F64 = npt.NDArray[np.float64]
 OPAQUE = 255
@@ -87,9 +89,15 @@ class Plane:
         index = tuple(slice(*part) if isinstance(part, tuple) else part for part in self.index)
         return np.asarray(array[index]).reshape(self.table)
 
-    def places(self, cells: Cells) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def places(self, cells: Cells) -> tuple[I64, I64]:
         """Rows and columns of those of some cells that lie in the plane, from its first ones; not of all cells of an array."""
-        coordinates = cells.coordinates()
+        none = np.empty(0, np.int64)
+        parts = [(none, none), *map(self._places, cells.coordinates_in_parts(COORDINATES_AT_ONCE))]
+        rows, columns = zip(*parts, strict=True)
+        return np.concatenate(rows), np.concatenate(columns)
+
+    def _places(self, coordinates: I64) -> tuple[I64, I64]:
+        current_budget().check()
         within: Mask = np.ones(len(coordinates), np.bool_)
         for axis, part in enumerate(self.index):
             low, high = part if isinstance(part, tuple) else (part, part + 1)

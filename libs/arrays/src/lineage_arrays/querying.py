@@ -12,38 +12,27 @@ from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass, field
 
 from lineage_arrays.cells import Cells
+from lineage_arrays.display import CellsDisplay, DisplayedCells, values_in
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.mappings import Choice, Mapping
-from lineage_arrays.workflow import Edge, Node, Workflow
-
-
-@dataclass(frozen=True, kw_only=True)
-class TraceClaims:
-    """What a trace of cells says about itself.
-
-    ``exact``: these cells and no others; else ``superset_reasons`` says which operators may add some. ``complete``:
-    no other cells; else ``incomplete_reasons`` says where lineage ends. ``chosen_by``: operators whose values chose
-    among cells (a sort, a mask): the trace has the chosen cells, with ``choices=True`` all that took part.
-    """
-
-    superset_reasons: tuple[str, ...] = ()
-    incomplete_reasons: tuple[str, ...] = ()
-    chosen_by: tuple[str, ...] = ()
-
-    @property
-    def exact(self) -> bool:
-        return not self.superset_reasons
-
-    @property
-    def complete(self) -> bool:
-        return not self.incomplete_reasons
+from lineage_arrays.workflow import AnyArray, Edge, Node, Workflow
 
 
 @dataclass(frozen=True)
-class CellTrace(TraceClaims):
-    """Cells that a trace found, and its claims."""
+class CellTrace(CellsDisplay):
+    """Cells that a trace found, and its claims; a notebook shows it with pictures.
+
+    ``values``: arrays of the cells, by name, as far as they are known: for the pictures alone.
+    """
 
     cells: ReadOnly[str, Cells]
+    values: ReadOnly[str, AnyArray] = field(default_factory=dict, repr=False, compare=False)
+
+    def _displayed(self) -> list[DisplayedCells]:
+        return [
+            DisplayedCells(name, cells, values_in(self.values.get(name), cells.shape))
+            for name, cells in self.cells.items()
+        ]
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -175,7 +176,13 @@ class Recording:
             ArrayLineageError: the array belongs to another recording.
         """
         self._check(array)
-        return backward(self.flow, array.node, Cells.of(array.shape, where), choices=choices)
+        trace = backward(self.flow, array.node, Cells.of(array.shape, where), choices=choices)
+        return replace(
+            trace,
+            values={
+                name: self._sources[name].value for name in trace.cells if name in self._sources
+            },
+        )
 
     def forward(
         self, source: str, array: TracedArray, where: Any = ..., *, choices: bool = False
@@ -197,7 +204,8 @@ class Recording:
             raise ArrayLineageError(f"no source {source!r}: {', '.join(self._sources) or 'none'}")
         start = self._sources[source].node
         cells = Cells.of(start.shape, where)
-        return forward(self.flow, start, cells, array.node, choices=choices)
+        trace = forward(self.flow, start, cells, array.node, choices=choices)
+        return replace(trace, values=dict.fromkeys(trace.cells, array.value))
 
     def _check(self, array: TracedArray) -> None:
         if array.flow is not self.flow:

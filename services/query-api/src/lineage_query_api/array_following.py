@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from lineage_arrays.claims import TraceClaims
 from lineage_arrays.errors import ArrayLineageError
-from lineage_arrays.querying import TraceClaims
 from lineage_arrays.saved.address import parse_address
 from lineage_arrays.saved.following import follow_back, follow_forward
 from lineage_arrays.saved.linking import FileLinks, Recordings

@@ -232,7 +232,9 @@ class Version:
             ModeError: an operator that must be run again gives another output.
         """
         array = self._arrays[step]
-        return backward(self._flow, array.node, Cells.of(array.value.shape, where))
+        trace = backward(self._flow, array.node, Cells.of(array.value.shape, where))
+        values = {one.name: made.value for one, made in self._arrays.items() if one.is_source}
+        return replace(trace, values=values)
 
     def forward(self, source: Step, step: Step, where: Any = ...) -> CellTrace:
         """Which cells of a step's array some cells of another step's array went into.
@@ -243,4 +245,6 @@ class Version:
         """
         start = self._arrays[source]
         cells = Cells.of(start.value.shape, where)
-        return forward(self._flow, start.node, cells, self._arrays[step].node)
+        target = self._arrays[step]
+        trace = forward(self._flow, start.node, cells, target.node)
+        return replace(trace, values=dict.fromkeys(trace.cells, target.value))

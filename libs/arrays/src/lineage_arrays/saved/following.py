@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from lineage_arrays.claims import TraceClaims
 from lineage_arrays.errors import ArrayLineageError
-from lineage_arrays.querying import TraceClaims
 from lineage_arrays.saved.linking import FileLink, FileLinks, NotLinked, Recordings
 from lineage_arrays.saved.reading import ArrayRecording, NamedArray
 from lineage_core.tracing.budget import current_budget

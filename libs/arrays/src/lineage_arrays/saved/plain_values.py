@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lineage_arrays.querying import TraceClaims
+from lineage_arrays.claims import TraceClaims
 from lineage_arrays.workflow import ArrayFile
 
 

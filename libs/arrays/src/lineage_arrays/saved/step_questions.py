@@ -11,8 +11,8 @@ from typing import IO, Any
 import numpy as np
 
 from lineage_arrays.cells import Cells, Shape
+from lineage_arrays.claims import TraceClaims
 from lineage_arrays.errors import ArrayLineageError, RecordingError
-from lineage_arrays.querying import TraceClaims
 from lineage_arrays.saved.address import parse_address
 from lineage_arrays.saved.questions import (
     NAME_MAX,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from lineage_arrays.cells import Cells
+from lineage_arrays.claims import TraceClaims
 from lineage_arrays.operators.operator import Operator
-from lineage_arrays.querying import TraceClaims
 from lineage_arrays.saved.address import CellAddress
 from lineage_arrays.saved.following import Followed, follow_back, follow_forward
 from lineage_arrays.saved.linking import FileLinks, Recordings
