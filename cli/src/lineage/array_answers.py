@@ -74,7 +74,7 @@ class ShownCells:
 
 @dataclass(frozen=True)
 class ShownTrace:
-    """A trace of cells. ``left_out``: arrays that the answer has not."""
+    """A trace of cells. ``left_out``: arrays that the answer has not. ``asked_shape``: of the array that it is about."""
 
     app: str
     name: str
@@ -83,6 +83,7 @@ class ShownTrace:
     claims: TraceClaims
     warnings: tuple[str, ...] = ()
     left_out: int = 0
+    asked_shape: tuple[int, ...] = ()
 
 
 def listed_of_store(store: GraphStore, limit: int) -> tuple[list[ListedApplication], int]:
@@ -131,7 +132,15 @@ def shown_trace(trace: StoredTrace) -> ShownTrace:
         )
         for one in trace.found
     ]
-    return ShownTrace(trace.app, trace.name, trace.asked.count, found, trace, trace.warnings)
+    return ShownTrace(
+        trace.app,
+        trace.name,
+        trace.asked.count,
+        found,
+        trace,
+        trace.warnings,
+        asked_shape=trace.asked.shape,
+    )
 
 
 def trace_of_server(
@@ -192,7 +201,14 @@ def _served_trace(answer: dict[str, Any], ranges: dict[str, list[str]]) -> Shown
         raise ServerError(UNREADABLE)
     left_out = answer["arrays_total"] - len(found)
     return ShownTrace(
-        answer["app"], asked.name, asked.count, found, claims, tuple(warnings), left_out
+        answer["app"],
+        asked.name,
+        asked.count,
+        found,
+        claims,
+        tuple(warnings),
+        left_out,
+        asked.shape,
     )
 
 

@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from lineage.array_options import (
+    AllJobsOption,
+    AppOption,
+    CellsArgument,
+    ChoicesOption,
+    LimitOption,
+    PngOption,
+)
 from lineage.command_line import load_numpy
 from lineage.options import (
     JsonOption,
@@ -36,43 +44,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-CellsArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="ARRAY[INDEX]",
-        help="Cells as NumPy indexes them, without spaces or in quotes: out.npy[12,40], spectra.npz/flux[3,12:20,:]. Without an index all cells.",
-        show_default=False,
-    ),
-]
-AppOption = Annotated[
-    str,
-    typer.Option(
-        "--app",
-        metavar="APP",
-        help="The array of this application, instead of the version that the file has now, or the latest array of the name.",
-    ),
-]
-LimitOption = Annotated[
-    int | None,
-    typer.Option(
-        "--limit", min=0, help="Cells listed of each array (default: 20; with --json all)."
-    ),
-]
-AllJobsOption = Annotated[
-    bool,
-    typer.Option(
-        "--all-jobs",
-        help="Go on through the programs that wrote what was read (or read what was written), as far as the bytes are the same.",
-    ),
-]
-ChoicesOption = Annotated[
-    bool,
-    typer.Option(
-        "--choices",
-        help="Where values chose among cells (a maximum, a sort, a mask): all that took part, not the chosen ones alone.",
-    ),
-]
 
 
 @app.command("list")
@@ -108,6 +79,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     all_jobs: AllJobsOption = False,
     choices: ChoicesOption = False,
     limit: LimitOption = None,
+    png: PngOption = None,
     timeout_s: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
@@ -117,7 +89,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     The array is one that a program saved (np.save), or named by Recording.output.
     """
     question = _Question("backward", cells, name, "", all_jobs, choices)
-    _answer(context, store, question, timeout_s, limit=limit, as_json=as_json)
+    _answer(context, store, question, timeout_s, limit=limit, as_json=as_json, png=png)
 
 
 @app.command("forward")
@@ -132,6 +104,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     all_jobs: AllJobsOption = False,
     choices: ChoicesOption = False,
     limit: LimitOption = None,
+    png: PngOption = None,
     timeout_s: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
@@ -141,7 +114,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     The array is one that a program read (Recording.load), or named by Recording.source.
     """
     question = _Question("forward", cells, name, to, all_jobs, choices)
-    _answer(context, store, question, timeout_s, limit=limit, as_json=as_json)
+    _answer(context, store, question, timeout_s, limit=limit, as_json=as_json, png=png)
 
 
 @dataclass(frozen=True)
@@ -164,20 +137,33 @@ def _answer(
     *,
     limit: int | None,
     as_json: bool,
+    png: Path | None,
 ) -> None:
     with in_time(timeout_s), _opened(chosen_store(context, store)) as opened:
         from lineage.array_answers import CELLS_LISTED, shown_trace, trace_of_server
+        from lineage.array_pictures import (
+            check_target,
+            save_picture,
+            sources_of_server,
+            sources_of_store,
+        )
         from lineage.array_tables import show_trace
         from lineage.served import ServedAccess
 
+        if png is not None:
+            check_target(png)
         if isinstance(opened, ServedAccess):
             asked = {key: value for key, value in asdict(question).items() if value}
             listed = CELLS_LISTED if limit is None and not as_json else limit
-            shown = trace_of_server(opened, asked, listed)
+            shown = trace_of_server(opened, asked, listed if png is None else None)
+            sources = [] if png is None else sources_of_server(shown, question.cells)
         else:
-            shown = shown_trace(_traced(opened, question))
+            trace = _traced(opened, question)
+            shown = shown_trace(trace)
+            sources = [] if png is None else sources_of_store(trace)
+        picture = None if png is None else save_picture(png, sources)
         with warning_if_partial():
-            show_trace(shown, limit=limit, as_json=as_json)
+            show_trace(shown, limit=limit, as_json=as_json, picture=picture)
 
 
 def _traced(store: GraphStore, question: _Question) -> StoredTrace:

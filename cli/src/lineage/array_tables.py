@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lineage.array_answers import CELLS_LISTED, ListedApplication, ShownCells, ShownTrace
+from lineage.array_pictures import SavedPicture, picture_json, show_picture
 from lineage.options import print_json
 from lineage.tables import console, moment_text, table_of
 from lineage.terminal import echo
@@ -39,12 +40,15 @@ def show_arrays(
         echo(f"{left_out:,} older applications were not searched: --limit")
 
 
-def show_trace(trace: ShownTrace, *, limit: int | None, as_json: bool) -> None:
+def show_trace(
+    trace: ShownTrace, *, limit: int | None, as_json: bool, picture: SavedPicture | None = None
+) -> None:
     """The cells at which a trace ends, each as its address. ``limit``: cells of each array; None: those that it has."""
     for warning in trace.warnings:
         echo(f"lineage: {warning}", err=True)
     if as_json:
-        print_json(_trace_json(trace, limit))
+        drawn = {} if picture is None else {"picture": picture_json(picture)}
+        print_json(_trace_json(trace, limit) | drawn)
         return
     for found in trace.found:
         if found.count or len(trace.found) == 1:
@@ -62,6 +66,8 @@ def show_trace(trace: ShownTrace, *, limit: int | None, as_json: bool) -> None:
             echo(f"{mark}: {reason}")
     exact = "exact" if trace.claims.exact else "a superset"
     echo(f"{exact}, {'complete' if trace.claims.complete else 'incomplete'}")
+    if picture is not None:
+        show_picture(picture)
 
 
 def _show_cells(found: ShownCells, limit: int) -> None:

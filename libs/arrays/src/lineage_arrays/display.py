@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from lineage_arrays.cells import Cells, Shape
 from lineage_arrays.claims import TraceClaims
@@ -23,6 +24,8 @@ REASONS_MAX = 20
 """Reasons of each kind that are shown."""
 TEXT_MAX = 300
 """Characters of a name or of a reason."""
+Remark: TypeAlias = tuple[str, str, str]
+"""A word of what a trace says about itself, its explanation, and its tone."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,8 @@ class CellsDisplay(TraceClaims):
     def _claims(self) -> list[str]:
         return [note(word, reason, tone) for word, reason, tone in self._remarks()]
 
-    def _remarks(self) -> Iterator[tuple[str, str, str]]:
-        """Words, reasons and tones of what the trace says about itself."""
+    def _remarks(self) -> Iterator[Remark]:
+        """What the trace says about itself."""
         if not self.superset_reasons:
             yield "exact", "", "good"
         if not self.incomplete_reasons:

@@ -26,6 +26,8 @@ COORDINATES_AT_ONCE = 1 << 20
 U8 = npt.NDArray[np.uint8]
 F64 = npt.NDArray[np.float64]
 OPAQUE = 255
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+"""Of files of PNG."""
 _COLOUR_TYPES = {2: 4, 4: 6}
 """Of PNG, by the number of channels: grey, or red, green and blue, with an alpha channel."""
 
@@ -272,7 +274,7 @@ def png_of(pixels: U8) -> bytes:
     lines[:, 1:] = pixels.reshape(height, -1)
     head = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)
     parts = ((b"IHDR", head), (b"IDAT", zlib.compress(lines.tobytes(), 6)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(map(_chunk, parts))
+    return SIGNATURE + b"".join(map(_chunk, parts))
 
 
 def _chunk(part: tuple[bytes, bytes]) -> bytes:

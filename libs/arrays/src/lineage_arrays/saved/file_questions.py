@@ -61,12 +61,19 @@ def draw_picture(
     ``bounds``: the values that are black and white; None: the least and the greatest.
     """
     shown = Plane.of(tuple(source[3]), parse_index(plane) if plane else ...)
+    return _drawn(shown, plane_table(file, source, shown), side, bounds)
+
+
+def plane_table(file: IO[bytes], source: Source, plane: Plane) -> AnyArray:
+    """The cells of a plane of an array in a file, which must have the very bytes that were recorded.
+
+    Raises:
+        ArrayLineageError: it has others, or can't be read; or the plane of a large file has too many cells.
+    """
     if _is_read_in_parts(file, source):
-        positions = positions_of_plane(shown.shape, shown.index, PLANE_CELLS_MAX)
-        table = _picked(file, source, positions).reshape(shown.table)
-    else:
-        table = shown.values(_array_of(file, *source))
-    return _drawn(shown, table, side, bounds)
+        positions = positions_of_plane(plane.shape, plane.index, PLANE_CELLS_MAX)
+        return _picked(file, source, positions).reshape(plane.table)
+    return plane.values(_array_of(file, *source))
 
 
 @refusing

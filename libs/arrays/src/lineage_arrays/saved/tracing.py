@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from lineage_arrays.cells import Cells
-from lineage_arrays.claims import TraceClaims
+from lineage_arrays.display import CellsDisplay, DisplayedCells, Remark
 from lineage_arrays.operators.operator import Operator
 from lineage_arrays.saved.address import CellAddress
+from lineage_arrays.saved.current_values import values_of_file
 from lineage_arrays.saved.following import Followed, follow_back, follow_forward
 from lineage_arrays.saved.linking import FileLinks, Recordings
 from lineage_arrays.saved.locating import FileStatus, Located, change_since, locate, status_of
@@ -30,11 +31,12 @@ class CellsFound:
 
 
 @dataclass(frozen=True)
-class StoredTrace(TraceClaims):
+class StoredTrace(CellsDisplay):
     """The answer to a question about stored recordings.
 
     ``app``, ``name``, ``asked``: the array that it is about, and its cells. ``found``: cells of the arrays at which the trace ends.
-    ``warnings``: what files have become since; they change no answer.
+    ``warnings``: what files have become since; they change no answer. ``file``: of the array that it is about.
+    A notebook shows it with pictures, over the values of files that have not changed.
     """
 
     app: str
@@ -42,6 +44,18 @@ class StoredTrace(TraceClaims):
     asked: Cells
     found: tuple[CellsFound, ...]
     warnings: tuple[str, ...] = ()
+    file: ArrayFile | None = None
+
+    def _displayed(self) -> list[DisplayedCells]:
+        return [
+            DisplayedCells(one.name, one.cells, values_of_file(one.file, large=False))
+            for one in self.found
+        ]
+
+    def _remarks(self) -> Iterator[Remark]:
+        for warning in self.warnings:
+            yield "warning", warning, "doubtful"
+        yield from super()._remarks()
 
 
 def trace_back(
@@ -119,6 +133,7 @@ def _answer(located: Located, asked: Cells, followed: Followed[Cells]) -> Stored
             for (app, _, _), (array, cells) in followed.found.items()
         ),
         change_since(located),
+        located.array.file,
         superset_reasons=tuple(followed.superset),
         incomplete_reasons=tuple(followed.incomplete),
         chosen_by=tuple(followed.chosen),
