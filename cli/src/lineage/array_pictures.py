@@ -28,6 +28,8 @@ PICTURES_MAX = 8
 SIZE_MAX = 1 << 40
 """Cells of an array of which a server may speak."""
 
+ASKED_SIZE_MAX = 1 << 27
+"""Cells of the array that a question to a server is about."""
 AXES_MAX = 64
 """Axes of an array of NumPy."""
 
@@ -108,8 +110,13 @@ def sources_of_server(trace: ShownTrace, address: str) -> list[PictureSource]:
         address: of the cells that the question was about.
     """
     asked = _sized(trace.asked_shape, trace.asked_count)
-    if isinstance(asked, Cells):
-        asked = Cells.of(trace.asked_shape, parse_address(address).where)
+    if isinstance(asked, Cells) and asked.count != trace.asked_count:
+        # What an index names is counted by taking it: an array that the server makes larger than it is would fill the memory.
+        asked = (
+            Cells.of(trace.asked_shape, parse_address(address).where)
+            if asked.size <= ASKED_SIZE_MAX
+            else f"cells of arrays of more than {ASKED_SIZE_MAX:,} are not drawn of a server's answer"
+        )
     return [
         _served(trace.app, trace.name, True, asked),
         *(_served(one.app, one.name, False, _cells_of(one)) for one in trace.found if one.count),

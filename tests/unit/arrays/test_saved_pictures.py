@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ def marked(pixels: npt.NDArray[np.uint8]) -> list[list[int]]:
 
 def greys(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     low, high = np.percentile(table, [1, 99], method="nearest")
-    return np.clip((table - low) / (high - low), 0, 1) * 255
+    shades: npt.NDArray[np.float64] = np.clip((table - low) / (high - low), 0, 1) * 255
+    return shades
 
 
 def test_cells_are_drawn_over_the_values_of_files() -> None:
@@ -163,9 +165,9 @@ def test_many_arrays_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_pictures, "PICTURES_MAX", 2)
     recording = Recording()
     parts = [recording.source(f"part{at}", np.zeros(3)) for at in range(4)]
-    recording.output("whole", np.concatenate(parts))
+    recording.output("sum", parts[0] + parts[1] + parts[2] + parts[3])
     store_recording(recording, "many")
-    said, shown = drawn("back", "whole")
+    said, shown = drawn("back", "sum")
     assert (said["left_out"], list(shown)) == (3, ["asked", "part0"])
 
 
@@ -205,6 +207,8 @@ def test_what_servers_say_is_not_believed(
     _, source = array_pictures.sources_of_server(trace, "sums[1,2:4]")
     assert source.cells is None
     assert reason in source.missing
+    asked = replace(trace, asked_shape=(1 << 20, 1 << 20))
+    assert array_pictures.sources_of_server(asked, "sums[:,0]")[0].cells is None
 
 
 def test_stored_traces_show_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

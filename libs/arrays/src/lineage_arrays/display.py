@@ -114,6 +114,7 @@ def _picture_parts(one: DisplayedCells) -> list[str]:
 def picture_text(drawn: CellPicture, cells: Cells) -> str:
     """What a picture shows: how many of the cells, of which values, and what a pixel is."""
     words = "all cells" if drawn.count == cells.count else f"{drawn.count:,} of the cells"
+    words = words if cells else "no cells"
     parts = [f"{words} are in the plane {drawn.plane}"]
     if drawn.steps != (1, 1):
         parts.append(f"a pixel is {drawn.steps[0]:,} x {drawn.steps[1]:,} cells")
