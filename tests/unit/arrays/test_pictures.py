@@ -78,7 +78,7 @@ def is_marked(pixel: npt.NDArray[np.uint8], *, over_values: bool) -> bool:
     red, green, blue, alpha = pixel.tolist()
     if over_values and (red, green, blue) != CELLS_COLOUR:
         assert alpha in {0, 255}
-        return bool(red - green == 94 and blue - green == 29)
+        return bool(alpha and red - green == 94 and blue - green == 29)
     return (red, green, blue, alpha) == (*CELLS_COLOUR, 255)
 
 
@@ -254,11 +254,13 @@ def test_traces_of_a_program_show_their_cells_over_what_was_read() -> None:
     forward = recording.forward("image", smooth, np.s_[0, 1])
     shown = pictures_of(forward)
     assert [marked_cells(one, 85) for one in shown] == [[[0, 0], [0, 1]]]
+    assert "black is 1, white is 21" in forward._repr_html_()
     # What the program writes later is another version: it is not shown as what was read, or computed.
     image *= -1
     smooth[...] = image[:, 1:]
     later = recording.forward("image", smooth, np.s_[0, 1])
     assert np.array_equal(pictures_of(forward)[0], shown[0])
+    assert "black is -11, white is -1" in later._repr_html_()
     assert not np.array_equal(pictures_of(later)[0], shown[0])
     assert np.array_equal(
         marked_cells(pictures_of(recording.back(smooth, np.s_[0, 0]))[0], 64), [[0, 1]]
