@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from lineage_arrays.calls import operands
 from lineage_arrays.cells import Cells
-from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import holds, read_arrays
 from lineage_arrays.formats.names import array_name, grows, is_numpy, split_name
 from lineage_arrays.mappings import SamePositions
@@ -207,6 +207,13 @@ class Recording:
         trace = forward(self.flow, start, cells, array.node, choices=choices)
         return replace(trace, values=dict.fromkeys(trace.cells, array.value))
 
-    def _check(self, array: TracedArray) -> None:
+    def _check(self, array: Any) -> None:
+        if not isinstance(array, TracedArray):
+            left = f"; values left by {self.flow.leaks[-1]}" if self.flow.leaks else ""
+            raise UntracedError(
+                f"{type(array).__name__} is no traced array{left}",
+                "of a DataArray of xarray give its .data, of a Dask array what compute() gives; for functions that take values out name what "
+                "comes back by recording.source(name, array)",
+            )
         if array.flow is not self.flow:
             raise ArrayLineageError("the array belongs to another recording")

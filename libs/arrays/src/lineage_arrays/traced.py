@@ -25,6 +25,7 @@ from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import SAVING, save_arrays
 from lineage_arrays.functions.table import HANDLERS, LEAKING, WITHOUT_VALUES
 from lineage_arrays.functions.universal import universal
+from lineage_arrays.functions.views import is_apart
 from lineage_arrays.indexing import read, written
 from lineage_arrays.mappings import cell_by_cell
 from lineage_arrays.workflow import AnyArray, Input, Operand, Workflow, call_site
@@ -40,6 +41,8 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     """
 
     __slots__ = ()
+    __array_priority__ = 1.0
+    """Dask asks for it: which of two chunks decides how they are combined."""
 
     def __init__(
         self, flow: Workflow, value: AnyArray, operator_name: str, inputs: list[Input], **how: Any
@@ -61,8 +64,11 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
+        if func in CREATING and not any(True for _ in operands([*args, kwargs])):
+            # like= of a traced array, of plain values: they stay plain.
+            return func(*args, **kwargs)
         flow = flow_of(args, kwargs)
-        if func in WITHOUT_VALUES:
+        if func in WITHOUT_VALUES or (func is np.full_like and not _is_fill_traced(args, kwargs)):
             return func(*plain(args), **plain(kwargs))
         if func in SAVING:
             return save_arrays(flow, func, args, kwargs)
@@ -130,6 +136,11 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         if self.is_number:
             raise TypeError("a number can't be written to")
         sharing.check_hidden(self)
+        if not is_apart(self.value):
+            raise UntracedError(
+                "a write to an array several of whose cells have one address",
+                "write to a copy: x = x.copy()",
+            )
         old = self.value
         peers = list(sharing.others(self))
         before = [_current_state(peer) for peer in peers]
@@ -376,6 +387,20 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> TracedArra
     """Calls a function of NumPy that dispatches to the array."""
     result: TracedArray = function(*args, **kwargs)
     return result
+
+
+CREATING = frozenset(
+    {
+        np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require, np.zeros, np.ones, np.empty,
+        np.full, np.arange, np.eye, np.identity, np.tri,
+    }
+)  # fmt: skip
+"""Functions with ``like=``, which alone dispatches to a traced array."""
+
+
+def _is_fill_traced(args: Any, kwargs: Any) -> bool:
+    """Whether the value that ``full_like`` fills in is traced."""
+    return any(True for _ in operands([*args[1:], {**kwargs, "a": None}]))
 
 
 def _current_state(operand: Operand) -> Operand:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -22,8 +23,17 @@ AnyArray = npt.NDArray[Any]
 
 _HOME = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
-_SCIPY = find_spec("scipy")
-_LIBRARIES = (_HOME, _NUMPY, *((_SCIPY.submodule_search_locations or ()) if _SCIPY else ()))
+_SPECIFICATIONS = map(find_spec, ("scipy", "xarray", "dask", "toolz"))
+_LIBRARIES = (
+    _HOME,
+    _NUMPY,
+    *(
+        folder
+        for package in _SPECIFICATIONS
+        if package is not None
+        for folder in package.submodule_search_locations or ()
+    ),
+)
 
 
 class Operand:
@@ -128,6 +138,8 @@ class Workflow:
     """By the number of a node the file that it was read from."""
     outputs: list[Output] = field(default_factory=list)
     """Arrays that were named or saved, in order; of several with one name the last one has it."""
+    _adding: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    """Dask computes chunks in threads: each node has a number of its own."""
 
     def add(
         self,
@@ -154,18 +166,21 @@ class Workflow:
             raise ArrayLineageError(
                 "arrays of several workflows in one call: record them in one workflow"
             )
-        node = Node(
-            number=len(self.nodes),
-            operator=operator,
-            shape=value.shape,
-            dtype=value.dtype,
-            inputs=tuple(Edge(part.operand.node, part.mapping, part.superset) for part in inputs),
-            name=name,
-            call_site=call_site(),
-            constants=constants,
-            after_leaks=len(self.leaks),
-        )
-        self.nodes.append(node)
+        edges = tuple(Edge(part.operand.node, part.mapping, part.superset) for part in inputs)
+        site = call_site()
+        with self._adding:
+            node = Node(
+                number=len(self.nodes),
+                operator=operator,
+                shape=value.shape,
+                dtype=value.dtype,
+                inputs=edges,
+                name=name,
+                call_site=site,
+                constants=constants,
+                after_leaks=len(self.leaks),
+            )
+            self.nodes.append(node)
         return node
 
     def leak(self, how: str) -> None:
@@ -174,7 +189,7 @@ class Workflow:
 
 
 def call_site() -> str:
-    """``file:line`` of the program that calls, outside of this package, of NumPy and of SciPy."""
+    """``file:line`` of the program that calls, outside of this package and of the libraries that call NumPy."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         frame = frame.f_back

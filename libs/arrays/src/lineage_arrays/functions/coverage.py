@@ -78,7 +78,7 @@ _WAYS_OUT: dict[str, str] = {
     "apply_along_axis": "a function of yours decides: np.asarray(x), and flow.source what it gives",
     "put": "x[indices] = values", "place": "x[mask] = values", "putmask": "x[mask] = values",
     "put_along_axis": "x[indices] = values", "fill_diagonal": "np.where(np.eye(n, dtype=bool), value, x)",
-    "copyto": "x[...] = values",
+    "copyto": "x[...] = values", "full_like": "of a traced value: np.broadcast_to(value, x.shape)",
 }  # fmt: skip
 
 _ENDS = "np.asarray(x) ends its lineage; name what comes back by recording.source(name, array)"
@@ -153,6 +153,8 @@ def page() -> str:
         "| `x[indices] = y` with traced `indices` | refused | a mask, or `np.where` |",
         "| `ufunc.reduce`, `ufunc.accumulate`, `ufunc.outer` | exact | as `sum`, `cumsum`, `outer` |",
         "| `ufunc.at`, `ufunc.reduceat` | refused | `np.bincount`, slices |",
+        "| `np.lib.stride_tricks.sliding_window_view(x, n)` | exact | the one cell that it is |",
+        "| `np.full_like(x, 3)`, `np.asarray(y, like=x)` of plain values | no lineage | it makes plain arrays |",
         "| `x.view(dtype)`, `x.flat`, `x.data`, `x.ctypes` | refused | `np.asarray(x)` ends its lineage |",
         "| `float(x)`, `if x:`, `x.item()`, `x.tolist()`, `np.asarray(x)` | leaves | traces of what is made of them say so |",
         "",

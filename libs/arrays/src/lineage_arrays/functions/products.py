@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from lineage_arrays.calls import Call, Handler, Result, Results, no_operands
+from lineage_arrays.calls import Call, Handler, Result, Results, no_operands, plain
 from lineage_arrays.cells import Shape
 from lineage_arrays.functions.rearranging import Layout
 from lineage_arrays.mappings import AllToAll, Boxes, Chain, Gather, Mapping, SamePositions, Span
@@ -217,17 +217,10 @@ def einsum(call: Call) -> Result | Results:
             "subscripts as lists, or out=", "give the subscripts as a text: 'ij,jk->ik'"
         )
     text, arrays = call.args[0].replace(" ", ""), call.args[1:]
-    if "." in text:
-        raise call.refuse("an ellipsis", "name every axis by a letter")
-    words, arrow, output = text.partition("->")
-    if not arrow:
-        axis_letters = words.replace(",", "")
-        output = "".join(
-            sorted(argument for argument in set(axis_letters) if axis_letters.count(argument) == 1)
-        )
     value = call.array()
+    words, output = subscripts(text, [np.ndim(plain(argument)) for argument in arrays])
     inputs = []
-    for word, argument in zip(words.split(","), arrays, strict=True):
+    for word, argument in zip(words, arrays, strict=True):
         if not isinstance(argument, Operand):
             no_operands(call, argument)
             continue
@@ -241,6 +234,38 @@ def einsum(call: Call) -> Result | Results:
             Input(argument, labelled(argument.value.shape, word, value.shape, output), superset)
         )
     return Result(value, inputs)
+
+
+Labels: TypeAlias = list[str | int]
+
+
+def subscripts(text: str, dims: Sequence[int]) -> tuple[list[Labels], Labels]:
+    """The labels of the axes of an ``einsum``: letters, and numbers for the axes of an ellipsis, which are aligned at the end.
+
+    Args:
+        text: the subscripts, without blanks, that NumPy has accepted.
+        dims: the number of axes of each operand.
+
+    Returns:
+        Those of each operand, and those of the result.
+    """
+    words, arrow, after = text.partition("->")
+    parts = words.split(",")
+    widths = [
+        ndim - len(part.replace("...", "")) for part, ndim in zip(parts, dims, strict=True)
+    ]
+    widest = max(widths)
+
+    def labels(part: str, width: int) -> Labels:
+        before, _, behind = part.partition("...")
+        return [*before, *range(widest - width, widest), *behind]
+
+    inputs = [labels(part, width) for part, width in zip(parts, widths, strict=True)]
+    if arrow:
+        return inputs, labels(after, widest if "..." in after else 0)
+    letters = words.replace("...", "").replace(",", "")
+    once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+    return inputs, [*range(widest), *once]
 
 
 def convolution(call: Call) -> Result | Results:

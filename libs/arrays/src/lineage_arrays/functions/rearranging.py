@@ -239,7 +239,10 @@ TABLE: dict[Callable[..., Any], Handler] = {
                 np.repeat, np.roll, np.diagonal, np.resize, np.copy, np.permute_dims,
             ),
             "A": (np.tile,),
-            "x": (np.matrix_transpose, np.linalg.matrix_transpose, np.linalg.diagonal, np.unstack, np.fft.fftshift, np.fft.ifftshift),
+            "x": (
+                np.matrix_transpose, np.linalg.matrix_transpose, np.linalg.diagonal, np.unstack, np.fft.fftshift, np.fft.ifftshift,
+                np.lib.stride_tricks.sliding_window_view,
+            ),
             "m": (np.flip, np.flipud, np.fliplr, np.rot90, np.tril, np.triu),
             "v": (np.diag, np.diagflat),
             "array": (np.broadcast_to,),

@@ -65,6 +65,11 @@ def of_padding(source: Shape, target: Shape, width: Any) -> Boxes | None:
     )
 
 
+def is_apart(array: AnyArray) -> bool:
+    """Whether each cell of an array is known to have an address of its own."""
+    return not array.nbytes or _steps(array) is not None
+
+
 def _lowest(array: AnyArray) -> int:
     """The lowest address of a cell."""
     falling = (

@@ -22,6 +22,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "hdf5": ("h5py",),
     "images": ("PIL",),
     "netcdf": ("netCDF4",),
+    "xarray": ("xarray",),
     "zarr": ("zarr",),
     "server": (
         "fastapi", "uvicorn", "starlette", "anyio", "limits", "jwt", "h11", "redis", "structlog", "aiohttp",
