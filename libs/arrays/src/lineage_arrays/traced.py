@@ -23,7 +23,7 @@ from lineage_arrays.calls import (
 )
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import SAVING, save_arrays
-from lineage_arrays.functions.table import HANDLERS, LEAKING, WITHOUT_VALUES
+from lineage_arrays.functions.table import CREATING, HANDLERS, LEAKING, WITHOUT_VALUES
 from lineage_arrays.functions.universal import universal
 from lineage_arrays.functions.views import is_apart
 from lineage_arrays.indexing import read, written
@@ -387,15 +387,6 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> TracedArra
     """Calls a function of NumPy that dispatches to the array."""
     result: TracedArray = function(*args, **kwargs)
     return result
-
-
-CREATING = frozenset(
-    {
-        np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require, np.zeros, np.ones, np.empty,
-        np.full, np.arange, np.eye, np.identity, np.tri,
-    }
-)  # fmt: skip
-"""Functions with ``like=``, which alone dispatches to a traced array."""
 
 
 def _is_fill_traced(args: Any, kwargs: Any) -> bool:

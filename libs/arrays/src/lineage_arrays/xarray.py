@@ -163,7 +163,7 @@ def _labels(like: xr.DataArray, axis: Hashable) -> Any:
     labels = like.indexes[axis]
     if labels.dtype.kind != "M":
         return labels
-    whole_days = bool((labels.normalize() == labels).all())  # type: ignore[attr-defined]
+    whole_days = bool((labels.normalize() == labels).all())
     return np.datetime_as_string(labels.values, unit="D" if whole_days else "auto")
 
 

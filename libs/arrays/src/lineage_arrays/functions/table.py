@@ -42,3 +42,11 @@ LEAKING = frozenset(
     }
 )  # fmt: skip
 """Functions that take values out of the workflow: a truth value, a text, a file."""
+
+CREATING: frozenset[Callable[..., Any]] = frozenset(
+    {
+        np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require, np.zeros, np.ones, np.empty,
+        np.full, np.arange, np.eye, np.identity, np.tri,
+    }
+)  # fmt: skip
+"""Functions with ``like=``, which alone dispatches to a traced array."""
