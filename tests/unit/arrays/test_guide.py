@@ -38,6 +38,9 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names["filing"].flow.outputs[0].name == "flux.h5/night/flux"
     lit = names["first"].forward("image.npy", names["light"], np.s_[12, 40])
     assert lit.cells["convolve"].positions().tolist() == [39, 40, 41]
+    assert names["pair"].cells["cube/flux"].coordinates().tolist() == [
+        [time, x] for time in range(3) for x in (3, 4)
+    ]
     version, values, mended = names["version"], names["values"], names["mended"]
     assert version.back(mended, np.s_[2]).cells["values"].positions().tolist() == [1]
     assert version.forward(values, mended, np.s_[2]).cells["mended.1"].count == 0

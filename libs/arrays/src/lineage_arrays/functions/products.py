@@ -251,9 +251,7 @@ def subscripts(text: str, dims: Sequence[int]) -> tuple[list[Labels], Labels]:
     """
     words, arrow, after = text.partition("->")
     parts = words.split(",")
-    widths = [
-        ndim - len(part.replace("...", "")) for part, ndim in zip(parts, dims, strict=True)
-    ]
+    widths = [ndim - len(part.replace("...", "")) for part, ndim in zip(parts, dims, strict=True)]
     widest = max(widths)
 
     def labels(part: str, width: int) -> Labels:
