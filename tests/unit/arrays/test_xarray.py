@@ -139,6 +139,9 @@ def test_arrays_of_dask_are_never_taken_for_each_other(recording: Recording) -> 
     first, second = recording.source("a", VALUES), recording.source("b", VALUES)
     left, right = (da.from_array(array, chunks=2) for array in (first, second))
     assert left.name != right.name
+    named_pair = [xr.DataArray(array, name="same").chunk() for array in (first, second)]
+    total = (named_pair[0] + named_pair[1]).compute(scheduler="synchronous")
+    assert sorted(named.back(recording, total).cells) == ["a", "b"]
     trace = recording.back((left + right).compute(scheduler="synchronous"), np.s_[0, 0])
     assert {name: c.positions().tolist() for name, c in trace.cells.items()} == {"a": [0], "b": [0]}
 
