@@ -51,9 +51,8 @@ def run(setup: Setup, context: Any, output: Path, monkeypatch: pytest.MonkeyPatc
         runpy.run_path(script, run_name="__main__")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] * (name != "grep")) for name in SIZES]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", SIZES)
 def test_flows_links_and_traces_are_those_of_plain_python(
     name: str,
     servers: Servers,
