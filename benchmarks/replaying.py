@@ -8,7 +8,6 @@ in the session that ran the job. Task time is the run time of all tasks by Spark
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import tempfile
@@ -23,6 +22,7 @@ from pyspark import SparkConf, SparkContext
 
 from benchmarks.provenance import provenance
 from benchmarks.row import put_out
+from benchmarks.spark_events import log_settings, task_times
 from lineage_emitter import LineageContext
 
 LINES, WORDS = 635_000, 1_173_443
@@ -51,15 +51,9 @@ def replayed(source: Path, folder: Path, cores: int, repeats: int) -> dict[str, 
     """
     events = folder / "events"
     events.mkdir()
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": events.as_uri(),
-        "spark.eventLog.rolling.enabled": "false",
-        "spark.eventLog.compress": "false",
-    }
-    sc = SparkContext(conf=SparkConf().setMaster(f"local[{cores}]").setAll(list(settings.items())))
+    sc = SparkContext(
+        conf=SparkConf().setMaster(f"local[{cores}]").setAll(list(log_settings(events).items()))
+    )
     sc.setLogLevel("ERROR")
     lc = LineageContext(sc, store=f"sqlite:///{folder / 'lineage.db'}", link=True)
     sc.setJobGroup(RUN, RUN)
@@ -84,7 +78,7 @@ def replayed(source: Path, folder: Path, cores: int, repeats: int) -> dict[str, 
             assert all(found[name] == expected[name] for name in names)
             rows.append((outputs, repeat, chosen.goBackAll().count, seconds))
     sc.stop()
-    tasks_ms = task_times(next(events.iterdir()))
+    tasks_ms = task_times(events)
     return {
         "outputs": len(expected),
         "run_s": round(run_s, 2),
@@ -105,22 +99,6 @@ def replayed(source: Path, folder: Path, cores: int, repeats: int) -> dict[str, 
 def _median(found: list[tuple[int, float, float]]) -> dict[str, float]:
     witnesses, share, seconds = np.median(np.array(found, float), axis=0).tolist()
     return {"witnesses": witnesses, "task_share": round(share, 5), "seconds": round(seconds, 3)}
-
-
-def task_times(log: Path) -> dict[str, float]:
-    """Milliseconds of all tasks of each job group."""
-    group_of: dict[int, str] = {}
-    times: defaultdict[str, float] = defaultdict(float)
-    with log.open(encoding="utf-8") as lines:
-        for line in lines:
-            event = json.loads(line)
-            if event["Event"] == "SparkListenerJobStart":
-                group = event["Properties"].get("spark.jobGroup.id", "")
-                group_of |= dict.fromkeys(event["Stage IDs"], group)
-            elif event["Event"] == "SparkListenerTaskEnd":
-                metrics = event.get("Task Metrics") or {}
-                times[group_of[event["Stage ID"]]] += metrics.get("Executor Run Time", 0)
-    return times
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The tables of how faulty actors rank, and of how failing inputs are found."""
+"""The tables of how faulty actors rank, what replays take, and how failing inputs are found."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ SIFT_COLUMNS = (
     "delta debugging alone",
     "times fewer rows",
     "set is right",
+)
+REPLAY_COLUMNS = (
+    "outputs",
+    "rows they were made from",
+    "share of the rows",
+    "task time over the job's",
+    "seconds",
 )
 
 
@@ -42,15 +49,6 @@ def sifts(rows: Sequence[Row]) -> str:
         lead = f"Measured at {row.provenance['commit']} (`{row.command}`):"
         parts += [lead, table(SIFT_COLUMNS, map(_sift_line, row.at("programs")))]
     return "\n\n".join(parts) or NO_ROWS
-
-
-REPLAY_COLUMNS = (
-    "outputs",
-    "rows they were made from",
-    "share of the rows",
-    "task time over the job's",
-    "seconds",
-)
 
 
 def replays(rows: Sequence[Row]) -> str:

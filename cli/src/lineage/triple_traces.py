@@ -17,8 +17,8 @@ from lineage.options import (
     print_json,
     reported,
 )
+from lineage.spark_options import Engine
 from lineage.terminal import echo
-from lineage_core.text_enum import StrEnum
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,13 +94,6 @@ DriverOption = Annotated[
     ),
 ]
 TRIPLES_LISTED = 20
-
-
-class Engine(StrEnum):
-    """What traces."""
-
-    EMBEDDED = "embedded"
-    SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,8 +158,6 @@ class Task:
         Raises:
             SystemExit: it holds the mark of capture, which nothing but chance can bring about.
         """
-        if self.mark and self.is_map and self.mark in data:
-            raise SystemExit(MARK_FOUND)
         if self.has_bounds:
             self._write_lines(data)
         else:
@@ -182,8 +180,10 @@ class Task:
         """Take what the program made of several lines, with a bound behind each of them but the last.
 
         Raises:
-            SystemExit: it wrote a bound.
+            SystemExit: it wrote a bound, or the mark.
         """
+        if self.mark and self.mark in data:
+            raise SystemExit(MARK_FOUND)
         first, bound = self.bounds, self.bound.encode()
         parts = data.split(bound)
         self.bounds += len(parts) - 1
