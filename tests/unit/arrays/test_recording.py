@@ -83,6 +83,12 @@ def adds_to_a_slice(x: Any) -> Any:
     return x
 
 
+def adds_to_far_columns(x: Any) -> Any:
+    part = x[:, ::3]  # with as many steps as columns it would reach into the next row
+    part += x[:, 1:3]
+    return x
+
+
 def writes_through_a_view(x: Any) -> Any:
     column = x.T[2]
     column[:2] = x[0, 0] - 1
@@ -134,8 +140,8 @@ def changes_a_copy(x: Any) -> Any:
 
 
 WRITES = (
-    writes_a_slice, adds_to_a_slice, writes_through_a_view, is_seen_in_a_view, writes_where_a_mask_says,
-    writes_at_indices, negates_in_place, sorts_in_place, fills, copies_to, changes_a_copy,
+    writes_a_slice, adds_to_a_slice, adds_to_far_columns, writes_through_a_view, is_seen_in_a_view,
+    writes_where_a_mask_says, writes_at_indices, negates_in_place, sorts_in_place, fills, copies_to, changes_a_copy,
 )  # fmt: skip
 
 
@@ -323,6 +329,7 @@ def test_arrays_without_cells_and_of_one_cell(recording: Recording) -> None:
     grown = number + np.zeros((2, 2))
     assert recording.back(grown, np.s_[1, 1]).cells["number"].count == 1
     assert recording.forward("number", grown).cells["add"].is_whole
+    assert recording.back(np.max(number, axis=0)).cells["number"].count == 1
 
 
 def test_structured_cells_are_whole_records(recording: Recording) -> None:

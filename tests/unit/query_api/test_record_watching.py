@@ -126,7 +126,8 @@ def test_records_are_sent_while_the_job_runs_with_their_sources(tmp_path: Path) 
 def test_a_watch_that_is_dropped_costs_the_job_nothing_any_more(tmp_path: Path) -> None:
     with watched(tmp_path) as (client, job):
         with client.stream("POST", WATCH, json=ASKED) as answer:
-            next(answer.iter_lines())
+            lines = answer.iter_lines()  # dropped with its last reference, and the stream with it
+            next(lines)
             assert held_conditions(job.folder)
         until = time.monotonic() + 30
         while list((job.folder / HITS).iterdir()):

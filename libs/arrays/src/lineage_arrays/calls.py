@@ -189,9 +189,9 @@ def no_operands(call: Call, *arguments: Any) -> None:
 
 
 def axes_of(call: Call, axis: Any, ndim: int) -> tuple[int, ...]:
-    """An ``axis`` argument as axes from 0 up; None: all of them."""
+    """An ``axis`` argument as axes from 0 up; None: all of them. An array without axes takes one that means none."""
     no_operands(call, axis)
     if axis is None:
         return tuple(range(ndim))
     axes = axis if isinstance(axis, tuple | list) else (axis,)
-    return tuple(int(number) % ndim if ndim else 0 for number in axes)
+    return tuple(int(number) % ndim for number in axes) if ndim else ()

@@ -89,7 +89,7 @@ def _steps(array: AnyArray) -> list[int] | None:
     for at in reversed(axes):
         if abs(array.strides[at]) < span:
             return None
-        span = abs(array.strides[at]) * array.shape[at]
+        span += abs(array.strides[at]) * (array.shape[at] - 1)
     return axes if array.itemsize else None
 
 
