@@ -247,18 +247,6 @@ def test_rows_that_are_no_lines_are_not_traced_as_lines(tmp_path: Path) -> None:
     assert "holds a line end" in " ".join(map(str, verdict.reasons))
 
 
-def test_what_a_frame_of_text_reads_is_named_where_a_trace_ends(tmp_path: Path) -> None:
-    frame = table([(1, 2), (2, 3)])
-    run(
-        tmp_path,
-        lambda: dd.from_pandas(frame, npartitions=1).to_csv(f"{tmp_path}/*.csv", index=False),
-    )
-    run(tmp_path, lambda: dd.read_csv(f"{tmp_path}/*.csv").to_parquet(f"{tmp_path}/p"))
-    answer = all_jobs(tmp_path, Direction.BACKWARD, f"{tmp_path}/p/part.0.parquet#0")
-    assert not answer.complete
-    assert f"read {tmp_path}/*.csv" in " ".join(gap.reason for gap in answer.not_queried)
-
-
 @pytest.mark.parametrize(
     "write",
     [

@@ -73,9 +73,14 @@ class _Capture:
         """The module that traces DataFrames, once the program has loaded ``dask.dataframe``: many programs never do."""
         self.frame_files: Any = None
         """The module for the files of these, loaded with it."""
-        self.frame_sources: dict[str, str] = {}
-        self.frame_paths: dict[str, str] = {}
-        """By the name of an expression the files of text that it reads."""
+        self.frame_lines: Any = None
+        """The module for files of text that they are read from, loaded with it."""
+        self.frame_sources: dict[str, Any] = {}
+        """By the name of an expression what names its rows."""
+        self.frame_texts: dict[str, Any] = {}
+        """By the name of an expression the text that it reads."""
+        self.rest: dict[str, str] = {}
+        """Paths of the text whose rows may be no lines, by the nodes of such rows."""
         self.splits: tuple[Split | RecordSplit, ...] = ()
 
     def source(self, make: Callable[..., Any], *args: Any, **options: Any) -> TracedBag:
@@ -208,32 +213,35 @@ class _Capture:
         self.api.send(kind(app=self.api.app, node=sink, path=folder, files=tuple(files)))
         return call.result
 
-    def frame_source(self, expression: Any) -> str:
-        """The node of what a DataFrame is read from."""
-        name, kind = expression._name, type(expression).__name__
+    def frame_source(self, expression: Any) -> Any:
+        """Register what a DataFrame is read from; gives what names its rows."""
+        name = expression._name
         if name not in self.frame_sources:
+            read = self.frame_texts.get(name)
+            kind = read.name if read else type(expression).__name__
+            path = read.path if read else self.frame_files.path_read(expression)
+            node = self.register_source(f"{kind}-{next(self.numbers)}", kind, path)
             splits = self.frame_files.record_splits(expression)
-            path = self.frame_files.path_read(expression) or self.frame_paths.get(name, "")
-            node = self.api.register(
-                f"{kind}-{next(self.numbers)}",
-                kind,
-                kind="source",
-                **({"path": path} if path else {}),
-            )
             if splits:
                 self.api.send(RecordSplits(app=self.api.app, node=node, whole=False, splits=splits))
-                self.splits += splits
-            self.frame_sources[name] = node
+            elif read and read.splits:
+                splits = read.splits
+                self.api.send(Splits(app=self.api.app, node=node, splits=splits))
+                self.rest[node + self.frame_lines.ROWS] = path
+            self.splits += splits
+            numbers = read.numbers(node) if read else self.frame_lines.RowNumbers(node)
+            self.frame_sources[name] = numbers
         return self.frame_sources[name]
 
-    def read_frame(
-        self, original: Callable[..., Any], urlpath: Any, *args: Any, **options: Any
-    ) -> Any:
-        """As a function that reads a DataFrame from files of text, whose rows are no lines: what it is read from is named."""
-        made = original(urlpath, *args, **options)
-        paths = urlpath if isinstance(urlpath, list | tuple) else [urlpath]
+    def register_source(self, name: str, kind: str, path: str) -> str:
+        """The node of a source."""
+        return self.api.register(name, kind, kind="source", **({"path": path} if path else {}))
+
+    def read_frame(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """As a function that reads a DataFrame from files of text: what it is read from is known."""
+        made, read = self.frame_lines.read_text(original, *args, **options)
         for source in made.expr.find_operations(self.frames.FromMap):
-            self.frame_paths[source._name] = ", ".join(map(str, paths))
+            self.frame_texts[source._name] = read
         return made
 
     def keep(self, collection: Any, result: Any) -> Any:
@@ -257,6 +265,8 @@ class _Capture:
             self.api.unknown("a source", f"{path} changed while it was read")
         sink = self.api.register(f"{kind}-{next(self.numbers)}", kind, kind="sink", **fields)
         spaces = {space.partition("#")[0] for rows in batches for space in rows.origins.spaces}
+        for node in spaces & self.rest.keys():
+            self.register_source(node, "rows", self.rest.pop(node))
         for source in sorted(spaces):
             self.api.flow_link(source, sink)
         return sink
@@ -377,6 +387,7 @@ def replace_operators(api: LineageApi) -> Iterator[None]:
             replace(frame, "compute", partialmethod(_computed_by, capture))
             replace(frame, "__dask_graph__", partialmethod(_refuse_graph))
             files = capture.frame_files = import_module("lineage_emitter.sdk.dask_frame_files")
+            capture.frame_lines = import_module("lineage_emitter.sdk.dask_frame_lines")
             frames = import_module("dask.dataframe")
             for name in TEXT_READERS:
                 replace(frames, name, partial(capture.read_frame, getattr(frames, name)))

@@ -43,7 +43,7 @@ def read_with_splits(
     There are no splits where partitions are no lines of local files, or lines may be divided otherwise than others divide them.
     """
     blocks: list[list[Any]] = []
-    with _recorded_blocks(blocks):
+    with recorded_blocks(text, blocks):
         made = make(*args, **options)
     given = inspect.signature(make).bind(*args, **options)
     given.apply_defaults()
@@ -52,39 +52,48 @@ def read_with_splits(
         return made, ()
     if given.arguments["encoding"].lower() not in LINES_AS_BYTES:
         return made, ()
-    files = _local_files(open_files(given.arguments["urlpath"], mode="rb", compression=None))
+    files = local_files(open_files(given.arguments["urlpath"], mode="rb", compression=None))
     if given.arguments["compression"] not in (None, "infer") or any(map(is_compressed, files)):
         return made, ()
     if given.arguments["blocksize"] is None:
         splits = [(path, 0, os.stat(path).st_size) for path in files]
     else:
-        splits = list(_block_splits(files, blocks))
-    if len(splits) != made.npartitions:
-        return made, ()
-    return made, tuple(
+        splits = list(block_splits(files, blocks))
+    return made, splits_of(splits) if len(splits) == made.npartitions else ()
+
+
+def splits_of(parts: Iterable[tuple[str, int, int]]) -> tuple[Split, ...]:
+    """Splits of the parts of files that partitions read: path, first byte, length."""
+    return tuple(
         Split(partition=n, path=f"file:{path}", start=start, length=length, **version(path))
-        for n, (path, start, length) in enumerate(splits)
+        for n, (path, start, length) in enumerate(parts)
     )
 
 
 @contextmanager
-def _recorded_blocks(blocks: list[list[Any]]) -> Iterator[None]:
-    """Keep the blocks that files are divided into."""
-    read_bytes = text.read_bytes
+def recorded_blocks(reader: Any, blocks: list[list[Any]]) -> Iterator[None]:
+    """Keep the blocks that a module of Dask divides files into."""
+    read_bytes = reader.read_bytes
 
     def recorded(*args: Any, **options: Any) -> Any:
         answer = read_bytes(*args, **options)
         blocks.extend(answer[1])
         return answer
 
-    text.read_bytes = recorded
+    reader.read_bytes = recorded
     try:
         yield
     finally:
-        text.read_bytes = read_bytes
+        reader.read_bytes = read_bytes
 
 
-def _block_splits(files: list[str], blocks: list[list[Any]]) -> Iterator[tuple[str, int, int]]:
+def block_splits(files: list[str], blocks: list[list[Any]]) -> Iterator[tuple[str, int, int]]:
+    """Path, first byte and length of each block; none where others may divide a file otherwise.
+
+    Args:
+        files: that are read.
+        blocks: of each file, as Dask's ``read_bytes`` gives them.
+    """
     if len(files) != len(blocks):
         return
     for path, parts in zip(files, blocks, strict=True):
@@ -101,7 +110,7 @@ def _holds_cr(path: str) -> bool:
         return content.find(b"\r") >= 0
 
 
-def _local_files(files: Iterable[OpenFile]) -> list[str]:
+def local_files(files: Iterable[OpenFile]) -> list[str]:
     """Paths of files; none where some are of another file system."""
     files = list(files)
     if not all(isinstance(file.fs, LocalFileSystem) for file in files):

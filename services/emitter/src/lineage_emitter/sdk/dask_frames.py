@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 from dask import dataframe as dd
@@ -54,6 +54,8 @@ ELEMENTWISE = (
     _expr.Unaryop,
 )
 """Operators that make each row of the row at its place, and leave the index as it is."""
+RowNames: TypeAlias = Callable[[int, int], list[str]]
+"""Addresses of so many rows of a partition with this number."""
 JOINS = ("inner", "left", "right", "outer")
 GROUPED_OF_ALL = (_groupby.Sum, _groupby.Prod, _groupby.Count, _groupby.Size, _groupby.Mean)
 GROUPED = (*GROUPED_OF_ALL, _groupby.Min, _groupby.Max, _groupby.First, _groupby.Last)
@@ -80,11 +82,11 @@ class FrameTracing:
     """Makes expressions that carry origins.
 
     Args:
-        source: names the source that an expression reads.
+        source: registers the source that an expression reads, and gives what names the rows of a partition in its task.
         refuse: raises that an operator is not captured.
     """
 
-    def __init__(self, source: Callable[[Any], str], refuse: Callable[[str], Any]) -> None:
+    def __init__(self, source: Callable[[Any], RowNames], refuse: Callable[[str], Any]) -> None:
         self._source, self._refuse = source, refuse
         self._traced: dict[str, TracedFrame] = {}
         self.reasons: set[str] = set()
@@ -151,9 +153,9 @@ class FrameTracing:
     def _numbered(self, expr: Any) -> TracedFrame:
         if expr.ndim != 2:
             self._refuse(f"a series of {type(expr).__name__}")
-        node = self._source(expr)
+        names = self._source(expr)
         meta = _with_column(expr._meta, ROWS, [])
-        numbered = _by_partition(_number, new_collection(expr), node, meta=meta)
+        numbered = _by_partition(_number, new_collection(expr), names, meta=meta)
         return _unpacked(numbered, list(expr.columns))
 
     def _reindexed(self, expr: Any) -> TracedFrame:
@@ -296,9 +298,9 @@ def _with_column(frame: Any, name: str, texts: Sequence[str]) -> Any:
     return wider
 
 
-def _number(frame: Any, node: str, partition_info: Any = None) -> Any:
-    space = f"{node}#{partition_info['number'] if partition_info else 0}"
-    return _with_column(frame, ROWS, [f"{space}#{row}" for row in range(len(frame))])
+def _number(frame: Any, names: RowNames, partition_info: Any = None) -> Any:
+    partition = partition_info["number"] if partition_info else 0
+    return _with_column(frame, ROWS, names(len(frame), partition))
 
 
 def _beside(frame: Any, origins: Any, column: str) -> Any:
