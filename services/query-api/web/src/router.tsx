@@ -20,6 +20,7 @@ import { ResultsPage } from './pages/ResultsPage';
 import { Shell } from './pages/Shell';
 import { SuspectsPage } from './pages/SuspectsPage';
 import { TracePage } from './pages/TracePage';
+import { TriplesPage } from './pages/TriplesPage';
 import { WatchPage } from './pages/WatchPage';
 import { formatParams, parseParams } from './url/params';
 import {
@@ -32,6 +33,7 @@ import {
   followSearch,
   jobsSearch,
   suspectsSearch,
+  triplesSearch,
 } from './url/searches';
 
 const root = createRootRoute({
@@ -119,6 +121,13 @@ const trace = createRoute({
   component: TracePage,
 });
 
+const triples = createRoute({
+  getParentRoute: () => root,
+  path: '/triples',
+  component: TriplesPage,
+  validateSearch: triplesSearch,
+});
+
 const routeTree = root.addChildren([
   applications,
   application,
@@ -133,6 +142,7 @@ const routeTree = root.addChildren([
   results,
   docs,
   trace,
+  triples,
 ]);
 
 export const createAppRouter = (history?: RouterHistory) =>

@@ -32,6 +32,8 @@ import type {
   Trace,
   TraceItems,
   TraceRequest,
+  TripleSets,
+  TripleTrace,
   ValuesOfCells,
   WatchableJob,
 } from './types';
@@ -275,3 +277,20 @@ export const picture = (
 
 export const cellValues = (app: string, array: string, ranges: string, signal?: AbortSignal) =>
   get<ValuesOfCells>(`${ofArray(app, array)}/values`, { ranges }, signal);
+
+export const tripleSets = (signal?: AbortSignal) => get<TripleSets>('/triples', undefined, signal);
+
+export const tripleTrace = (
+  data_set: string,
+  item: string,
+  direction: Direction,
+  limit: number,
+  signal?: AbortSignal,
+) => get<TripleTrace>('/triples/trace', { data_set, item, direction, limit }, signal);
+
+export const tripleExportUrl = (
+  data_set: string,
+  item: string,
+  direction: Direction,
+  format: string,
+) => address('/triples/export', { data_set, item, direction, format });

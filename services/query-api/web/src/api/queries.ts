@@ -306,3 +306,20 @@ export const cellValuesQuery = (app: string, array: string, ranges: string, enab
     staleTime: 60_000,
     enabled,
   });
+
+/** Traces with more triples are not drawn. */
+export const TRIPLES_DRAWN = 20_000;
+
+export const tripleSetsQuery = () =>
+  queryOptions({
+    queryKey: ['triples'],
+    queryFn: ({ signal }) => lineage.tripleSets(signal),
+    staleTime: 60_000,
+  });
+
+export const tripleTraceQuery = (dataSet: string, item: string, direction: Direction) =>
+  queryOptions({
+    queryKey: ['triples', dataSet, item, direction],
+    queryFn: ({ signal }) => lineage.tripleTrace(dataSet, item, direction, TRIPLES_DRAWN, signal),
+    staleTime: 60_000,
+  });

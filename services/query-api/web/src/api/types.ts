@@ -34,6 +34,8 @@ import type {
   TraceModel,
   TracePage,
   TraceRequest as AnyTraceRequest,
+  TripleDataSets,
+  TripleTraceModel,
   WatchModel,
 } from './schema';
 
@@ -102,6 +104,8 @@ export type Picture = PictureModel;
 export type Progress = ProgressModel;
 export type DeadLetter = DeadLetterModel;
 export type DeadLetters = DeadLetterList;
+export type TripleSets = TripleDataSets;
+export type TripleTrace = TripleTraceModel;
 
 /** Where the page begins traces: in one of the ways that the API knows. */
 export type TraceStart =

@@ -7,7 +7,7 @@ import { useGraphState, type GrowSide } from './GraphContext';
 import { nodeTitle } from './naming';
 import { NodeButton } from './NodeButton';
 
-/** A job or a dataset, with what is beside it and not drawn. */
+/** A job, a dataset or an item of triples, with what is beside it and not drawn. */
 export const NeighbourNode = memo(function NeighbourNode({ data }: NodeProps<OperatorElement>) {
   const { node } = data;
   const { onGrow } = useGraphState();
@@ -41,8 +41,11 @@ export const NeighbourNode = memo(function NeighbourNode({ data }: NodeProps<Ope
   );
 });
 
-/** What lies on a side of a job or dataset. */
-function wordsOf(kind: string, side: GrowSide): string {
-  if (kind === 'job') return side === 'upstream' ? 'datasets read by' : 'datasets written by';
-  return side === 'upstream' ? 'jobs that write' : 'jobs that read';
-}
+const WORDS: Record<string, Record<GrowSide, string>> = {
+  job: { upstream: 'datasets read by', downstream: 'datasets written by' },
+  dataset: { upstream: 'jobs that write', downstream: 'jobs that read' },
+  item: { upstream: 'items that went into', downstream: 'items derived from' },
+};
+
+/** What lies on a side of a node. */
+const wordsOf = (kind: string, side: GrowSide) => WORDS[kind]?.[side] ?? side;

@@ -9,6 +9,7 @@ import { Loading } from '../components/Loading';
 import { SearchInput } from '../components/SearchInput';
 import { useKeys } from '../components/useKeys';
 import { count, counted, time } from '../lib/format';
+import { TripleSets } from '../triples/TripleSets';
 import { shownVersions } from './versions';
 
 interface Props {
@@ -81,6 +82,7 @@ export function JobLists({ words, onSearch }: Props) {
             ))}
         </Listed>
       </section>
+      <TripleSets />
     </>
   );
 }

@@ -1,10 +1,11 @@
 import { useState } from 'react';
 
 import { download } from '../api/download';
-import { traceExportUrl } from '../api/lineage';
-import { EXPORT_FORMATS, type ExportFormat, type Trace } from '../api/types';
+import { EXPORT_FORMATS, type ExportFormat } from '../api/types';
 
-const SUFFIX: Record<ExportFormat | 'ndjson', string> = {
+type Format = ExportFormat | 'ndjson';
+
+const SUFFIX: Record<Format, string> = {
   csv: 'csv',
   ndjson: 'ndjson',
   arrow: 'arrow',
@@ -13,7 +14,7 @@ const SUFFIX: Record<ExportFormat | 'ndjson', string> = {
   graphml: 'graphml',
   mermaid: 'mmd',
 };
-const WORDS: Record<ExportFormat | 'ndjson', string> = {
+const WORDS: Record<Format, string> = {
   csv: 'CSV',
   ndjson: 'JSON lines',
   arrow: 'Arrow',
@@ -23,18 +24,21 @@ const WORDS: Record<ExportFormat | 'ndjson', string> = {
   mermaid: 'Mermaid',
 };
 
-const ALL = ['csv', 'ndjson', 'arrow', 'parquet', 'prov', 'graphml', 'mermaid'] as const;
-/** What is computed by a query is items alone. */
-const COMPUTED = ['csv', 'ndjson', 'arrow', 'parquet'] as const;
+interface Props {
+  formats: readonly Format[];
+  url: (format: Format) => string;
+  /** Of the file, without what says its format. */
+  name: string;
+  onError: (error: Error) => void;
+}
 
-/** Saves all items of a trace, in a format of one's choice. */
-export function ExportMenu({ trace, onError }: { trace: Trace; onError: (error: Error) => void }) {
+/** Saves all of a trace, in a format of one's choice. */
+export function ExportMenu({ formats, url, name, onError }: Props) {
   const [busy, setBusy] = useState(false);
-  const save = async (format: ExportFormat | 'ndjson') => {
+  const save = async (format: Format) => {
     setBusy(true);
     try {
-      const name = `${trace.app}-${trace.direction}.${SUFFIX[format]}`;
-      await download(traceExportUrl(trace.trace, format), name);
+      await download(url(format), `${name}.${SUFFIX[format]}`);
     } catch (error) {
       onError(error instanceof Error ? error : new Error(String(error)));
     } finally {
@@ -53,7 +57,7 @@ export function ExportMenu({ trace, onError }: { trace: Trace; onError: (error: 
       }}
     >
       <option value="">{busy ? 'Exporting…' : 'Export…'}</option>
-      {(trace.computed || trace.through ? COMPUTED : ALL).map((format) => (
+      {formats.map((format) => (
         <option key={format} value={format}>
           {WORDS[format]}
         </option>

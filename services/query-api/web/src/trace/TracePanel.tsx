@@ -1,7 +1,14 @@
 import { useMemo, useState } from 'react';
 
+import { traceExportUrl } from '../api/lineage';
 import { traceItemsQuery } from '../api/queries';
-import type { Direction, GraphNode, Item, Trace } from '../api/types';
+import {
+  EXPORT_FORMATS,
+  type Direction,
+  type GraphNode,
+  type Item,
+  type Trace,
+} from '../api/types';
 import { AsItIsNow } from '../components/AsItIsNow';
 import { CopyButton } from '../components/CopyButton';
 import { Empty } from '../components/Empty';
@@ -27,6 +34,9 @@ import { StepBar } from './StepBar';
 import { TraceNotes } from './TraceNotes';
 
 const START_SHOWN = 3;
+const ALL = [...EXPORT_FORMATS, 'ndjson'] as const;
+/** What is computed by a query is items alone. */
+const COMPUTED = ['csv', 'ndjson', 'arrow', 'parquet'] as const;
 const NO_WORDS: ReadonlySet<string> = new Set();
 
 interface Props {
@@ -154,7 +164,12 @@ export function TracePanel(props: Props) {
           </>
         )}
         <CopyButton text={() => window.location.href}>Copy link</CopyButton>
-        <ExportMenu trace={trace} onError={setFailed} />
+        <ExportMenu
+          formats={trace.computed || trace.through ? COMPUTED : ALL}
+          url={(format) => traceExportUrl(trace.trace, format)}
+          name={`${trace.app}-${trace.direction}`}
+          onError={setFailed}
+        />
       </div>
     </>
   );

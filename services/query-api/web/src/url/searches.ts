@@ -175,3 +175,17 @@ export function suspectsSearch(params: Params): SuspectsSearch {
     of: oneOf(params.of, ['frames']),
   };
 }
+
+export interface TriplesSearch {
+  data_set?: string;
+  item?: string;
+  direction: Direction;
+}
+
+export function triplesSearch(params: Params): TriplesSearch {
+  return {
+    data_set: text(params.data_set),
+    item: text(params.item),
+    direction: oneOf(params.direction, ['backward', 'forward']) ?? 'backward',
+  };
+}
