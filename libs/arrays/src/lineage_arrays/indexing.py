@@ -135,18 +135,17 @@ def _positions_in_index(source: Shape, parts: Sequence[Part], part_index: int) -
     return np.asarray(positions[picked])
 
 
+PLACES = "all indices of a write: each may say which cell is written"
+
+
 def written(old: Operand, index: Any, new: Any) -> list[Input]:
-    """What an array is made from after ``array[index] = new``: cells of before, and of what was written.
+    """What an array is made from after ``array[index] = new``: cells of before, of what was written, and of traced indices.
 
     Raises:
-        UntracedError: traced numbers stand in the index.
+        UntracedError: one field is written, or a list of traced numbers.
     """
     shape, size = old.value.shape, old.value.size
     masked = isinstance(index, Operand) and index.value.dtype == np.bool_
-    if not masked and any(True for _ in operands(index)):
-        raise UntracedError(
-            "a write at traced indices", "write by a mask: x[mask] = ..., or np.where(mask, new, x)"
-        )
     if isinstance(index, str):
         raise UntracedError("a write to one field", "np.where over the fields, or a new array")
     chosen = frozen(plain(index))
@@ -178,6 +177,8 @@ def written(old: Operand, index: Any, new: Any) -> list[Input]:
                 by_cell if single else Choice(by_cell, AllToAll(mask.value.shape, shape)),
             )
         )
+    else:
+        inputs += [Input(one, AllToAll(one.value.shape, shape), PLACES) for one in operands(index)]
     return inputs
 
 

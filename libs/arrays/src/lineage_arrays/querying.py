@@ -79,7 +79,14 @@ class _Remarks:
         )
 
 
-def backward(flow: Workflow, start: Node, cells: Cells, *, choices: bool = False) -> CellTrace:
+def backward(
+    flow: Workflow,
+    start: Node,
+    cells: Cells,
+    *,
+    choices: bool = False,
+    until: ReadOnly[int, str] | None = None,
+) -> CellTrace:
     """Trace cells of an array back to the named arrays of its workflow.
 
     Args:
@@ -87,21 +94,26 @@ def backward(flow: Workflow, start: Node, cells: Cells, *, choices: bool = False
         start: the array's node.
         cells: of this array.
         choices: follow all cells that took part in a choice, not the chosen ones alone.
+        until: names of nodes, by their numbers, at which the trace ends as at named arrays.
 
     Returns:
         The cells of each named array that ``start`` was made from.
     """
     reached = {start.number: cells}
     source_cells: dict[str, Cells] = {}
+    ends = until or {}
     remarks = _Remarks()
     while reached:
         # The highest number first: all nodes made from it are already visited.
         node = flow.nodes[max(reached)]
         node_cells = reached.pop(node.number)
-        if node.name:
-            source_cells[node.name] = (
-                source_cells[node.name] | node_cells if node.name in source_cells else node_cells
+        name = ends.get(node.number, node.name)
+        if name:
+            source_cells[name] = (
+                source_cells[name] | node_cells if name in source_cells else node_cells
             )
+        if node.number in ends:
+            continue
         if node_cells:
             remarks.entering(node, flow.leaks)
         for edge in node.inputs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,9 @@ from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import holds, read_arrays
 from lineage_arrays.formats.names import array_name, grows, is_numpy, split_name
 from lineage_arrays.mappings import SamePositions
+from lineage_arrays.operators.graph import default_of, run_operator
+from lineage_arrays.operators.operator import Operator
+from lineage_arrays.operators.strategies import Strategy
 from lineage_arrays.querying import CellTrace, backward, forward
 from lineage_arrays.traced import TracedArray
 from lineage_arrays.workflow import ArrayFile, Input, Operand, Output, Workflow
@@ -56,6 +60,28 @@ class Recording:
         traced = TracedArray(self.flow, values, "source", [], name=name)
         self._sources[name] = Operand(self.flow, traced.node, traced.value)
         return traced
+
+    def run(
+        self, operator: Operator, *arrays: TracedArray, strategies: Sequence[Strategy] = ()
+    ) -> TracedArray:
+        """Run an operator over arrays of this recording.
+
+        Args:
+            operator: computes in `Operator.run`, and says what its output is made from.
+            arrays: its operands.
+            strategies: how its lineage is kept; by default by its mapping functions where it has some, else not at all: a trace runs it again.
+
+        Raises:
+            ArrayLineageError: an array belongs to another recording.
+            ModeError: it does not support a strategy, or writes lineage that is not valid.
+            UntracedError: an operand is no traced array.
+        """
+        for array in arrays:
+            self._check(array)
+        operands = tuple(Operand(self.flow, array.node, array.value) for array in arrays)
+        value, inputs = run_operator(operator, operands, strategies or default_of(operator))
+        name = operator.name or type(operator).__name__
+        return TracedArray(self.flow, value, name, inputs, constants=True)
 
     def load(self, name: str | os.PathLike[str]) -> Any:
         """Read an array of a file, with lineage: it is a source, under the name of the file.
@@ -163,26 +189,42 @@ class Recording:
             raise ArrayLineageError("an output has a name")
         self.flow.outputs.append(Output(name, array.node))
 
-    def back(self, array: TracedArray, where: Any = ..., *, choices: bool = False) -> CellTrace:
+    def back(
+        self,
+        array: TracedArray,
+        where: Any = ...,
+        *,
+        choices: bool = False,
+        until: Mapping[str, TracedArray] | None = None,
+    ) -> CellTrace:
         """Which cells of the sources some cells of an array were made from.
 
         Args:
             array: of this recording.
             where: its cells: any index of NumPy, a mask, a region or cells; all of them.
             choices: where values chose among cells (a sort, a mask), all that took part and not the chosen ones alone.
+            until: arrays at which the trace ends as at sources, by names for the answer. What the trace says of itself is about
+                the way from there.
 
         Raises:
             CellError: the array has no such cells.
-            ArrayLineageError: the array belongs to another recording.
+            ArrayLineageError: the array, or one of ``until``, belongs to another recording, or has the name of a source.
         """
-        self._check(array)
-        trace = backward(self.flow, array.node, Cells.of(array.shape, where), choices=choices)
-        return replace(
-            trace,
-            values={
-                name: self._sources[name].value for name in trace.cells if name in self._sources
-            },
+        ends = until or {}
+        for one in (array, *ends.values()):
+            self._check(one)
+        if taken := sorted(self._sources.keys() & ends.keys()):
+            raise ArrayLineageError(f"{', '.join(taken)}: a source has this name")
+        trace = backward(
+            self.flow,
+            array.node,
+            Cells.of(array.shape, where),
+            choices=choices,
+            until={end.node.number: name for name, end in ends.items()},
         )
+        known = {**self._sources, **ends}
+        values = {name: known[name].value for name in trace.cells if name in known}
+        return replace(trace, values=values)
 
     def forward(
         self, source: str, array: TracedArray, where: Any = ..., *, choices: bool = False

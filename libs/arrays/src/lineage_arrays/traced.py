@@ -77,10 +77,13 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
             return func(*plain(args), **plain(kwargs))
         if func is np.copyto:
             return self._copied_to(*args, **kwargs)
+        if isinstance(kwargs.get("out"), TracedArray):
+            return self._written_by(func, args, kwargs)
         handler = HANDLERS.get(func)
         if handler is None:
             raise UntracedError(f"the lineage of numpy.{name_of(func)} is not known", LEAVES)
-        call = Call(func, args, kwargs)
+        # Leave to overwrite the values, which others look at, is not taken.
+        call = Call(func, args, {key: kwargs[key] for key in kwargs if key != "overwrite_input"})
         call.check_places()
         return wrapped(flow, call, handler(call))
 
@@ -168,6 +171,23 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         call = Call(operator.setitem, (index, new), {})
         check_followed(call, inputs)
         self.become(fresh, inputs, "setitem", _has_constants(call))
+
+    @staticmethod
+    def _written_by(func: Callable[..., Any], args: Any, kwargs: Any) -> TracedArray:
+        """A function with ``out=`` of a traced array: its result is assigned to that."""
+        out: TracedArray = kwargs["out"]
+        result = func(*args, **{key: kwargs[key] for key in kwargs if key != "out"})
+        is_alike = isinstance(result, TracedArray) and (result.shape, result.dtype) == (
+            out.shape,
+            out.dtype,
+        )
+        if out.is_number or not is_alike:
+            raise UntracedError(
+                f"{name_of(func)}: out= of another shape or type than the result",
+                "assign the result: out[...] = ...",
+            )
+        out[...] = result
+        return out
 
     def _copied_to(
         self, target: Any, source: Any, casting: str = "same_kind", where: Any = True
@@ -301,6 +321,13 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     @property
     def imag(self) -> TracedArray:
         return _call(np.imag, self)
+
+    @property
+    def flat(self) -> TracedArray:
+        """As ``ndarray.flat``: what is written to it is written to the array, where that lies in one piece."""
+        if not self.value.flags.c_contiguous:
+            raise UntracedAttribute("flat")
+        return _call(np.ravel, self)
 
     def reshape(self, *shape: Any, order: Any = "C") -> TracedArray:
         """As ``ndarray.reshape``."""

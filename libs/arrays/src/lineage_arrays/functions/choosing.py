@@ -13,6 +13,7 @@ import numpy as np
 
 from lineage_arrays.calls import Call, Handler, Result, Results, frozen, no_operands
 from lineage_arrays.cells import Shape
+from lineage_arrays.functions import elementwise
 from lineage_arrays.functions.reductions import only_operand
 from lineage_arrays.mappings import (
     AllToAll,
@@ -65,6 +66,13 @@ def sorting(call: Call) -> Result | Results:
 
     lane = along_axis(values.shape, value.shape, {at: Span.all(values.shape[at])})
     return Result(value, [Input(operand, Choice(Gather(values.shape, value.shape, index), lane))])
+
+
+def where(call: Call) -> Result | Results:
+    """``where``: of one argument it is ``nonzero``."""
+    if len(call.args) == 1 and not call.kwargs:
+        return places(Call(np.nonzero, call.args, {}))
+    return elementwise.where(call)
 
 
 def places(call: Call) -> Result | Results:
@@ -209,6 +217,7 @@ def extracting(call: Call) -> Result | Results:
 TABLE: dict[Callable[..., Any], Handler] = {
     np.sort: sorting,
     np.argsort: sorting,
+    np.where: where,
     np.nonzero: places,
     np.flatnonzero: places,
     np.argwhere: places,

@@ -35,12 +35,9 @@ def by_cell(count: int, names: tuple[str, ...], superset: str = "") -> Handler:
 
 
 def where(call: Call) -> Result | Results:
-    """``where`` of three arguments: each cell from the condition's and from the one that it chose.
-
-    Of one argument it is ``nonzero``.
-    """
+    """``where`` of three arguments: each cell from the condition's and from the one that it chose."""
     if call.kwargs or len(call.args) != 3:
-        raise call.refuse("one argument", "np.nonzero(condition) says the same and is traced")
+        raise call.refuse("two arguments, or named ones", "np.where(condition, x, y)")
     condition, if_true, if_false = call.args
     value = call.array()
     inputs = []
@@ -115,7 +112,6 @@ TABLE: dict[Callable[..., Any], Handler] = {
     },
     np.clip: by_cell(3, ("a", "a_min", "a_max", "min", "max")),
     np.isclose: by_cell(2, ("a", "b")),
-    np.where: where,
     np.isin: lookup("element", AMONG_ALL),
     np.interp: lookup("x", AMONG_ALL),
     np.digitize: lookup("x", AMONG_ALL),

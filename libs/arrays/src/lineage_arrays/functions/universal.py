@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from lineage_arrays.calls import Call, Result, Results, as_array
+from lineage_arrays.calls import Call, Result, Results, as_array, plain
 from lineage_arrays.functions.products import matmul_core, signature
 from lineage_arrays.functions.reductions import extreme, reduction, running
 from lineage_arrays.mappings import Boxes, Span, cell_by_cell
@@ -18,6 +20,10 @@ _PRODUCTS: dict[np.ufunc, str] = {
     np.matvec: "ik,k->i",
     np.vecmat: "k,kj->j",
 }
+
+_OTHER_AXES = "a generalised function over other axes than the last ones"
+_LAST_AXES = "np.moveaxis the operands first"
+_CORES = "all cells of the axes that a generalised function combines: it may not look at each"
 
 
 def universal(
@@ -55,11 +61,10 @@ def universal(
 def _called(ufunc: np.ufunc, call: Call) -> Result | Results:
     if ufunc.signature is not None:
         core = _PRODUCTS.get(ufunc)
-        if core is None or set(call.kwargs) - {"dtype", "casting"}:
-            raise call.refuse(
-                "a generalised function, or axes=, of which no mapping is known",
-                "np.asarray the operands, and name what it gives by flow.source",
-            )
+        if core is None:
+            return _generalised(ufunc, call)
+        if set(call.kwargs) - {"dtype", "casting"}:
+            raise call.refuse(_OTHER_AXES, _LAST_AXES)
         dims = [
             np.ndim(argument.value if isinstance(argument, Operand) else argument)
             for argument in call.args
@@ -79,6 +84,41 @@ def _called(ufunc: np.ufunc, call: Call) -> Result | Results:
         for value in (result if isinstance(result, tuple) else (result,))
     ]
     return Results(parts) if isinstance(result, tuple) else parts[0]
+
+
+def _generalised(ufunc: np.ufunc, call: Call) -> Result | Results:
+    """A function of a library's own: a cell is made from the core axes of its place in the loop, as its signature says."""
+    axis = call.kwargs.get("axis", -1)
+    if not isinstance(axis, int):
+        raise call.refuse(_OTHER_AXES, _LAST_AXES)
+    dims = {np.ndim(plain(argument)) for argument in call.args}
+    last = axis == -1 or (max(dims) == axis + 1 and dims <= {0, axis + 1})
+    if set(call.kwargs) - {"dtype", "casting", "axis"} or not last:
+        raise call.refuse(_OTHER_AXES, _LAST_AXES)
+    letters: dict[str, str] = {}
+    cores = [
+        "".join(
+            letters.setdefault(name, chr(ord("a") + len(letters)))
+            for name in re.findall(r"\w+", core)
+        )
+        for core in re.findall(r"\(([^()]*)\)", str(ufunc.signature))
+    ]
+    if "?" in str(ufunc.signature) or len(letters) > 26:
+        raise call.refuse(_OTHER_AXES, _LAST_AXES)
+    words = ",".join(cores[: ufunc.nin])
+    result = call.run()
+    # Axes of a result have names of their own: each of its cells may be made from all of the core.
+    parts = [
+        _superset(signature(call, f"{words}->{core.upper()}", call.args, as_array(value)))
+        for core, value in zip(
+            cores[ufunc.nin :], result if ufunc.nout > 1 else (result,), strict=True
+        )
+    ]
+    return Results(parts) if ufunc.nout > 1 else parts[0]
+
+
+def _superset(result: Result) -> Result:
+    return replace(result, inputs=[replace(part, superset=_CORES) for part in result.inputs])
 
 
 def _reduced(ufunc: np.ufunc, call: Call) -> Result | Results:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError, ModeError
-from lineage_arrays.mappings import Mapping, SamePositions
+from lineage_arrays.mappings import Choice, Mapping, SamePositions
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
 from lineage_arrays.operators.plan_files import planned_strategies
 from lineage_arrays.operators.strategies import (
@@ -124,7 +124,7 @@ class OperatorGraph:
             operands = tuple(arrays[before] for before in step.inputs)
             if step.operator is not None:
                 how = chosen.get(step, default_of(step.operator))
-                value, ways = _run(step.operator, operands, how)
+                value, ways = run_operator(step.operator, operands, how)
                 arrays[step] = Operand(flow, flow.add(step.name, value, ways), value)
             elif step in chosen:
                 raise ModeError(f"{step.name} has no strategies: its calls map their cells")
@@ -169,9 +169,17 @@ def default_of(operator: Operator) -> tuple[Strategy, ...]:
     return (Strategy(Mode.MAP if Mode.MAP in operator.supported_modes() else Mode.BLACKBOX),)
 
 
-def _run(
+def run_operator(
     operator: Operator, operands: tuple[Operand, ...], strategies: Sequence[Strategy]
 ) -> tuple[AnyArray, list[Input]]:
+    """Run an operator over arrays of a workflow.
+
+    Returns:
+        Its output, and how the cells of each operand belong to it.
+
+    Raises:
+        ModeError: it does not support a strategy, or writes lineage that is not valid.
+    """
     for strategy in strategies:
         strategy.check(operator)
     inputs = tuple(operand.value for operand in operands)
@@ -187,9 +195,10 @@ def _run(
     mapped_inputs = []
     for n, operand in enumerate(operands):
         options: list[Mapping] = ways[n] or [Again(shapes, n, again)]
-        mapped_inputs.append(
-            Input(operand, options[0] if len(options) == 1 else Options(tuple(options)))
-        )
+        mapping: Mapping = options[0] if len(options) == 1 else Options(tuple(options))
+        if operator.chooses:
+            mapping = Choice(mapping, all_to_all(shapes, n))
+        mapped_inputs.append(Input(operand, mapping))
     return output, mapped_inputs
 
 

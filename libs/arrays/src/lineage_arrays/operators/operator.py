@@ -46,11 +46,13 @@ PairWriter: TypeAlias = Callable[[Any, tuple[Any, ...]], None]
 class Operator(ABC):
     """An operator over arrays. Subclasses compute in :meth:`run`, and say which modes they support.
 
-    ``name`` and ``version`` identify its mapping functions: a new version where they change.
+    ``name`` and ``version`` identify its mapping functions: a new version where they change. ``chooses``: values of any cells decide
+    which ones the output is made from; traces name it in ``chosen_by``, and have all cells with ``choices=True``.
     """
 
     name: str = ""
     version: str = "1"
+    chooses: bool = False
 
     def __init__(self) -> None:
         self._write: PairWriter | None = None

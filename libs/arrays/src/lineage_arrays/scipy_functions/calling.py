@@ -13,7 +13,7 @@ from typing import Any
 from lineage_arrays.calls import Call, name_of, operands, plain
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.scipy_functions.rules import Row, positional_names
-from lineage_arrays.traced import LEAVES, flow_of, wrapped
+from lineage_arrays.traced import LEAVES, TracedArray, flow_of, wrapped
 
 _OVERWRITE = "overwrite_"
 
@@ -57,6 +57,9 @@ def traced(function: Callable[..., Any], row: Row | None) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if next(operands([*args, kwargs]), None) is None:
             return function(*args, **kwargs)
+        output = kwargs.get("output")
+        if isinstance(output, TracedArray) and not output.is_number:
+            return _written_to(output, call, args, kwargs)
         flow = flow_of(args, kwargs)
         args, kwargs = _keeping(function, args, kwargs)
         of_call = Call(function, args, kwargs)
@@ -69,6 +72,20 @@ def traced(function: Callable[..., Any], row: Row | None) -> Callable[..., Any]:
         return function(*plain(args), **plain(kwargs))
 
     return call
+
+
+def _written_to(
+    output: TracedArray, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+) -> Any:
+    """A call that writes its one result into a traced array, with the type of its cells."""
+    result = function(*args, **{**kwargs, "output": output.dtype})
+    if not isinstance(result, TracedArray) or result.shape != output.shape:
+        raise UntracedError(
+            "output= of an array of another shape, or of a call that has no traced result",
+            "assign the result: x[...] = ...",
+        )
+    output[...] = result
+    return output
 
 
 def _keeping(

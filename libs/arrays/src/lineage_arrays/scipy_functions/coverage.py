@@ -14,7 +14,7 @@ def page() -> str:
         "that are imported from `lineage_arrays.scipy`, and which cells of its operands a cell of the result has. The words are those of",
         "[NumPy's functions](arrays-numpy.md). *Exact* is for what is looked at: a weight of zero counts for floats, among which NaN shows",
         "through it, and makes a superset of whole numbers. An operand that only says how to compute (`sigma`, weights of `ndimage`) counts with all",
-        "cells. Arrays to write into (`output=`, `distances=`) are refused, and `overwrite_a=True` and its like overwrite nothing. Classes (`signal.ShortTimeFFT`,",
+        "cells. Arrays to write into (`output=`, `distances=`) are refused, but for a traced one as `output=` by name, and `overwrite_a=True` and its like overwrite nothing. Classes (`signal.ShortTimeFFT`,",
         "`signal.lti`) are SciPy's own: values leave the recording there. `python -m lineage_arrays.scipy_functions.coverage` writes this page.",
     ]
     for module, table in TABLES.items():
