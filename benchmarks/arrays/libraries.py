@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from photutils.aperture import CircularAperture
 from photutils.background import Background2D, MedianBackground
 from photutils.segmentation import SourceCatalog, detect_sources
 
+from benchmarks.arrays.workflows import in_turns, ratio
 from lineage_arrays import Recording
 from lineage_arrays.libraries import tracing
 from lineage_arrays.mappings import Mapping, SamePositions
@@ -137,3 +139,25 @@ def traced(image: F64) -> tuple[Recording, Catalogue]:
             lambda flat: recording.run(WithoutRays(), flat, strategies=kept),
         )
     return recording, made
+
+
+def library_row(shape: tuple[int, int], pairs: int) -> dict[str, Any]:
+    """What the workflow costs with lineage, over without it, and what questions about it take."""
+    image = exposure(shape)
+    plain, recorded = in_turns(lambda: catalogue(image), lambda: traced(image), pairs=pairs)
+    recording, made = traced(image)
+    questions = {
+        "star": lambda: recording.back(made.fluxes, 0, until={"sky": made.sky}),
+        "sky": lambda: recording.back(made.sky, (5, 5)),
+        "pixel_forward": lambda: recording.forward("exposure", made.fluxes, (5, 5)),
+    }
+    expected = catalogue(image)
+    return {
+        "shape": list(shape),
+        "stars": len(made.places),
+        "calls": len(recording.flow.nodes),
+        "plain_s": statistics.median(plain.seconds),
+        "recorded_over_plain": ratio(plain, recorded),
+        "question_ms": {name: 1e3 * in_turns(ask, pairs=3)[0].seconds[-1] for name, ask in questions.items()},
+        "same": bool(np.array_equal(made.fluxes.value, expected.fluxes) and np.array_equal(made.segments.value, expected.segments)),
+    }  # fmt: skip
