@@ -147,6 +147,27 @@ def test_a_server_answers_as_the_store(
     assert told == text
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        ("back", "final.npz/rolled[1:3,4]"), ("back", "final.npz/largest[2]", "--choices"), ("back", "total[3]"),
+        ("forward", "copied.npy[2,:3]"), ("back", "sorted.npy[1]", "--all-jobs"),
+    ],
+)  # fmt: skip
+def test_pictures_of_a_server_are_those_of_the_store(
+    chain: Chain, tmp_path: Path, question: tuple[str, ...]
+) -> None:
+    drawn = []
+    for served in (False, True):
+        target = tmp_path / f"{served}.png"
+        picture = printed(chain, *question, "--png", str(target), served=served)["picture"]
+        assert [one.pop("missing") != "" for one in picture["arrays"]] == [
+            one["black"] is None for one in picture["arrays"]
+        ]
+        drawn.append((target.read_bytes(), picture["arrays"]))
+    assert drawn[0] == drawn[1]
+
+
 def forget_change(here: dict[str, Any], there: dict[str, Any]) -> None:
     """A server says of a file whose time alone is another one that it does not know whether it is the same: no checksum is taken."""
     for left, right in zip(here["arrays"], there["arrays"], strict=True):

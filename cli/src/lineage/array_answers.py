@@ -59,6 +59,8 @@ class ShownCells:
     first: Region = field(repr=False)
     file: ArrayFile | None = None
     file_status: str | None = None
+    served_id: str = ""
+    """Of the array with a server."""
 
     @property
     def size(self) -> int:
@@ -84,6 +86,8 @@ class ShownTrace:
     warnings: tuple[str, ...] = ()
     left_out: int = 0
     asked_shape: tuple[int, ...] = ()
+    served_id: str = ""
+    """Of the array that it is about, with a server."""
 
 
 def listed_of_store(store: GraphStore, limit: int) -> tuple[list[ListedApplication], int]:
@@ -209,6 +213,7 @@ def _served_trace(answer: dict[str, Any], ranges: dict[str, list[str]]) -> Shown
         tuple(warnings),
         left_out,
         asked.shape,
+        asked.served_id,
     )
 
 
@@ -223,6 +228,7 @@ def _served_cells(plain: dict[str, Any], ranges: list[str]) -> ShownCells:
         Region.union(Region.from_text(text) for text in ranges),
         file_of(file),
         None if file is None else file["standing"],
+        array["id"],
     )
 
 

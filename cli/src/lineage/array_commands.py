@@ -156,7 +156,7 @@ def _answer(
             asked = {key: value for key, value in asdict(question).items() if value}
             listed = CELLS_LISTED if limit is None and not as_json else limit
             shown = trace_of_server(opened, asked, listed if png is None else None)
-            sources = [] if png is None else sources_of_server(shown, question.cells)
+            sources = [] if png is None else sources_of_server(shown, question.cells, opened)
         else:
             trace = _traced(opened, question)
             shown = shown_trace(trace)

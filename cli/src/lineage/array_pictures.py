@@ -10,17 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from lineage.array_answers import ShownCells, ShownTrace
+from lineage.array_shading import PictureServer, served_shading
 from lineage.exporting import output_stream
 from lineage.terminal import echo
 from lineage_arrays.cells import Cells, Shape
 from lineage_arrays.display import picture_text
-from lineage_arrays.errors import ArrayLineageError, NoPictureError
-from lineage_arrays.pictures import LISTED_MAX, CellPicture, ValuesOf, beside, draw_cells
-from lineage_arrays.planes import SIGNATURE, Plane, png_of
+from lineage_arrays.errors import NoPictureError
+from lineage_arrays.pictures import (
+    LISTED_MAX,
+    CellPicture,
+    Shading,
+    beside,
+    draw_cells,
+    shading_of,
+)
+from lineage_arrays.planes import SIGNATURE, png_of
 from lineage_arrays.saved.address import parse_address
 from lineage_arrays.saved.current_values import values_of_file
 from lineage_arrays.saved.tracing import StoredTrace
-from lineage_arrays.workflow import AnyArray
 from lineage_core.errors import LineageError
 
 PICTURES_MAX = 8
@@ -42,7 +49,7 @@ class PictureSource:
     name: str
     is_asked: bool
     cells: Cells | None
-    values_of: ValuesOf
+    shading: Shading
     missing: str = ""
 
 
@@ -91,23 +98,27 @@ def _beginning(path: Path) -> bytes:
 
 def sources_of_store(trace: StoredTrace) -> list[PictureSource]:
     """The arrays of a trace in a store: the one that it is about, and those with cells that were found."""
-    asked = PictureSource(trace.app, trace.name, True, trace.asked, values_of_file(trace.file))
+    shading = shading_of(values_of_file(trace.file))
+    asked = PictureSource(trace.app, trace.name, True, trace.asked, shading)
     return [
         asked,
         *(
-            PictureSource(one.app, one.name, False, one.cells, values_of_file(one.file))
+            PictureSource(one.app, one.name, False, one.cells, shading_of(values_of_file(one.file)))
             for one in trace.found
             if one.cells
         ),
     ]
 
 
-def sources_of_server(trace: ShownTrace, address: str) -> list[PictureSource]:
-    """As :func:`sources_of_store`, of the answer of a server, which keeps the values.
+def sources_of_server(
+    trace: ShownTrace, address: str, server: PictureServer
+) -> list[PictureSource]:
+    """As :func:`sources_of_store`, of the answer of a server, which draws the values.
 
     Args:
         trace: with all its cells.
         address: of the cells that the question was about.
+        server: the server.
     """
     asked = _sized(trace.asked_shape, trace.asked_count)
     if isinstance(asked, Cells) and asked.count != trace.asked_count:
@@ -117,16 +128,26 @@ def sources_of_server(trace: ShownTrace, address: str) -> list[PictureSource]:
             if asked.size <= ASKED_SIZE_MAX
             else f"cells of arrays of more than {ASKED_SIZE_MAX:,} are not drawn of a server's answer"
         )
+    shading = served_shading(server, trace.app, trace.served_id)
     return [
-        _served(trace.app, trace.name, True, asked),
-        *(_served(one.app, one.name, False, _cells_of(one)) for one in trace.found if one.count),
+        _source(trace.app, trace.name, True, asked, shading),
+        *(
+            _source(
+                *(one.app, one.name, False, _cells_of(one)),
+                served_shading(server, one.app, one.served_id),
+            )
+            for one in trace.found
+            if one.count
+        ),
     ]
 
 
-def _served(app: str, name: str, is_asked: bool, cells: Cells | str) -> PictureSource:
+def _source(
+    app: str, name: str, is_asked: bool, cells: Cells | str, shading: Shading
+) -> PictureSource:
     if isinstance(cells, str):
-        return PictureSource(app, name, is_asked, None, _on_the_server, cells)
-    return PictureSource(app, name, is_asked, cells, _on_the_server)
+        return PictureSource(app, name, is_asked, None, shading, cells)
+    return PictureSource(app, name, is_asked, cells, shading)
 
 
 def _cells_of(shown: ShownCells) -> Cells | str:
@@ -149,10 +170,6 @@ def _sized(shape: Shape, count: int) -> Cells | str:
             f"{count:,} of {whole.size:,} cells are too many for a picture: ask about fewer of them"
         )
     return whole
-
-
-def _on_the_server(_: Plane) -> AnyArray:
-    raise ArrayLineageError("they are with the server, whose page shows them")
 
 
 def save_picture(path: Path, sources: Sequence[PictureSource]) -> SavedPicture:
@@ -186,7 +203,7 @@ def _drawn(source: PictureSource) -> ArrayPicture:
     if source.cells is None:
         return ArrayPicture(source, None, missing=source.missing)
     try:
-        return ArrayPicture(source, draw_cells(source.cells, source.values_of))
+        return ArrayPicture(source, draw_cells(source.cells, source.shading))
     except NoPictureError as reason:
         return ArrayPicture(source, None, missing=str(reason))
 

@@ -348,6 +348,11 @@ class ServedAccess:
         """A trace of cells, as the server gives it."""
         return self._send("POST", "/v1/arrays/trace", json=question)
 
+    def array_picture(self, app: str, array: str, plane: str, side: int) -> dict[str, Any]:
+        """The values of a plane of an array as a picture, as :func:`lineage_arrays.pictures.draw_cells` has them."""
+        path = f"/v1/applications/{_part(app)}/arrays/{_part(array)}/picture"
+        return self._get(path, params={"plane": plane, "side": side, "robust": True})
+
     def me(self) -> dict[str, Any]:
         """Who the server takes the caller for."""
         return self._get("/v1/me")

@@ -26,11 +26,12 @@ from lineage_arrays.pictures import (
     BACKGROUND,
     CELLS_COLOUR,
     CellPicture,
+    ValuesOf,
     beside,
     box_of,
-    draw_cells,
+    shading_of,
 )
-from lineage_arrays.planes import Plane
+from lineage_arrays.planes import PIXELS_MAX, Plane
 from tests.support.cell_operators import BrightSpots
 
 pytestmark = pytest.mark.unit
@@ -39,6 +40,10 @@ Pixel = tuple[int, int]
 RGBA = npt.NDArray[np.uint8]
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 NUMBERS = st.sampled_from(["f8", "f4", "i4", "u1", "?", "c16", "m8[s]"])
+
+
+def draw_cells(cells: Cells, values_of: ValuesOf, side: int = PIXELS_MAX) -> CellPicture:
+    return pictures.draw_cells(cells, shading_of(values_of), side)
 
 
 def rgba(png: bytes) -> RGBA:

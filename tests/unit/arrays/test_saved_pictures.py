@@ -20,10 +20,13 @@ from typer.testing import CliRunner
 
 from lineage import array_pictures
 from lineage.array_answers import ShownCells, ShownTrace
+from lineage.array_shading import served_shading
 from lineage.main import app as command_line
-from lineage_arrays import Recording
+from lineage.served import ServerError
+from lineage_arrays import Cells, Recording
 from lineage_arrays.claims import TraceClaims
-from lineage_arrays.pictures import CELLS_COLOUR
+from lineage_arrays.pictures import CELLS_COLOUR, draw_cells, shading_of
+from lineage_arrays.planes import png_of, shaded
 from lineage_arrays.saved import current_values, parse_address, store_recording, trace_back
 from lineage_core.contract.region import Region
 from lineage_store.url import open_store
@@ -176,14 +179,58 @@ def served(shape: tuple[Any, ...], count: int, first: Region, *, whole: bool = F
     return ShownTrace("app", "sums", 2, [found], TraceClaims(), asked_shape=(4, 5))
 
 
+class Drawing:
+    """A server that draws a table, or answers something else."""
+
+    def __init__(self, table: npt.NDArray[Any] | None = None, **other: Any) -> None:
+        self.table = table
+        self.other = other
+
+    def array_picture(self, app: str, array: str, plane: str, side: int) -> dict[str, Any]:
+        if self.table is None:
+            raise ServerError("they are not for you")
+        picture, scale = shaded(self.table, side, robust=True)
+        png = base64.b64encode(picture.png).decode()
+        plain = {"plane": plane, "low": scale.low, "high": scale.high, "steps": [*picture.steps]}
+        return {**plain, "png": png, **self.other}
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (3000, 7), (1, 5), (1500, 40)])
+def test_values_are_drawn_as_the_server_has_them(shape: tuple[int, int]) -> None:
+    table = np.random.default_rng(1).normal(0, 9, shape)
+    table[0, 0] = np.nan
+    cells = Cells.at(shape, [1, 3])
+    ours = draw_cells(cells, shading_of(lambda plane: plane.values(table)))
+    theirs = draw_cells(cells, served_shading(Drawing(table), "app", "source-0"))
+    assert np.array_equal(ours.pixels, theirs.pixels)
+    assert (ours.scale, ours.steps, theirs.missing) == (theirs.scale, theirs.steps, "")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"steps": [2, 1]}, {"plane": "0,:"}, {"png": "?"}, {"low": "1"}, {"high": float("nan")}, {"png": None},
+        {"png": base64.b64encode(png_of(np.zeros((4, 6, 4), np.uint8))).decode()},
+        {"png": base64.b64encode(png_of(np.zeros((400, 6, 2), np.uint8))).decode()},
+        {"png": base64.b64encode(png_of(np.zeros((4, 6, 2), np.uint8))[:60]).decode()},
+        {"png": base64.b64encode(b"GIF89a").decode()},
+    ],
+)  # fmt: skip
+def test_other_pictures_of_a_server_are_not_drawn(other: dict[str, Any]) -> None:
+    shading = served_shading(Drawing(np.ones((4, 6)), **other), "app", "source-0")
+    drawn = draw_cells(Cells.at((4, 6), [1]), shading)
+    assert drawn.scale is None
+    assert drawn.missing.startswith("the server")
+
+
 def test_answers_of_servers_are_drawn_without_values(tmp_path: Path) -> None:
     trace = served((4, 6), 3, Region.from_text("1-3"))
-    sources = array_pictures.sources_of_server(trace, "sums[1,2:4]")
+    sources = array_pictures.sources_of_server(trace, "sums[1,2:4]", Drawing())
     saved = array_pictures.save_picture(tmp_path / "a.png", sources)
     places = []
     for one in saved.arrays:
         assert one.drawn is not None
-        assert "with the server" in one.drawn.missing
+        assert one.drawn.missing == "they are not for you"
         rows, columns = one.drawn.enlarged
         places.append(marked(one.drawn.pixels[::rows, ::columns]))
     assert places == [[[1, 2], [1, 3]], [[0, 1], [0, 2], [0, 3]]]
@@ -204,11 +251,11 @@ def test_what_servers_say_is_not_believed(
     tmp_path: Path, shape: tuple[Any, ...], count: int, whole: bool, reason: str
 ) -> None:
     trace = served(shape, count, Region.from_text("1-3"), whole=whole)
-    _, source = array_pictures.sources_of_server(trace, "sums[1,2:4]")
+    _, source = array_pictures.sources_of_server(trace, "sums[1,2:4]", Drawing())
     assert source.cells is None
     assert reason in source.missing
     asked = replace(trace, asked_shape=(1 << 20, 1 << 20))
-    assert array_pictures.sources_of_server(asked, "sums[:,0]")[0].cells is None
+    assert array_pictures.sources_of_server(asked, "sums[:,0]", Drawing())[0].cells is None
 
 
 def test_stored_traces_show_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

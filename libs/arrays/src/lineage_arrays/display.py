@@ -10,7 +10,7 @@ from typing import TypeAlias
 from lineage_arrays.cells import Cells, Shape
 from lineage_arrays.claims import TraceClaims
 from lineage_arrays.errors import NoPictureError
-from lineage_arrays.pictures import CellPicture, ValuesOf, box_of, draw_cells
+from lineage_arrays.pictures import CellPicture, ValuesOf, box_of, draw_cells, shading_of
 from lineage_arrays.planes import Plane
 from lineage_arrays.workflow import AnyArray
 from lineage_core.html_parts import block, code, heading, mime_bundle, note, picture, table, text
@@ -103,7 +103,7 @@ class CellsDisplay(TraceClaims):
 
 def _picture_parts(one: DisplayedCells) -> list[str]:
     try:
-        drawn = draw_cells(one.cells, one.values_of, SIDE)
+        drawn = draw_cells(one.cells, shading_of(one.values_of), SIDE)
     except NoPictureError as reason:
         return [note("no picture", f"{_cut(one.name)}: {_cut(str(reason))}")]
     words = picture_text(drawn, one.cells)

@@ -17,16 +17,18 @@ from lineage_arrays.errors import NoPictureError
 from lineage_arrays.planes import (
     COORDINATES_AT_ONCE,
     OPAQUE,
+    PERCENTILES,
     PIXELS_MAX,
+    THICK,
     U8,
     Plane,
     Shades,
+    even_steps,
     marked_pixels,
     pixel_means,
     png_of,
     scale_of,
     shades_of,
-    steps_of,
 )
 from lineage_arrays.workflow import AnyArray
 from lineage_core.errors import LineageError
@@ -36,12 +38,8 @@ CELLS_COLOUR = (224, 36, 94)
 """Of cells, as on the page: half of it over values, as greys have no hue of their own."""
 BACKGROUND = (238, 238, 238, OPAQUE)
 """Of pixels without a cell, where no values are drawn."""
-PERCENTILES = (1.0, 99.0)
-"""Pixels that are black and white: a few extreme ones leave the others to be seen."""
 ENLARGED = 256
 """Pictures of fewer pixels each way are enlarged, by a whole number."""
-THICK = 16
-"""Pixels each way that a picture has at least: a row of cells is a line of one pixel."""
 GAP = 8
 """Transparent pixels between two pictures."""
 LISTED_MAX = 1 << 24
@@ -50,6 +48,8 @@ PLANE_CELLS_MAX = 1 << 24
 """Cells of a plane whose values are drawn."""
 ValuesOf: TypeAlias = Callable[[Plane], AnyArray]
 """Gives the values of a plane as a table; raises LineageError or OSError where it can't."""
+Shading: TypeAlias = Callable[[Plane, tuple[int, int]], tuple[U8, Shades]]
+"""Gives greys and alphas of the pixels of so many rows and columns of cells of a plane, and their scale; raises as ValuesOf."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ class CellPicture:
         return png_of(self.pixels)
 
 
-def draw_cells(cells: Cells, values_of: ValuesOf, side: int = PIXELS_MAX) -> CellPicture:
+def draw_cells(cells: Cells, shading: Shading, side: int = PIXELS_MAX) -> CellPicture:
     """A picture of cells, of the plane that has the most of them.
 
     Args:
         cells: of an array.
-        values_of: its values. What it raises is said in the picture's ``missing``.
+        shading: its values. What it raises is said in the picture's ``missing``.
         side: pixels each way, at most.
 
     Raises:
@@ -87,18 +87,12 @@ def draw_cells(cells: Cells, values_of: ValuesOf, side: int = PIXELS_MAX) -> Cel
         BudgetError: the question takes too long.
     """
     plane = fullest_plane(cells)
-    steps = _even_steps(plane.table, side)
+    steps = even_steps(plane.table, side)
     marks, count = marked_pixels(plane, cells, steps)
     scale: Shades | None = None
     missing, shades = "", None
     try:
-        if math.prod(plane.table) > PLANE_CELLS_MAX:
-            raise NoPictureError(
-                f"the plane has {math.prod(plane.table):,} cells, and values of at most {PLANE_CELLS_MAX:,} are drawn"
-            )
-        means = pixel_means(values_of(plane), steps)
-        scale = scale_of(means, PERCENTILES)
-        shades = shades_of(means, scale)
+        shades, scale = shading(plane, steps)
     except BudgetError:
         raise
     except (LineageError, OSError) as error:
@@ -108,6 +102,21 @@ def draw_cells(cells: Cells, values_of: ValuesOf, side: int = PIXELS_MAX) -> Cel
     for axis, times in enumerate(enlarged):
         pixels = np.repeat(pixels, times, axis=axis)
     return CellPicture(plane, count, steps, enlarged, scale, missing, pixels)
+
+
+def shading_of(values_of: ValuesOf) -> Shading:
+    """Values as greys, from the 1st percentile of the pixels to the 99th."""
+
+    def shading(plane: Plane, steps: tuple[int, int]) -> tuple[U8, Shades]:
+        if math.prod(plane.table) > PLANE_CELLS_MAX:
+            raise NoPictureError(
+                f"the plane has {math.prod(plane.table):,} cells, and values of at most {PLANE_CELLS_MAX:,} are drawn"
+            )
+        means = pixel_means(values_of(plane), steps)
+        scale = scale_of(means, PERCENTILES)
+        return shades_of(means, scale), scale
+
+    return shading
 
 
 def fullest_plane(cells: Cells) -> Plane:
@@ -147,13 +156,6 @@ def _fullest(cells: Cells, fixed: list[int], lengths: tuple[int, ...]) -> int:
     ]
     planes, counts = np.unique(np.concatenate(numbers), return_counts=True)
     return int(planes[np.argmax(counts)])
-
-
-def _even_steps(table: tuple[int, int], side: int) -> tuple[int, int]:
-    """As :func:`steps_of`, and the same each way where the picture is not too thin then."""
-    steps = steps_of(table, side)
-    even = max(steps)
-    return (even, even) if min(table) >= even * THICK else steps
 
 
 def _enlarging(rows: int, columns: int) -> tuple[int, int]:

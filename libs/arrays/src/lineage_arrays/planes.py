@@ -19,6 +19,10 @@ from lineage_arrays.cells import I64, Cells, Mask, Shape
 from lineage_arrays.errors import CellError
 from lineage_core.tracing.budget import current_budget
 
+PERCENTILES = (1.0, 99.0)
+"""Pixels that are black and white: a few extreme ones leave the others to be seen."""
+THICK = 16
+"""Pixels each way that a picture has at least: a row of cells is a line of one pixel."""
 PIXELS_MAX = 1_024
 """Longest side of a picture."""
 COORDINATES_AT_ONCE = 1 << 20
@@ -147,6 +151,13 @@ def steps_of(table: tuple[int, int], side: int) -> tuple[int, int]:
     return max(math.ceil(rows / side), 1), max(math.ceil(columns / side), 1)
 
 
+def even_steps(table: tuple[int, int], side: int) -> tuple[int, int]:
+    """As :func:`steps_of`, and the same each way where the picture is not too thin then."""
+    steps = steps_of(table, side)
+    even = max(steps)
+    return (even, even) if min(table) >= even * THICK else steps
+
+
 def marked(plane: Plane, cells: Cells, side: int) -> tuple[Picture, int]:
     """A picture of where cells lie, and how many lie in the plane: a pixel is opaque where any of its cells is among them."""
     steps = steps_of(plane.table, side)
@@ -184,7 +195,7 @@ class Shades:
 
 
 def shaded(
-    table: npt.NDArray[Any], side: int, scale: Shades | None = None
+    table: npt.NDArray[Any], side: int, scale: Shades | None = None, *, robust: bool = False
 ) -> tuple[Picture, Shades]:
     """A picture of numbers: a pixel is the mean of the finite ones among its cells, and transparent where there are none.
 
@@ -192,14 +203,15 @@ def shaded(
         table: of numbers, truth values, or times; complex numbers by their magnitude.
         side: pixels each way, at most.
         scale: what is black and what is white; None: the least and the greatest pixel.
+        robust: without a scale, `PERCENTILES` of the pixels; steps are even (:func:`even_steps`).
 
     Raises:
         CellError: the cells are no numbers.
     """
-    steps = steps_of((table.shape[0], table.shape[1]), side)
+    steps = (even_steps if robust else steps_of)((table.shape[0], table.shape[1]), side)
     means = pixel_means(table, steps)
     if scale is None:
-        scale = scale_of(means)
+        scale = scale_of(means, PERCENTILES) if robust else scale_of(means)
     return Picture((means.shape[0], means.shape[1]), steps, png_of(shades_of(means, scale))), scale
 
 

@@ -125,16 +125,18 @@ class ArrayQuestions:
         plane: str,
         side: int,
         bounds: tuple[float, float] | None,
+        *,
+        robust: bool,
     ) -> PictureModel:
         """A plane of an array as pixels.
 
-        ``bounds``: the values that are black and white; None: the least and the greatest pixel.
+        ``bounds``: the values that are black and white; None: the least and the greatest pixel, or with ``robust`` percentiles of them.
 
         Raises:
             ProblemError: the array is in no file, or this one may not be read, is another one now, or too large.
             NotFoundError, BudgetError: as :meth:`list_arrays`.
         """
-        found = self._ask_of_file(lineages, "picture", app, array, plane, side, bounds)
+        found = self._ask_of_file(lineages, "picture", app, array, plane, side, bounds, robust)
         return PictureModel.model_validate(_encoded(found))
 
     def values(

@@ -54,14 +54,19 @@ load_numpy()
 
 @refusing
 def draw_picture(
-    file: IO[bytes], source: Source, plane: str, side: int, bounds: tuple[float, float] | None
+    file: IO[bytes],
+    source: Source,
+    plane: str,
+    side: int,
+    bounds: tuple[float, float] | None,
+    robust: bool,
 ) -> dict[str, Any]:
     """A picture of a plane of an array in a file.
 
-    ``bounds``: the values that are black and white; None: the least and the greatest.
+    ``bounds``: the values that are black and white; None: the least and the greatest. ``robust``: as :func:`shaded` has it.
     """
     shown = Plane.of(tuple(source[3]), parse_index(plane) if plane else ...)
-    return _drawn(shown, plane_table(file, source, shown), side, bounds)
+    return _drawn(shown, plane_table(file, source, shown), side, bounds, robust)
 
 
 def plane_table(file: IO[bytes], source: Source, plane: Plane) -> AnyArray:
@@ -84,17 +89,19 @@ def draw_tree_picture(
     plane: str,
     side: int,
     bounds: tuple[float, float] | None,
+    robust: bool,
 ) -> dict[str, Any]:
     """As :func:`draw_picture`, of an array in a folder, whose files lie one behind the other in ``file``."""
     shown = Plane.of(tuple(source[3]), parse_index(plane) if plane else ...)
-    return _drawn(shown, shown.values(_array_of_tree(file, files, *source)), side, bounds)
+    table = shown.values(_array_of_tree(file, files, *source))
+    return _drawn(shown, table, side, bounds, robust)
 
 
 def _drawn(
-    shown: Plane, table: AnyArray, side: int, bounds: tuple[float, float] | None
+    shown: Plane, table: AnyArray, side: int, bounds: tuple[float, float] | None, robust: bool
 ) -> dict[str, Any]:
     scale = None if bounds is None else Shades(*bounds)
-    picture, scale = shaded(table, side, scale)
+    picture, scale = shaded(table, side, scale, robust=robust)
     return {"plane": str(shown), "low": scale.low, "high": scale.high, **picture_plain(picture)}
 
 

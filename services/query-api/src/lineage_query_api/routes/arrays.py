@@ -87,7 +87,7 @@ def trace_cells(
 
 
 @router.get("/{array}/picture", responses=NOT_MODIFIED)
-def get_picture(
+def get_picture(  # noqa: PLR0913, PLR0917 - an argument is a parameter of the request
     app: AppName,
     array: Array,
     store: Store,
@@ -102,6 +102,13 @@ def get_picture(
     side: Annotated[int, Query(ge=1, le=SIDE_MAX, description="pixels each way, at most")] = 512,
     low: Annotated[Bound, Query(description="the value that is black; goes with high")] = None,
     high: Annotated[Bound, Query(description="the value that is white")] = None,
+    robust: Annotated[
+        bool,
+        Query(
+            description="as `lineage arrays back --png` draws it: without low and high, black is the 1st percentile of the pixels and white the 99th; "
+            "a pixel has as many rows of cells as columns where the picture is not too thin then"
+        ),
+    ] = False,
 ) -> PictureModel:
     """A plane of an array as a picture.
 
@@ -112,7 +119,7 @@ def get_picture(
             HTTPStatus.UNPROCESSABLE_ENTITY, "low and high go together, and low is not above high"
         )
     bounds = None if low is None or high is None else (low, high)
-    return questions.picture(store, store.find(app), array, plane, side, bounds)
+    return questions.picture(store, store.find(app), array, plane, side, bounds, robust=robust)
 
 
 @router.get("/{array}/values", responses=NOT_MODIFIED)
