@@ -17,6 +17,8 @@ from numpy.linalg import _umath_linalg
 
 from lineage_arrays import ArrayLineageError, Recording, TracedArray, UntracedError
 from lineage_arrays.libraries import black_box, tracing
+from lineage_arrays.libraries.numpy_names import REPLACED
+from lineage_arrays.operators import Encoding, Mode, Operator, Regions, Strategy
 from tests.support.cell_oracle import dependences
 
 pytestmark = pytest.mark.unit
@@ -248,6 +250,58 @@ def test_a_black_box_writes_into_its_arguments() -> None:
     assert black_box(fill)(plain, other) is None
     assert plain.tolist() == [3.0, 3.0]
     assert recording.flow.leaks
+
+
+def test_the_flat_view_of_an_array_in_one_piece() -> None:
+    recording = Recording()
+    image = recording.source("image", image_of((2, 3)))
+    assert recording.back(image.flat, 4).cells["image"].coordinates().tolist() == [[1, 1]]
+    image.flat[4] = image.flat[0]
+    assert image.value[1, 1] == image.value[0, 0]
+    assert recording.back(image, (1, 1)).cells["image"].coordinates().tolist() == [[0, 0]]
+    with pytest.raises(UntracedError, match="flat"):
+        _ = image.T.flat
+
+
+def test_records_of_traced_numbers_are_refused() -> None:
+    image = Recording().source("image", image_of((2,)))
+    array = REPLACED[np.array]
+    with pytest.raises(UntracedError, match="records"):
+        array([(image[0], image[1])], dtype=[("a", float), ("b", float)])
+
+
+def test_an_operator_of_a_recording_and_arrays_in_between() -> None:
+    class Kept(Operator):
+        """Each cell, if the sum of all is positive."""
+
+        name = "kept"
+        chooses = True
+
+        def supported_modes(self) -> frozenset[Mode]:
+            return frozenset({Mode.FULL})
+
+        def run(self, *inputs: Any, modes: frozenset[Mode]) -> Any:
+            if Mode.FULL in modes:
+                each = Regions.of_rows(inputs[0].shape, np.arange(inputs[0].size))
+                self.lwrite_many(each, each)
+            return inputs[0] * (inputs[0].sum() > 0)
+
+    recording, values = Recording(), np.abs(image_of((2, 3)))
+    doubled = recording.source("image", values) * 2
+    for strategies in ((), (Strategy(Mode.FULL, Encoding.MANY),)):
+        made = recording.run(Kept(), doubled, strategies=strategies)
+        assert np.array_equal(made.value, values * 2)
+        trace = recording.back(made + 1, (1, 2))
+        assert trace.cells["image"].coordinates().tolist() == [[1, 2]]
+        assert trace.chosen_by
+        assert recording.back(made, (1, 2), choices=True).cells["image"].is_whole
+        ended = recording.back(made + 1, (1, 2), until={"doubled": doubled})
+        assert list(ended.cells) == ["doubled"]
+        assert ended.values["doubled"] is doubled.value
+    with pytest.raises(ArrayLineageError, match="has this name"):
+        recording.back(made, until={"image": doubled})
+    with pytest.raises(ArrayLineageError, match="another recording"):
+        Recording().run(Kept(), doubled)
 
 
 def test_writes_at_traced_indices() -> None:

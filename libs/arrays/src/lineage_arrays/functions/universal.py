@@ -103,7 +103,7 @@ def _generalised(ufunc: np.ufunc, call: Call) -> Result | Results:
         )
         for core in re.findall(r"\(([^()]*)\)", str(ufunc.signature))
     ]
-    if "?" in str(ufunc.signature) or len(letters) > 26:
+    if set("?|") & set(str(ufunc.signature)) or len(letters) > 26:
         raise call.refuse(_OTHER_AXES, _LAST_AXES)
     words = ",".join(cores[: ufunc.nin])
     result = call.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from lineage_arrays.calls import operands, plain, value_of
+from lineage_arrays.cells import Shape
 from lineage_arrays.errors import UntracedError
-from lineage_arrays.mappings import Gather
+from lineage_arrays.mappings import Gather, Mapping, SamePositions
 from lineage_arrays.traced import TracedArray, flow_of
 from lineage_arrays.workflow import AnyArray, Input, Operand
 
@@ -71,14 +73,10 @@ def _gathered(name: str, arrays: Any, value: AnyArray) -> TracedArray:
     """Arrays at their places in nested lists. ``value``: the whole, which may have more axes before."""
     inputs, has_numbers = [], False
     for place, leaf in _leaves(arrays, ()):
-        if not isinstance(leaf, Operand):
+        if isinstance(leaf, Operand):
+            inputs.append(Input(leaf, _at(place, leaf.value.shape, value.shape)))
+        else:
             has_numbers = True
-            continue
-        shape = leaf.value.shape
-        before = (0,) * (value.ndim - len(place) - len(shape))
-        inputs.append(
-            Input(leaf, Gather(shape, value.shape, _placed((*before, *place), shape, value.shape)))
-        )
     return TracedArray(flow_of((arrays,), {}), value, name, inputs, constants=has_numbers)
 
 
@@ -90,15 +88,20 @@ def _leaves(arrays: Any, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ..
         yield place, arrays
 
 
-def _placed(
-    place: tuple[int, ...], shape: tuple[int, ...], target: tuple[int, ...]
-) -> Callable[[], AnyArray]:
+def _at(place: tuple[int, ...], shape: Shape, target: Shape) -> Mapping:
+    """The cells of an array at a place in a larger one, which may have axes of one cell before."""
+    before = len(target) - len(place) - len(shape)
+    if before < 0 or target[before + len(place) :] != shape or set(target[:before]) - {1}:
+        raise UntracedError("an array of records, or of parts of several shapes", "np.stack parts")
+    if not place:
+        return SamePositions(shape, target)
+
     def index() -> AnyArray:
         cells = np.zeros(target, np.int64)
-        cells[place] = np.arange(1, 1 + int(np.prod(shape))).reshape(shape)
+        cells[(0,) * before + place] = np.arange(1, 1 + math.prod(shape)).reshape(shape)
         return cells
 
-    return index
+    return Gather(shape, target, index)
 
 
 @_in_place_of(np.zeros_like, np.ones_like, np.empty_like)

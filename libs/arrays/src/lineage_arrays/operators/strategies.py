@@ -11,7 +11,7 @@ import numpy as np
 
 from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import ModeError
-from lineage_arrays.mappings import AllToAll, Mapping
+from lineage_arrays.mappings import AllToAll, Choice, Mapping
 from lineage_arrays.operators.encodings import (
     Encoding,
     Orientation,
@@ -267,6 +267,8 @@ def stored_bytes(way: Mapping) -> int:
     """Bytes that a mapping takes where it is stored; 0 for functions and re-execution."""
     if isinstance(way, Options):
         return sum(stored_bytes(option) for option in way.ways)
+    if isinstance(way, Choice):
+        return stored_bytes(way.witness)
     if isinstance(way, Composite):
         return way.store.nbytes
     stores = PairStore | PayloadStore | RangeStore | RangeTable
