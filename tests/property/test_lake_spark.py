@@ -16,7 +16,8 @@ from lineage_core.tracing.tagged import TaggedRuns, compacted
 from lineage_core.tracing.tagged_pairs import by_tags, distinct_pairs
 from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import Direction
-from lineage_dataframes.lakes.tracing import LakeQuestion, trace_lake
+from lineage_dataframes.lakes.questions import LakeQuestion
+from lineage_dataframes.lakes.tracing import trace_lake
 from lineage_dataframes.spark.table_files import session_for
 from lineage_store.lake.address import LakeAddress
 from lineage_store.lake.store import LakeStore

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,20 @@ from lineage.options import print_json
 from lineage.spark_options import SparkTraceOptions
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
-from lineage_dataframes.lakes.answering import VERDICT, WrittenTrace, check_numbered, write_trace
-from lineage_dataframes.lakes.tracing import MOST_PAIRS
+from lineage_dataframes.lakes.answering import (
+    VERDICT,
+    TableOptions,
+    WrittenTrace,
+    check_numbered,
+    write_trace,
+)
+from lineage_dataframes.lakes.questions import MOST_PAIRS
+from lineage_query.range_links import RangeFollower
 from lineage_query.record_starts import ROWS_MAX, check_listed
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
-from lineage_store.errors import StoreError
+from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.lake.store import LakeStore
 from lineage_store.tiers.store import TieredStore
 from lineage_store.triples.sources import read_items
@@ -39,6 +47,7 @@ def trace_by_spark(
     to: str,
     options: SparkTraceOptions,
     *,
+    all_jobs: bool,
     as_json: bool,
 ) -> None:
     """Trace, write the table, and print the verdict.
@@ -55,18 +64,27 @@ def trace_by_spark(
     query = TraceQuery(Direction(direction), tuple(places), app=app or None)
     with _opened(url) as store:
         # What is refused is refused before Spark starts.
-        start = RecordTracer(store, RowReader(index_folder(url))).start(query, rows)
-        lake = _lake_of(store, url, start.opened.app)
+        reader = RowReader(index_folder(url))
+        start = RecordTracer(store, reader).start(query, rows)
+        lake_of = partial(_lake_of, store, url)
+        lake_of(start.opened.app)
         check_numbered(start)
+        follower = None
+        if all_jobs:
+            refusal = partial(_refusal, store, url)
+            follower = RangeFollower(store, reader, query.direction, refusal)
         with spark_session(confined=False) as spark:
             written = write_trace(
                 spark,
-                lake,
+                lake_of,
                 start,
                 folder,
-                backward=query.direction is Direction.BACKWARD,
-                together=options.together,
-                most_rows=options.most_rows or MOST_PAIRS,
+                TableOptions(
+                    query.direction is Direction.BACKWARD,
+                    options.together,
+                    options.most_rows or MOST_PAIRS,
+                    follower,
+                ),
             )
     if as_json:
         print_json({"folder": to, **asdict(written)})
@@ -111,12 +129,29 @@ def _lake_of(store: ErasableStore, url: str, app: str) -> LakeStore:
     )
 
 
+def _refusal(store: ErasableStore, url: str, app: str) -> str:
+    """Why an application can't be traced by Spark; empty: it can.
+
+    Raises:
+        StoreUnavailableError: a store does not answer.
+    """
+    try:
+        _lake_of(store, url, app)
+    except StoreUnavailableError:
+        raise
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
 def _show(written: WrittenTrace, to: str) -> None:
     for warning in written.warnings:
         echo(f"lineage: {warning}", err=True)
     way = "from" if written.direction == "backward" else "into"
+    others = len(written.applications) - 1
+    through = f" through {others:,} other applications" if others else ""
     echo(
-        f"{way} {written.items:,} items of {written.application}: {written.rows:,} rows, written to {to}"
+        f"{way} {written.items:,} items of {written.application}{through}: {written.rows:,} rows, written to {to}"
     )
     exact = "exact" if written.exact else "not exact: a superset, or something is missing"
     complete = "complete" if written.complete else "incomplete"

@@ -539,14 +539,22 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
                 "--limit": limit is not None,
                 "--step": step,
                 "--where": bool(where),
-                "--all-jobs": all_jobs,
                 "--by": by != "row",
                 "--pairs": pairs,
                 "--as-now": as_now,
             }
         )
         with in_time(timeout):
-            trace_by_spark(url, "backward", places or (), application, to, spark, as_json=as_json)
+            trace_by_spark(
+                url,
+                "backward",
+                places or (),
+                application,
+                to,
+                spark,
+                all_jobs=all_jobs,
+                as_json=as_json,
+            )
         return
     from lineage.tracing import ask, question_of
 
@@ -598,13 +606,21 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
             {
                 "--limit": limit is not None,
                 "--step": step,
-                "--all-jobs": all_jobs,
                 "--by": by != "row",
                 "--as-now": as_now,
             }
         )
         with in_time(timeout):
-            trace_by_spark(url, "forward", places or (), application, to, spark, as_json=as_json)
+            trace_by_spark(
+                url,
+                "forward",
+                places or (),
+                application,
+                to,
+                spark,
+                all_jobs=all_jobs,
+                as_json=as_json,
+            )
         return
     from lineage.tracing import ask, question_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeAlias
@@ -59,6 +59,7 @@ class TaggedPlan:
         links: between groups, of all of its blocks.
         backward: which way.
         supersets: nodes and reasons of the blocks that are supersets.
+        carried: reasons that the items come with, from number 1 on.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class TaggedPlan:
         *,
         backward: bool,
         supersets: Iterable[tuple[str, str]],
+        carried: Sequence[str] = (),
     ) -> None:
         self._graph = graph
         self._topology = topology
@@ -76,8 +78,9 @@ class TaggedPlan:
         self.links = list(links)
         texts = {key: self._text(*key) for key in supersets}
         texts |= {(node, ""): text for node, text in self._node_texts().items()}
-        self.reasons = ("", *sorted(set(texts.values())))
-        numbers = {text: number for number, text in enumerate(self.reasons)}
+        own = sorted(set(texts.values()))
+        self.reasons = ("", *carried, *own)
+        numbers = {text: number for number, text in enumerate(own, 1 + len(carried))}
         self._of_nodes = {node: numbers[text] for node, text in self._node_texts().items()}
         self.of_blocks: Mapping[tuple[str, str], int] = {
             key: numbers[self._text(*key)] for key in supersets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
@@ -18,10 +18,14 @@ from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.contract.region import Region
 from lineage_core.contract.runs import Runs
 from lineage_core.tracing.tagged_plan import WITHOUT_SPARK, name_of
-from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import TraceError
 from lineage_core.tracing.walk import NOT_RECORDED
-from lineage_dataframes.lakes.tracing import LakeQuestion, LakeTrace, tagged_regions, trace_lake
+from lineage_dataframes.lakes.applications import (
+    ApplicationsQuestion,
+    ApplicationsTrace,
+    trace_applications,
+)
+from lineage_dataframes.lakes.questions import tagged_regions, union_of
 from lineage_dataframes.lakes.writing import TABLE_DDL, Asked, SpaceFiles, Writing, table_rows
 from lineage_dataframes.spark.table_files import (
     check_free,
@@ -30,6 +34,7 @@ from lineage_dataframes.spark.table_files import (
     write_table,
     write_text,
 )
+from lineage_query.range_links import RangeFollower
 from lineage_query.record_starts import RecordStart
 from lineage_query.rows.places import LocationError
 from lineage_query.snapshot import ApplicationSnapshot
@@ -43,8 +48,9 @@ VERDICT: Final = "_verdict.json"
 class WrittenTrace:
     """What a trace wrote, and the verdict.
 
-    ``items``: of the question. ``rows``: of the table. ``exact``: the rows are just those that took part; else those whose column ``exact`` is
-    false are a superset, or something is missing: ``reasons``. ``complete``: no row is missing, as far as is known. ``steps``: joins of Spark.
+    ``application``: of the question; ``applications``: all on the way. ``items``: of the question. ``rows``: of the table. ``exact``: the rows are just those that took part; else those whose column ``exact`` is
+    false are a superset, or something is missing: ``reasons``. ``complete``: no row is missing, as far as is known; ``not_queried``: what is, where
+    other applications could not be asked. ``steps``: joins of Spark.
     """
 
     application: str
@@ -57,28 +63,39 @@ class WrittenTrace:
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
     steps: int
+    applications: tuple[str, ...]
+    not_queried: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """How a trace goes, and what its table has.
+
+    ``backward``: to what records were made from, and not to what was made of them. ``together``: each row of the answer once, and not of which
+    item of the question it is. ``most_rows``: that the table may have. ``follower``: finds where it goes on in other applications; None: these are left out.
+    """
+
+    backward: bool
+    together: bool
+    most_rows: int
+    follower: RangeFollower | None = None
 
 
 def write_trace(
     spark: SparkSession,
-    lake: LakeStore,
+    lake_of: Callable[[str], LakeStore],
     start: RecordStart,
     folder: str,
-    *,
-    backward: bool,
-    together: bool,
-    most_rows: int,
+    options: TableOptions,
 ) -> WrittenTrace:
     """Trace records, and write which were made of which as a table, with the verdict in a small file beside it.
 
     Args:
         spark: a session of this process; others of its settings are used than its own.
-        lake: where the application is; Spark reads its files from there.
+        lake_of: where an application is; Spark reads its files from there.
         start: the records of the question.
         folder: an absolute path, or a URL that Spark knows; it is not there yet.
-        backward: to what they were made from, and not to what was made of them.
-        together: each row of the answer once, and not of which item of the question it is.
-        most_rows: that the table may have.
+        options: which way, and what the table has.
 
     Raises:
         TraceError: records that Spark does not trace, or the application changed meanwhile.
@@ -90,26 +107,28 @@ def write_trace(
     check_numbered(start)
     own = session_for(spark)
     check_free(own, folder)
-    opened = start.opened
-    tagged, firsts = tagged_regions(start.regions, together=together)
-    topology = Topology(opened.graph.nodes(), opened.graph.links())
-    question = LakeQuestion(opened.app, opened.graph, topology, tagged, backward, most_rows)
-    trace = trace_lake(own, lake, question)
-    _refuse_missing(start, trace)
-    rows = _table(own, start, trace, None if together else firsts, backward=backward)
-    written = _write(rows, folder)
-    follow = tuple(_frames_beyond(opened, topology, trace, backward=backward))
+    tagged, firsts = tagged_regions(start.regions, together=options.together)
+    question = ApplicationsQuestion(
+        start.opened, tagged, options.backward, options.most_rows, lake_of, options.follower
+    )
+    trace = trace_applications(own, question)
+    _refuse_missing(start, trace.missing)
+    written = _write(
+        _table(own, start, trace, None if options.together else firsts, options), folder
+    )
     result = WrittenTrace(
-        application=opened.app,
-        direction="backward" if backward else "forward",
+        application=start.opened.app,
+        direction="backward" if options.backward else "forward",
         items=sum(region.count for region in start.regions.values()),
         rows=written,
         exact=not trace.reasons,
-        complete=start.complete and not follow and not trace.missing,
+        complete=start.complete and trace.complete and not trace.refused,
         changed=start.changed,
-        reasons=trace.reasons,
-        warnings=(*start.warnings, *follow),
+        reasons=trace.texts,
+        warnings=tuple(dict.fromkeys((*start.warnings, *trace.warnings, *trace.refused))),
         steps=trace.steps,
+        applications=tuple(trace.ends),
+        not_queried=tuple(trace.refused),
     )
     write_text(own, f"{folder}/{VERDICT}", json.dumps(asdict(result), indent=2) + "\n")
     return result
@@ -130,7 +149,7 @@ def check_numbered(start: RecordStart) -> None:
             raise TraceError(f"{shown} has no numbered records: {WITHOUT_SPARK}")
 
 
-def _refuse_missing(start: RecordStart, trace: LakeTrace) -> None:
+def _refuse_missing(start: RecordStart, missing: Mapping[str, str]) -> None:
     """Refuse items that no block puts out, if the lineage is complete: there are none such.
 
     Raises:
@@ -139,7 +158,7 @@ def _refuse_missing(start: RecordStart, trace: LakeTrace) -> None:
     if not start.opened.verdict.complete:
         return
     of_question = {parse_space(space).name for space in start.regions}
-    for group, reason in trace.missing.items():
+    for group, reason in missing.items():
         if reason == NOT_RECORDED and name_of(group) in of_question:
             label = start.opened.names.label(name_of(group))
             raise LocationError(f"some of these items of {label} are not in this application")
@@ -148,28 +167,30 @@ def _refuse_missing(start: RecordStart, trace: LakeTrace) -> None:
 def _table(
     spark: SparkSession,
     start: RecordStart,
-    trace: LakeTrace,
+    trace: ApplicationsTrace,
     firsts: Mapping[str, int] | None,
-    *,
-    backward: bool,
+    options: TableOptions,
 ) -> DataFrame:
     """The rows of the table, as a frame. ``firsts``: the first tag by space; None: tags say nothing."""
-    found: DataFrame | None = None
-    for part in trace.found:
-        found = part if found is None else found.unionByName(part)
-    if found is None:
-        return spark.createDataFrame([], TABLE_DDL)
-    ends = {space: Region.of_runs(*_span(*bounds)) for space, bounds in trace.spaces.items()}
-    files = {space: _files_of(start.opened, space, region) for space, region in ends.items()}
-    asked = None
+    asked, of_question = None, dict[str, SpaceFiles]()
     if firsts is not None:
         asked = _asked(start.regions, firsts)
-        files |= {
+        of_question = {
             space: _files_of(start.opened, space, start.regions[space]) for space in asked.spaces
         }
-    writing = Writing(start.opened.app, backward, trace.numbered, files, asked)
-    sent = spark.sparkContext.broadcast(writing)
-    return found.mapInArrow(partial(_rows_of, sent=sent), TABLE_DDL)
+    texts = ("", *map(trace.text, trace.numbered))
+    tables = []
+    for app, ends in trace.ends.items():
+        rows = ends.rows()
+        if rows is not None:
+            found = {
+                space: _files_of(ends.opened, space, Region.of_runs(*_span(*bounds)))
+                for space, bounds in ends.spaces.items()
+            }
+            writing = Writing(app, options.backward, texts, found, of_question, asked)
+            sent = spark.sparkContext.broadcast(writing)
+            tables.append(rows.mapInArrow(partial(_rows_of, sent=sent), TABLE_DDL))
+    return union_of(tables) if tables else spark.createDataFrame([], TABLE_DDL)
 
 
 def _rows_of(
@@ -211,19 +232,3 @@ def _write(rows: DataFrame, folder: str) -> int:
     count = int(observation.get["rows"])
     check_written(rows, folder, count)
     return count
-
-
-def _frames_beyond(
-    opened: ApplicationSnapshot, topology: Topology, trace: LakeTrace, *, backward: bool
-) -> Iterator[str]:
-    """What is to be said of rows that were found, and come from DataFrames or go into them."""
-    found = {parse_space(space).name for space in trace.spaces}
-    kind = "frame" if backward else "frame-source"
-    for link in opened.graph.links():
-        near, far = (link.dest, link.src) if backward else (link.src, link.dest)
-        record = topology.by_id.get(far)
-        if near in found and record is not None and record.kind == kind:
-            yield (
-                f"rows of {opened.names.label(near)} are rows of a DataFrame ({opened.names.label(far)}), which are traced by its "
-                f"recipe, a few at a time: {WITHOUT_SPARK}"
-            )

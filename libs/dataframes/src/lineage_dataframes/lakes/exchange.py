@@ -222,13 +222,7 @@ class _Step:
         self.trace, self.arrivals = None, {}
         if trace is None or self.at is None or self.crossing.ends is None:
             return
-        space, part = self.at
-        ends = trace.ends()
-        for some in by_tags(ends, PAIRS_AT_ONCE):
-            for start in range(0, len(some), PAIRS_AT_ONCE):
-                chunk = some.take(slice(start, start + PAIRS_AT_ONCE))
-                kind = self.crossing.ends
-                yield to_batch([_row_of(group_of(space), space, part, kind, "", chunk)])
+        yield from end_rows(*self.at, self.crossing.ends, trace.ends())
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """What is left when all parts are crossed."""
@@ -240,6 +234,14 @@ class _Step:
         ]
         if rows:
             yield to_batch(rows)
+
+
+def end_rows(space: str, part: int, kind: RowKind, ends: TaggedRuns) -> Iterator[pa.RecordBatch]:
+    """Tagged positions of a part of a space that lead to no others; ``ends``: no row of one tag overlaps another."""
+    for some in by_tags(ends, PAIRS_AT_ONCE):
+        for start in range(0, len(some), PAIRS_AT_ONCE):
+            chunk = some.take(slice(start, start + PAIRS_AT_ONCE))
+            yield to_batch([_row_of(group_of(space), space, part, kind, "", chunk)])
 
 
 def ranges_of(low: int, high: int) -> tuple[int, int]:

@@ -7,8 +7,7 @@ read once. What the driver holds are nodes, reasons, and the bounds of spaces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -16,18 +15,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.contract.graph import FlowGraph
-from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_core.tracing.space_parts import ANY
-from lineage_core.tracing.tagged import TaggedRuns, tagged_runs
 from lineage_core.tracing.tagged_plan import SpaceGroup, TaggedPlan, group_of
-from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.lakes import exchange
 from lineage_dataframes.lakes.exchange import ROWS_DDL, Crossing, Cutting, RowKind
 from lineage_dataframes.lakes.frames import LakeFrames
 from lineage_dataframes.lakes.processes import not_traced, use_own_python
+from lineage_dataframes.lakes.questions import Arrivals, LakeQuestion, LakeTrace, union_of
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, from_arrow, spark_reason
 from lineage_dataframes.spark.table_files import PARTITIONS
 from lineage_store.errors import StoreError
@@ -45,44 +41,9 @@ BATCH_ROWS: Final = 16
 TASK_FLOWS: Final = 1 << 22
 """Flows that one task of Spark crosses, about."""
 MOST_PARTITIONS: Final = 4_096
-MOST_PAIRS: Final = 1_000_000_000
 FEWER: Final = (
     "ask for fewer rows, raise --rows, or give --together: each row once, and not of which"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LakeQuestion:
-    """What is traced.
-
-    ``start``: tagged positions by space. ``most_pairs``: rows that the answer may have, and ranges that a step may reach.
-    """
-
-    app: str
-    graph: FlowGraph
-    topology: Topology
-    start: Mapping[str, TaggedRuns]
-    backward: bool
-    most_pairs: int = MOST_PAIRS
-
-
-@dataclass(slots=True)
-class LakeTrace:
-    """What a trace found.
-
-    ``found``: rows between processes, of kind `FOUND`. ``spaces``: those of what was found, with the first and last position. ``pairs``: how
-    many rows of a table they are at most. ``passed``: groups with items on the way. ``missing``: groups with items past which nothing is known, and why. ``reasons``: why the answer is not exact;
-    ``numbered``: all reasons, by the numbers that ranges have. ``steps``: joins.
-    """
-
-    found: list[DataFrame] = field(default_factory=list)
-    spaces: dict[str, tuple[int, int]] = field(default_factory=dict)
-    passed: list[SpaceGroup] = field(default_factory=list)
-    missing: dict[str, str] = field(default_factory=dict)
-    reasons: tuple[str, ...] = ()
-    numbered: tuple[str, ...] = ()
-    pairs: float = 0.0
-    steps: int = 0
 
 
 def trace_lake(spark: SparkSession, lake: LakeStore, question: LakeQuestion) -> LakeTrace:
@@ -132,27 +93,34 @@ class _Tracer:
         self._hidden = arrivals_of(lake.reader, files).hidden
         self._decided = dict(reasons_of(lake.reader, files))
         self._flows = {node.node: node.flows for node in question.graph.nodes()}
-        self._waiting: dict[SpaceGroup, list[DataFrame]] = {}
-        self._bounds: dict[str, tuple[int, int]] = {}
+        self._arrivals = Arrivals()
         self._trace = LakeTrace()
 
     def trace(self) -> LakeTrace:
         """Go through all groups of spaces, each after those that lead to it."""
         question = self._question
         plan = self._plan()
-        for space, rows in question.start.items():
-            self._arrive(exchange.item_rows(space, ANY, rows))
-            self._bound(space, int(rows.first.min()) - BIAS, int(rows.last.max()) - BIAS)
-        for group in plan.order(list(self._waiting)):
-            arrived = self._waiting.pop(group, [])
+        if isinstance(question.start, Arrivals):
+            # A copy: what was compacted meanwhile is traced again from the beginning.
+            arrivals = question.start
+            frames = {group: list(some) for group, some in arrivals.frames.items()}
+            self._arrivals = Arrivals(frames, dict(arrivals.bounds))
+        else:
+            for space, rows in question.start.items():
+                self._arrive(exchange.item_rows(space, ANY, rows))
+                low, high = int(rows.first.min()) - BIAS, int(rows.last.max()) - BIAS
+                self._arrivals.bound(space, low, high)
+        waiting = self._arrivals.frames
+        for group in plan.order(list(waiting)):
+            arrived = waiting.pop(group, [])
             if arrived:
                 current_budget().check()
                 self._trace.passed.append(group)
-                self._step(plan, group, _union(arrived))
-        if self._waiting:
+                self._step(plan, group, union_of(arrived))
+        if waiting:
             # Nothing is left out without a word.
             raise StoreError(
-                f"{question.app} is damaged in the lake: blocks put out items of {', '.join(sorted(self._waiting))}, and its sections do not say so"
+                f"{question.app} is damaged in the lake: blocks put out items of {', '.join(sorted(waiting))}, and its sections do not say so"
             )
         self._trace.reasons = plan.verdict(self._trace.passed)
         self._trace.numbered = plan.reasons
@@ -170,13 +138,13 @@ class _Tracer:
             self._frames.links(),
             backward=question.backward,
             supersets=set(supersets),
+            carried=question.carried,
         )
 
     def _arrive(self, rows: Iterator[tuple[object, ...]]) -> None:
         batch = exchange.to_batch(rows)
         frame = from_arrow(self._spark, pa.Table.from_batches([batch]))
-        for group in sorted({str(group) for group in batch.column("grp").to_pylist()}):
-            self._waiting.setdefault(group, []).append(frame.where(F.col("grp") == group))
+        self._arrivals.add({str(group) for group in batch.column("grp").to_pylist()}, frame)
 
     def _step(self, plan: TaggedPlan, group: SpaceGroup, items: DataFrame) -> None:
         """Cross all blocks that hold items of a group's spaces."""
@@ -235,50 +203,22 @@ class _Tracer:
                 case _:
                     ranges += held
                     groups.add(next_group)
-                    self._bound(space, low, high)
-        if max(ranges, self._trace.pairs) > self._question.most_pairs:
-            raise TooMuchError(
-                f"the answer has more than {self._question.most_pairs:,} rows", FEWER
-            )
+                    self._arrivals.bound(space, low, high)
+        check_pairs(max(ranges, self._trace.pairs), self._question.most_pairs)
         if self._trace.spaces.keys() & self._bounds_of(group).keys():
             self._trace.found.append(reached.where(F.col("kind") == int(RowKind.FOUND)))
-        for next_group in sorted(groups):
-            is_next = (F.col("grp") == next_group) & (F.col("kind") == int(RowKind.ITEMS))
-            self._waiting.setdefault(next_group, []).append(reached.where(is_next))
-
-    def _bound(self, space: str, low: int, high: int) -> None:
-        """Some positions of a space, less 2**63, are on the way."""
-        least, most = self._bounds.get(space, (low, high))
-        self._bounds[space] = min(least, low), max(most, high)
+        self._arrivals.add(groups, reached.where(F.col("kind") == int(RowKind.ITEMS)))
 
     def _bounds_of(self, group: SpaceGroup) -> dict[str, tuple[int, int]]:
-        return {space: span for space, span in self._bounds.items() if group_of(space) == group}
+        bounds = self._arrivals.bounds
+        return {space: span for space, span in bounds.items() if group_of(space) == group}
 
 
-def _union(frames: list[DataFrame]) -> DataFrame:
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionByName(frame)
-    return whole
+def check_pairs(count: float, most: int) -> None:
+    """Refuse more rows than an answer may have.
 
-
-def tagged_regions(
-    regions: Mapping[str, Region], *, together: bool
-) -> tuple[dict[str, TaggedRuns], dict[str, int]]:
-    """Items of a question with their tags: numbered in the order of spaces and positions, or (together) all with one.
-
-    Returns:
-        By space the tagged positions, and the first tag.
+    Raises:
+        TooMuchError: there are more.
     """
-    start: dict[str, TaggedRuns] = {}
-    firsts: dict[str, int] = {}
-    number = 0
-    for space in sorted(regions):
-        region = regions[space]
-        if not region:
-            continue
-        firsts[space] = number
-        runs = (region.first, region.last)
-        start[space] = tagged_runs(runs, None if together else number)
-        number += 0 if together else region.count
-    return start, firsts
+    if count > most:
+        raise TooMuchError(f"the answer has more than {most:,} rows", FEWER)

@@ -111,12 +111,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Writing:
-    """What a row of the table is made of. ``asked``: None where it says not of which item of the question."""
+    """What a row of the table is made of. ``app``: of what was found, in ``files``. ``asked``: None where it says not of which item of the question; else these are in ``asked_files``."""
 
     app: str
     backward: bool
     reasons: Sequence[str]
     files: Mapping[str, SpaceFiles]
+    asked_files: Mapping[str, SpaceFiles]
     asked: Asked | None
 
 
@@ -151,7 +152,7 @@ def _asked_columns(writing: Writing, asked: Asked, tags: I64) -> list[Any]:
         offset = (some - asked.counts[space][run]).astype(np.uint64)
         positions = asked.firsts[space][run] + offset
         name = asked.spaces[space]
-        parts.append(writing.files[name].columns(name, positions))
+        parts.append(writing.asked_files[name].columns(name, positions))
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
     joined = [pa.concat_arrays(list(columns)) for columns in zip(*parts, strict=True)]

@@ -297,6 +297,18 @@ class Locations:
             return {file.partition: file.rows for file in files}
         return {at: _rows_in(pieces) for at, pieces in self._pieces_of(node).items()}
 
+    def row_count(self, node: str, path: str) -> int | None:
+        """How many rows of a file (its canonical path) a node read or wrote; None where that is not known."""
+        file = self._sinks_of(node).get(path)
+        if file is not None:
+            return file.rows
+        source = self._sources_of(node).get(path)
+        if source is None:
+            return None
+        counts = [source.rows_of(at) for at in range(len(source.parts))]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
     def file_status(self, node: str, path: str) -> FileStatus:
         """The status of a file (its canonical path), compared with the version that a node read or wrote."""
         return worst({self._file_status(record) for record in self._files_of(node).get(path, ())})

@@ -23,12 +23,13 @@ CACHE_BYTES: Final = 128 << 20
 
 @dataclass(slots=True)
 class ReadCounts:
-    """What look-ups opened: files, row groups, and rows in these; ``triples``: of rows those that are triples."""
+    """What look-ups opened: files, row groups, rows in these, and bytes of their columns as they are stored; ``triples``: of rows those that are triples."""
 
     files: int = 0
     groups: int = 0
     rows: int = 0
     triples: int = 0
+    column_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,9 @@ class GroupReader:
         columns = {name: _array(rows.column(name)) for name in rows.schema.names}
         self.counts.groups += 1
         self.counts.rows += rows.num_rows
+        described = opened.file.metadata.row_group(index)
+        stored_columns = map(described.column, range(described.num_columns))
+        self.counts.column_bytes += sum(column.total_compressed_size for column in stored_columns)
         if file.part in {Part.BACK, Part.FORWARD}:
             self.counts.triples += rows.num_rows
         self._groups[at] = columns, rows.nbytes
