@@ -1,11 +1,11 @@
 """Traces of captured applications by their blocks, and by connected sets over the same lineage as triples: python -m benchmarks.blocks_or_sets FOLDER [--rows N].
 
-Jobs that nobody tuned run under ``lineage run`` into a lake each: a word count, a join, an aggregation of which half the records have one key, and a
+Jobs that nobody tuned run under ``lineage run`` into a lake each: a word count, a join, an aggregation of which a tenth of the records has one key, and a
 chain of four jobs. Their lineage is then written out as triples (each input item of each flow with each output item of it; a row of
 a file between two jobs is one item), imported, and indexed. Rows of the last output are traced backward through all jobs: by the blocks of the lake,
 and by each method over the triples. A process opens the store and asks for all rows of a class; it is begun anew with each of them as the first.
 
-Prints one JSON line for each job. ``first_s``: opening and the first question; ``next_s``: the questions after it; ``read``: what the first one read. Classes are as those of
+Prints one JSON line for each job; a folder with jobs that ran is taken again. ``first_s``, and ``first_cpu_s`` of the processor: opening and the first question; ``next_s``: the questions after it; ``read``: what the first one read. Classes are as those of
 ``benchmarks.triples``: components of at most 10,000 items and larger ones, of which the lineage is small or large. ``same``: answers with the rows of inputs that a search in memory finds.
 """
 
@@ -153,7 +153,9 @@ class Search:
 
     def lineage(self, item: int) -> np.ndarray[Any, Any]:
         """All items that one was derived from."""
-        reached = csgraph.breadth_first_order(self._graph, item, return_predecessors=False)
+        reached: np.ndarray[Any, Any] = csgraph.breadth_first_order(
+            self._graph, item, return_predecessors=False
+        )
         return reached[1:]
 
     def inputs(self, item: int) -> list[int]:
@@ -188,10 +190,22 @@ def chosen(
     return {name: places for name, places in classes.items() if places}
 
 
+class Clock:
+    """Seconds since it was made: of the clock, and of this process on a processor, all threads together."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter(), time.process_time()
+
+    def seconds(self) -> dict[str, float]:
+        """Both."""
+        wall, cpu = self._started
+        return {"s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+
+
 def by_blocks(url: str, places: Sequence[str]) -> list[dict[str, Any]]:
     """Trace rows by the blocks of a lake, in this process."""
     answers = []
-    started = time.perf_counter()
+    clock = Clock()
     with open_store(url) as store:
         assert isinstance(store, LakeStore)
         engine = QueryEngine(store, RowReader())
@@ -199,26 +213,26 @@ def by_blocks(url: str, places: Sequence[str]) -> list[dict[str, Any]]:
         for place in places:
             query = TraceQuery(Direction.BACKWARD, (place,), texts=False, all_jobs=is_chain)
             answer = engine.ask(query)
-            seconds = time.perf_counter() - started
+            seconds = clock.seconds()
             found = sorted(item.location or "" for group in answer.groups for item in group.items)
             counts = asdict(store.reader.counts)
             is_exact = answer.exact and answer.complete
-            answers.append({"s": seconds, "read": counts, "found": found, "exact": is_exact})
-            started = time.perf_counter()
+            answers.append(seconds | {"read": counts, "found": found, "exact": is_exact})
+            clock = Clock()
     return answers
 
 
 def by_triples(url: str, method: Method, items: Sequence[str]) -> list[dict[str, Any]]:
     """Trace items by a method, in this process."""
     answers = []
-    started = time.perf_counter()
+    clock = Clock()
     store = TripleStore(url)
     for item in items:
         found = trace(store, NAME, item, is_back=True, method=method)
-        seconds = time.perf_counter() - started
+        seconds = clock.seconds()
         counts = asdict(found.read)
-        answers.append({"s": seconds, "read": counts, "found": found.items, "exact": True})
-        started = time.perf_counter()
+        answers.append(seconds | {"read": counts, "found": found.items, "exact": True})
+        clock = Clock()
     return answers
 
 
@@ -259,11 +273,14 @@ def class_row(
                     found = [item for item in found if search.has_no_source[item]]
                 same[way] = same.get(way, 0) + (found == wanted and answer["exact"])
     for way, of_way in runs.items():
-        later = [answer["s"] for answers in of_way for answer in answers[1:]]
         first = [answers[0] for answers in of_way]
+        later = [answer for answers in of_way for answer in answers[1:]]
         row[way] = {
-            "first_s": round(statistics.median(answer["s"] for answer in first), 3),
-            "next_s": round(statistics.median(later), 4) if later else None,
+            f"{name}_{clock}": round(statistics.median(answer[clock] for answer in some), 4)
+            for name, some in (("first", first), ("next", later))
+            for clock in ("s", "cpu_s")
+            if some
+        } | {
             "read": {
                 name: statistics.median(answer["read"][name] for answer in first)
                 for name in first[0]["read"]
@@ -280,19 +297,22 @@ def bytes_in(folder: Path) -> int:
 
 def job_row(name: str, folder: Path, rows: int) -> dict[str, Any]:
     """Run a job, and trace by all ways."""
-    folder.mkdir(parents=True)
-    JOBS[name](folder, rows)
     url = f"lake:{folder}/lake"
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        JOBS[name](folder, rows)
     with open_store(url) as store:
         triples = captured_triples(store, RowReader())
         most = MOST_LINEAGE if len(store.application_ids()) == 1 else MOST_OF_CHAINS
     store_of_triples = TripleStore(url, create=True)
+    if store_of_triples.data_sets():
+        store_of_triples.remove(NAME)
     files, nodes = triples.write(folder)
-    started = time.perf_counter()
+    clock = Clock()
     store_of_triples.add(NAME, [files], [nodes])
     indexed = store_of_triples.index(NAME)
     assert indexed is not None
-    index_s = time.perf_counter() - started
+    index_s = clock.seconds()
     search = Search(triples)
     return {
         "bench": "blocks or sets",
@@ -301,7 +321,7 @@ def job_row(name: str, folder: Path, rows: int) -> dict[str, Any]:
         "triples": indexed.triples,
         "components": indexed.components,
         "sets": indexed.sets,
-        "import_and_index_s": round(index_s, 1),
+        "import_and_index_cpu_s": round(index_s["cpu_s"], 1),
         "bytes": {"blocks": bytes_in(folder / "lake"), "triples": bytes_in(folder / "lake.triples")},
         "classes": {
             of_class: class_row(url, places, triples, search)

@@ -170,8 +170,8 @@ def _pairs(block: FlowBlock, numbers: dict[str, _Space]) -> tuple[I64, I64]:
     row_of_run = np.arange(len(in_first), dtype=np.int64)
     if block.in_ptr is not None:
         row_of_run = spread(np.diff(block.in_ptr))[0]
-    in_row, src = _written_out(row_of_run, in_first, in_last)
-    src = _look_up(numbers[block.in_space], src)
+    in_row, ins = _written_out(row_of_run, in_first, in_last)
+    src = _look_up(numbers[block.in_space], ins)
     out_row, outs = _written_out(np.arange(block.rows, dtype=np.int64), out_first, out_last)
     dst = np.empty(len(outs), np.int64)
     for section in block.out:

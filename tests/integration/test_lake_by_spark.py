@@ -194,8 +194,8 @@ def test_what_is_refused_is_refused_before_spark_starts(
     use_lake(monkeypatch, counted)
     out = f"{counted}/out/part-00000:1"
     assert "name its folder by --to" in lineage("back", out, "--engine", "spark").stderr
-    refused = by_spark("back", out, "--limit", "2", "--all-jobs").stderr
-    assert "--limit, --all-jobs: not of --engine spark" in refused
+    refused = by_spark("back", out, "--limit", "2", "--step").stderr
+    assert "--limit, --step: not of --engine spark" in refused
     assert "take --engine spark" in lineage("back", out, "--together").stderr
     assert "none of embedded, spark" in lineage("back", out, "--engine", "flink").stderr
     assert "name rows, files or folders" in lineage("forward").stderr

@@ -63,7 +63,9 @@ class Chain:
     def rows(self, name: str) -> list[str]:
         """Places of all rows of a folder or file."""
         files = sorted((self.folder / name).glob("part-*")) or [self.folder / name]
-        return [f"{file}:{at}" for file in files for at in range(1, 1 + file.read_text().count("\n"))]
+        return [
+            f"{file}:{at}" for file in files for at in range(1, 1 + file.read_text().count("\n"))
+        ]
 
     def singly(self, direction: Direction, name: str) -> tuple[Pairs, Pairs, list[Answer]]:
         """What the other engine answers of each row by itself: all pairs, those that are surely so, and the answers."""
@@ -161,3 +163,85 @@ def test_all_rows_are_traced_through_jobs_that_meet_again(chain: Chain) -> None:
     said = check(chain, "back", "out")
     assert (len(said["applications"]), said["exact"], said["complete"]) == (4, True, True)
     check(chain, "forward", "lines")
+
+
+def run_disturbed(chain: Chain) -> None:
+    """Files are copied, moved, edited and overwritten between jobs; some records are several lines."""
+    folder = chain.folder
+
+    def landed(lc: LineageContext) -> None:
+        for name in ("kept", "copied", "moved", "edited", "overwritten", "split"):
+            lines = chain.lines(lc, "lines").filter(bool)
+            if name == "split":
+                lines = lines.map(lambda line: line.replace(" ", "\n"))
+            lines.coalesce(1).saveAsTextFile(f"{folder}/{name}")
+
+    chain.run(landed)
+    shutil.copy(folder / "copied/part-00000", folder / "copy")
+    (folder / "moved/part-00000").rename(folder / "elsewhere")
+    # Hadoop would refuse it.
+    (folder / "edited/.part-00000.crc").unlink()
+    with (folder / "edited/part-00000").open("a") as edited:
+        edited.write("e\n")
+    shutil.rmtree(folder / "overwritten")
+
+    def again(lc: LineageContext) -> None:
+        chain.lines(lc, "lines").coalesce(1).saveAsTextFile(f"{folder}/overwritten")
+
+    def joined(lc: LineageContext) -> None:
+        rows = chain.lines(lc, "kept/part-00000")
+        for name in ("copy", "elsewhere", "edited/part-00000", "overwritten", "split/part-00000"):
+            rows = rows.union(chain.lines(lc, name))
+        words_of(rows).groupByKey(2).map(lambda row: f"{row[0]} {len(row[1])}").saveAsTextFile(
+            f"{folder}/out"
+        )
+
+    chain.run(again)
+    chain.run(joined)
+
+
+def test_links_that_are_not_sure_or_refused_are_said_so(chain: Chain) -> None:
+    run_disturbed(chain)
+    chain.archive()
+    said, pairs, exact = traced("back", f"{chain.folder}/out")
+    every, sure, answers = chain.singly(Direction.BACKWARD, "out")
+    of_split = f"{chain.folder}/split/"
+    # Records of several lines are followed row by row alone: here they are ends, and the verdict says so.
+    followed = {pair for pair in pairs if not pair[0].startswith(of_split)}
+    assert pairs - followed
+    assert followed <= every
+    assert any("each record of" in text for text in said["not_queried"])
+    assert not said["complete"]
+    assert {pair for pair in every if f"{chain.folder}/lines:" not in pair[0]} <= pairs
+    gaps = {gap.warning() for answer in answers for gap in answer.not_queried}
+    assert gaps <= set(said["not_queried"])
+    assert set(said["reasons"]) == {text for answer in answers for text in answer.reasons}
+    assert any("counts as its copy" in text for text in said["reasons"])
+    assert sure <= pairs
+    assert exact >= sure
+    assert exact != pairs
+
+
+def test_applications_that_are_in_no_lake_end_a_trace(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_two(chain)
+    chain.archive(but=1)
+    monkeypatch.setenv("LINEAGE_STORE", f"sqlite:///{chain.folder}/own.db,lake:{chain.folder}/lake")
+    said, pairs, _ = traced("back", f"{chain.folder}/counts")
+    assert not said["complete"]
+    assert any("lineage archive" in text for text in said["not_queried"])
+    assert all("/clean/part-" in source for source, _ in pairs)
+    assert len(said["applications"]) == 1
+
+
+def run_two(chain: Chain) -> None:
+    """Lines are cleaned, and their words counted."""
+    folder = chain.folder
+    chain.run(lambda lc: chain.lines(lc, "lines").filter(bool).saveAsTextFile(f"{folder}/clean"))
+
+    def counted(lc: LineageContext) -> None:
+        counts = words_of(chain.lines(lc, "clean")).reduceByKey(lambda one, other: one + other, 2)
+        counts.map(lambda row: f"{row[0]} {row[1]}").saveAsTextFile(f"{folder}/counts")
+
+    chain.run(counted)

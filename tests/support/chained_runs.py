@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -39,8 +40,17 @@ class Chain:
         ]
 
 
-def spool_chain(spool: Path, folder: Path, draw: random.Random, jobs: int) -> Chain:
-    """Run jobs, each of which reads a file that is there and makes each of its rows of some of those."""
+def spool_chain(
+    spool: Path,
+    folder: Path,
+    draw: random.Random,
+    jobs: int,
+    meanwhile: Callable[[Chain], None] = lambda chain: None,
+) -> Chain:
+    """Run jobs, each of which reads a file that is there and makes each of its rows of some of those.
+
+    ``meanwhile``: called after each; it may change files, and add some.
+    """
     chain = Chain([folder / "data-0"], [])
     chain.files[0].write_text("one\ntwo\nthree\n")
     for number in range(1, jobs + 1):
@@ -55,6 +65,7 @@ def spool_chain(spool: Path, folder: Path, draw: random.Random, jobs: int) -> Ch
         _spool_job(Spool(spool, app), source, sink, rows, started_at=1000.0 * number)
         chain.files.append(sink)
         chain.apps.append(app)
+        meanwhile(chain)
     return chain
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from lineage.frame_traces import spark_session
 from lineage.options import print_json
 from lineage.spark_options import SparkTraceOptions
 from lineage.terminal import echo
-from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.lakes.answering import (
     VERDICT,
     TableOptions,
@@ -24,8 +24,9 @@ from lineage_dataframes.lakes.answering import (
     write_trace,
 )
 from lineage_dataframes.lakes.questions import MOST_PAIRS
+from lineage_query.planning import Plan, plan_of
 from lineage_query.range_links import RangeFollower
-from lineage_query.record_starts import ROWS_MAX, check_listed
+from lineage_query.record_starts import ROWS_MAX, ListedRows, check_listed
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
@@ -37,6 +38,8 @@ from lineage_store.url import index_folder, open_store
 
 if TYPE_CHECKING:
     from lineage_store.port import ErasableStore
+
+NAMED_MAX = 3
 
 
 def trace_by_spark(
@@ -65,6 +68,9 @@ def trace_by_spark(
     with _opened(url) as store:
         # What is refused is refused before Spark starts.
         reader = RowReader(index_folder(url))
+        plan = Plan(())
+        if all_jobs:
+            query, plan = _of_one_application(store, reader, query, rows)
         start = RecordTracer(store, reader).start(query, rows)
         lake_of = partial(_lake_of, store, url)
         lake_of(start.opened.app)
@@ -73,6 +79,7 @@ def trace_by_spark(
         if all_jobs:
             refusal = partial(_refusal, store, url)
             follower = RangeFollower(store, reader, query.direction, refusal)
+            follower.refused.update(dict.fromkeys(plan.not_queried))
         with spark_session(confined=False) as spark:
             written = write_trace(
                 spark,
@@ -127,6 +134,25 @@ def _lake_of(store: ErasableStore, url: str, app: str) -> LakeStore:
         f"--engine spark traces applications in a lake, and {app} is in {url}: "
         f"`lineage archive {app}` moves it into one"
     )
+
+
+def _of_one_application(
+    store: ErasableStore, reader: RowReader, query: TraceQuery, rows: Sequence[str]
+) -> tuple[TraceQuery, Plan]:
+    """The query for the one application that used what it and a list of rows name, and the plan.
+
+    Raises:
+        TraceError: several did. Of each the others would be left out.
+    """
+    listed = ListedRows.of(rows).places
+    plan = plan_of(store, reader, replace(query, places=(*query.places, *listed)))
+    apps = [part.query.app or "" for part in plan.parts]
+    if len(apps) > 1:
+        raise TraceError(
+            f"{len(apps):,} applications used these rows, {', '.join(apps[:NAMED_MAX])} among them: --engine spark traces them from one, "
+            "which --app names"
+        )
+    return replace(query, app=apps[0] or query.app), plan
 
 
 def _refusal(store: ErasableStore, url: str, app: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lineage_core.contract.address import parse_space
+from lineage_core.contract.message import Begin
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import current_budget
@@ -84,6 +85,7 @@ class RangeFollower:
         refusal: Callable[[str], str],
     ) -> None:
         self._is_backward = direction is Direction.BACKWARD
+        self._store = store
         self._links = FileLinks(store, direction, reader)
         self._reader = reader
         self._cache = ApplicationCache(store, reader, cached_max=OPENED_MAX)
@@ -94,6 +96,11 @@ class RangeFollower:
     def copies(self, *, exact: bool) -> list[str]:
         """What is said of files that were moved (``exact``), or copied, on the way."""
         return [copy.text for copy in self._links.copies if copy.exact is exact]
+
+    def began_at(self, app: str) -> float:
+        """When an application began, in unix seconds; 0 where that is not known."""
+        begins = [one for one in self._store.messages(app, "begin") if isinstance(one, Begin)]
+        return max((float(begin.started_at) for begin in begins), default=0.0)
 
     def opened(self, app: str) -> ApplicationSnapshot:
         """An application."""

@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.contract.address import parse_space
-from lineage_core.contract.message import Begin
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_core.tracing.tagged import TaggedRuns
 from lineage_core.tracing.tagged_plan import WITHOUT_SPARK, group_of
@@ -229,11 +228,7 @@ class _Applications:
 
     def _arrivals(self, follower: RangeFollower, app: str) -> Arrivals:
         if app not in self._started:
-            begins = follower.opened(app).graph.messages("begin")
-            self._started[app] = max(
-                (float(begin.started_at) for begin in begins if isinstance(begin, Begin)),
-                default=0.0,
-            )
+            self._started[app] = follower.began_at(app)
         return self._pending.setdefault(app, Arrivals())
 
     def _number(self, reason: str) -> int:
