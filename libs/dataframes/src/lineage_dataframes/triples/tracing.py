@@ -27,9 +27,10 @@ from lineage_dataframes.spark.table_files import (
 )
 from lineage_dataframes.triples.tables import IndexFrames, coarse, union_of
 from lineage_store.errors import StoreError
+from lineage_store.lake.arrow import array_of
 from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
-from lineage_store.triples.files import Columns, Numbers, array_of
+from lineage_store.triples.files import Columns, Numbers
 from lineage_store.triples.finding import has_texts
 from lineage_store.triples.reading import SortedPart, check_room
 from lineage_store.triples.tracing import (

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from lineage_core.contract.block import BlockId
@@ -17,7 +18,7 @@ from lineage_core.contract.graph import BlockRef
 from lineage_core.contract.message import Begin, End, Heartbeat
 from lineage_core.contract.verdict import ABANDONED_AFTER_S
 from lineage_store.lake.arrivals import arrivals_of
-from lineage_store.lake.arrow import pc
+from lineage_store.lake.arrow import array_of, mask_of, pc, scalar_of
 from lineage_store.lake.columns import BLOCK_ID, REF, Kind
 from lineage_store.lake.files import Files, LakeReader, Lookup, rows_of
 from lineage_store.recipes import MessageList, parse_body, read_messages
@@ -31,6 +32,8 @@ from lineage_store.recomputing import (
 from lineage_store.signed import BIAS
 
 FEW_ROWS: Final = 5_000
+PYTHON_ROWS: Final = 100_000
+"""Rows that Python groups: Arrow would import pandas, which takes a second."""
 LIFE: Final = ("begin", "end", "heartbeat")
 """Types of the messages that say whether an application runs."""
 
@@ -137,11 +140,11 @@ def messages_of(
         if keeps is not None:
             rows = rows.filter(keeps(rows))
         is_old_beat = pc.and_(
-            pc.equal(rows["type"], "heartbeat"),
-            pc.not_equal(rows["digest"], pa.scalar(beat, pa.binary())),
+            pc.equal(rows["type"], scalar_of("heartbeat")),
+            pc.not_equal(rows["digest"], scalar_of(beat or b"")),
         )
         return _distinct(
-            rows.filter(pc.invert(pc.fill_null(is_old_beat, False))), ("type", "digest")
+            rows.filter(pc.invert(pc.fill_null(is_old_beat, scalar_of(False)))), ("type", "digest")
         )
 
     return read_messages(
@@ -161,8 +164,8 @@ def _distinct(rows: pa.Table, names: Sequence[str]) -> pa.Table:
         firsts: dict[tuple[Any, ...], int] = {}
         for at, key in enumerate(keys):
             firsts.setdefault(key, at)
-        return rows.take(pa.array(list(firsts.values()), pa.int64()))
-    numbered = rows.append_column("at", pa.array(range(rows.num_rows), pa.int64()))
+        return rows.take(array_of(np.fromiter(firsts.values(), np.int64)))
+    numbered = rows.append_column("at", array_of(np.arange(rows.num_rows)))
     first = numbered.group_by(list(names)).aggregate([("at", "min")])["at_min"]
     return rows.take(first.sort() if isinstance(first, pa.Array) else first.combine_chunks().sort())
 
@@ -222,16 +225,15 @@ def reasons_of(reader: LakeReader, files: Files) -> Mapping[BlockId, str]:
 
 def _reasons(reader: LakeReader, files: Files) -> dict[BlockId, str]:
     rows = reader.read(files, Kind.TASK, _TASK)
-    attempts = rows.group_by(["task_node", "task_partition"]).aggregate(
-        [("task_attempt", "min"), ("task_attempt", "max")]
-    )
-    several = attempts.filter(
-        pc.not_equal(attempts["task_attempt_min"], attempts["task_attempt_max"])
-    )
-    if not several.num_rows:
+    first: dict[tuple[str, int], int] = {}
+    several: set[tuple[str, int]] = set()
+    for node, partition, attempt in rows_of(rows):
+        if first.setdefault((node, partition), attempt) != attempt:
+            several.add((node, partition))
+    if not several:
         return {}
     spans: dict[str, list[tuple[int, int]]] = {}
-    for node, partition in rows_of(several.select(["task_node", "task_partition"])):
+    for node, partition in sorted(several):
         spans.setdefault(node, []).append((partition, partition))
     lookup = Lookup.of_ranges("task_node", "task_partition", "task_partition", spans)
     digests = _digests(reader, files, lookup)
@@ -303,10 +305,14 @@ def unmatched_of(reader: LakeReader, files: Files) -> Mapping[BlockId, int]:
     def compute(of: Files) -> dict[BlockId, int]:
         rows = reader.read(of, Kind.UNMATCHED, (*BLOCK_ID, "unmatched"))
         # Several processes may count at once: of all counts the smallest is true.
-        counts = rows.group_by(list(BLOCK_ID)).aggregate([("unmatched", "min")])
-        counts = counts.filter(pc.greater(counts["unmatched_min"], 0))
-        named = counts.select([*BLOCK_ID, "unmatched_min"])
-        return {BlockId(*key): positions for *key, positions in rows_of(named)}
+        if rows.num_rows > PYTHON_ROWS:
+            counts = rows.group_by(list(BLOCK_ID)).aggregate([("unmatched", "min")])
+            rows = counts.select([*BLOCK_ID, "unmatched_min"])
+        smallest: dict[tuple[Any, ...], int] = {}
+        for *key, positions in rows_of(rows):
+            block = tuple(key)
+            smallest[block] = min(positions, smallest.get(block, positions))
+        return {BlockId(*block): positions for block, positions in smallest.items() if positions}
 
     return reader.remember("unmatched", files, compute)
 
@@ -345,7 +351,7 @@ def recipe_bodies(reader: LakeReader, files: Files, node: str | None = None) -> 
     columns = ("number", "type", "digest", "node", *(() if node is None else ("body",)))
     rows = reader.read(files, Kind.MESSAGE, columns, Lookup.of_texts("type", ["recipe"]))
     if node is not None:
-        rows = rows.filter(pc.equal(rows["node"], node))
+        rows = rows.filter(pc.equal(rows["node"], scalar_of(node)))
     bodies: dict[str, str] = {}
     for _, _, _, of_node, *body in rows_of(_distinct(rows, ("type", "digest"))):
         bodies[of_node] = body[0] if body else ""
@@ -365,7 +371,7 @@ def visible(reader: LakeReader, files: Files, rows: pa.Table) -> pa.Table:
     if not hidden:
         return rows
     ids = rows_of(rows.select(list(BLOCK_ID)))
-    return rows.filter(pa.array([BlockId(*key) not in hidden for key in ids], pa.bool_()))
+    return rows.filter(mask_of(BlockId(*key) not in hidden for key in ids))
 
 
 def ref_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from lineage_core.contract.block import BlockId
-from lineage_store.lake.arrow import pc
+from lineage_store.lake.arrow import pc, scalar_of
 from lineage_store.lake.columns import BLOCK_ID, PRODUCER_ID, Kind
 from lineage_store.lake.files import Files, LakeReader, rows_of
 
@@ -50,7 +50,7 @@ def _arrivals(reader: LakeReader, files: Files) -> Arrivals:
     visible = _ids(reader.read(files, Kind.VISIBLE, BLOCK_ID))
     stored = _ids(blocks)
     # Those that were moved here, or linked beside the lake, are visible by themselves.
-    moved = _ids(blocks.filter(pc.fill_null(blocks["committed"], True)))
+    moved = _ids(blocks.filter(pc.fill_null(blocks["committed"], scalar_of(True))))
     # File by file: edges are many, and name few blocks.
     edges = [
         _ids(reader.read((file,), Kind.EDGE, ends), ends)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lineage_core.contract.block import BlockId
@@ -22,7 +24,7 @@ from lineage_store.lake.application import (
     visible,
 )
 from lineage_store.lake.arrivals import arrivals_of
-from lineage_store.lake.arrow import pc
+from lineage_store.lake.arrow import int64_of, mask_of, pc
 from lineage_store.lake.columns import BLOCK_ID, Kind
 from lineage_store.lake.files import Files, LakeReader, Lookup, rows_of
 from lineage_store.records import NodeCounts
@@ -36,19 +38,25 @@ def count_nodes(reader: LakeReader, files: Files) -> Mapping[str, NodeCounts]:
 
     def compute(of: Files) -> dict[str, NodeCounts]:
         rows = blocks_table(reader, of, ("rows", "associations"))
+        if not rows.num_rows:
+            return {}
+        # Arrow's groups would import pandas.
+        nodes = rows["node"].combine_chunks().dictionary_encode()
+        codes = np.from_dlpack(nodes.indices)
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        associations = int64_of(rows["associations"])[order]
         # A sum of 64-bit integers may overflow: it is taken in two halves.
         halves = (
-            rows.select(["node", "rows"])
-            .append_column("high", pc.shift_right(rows["associations"], 32))
-            .append_column("low", pc.bit_wise_and(rows["associations"], _LOW_BITS))
+            np.add.reduceat(half, starts).tolist()
+            for half in (associations >> 32, associations & _LOW_BITS)
         )
-        sums = halves.group_by(["node"]).aggregate(
-            [("rows", "count"), ("rows", "sum"), ("high", "sum"), ("low", "sum")]
-        )
-        named = sums.select(["node", "rows_count", "rows_sum", "high_sum", "low_sum"])
+        flows = np.add.reduceat(int64_of(rows["rows"])[order], starts).tolist()
+        blocks = np.diff(starts, append=len(codes)).tolist()
+        names = (nodes.dictionary[code].as_py() for code in codes[order][starts].tolist())
         return {
-            node: NodeCounts(blocks, flows, (high << 32) + low)
-            for node, blocks, flows, high, low in rows_of(named)
+            node: NodeCounts(*counts, (high << 32) + low)
+            for node, *counts, high, low in zip(names, blocks, flows, *halves, strict=True)
         }
 
     return reader.remember("nodes", files, compute)
@@ -90,7 +98,7 @@ def _inexact(reader: LakeReader, files: Files) -> Reasons:
     reasons, hidden = reasons_of(reader, files), arrivals_of(reader, files).hidden
     rows = blocks_table(reader, files, ("exact", "reason"))
     listed: dict[str, set[str]] = {}
-    for node, reason in rows_of(_stored_reasons(rows, reasons)):
+    for node, reason in _stored_reasons(rows, reasons):
         listed.setdefault(node, set()).add(reason)
     for block_id, reason in reasons.items():
         if reason and block_id not in hidden:
@@ -106,17 +114,14 @@ def _inexact(reader: LakeReader, files: Files) -> Reasons:
     )
 
 
-def _stored_reasons(rows: pa.Table, decided: Mapping[BlockId, str]) -> pa.Table:
+def _stored_reasons(rows: pa.Table, decided: Mapping[BlockId, str]) -> set[tuple[Any, ...]]:
     """Node and reason of blocks that were stored as inexact, each pair once; without those that were decided since."""
     inexact = rows.filter(pc.invert(rows["exact"]))
     if decided:
         ids = rows_of(inexact.select(list(BLOCK_ID)))
-        inexact = inexact.filter(
-            pa.array([BlockId(*key) not in decided for key in ids], pa.bool_())
-        )
+        inexact = inexact.filter(mask_of(BlockId(*key) not in decided for key in ids))
     cut = pc.utf8_slice_codeunits(inexact["reason"], 0, REASON_CHARS_MAX)
-    pairs = inexact.select(["node"]).append_column("reason", cut)
-    return pairs.group_by(["node", "reason"]).aggregate([])
+    return set(rows_of(inexact.select(["node"]).append_column("reason", cut)))
 
 
 def problems_of(reader: LakeReader, files: Files) -> dict[str, str]:

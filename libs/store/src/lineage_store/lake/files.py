@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.lake.arrow import nulls, pc
+from lineage_store.lake.arrow import array_of_texts, nulls, pc, scalar_of
 from lineage_store.lake.columns import (
     TYPES,
     Kind,
@@ -102,20 +102,22 @@ class Lookup:
 
     def mask(self, rows: pa.Table) -> Any:
         """Which rows are looked up."""
-        found: Any = pa.scalar(True)
+        found: Any = scalar_of(True)
         if self.column is not None:
             texts = rows[self.column]
             if self.is_span:
                 begin, stop = self.texts
-                return pc.and_(pc.greater_equal(texts, begin), pc.less(texts, stop))
-            found = pc.is_in(texts, value_set=pa.array(self.texts, texts.type))
+                return pc.and_(
+                    pc.greater_equal(texts, scalar_of(begin)), pc.less(texts, scalar_of(stop))
+                )
+            found = pc.is_in(texts, value_set=array_of_texts(self.texts))
         if self.ranges is not None and self.low is not None and self.high is not None:
             ranges = [span for text in self.texts for span in self.ranges[text]]
             first = min((span[0] for span in ranges), default=INT64_MAX)
             last = max((span[1] for span in ranges), default=INT64_MIN)
             fits = pc.and_(
-                pc.less_equal(rows[self.low], pa.scalar(last, pa.int64())),
-                pc.greater_equal(rows[self.high], pa.scalar(first, pa.int64())),
+                pc.less_equal(rows[self.low], scalar_of(last)),
+                pc.greater_equal(rows[self.high], scalar_of(first)),
             )
             found = pc.and_(found, fits)
         return found
@@ -214,7 +216,7 @@ class LakeReader:
         """
         schema = pa.schema([(name, TYPES[name]) for name in columns])
         parts = [part for file in files for part in self._parts(file, kind, columns, lookup)]
-        return pa.concat_tables([schema.empty_table(), *parts])
+        return pa.concat_tables([pa.Table.from_batches([], schema), *parts])
 
     def _parts(
         self, file: LakeFile, kind: Kind, columns: Sequence[str], lookup: Lookup | None

@@ -40,7 +40,7 @@ from lineage_store.lake.application import (
     visible,
 )
 from lineage_store.lake.arrivals import arrivals_of, count_epochs
-from lineage_store.lake.arrow import pc
+from lineage_store.lake.arrow import pc, scalar_of
 from lineage_store.lake.columns import BLOCK_ID, PRODUCER_ID, REF, Kind, application_key
 from lineage_store.lake.counting import count_nodes, count_store
 from lineage_store.lake.files import Files, LakeReader, Lookup, rows_of
@@ -112,7 +112,11 @@ class LakeGraph:
     def _about(self, files: Files, node: str, *kinds: str) -> MessageList:
         """Messages of some types that name a node."""
         return messages_of(
-            self._reader, files, kinds, lambda rows: pc.equal(rows["node"], node), ("node",)
+            self._reader,
+            files,
+            kinds,
+            lambda rows: pc.equal(rows["node"], scalar_of(node)),
+            ("node",),
         )
 
     def _reading(self, files: Files, node: str) -> MessageList:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lineage_core.tracing.budget import current_budget
 from lineage_store.lake.application import summary_of
-from lineage_store.lake.arrow import pc
+from lineage_store.lake.arrow import array_of, pc, scalar_of
 from lineage_store.lake.columns import Kind, application_key
 from lineage_store.lake.files import Files, LakeReader, Lookup, rows_of
 from lineage_store.recorded_files import FileQuery, FileRow, StoredFile
@@ -75,11 +76,12 @@ class LakeFileRows:
         fits = pc.is_valid(rows["file_name"])
         if not (wanted.checksum or wanted.by_links):
             fits = pc.and_(
-                fits, pc.is_in(rows["file_name"], value_set=pa.array(wanted.names, pa.int64()))
+                fits,
+                pc.is_in(rows["file_name"], value_set=array_of(np.array(wanted.names, np.int64))),
             )
         if wanted.state is not None:
             first, last = wanted.times
-            fits = pc.and_(fits, pc.equal(rows["size"], wanted.state.size))
-            fits = pc.and_(fits, pc.greater_equal(rows["mtime"], first))
-            fits = pc.and_(fits, pc.less_equal(rows["mtime"], last))
+            fits = pc.and_(fits, pc.equal(rows["size"], scalar_of(wanted.state.size)))
+            fits = pc.and_(fits, pc.greater_equal(rows["mtime"], scalar_of(first)))
+            fits = pc.and_(fits, pc.less_equal(rows["mtime"], scalar_of(last)))
         return fits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -148,32 +148,9 @@ def _writer(stream: Any, rows: pa.Table) -> pq.ParquetWriter:
     )
 
 
-def numbers(column: Any) -> Numbers:
-    """A column of numbers without nulls as an array."""
-    # Neither `to_numpy` nor `pa.array`: they import pandas, which takes longer than a trace.
-    chunks = [np.from_dlpack(chunk) for chunk in getattr(column, "chunks", [column])]
-    return np.concatenate(chunks, dtype=np.int64) if chunks else np.empty(0, np.int64)
-
-
-def array_of(values: Numbers) -> Any:
-    """An array of numbers as a column."""
-    return pa.Array.from_buffers(
-        pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values).data)]
-    )
-
-
 def spans(low: Numbers, high: Numbers) -> Numbers:
     """The numbers from each of ``low`` up to, but not with, that of ``high``."""
     lengths = high - low
     total = int(lengths.sum())
     before = np.cumsum(lengths) - lengths
     return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(low - before, lengths))
-
-
-def array_of_texts(values: Sequence[str]) -> Any:
-    """Texts as a column."""
-    data = [value.encode() for value in values]
-    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
-    return pa.StringArray.from_buffers(
-        len(data), pa.py_buffer(ends.data), pa.py_buffer(b"".join(data))
-    )

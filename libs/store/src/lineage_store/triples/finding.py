@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lineage_store.errors import StoreError, TriplesNotFoundError
-from lineage_store.triples.files import Numbers, numbers
+from lineage_store.lake.arrow import int64_of
+from lineage_store.triples.files import Numbers
 from lineage_store.triples.numbering import Values, item_keys
 from lineage_store.triples.reading import SortedPart
 
@@ -44,7 +45,7 @@ def places_of(texts: Any, held: Any, codes: Numbers) -> Numbers:
     # The table of hashes is that of the texts, which are few: those that are held may be many.
     places = pc.index_in(held, value_set=texts).cast(pa.int64())
     found = np.full(len(texts), -1, np.int64)
-    found[numbers(places.drop_null())] = codes[numbers(pc.indices_nonzero(places.is_valid()))]
+    found[int64_of(places.drop_null())] = codes[int64_of(pc.indices_nonzero(places.is_valid()))]
     return found
 
 
@@ -85,7 +86,7 @@ def _integer_numbers(keys: SortedPart, items: SortedPart, asked: pa.Array[Any]) 
         known = np.array([value is not None for value in values], bool)
         integers = np.array([value for value in values if value is not None], np.int64)
     else:
-        integers = numbers(asked)
+        integers = int64_of(asked)
         known = np.ones(len(integers), bool)
     found = np.full(len(known), -1, np.int64)
     order = np.argsort(integers)

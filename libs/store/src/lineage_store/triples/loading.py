@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lineage_store.errors import StoreError
+from lineage_store.lake.arrow import int64_of
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, Part
-from lineage_store.triples.files import PartFile, numbers
+from lineage_store.triples.files import PartFile
 from lineage_store.triples.indexing import Graph
 from lineage_store.triples.numbering import distinct_rows, encoded_numbers, encoded_texts
 from lineage_store.triples.reading import as_store_errors
@@ -81,27 +82,27 @@ def load_graph(table: LakeTable, files: Sequence[PartFile]) -> Graph:
         _column(names, "item_text" if is_text else "item"),
     ]
     items = (
-        encoded_texts(columns) if is_text else encoded_numbers([numbers(one) for one in columns])
+        encoded_texts(columns) if is_text else encoded_numbers([int64_of(one) for one in columns])
     )
     held_codes, src, dst, named = items.codes
     ops = encoded_texts([_column(parts[Part.OPS], "op_text"), _column(waiting, "op_text")])
     labels = encoded_texts([_column(parts[Part.NODES], "node_text"), _column(names, "node_text")])
     edges = parts[Part.FORWARD]
     src, dst, op = distinct_rows(
-        np.concatenate([held_codes[numbers(_column(edges, "src"))], src]),
-        np.concatenate([held_codes[numbers(_column(edges, "dst"))], dst]),
-        np.concatenate([ops.codes[0][numbers(_column(edges, "op"))], ops.codes[1]]),
+        np.concatenate([held_codes[int64_of(_column(edges, "src"))], src]),
+        np.concatenate([held_codes[int64_of(_column(edges, "dst"))], dst]),
+        np.concatenate([ops.codes[0][int64_of(_column(edges, "op"))], ops.codes[1]]),
     )
     node = np.full(len(items.values), -1, np.int64)
-    former = numbers(_column(held, "node"))
+    former = int64_of(_column(held, "node"))
     known = former >= 0
     since = parts[Part.NODE_OF]
     pairs = distinct_rows(
-        np.concatenate([held_codes[known], held_codes[numbers(_column(since, "number"))], named]),
+        np.concatenate([held_codes[known], held_codes[int64_of(_column(since, "number"))], named]),
         np.concatenate(
             [
                 labels.codes[0][former[known]],
-                labels.codes[0][numbers(_column(since, "node"))],
+                labels.codes[0][int64_of(_column(since, "node"))],
                 labels.codes[1],
             ]
         ),

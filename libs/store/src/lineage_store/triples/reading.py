@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.lake.arrow import array_of, int64_of
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, Part
-from lineage_store.triples.files import Columns, Numbers, PartFile, array_of, numbers, spans
+from lineage_store.triples.files import Columns, Numbers, PartFile, spans
 
 CACHE_BYTES: Final = 128 << 20
 """Memory of row groups that are kept for the next look-up."""
@@ -130,7 +131,7 @@ class as_store_errors:
 
 def _array(column: Any) -> Any:
     if column.type == pa.int64():
-        return numbers(column)
+        return int64_of(column)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 

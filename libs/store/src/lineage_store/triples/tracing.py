@@ -12,9 +12,10 @@ import pyarrow as pa
 from lineage_core.text_enum import StrEnum
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
+from lineage_store.lake.arrow import array_of_texts
 from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
-from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers, array_of_texts, spans
+from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers, spans
 from lineage_store.triples.finding import asked_numbers
 from lineage_store.triples.reading import ReadCounts, SortedPart, check_room
 
