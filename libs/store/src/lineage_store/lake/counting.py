@@ -55,8 +55,10 @@ def count_nodes(reader: LakeReader, files: Files) -> Mapping[str, NodeCounts]:
         blocks = np.diff(starts, append=len(codes)).tolist()
         names = (nodes.dictionary[code].as_py() for code in codes[order][starts].tolist())
         return {
-            node: NodeCounts(*counts, (high << 32) + low)
-            for node, *counts, high, low in zip(names, blocks, flows, *halves, strict=True)
+            node: NodeCounts(of_node, its_flows, (high << 32) + low)
+            for node, of_node, its_flows, high, low in zip(
+                names, blocks, flows, *halves, strict=True
+            )
         }
 
     return reader.remember("nodes", files, compute)
