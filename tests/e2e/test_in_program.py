@@ -18,6 +18,8 @@ from lineage_core.errors import AddressError
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext, LineageRDD, TracedItems
 from lineage_emitter.errors import ChoiceError, TracingError
+from lineage_emitter.program import replaying
+from lineage_emitter.program.replaying import select_rows
 from lineage_emitter.worker.spaces import EACH_RUN
 from lineage_query.engine import QueryEngine
 from lineage_query.rows.places import LocationError
@@ -437,3 +439,39 @@ def test_seeds_are_drawn_as_pyspark_draws_them(
     random.setstate(state)
     assert SAMPLED[name](program.lc.parallelize(numbers, 2)) == expected
     assert random.getstate() == after
+
+
+def test_lines_are_read_without_spark_where_they_surely_are_those_of_the_job(
+    spark_context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "in.txt"
+    path.write_bytes(
+        "\ufeffa\r\nb\rc\n\n\n\u00e9 \u2028d".encode() + b"\n\xff\xfe e\n" + b"f" * 70_000 + b"\ng"
+    )
+    by_split = spark_context.textFile(str(path), 2).glom().collect()
+    assert len(by_split) == 2
+    assert all(by_split)
+    rows = [row for split in by_split for row in split]
+    by_spark: list[bool] = []
+
+    def select(*arguments: Any) -> RDD[Any]:
+        by_spark.append(True)
+        return select_rows(*arguments)
+
+    monkeypatch.setattr(replaying, "select_rows", select)
+    odd = [n for n, row in enumerate(rows) if "\ufffd" in row or len(row) > 1_000]
+    with LineageContext(spark_context, store=f"sqlite:///{tmp_path / STORE}") as lc:
+        lines: Any = lc.textFile(str(path), 2)
+        every = lines.getLineage()
+        for left_out, is_by_spark in ((odd, False), (odd[1:], True), (odd[:1], True)):
+            chosen = [n for n in range(len(rows)) if n not in left_out]
+            kept, before = list[list[str]](), 0
+            for split in by_split:
+                kept.append([row for n, row in enumerate(split, before) if n in chosen])
+                before += len(split)
+            by_spark.clear()
+            assert every.filter(chosen).replay().glom().collect() == kept
+            assert bool(by_spark) == is_by_spark
+        path.write_bytes(path.read_bytes().replace(b"a", b"A"))
+        with pytest.raises(TracingError, match="has changed since"):
+            every.filter(0).replay()

@@ -12,6 +12,7 @@ from lineage_core.contract.region import Region
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.recipes import SourceRecipe, rebuild
+from lineage_emitter.program.source_lines import LinesBySplit, rdd_of_lines
 from lineage_emitter.worker.record_selection import (
     OrdinalsBySplit,
     RecordsAtOrdinals,
@@ -35,10 +36,12 @@ def select_rows(source: SourceRecipe, ordinals: OrdinalsBySplit) -> RDD[Any]:
         return source.plain.mapPartitionsWithIndex(RecordsAtOrdinals(ordinals), True)
 
 
-def replay_plain(goal: RDD[Any], rows: OrdinalsBySource) -> RDD[Any]:
+def replay_plain(
+    goal: RDD[Any], rows: OrdinalsBySource, lines: Mapping[str, LinesBySplit]
+) -> RDD[Any]:
     """``goal`` as plain PySpark makes it when the sources in ``rows`` hold just those rows.
 
-    Other sources give all of their rows.
+    Other sources give all of their rows. ``lines``: of sources in ``rows``, whose rows are known, the rows themselves.
 
     Raises:
         TracingError: it is not known how an RDD on the way was made, or a source that is to be cut
@@ -47,7 +50,11 @@ def replay_plain(goal: RDD[Any], rows: OrdinalsBySource) -> RDD[Any]:
 
     def cut(rdd: RDD[Any], source: SourceRecipe) -> RDD[Any]:
         ordinals = rows.get(source.node, source.ordinals)
-        return source.plain if ordinals is None else select_rows(source, ordinals)
+        if ordinals is None:
+            return source.plain
+        if source.node in lines:
+            return rdd_of_lines(source.plain, lines[source.node])
+        return select_rows(source, ordinals)
 
     with scope.suspended():
         return rebuild(goal, cut)

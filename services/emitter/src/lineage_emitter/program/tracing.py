@@ -44,6 +44,7 @@ from lineage_emitter.program.selecting import (
     ordered_spaces,
     ordinals_of,
 )
+from lineage_emitter.program.source_lines import LinesBySplit, lines_of
 from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
 
 if TYPE_CHECKING:
@@ -293,11 +294,9 @@ class TracedItems(NotebookDisplay):
             rows_by_source = rows._rows_by_source(view)
             if excluded is not None:
                 rows_by_source = exclude_rows(rows_by_source, excluded._rows_by_source(view))
-            return (
-                replay_captured(goal, rows_by_source)
-                if capture
-                else replay_plain(goal, rows_by_source)
-            )
+            if capture:
+                return replay_captured(goal, rows_by_source)
+            return replay_plain(goal, rows_by_source, self._lines(view, rows_by_source))
 
     def unpersist(self) -> None:
         """Drop the numbered records of the RDD: the next ``getLineage`` runs it again."""
@@ -378,6 +377,16 @@ class TracedItems(NotebookDisplay):
         for node, ordinals in rows.items():
             RecordReader(view, self._session).refuse_changed(node, ordinals)
         return rows
+
+    def _lines(self, view: LineageView, rows: OrdinalsBySource) -> dict[str, LinesBySplit]:
+        """Of sources whose rows are lines that can be read here, these."""
+        sources = {node: self._session.records.get(node) for node in rows}
+        lines = {
+            node: lines_of(view, source, rows[node])
+            for node, source in sources.items()
+            if isinstance(source, SourceRecipe) and source.repeatable
+        }
+        return {node: of_source for node, of_source in lines.items() if of_source is not None}
 
     def _goal(self, view: LineageView, until: RDD[Any] | str | None) -> RDD[Any]:
         if isinstance(until, RDD):
