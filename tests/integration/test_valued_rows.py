@@ -24,7 +24,7 @@ from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import to_arrow
 from lineage_dataframes.trace.session import session_with_settings
 from lineage_emitter.dataframes.plans import recipe_of
-from lineage_query.rows.parquet_rows import values_of
+from lineage_query.rows.parquet_rows import values_from
 from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, RowReader
 from lineage_query.rows.typed_values import UnsureError, array_of
 from lineage_query.rows.valued_rows import Files, positions_with
@@ -325,7 +325,7 @@ def test_values_of_rows_are_those_that_spark_gives_or_left_to_it(
         for number, row in enumerate(rows):
             with file.open("rb") as stream:
                 try:
-                    (value,) = values_of(stream, number, [(name, kind)])
+                    ((value,),) = values_from(stream, number, 1, [(name, kind)])
                 except UnsureError:
                     continue
             sure += 1
@@ -333,10 +333,13 @@ def test_values_of_rows_are_those_that_spark_gives_or_left_to_it(
     assert sure > 9 * len(rows)
     plain = [(name, kind) for name, kind in kinds.items() if name not in UNSURE]
     with file.open("rb") as stream:
-        assert values_of(stream, 0, plain) == tuple(rows[0][name] for name, _ in plain)
-    for columns_, row_ in (([("gone", "int")], 0), ([("i", "bigint")], 0), ([("i", "int")], 99)):
+        expected = [tuple(row[name] for name, _ in plain) for row in rows]
+        assert values_from(stream, 0, 1_000, plain) == expected
+        assert values_from(stream, 1, 1, plain) == expected[1:2]
+        assert values_from(stream, 99, 1, [("i", "int")]) == []
+    for columns_ in ([("gone", "int")], [("i", "bigint")]):
         with file.open("rb") as stream, pytest.raises(UnsureError):
-            values_of(stream, row_, columns_)
+            values_from(stream, 0, 1, columns_)
 
 
 def test_values_in_arrow_are_those_that_spark_makes_of_them_or_left_to_it(

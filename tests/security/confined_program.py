@@ -24,6 +24,9 @@ from lineage_dataframes.sandbox.starting import given_folder, missing_restrictio
 from lineage_dataframes.spark.own_spark import start_spark
 from lineage_dataframes.trace.rows import texts_at
 
+LARGE = 3_000_000
+"""Characters of a row, more than what Spark sends with the word that a task has ended."""
+
 TEXT_SCHEMA = (
     '{"type":"struct","fields":[{"name":"value","type":"string","nullable":true,"metadata":{}}]}'
 )
@@ -265,12 +268,15 @@ def main(targets: str) -> None:
         asked = spark.range(1).select(code(F.lit(json.dumps(to))))
         worked, tried = json.loads(asked.collect()[0][0])
         read = [row.value for row in spark.read.text(to["inside"]).collect()]
+        # A task's result that Spark would fetch by a connection to itself.
+        large = spark.sql(f"SELECT repeat('x', {LARGE}) AS text FROM range(1)").collect()
         attacks = from_java(spark, to) | from_spark(spark, to)
         done = [name for name, attack in attacks.items() if succeeds(attack)]
         told = {
             "done": sorted(done + worked),
             "tried": sorted([*attacks, *tried]),
             "inside": read,
+            "large": len(large[0].text),
             "exposed": files_opened_where_spark_writes(spark, to),
             "lacks": list(missing_restrictions()),
             "confined": bool(to["scratch"]),

@@ -34,6 +34,7 @@ from lineage_dataframes.sandbox.policy import (
     program_folders,
     system_files,
 )
+from tests.security.confined_program import LARGE
 from tests.support import jvm
 from tests.support.api_server import word_count_served
 
@@ -160,6 +161,10 @@ def test_nothing_is_written_where_spark_could_put_a_link(confined: Attacked) -> 
 
 def test_what_lies_below_a_root_is_read(confined: Attacked) -> None:
     assert confined.inside == ["a row"]
+
+
+def test_rows_of_any_size_come_out(confined: Attacked) -> None:
+    assert confined.told["large"] == LARGE
 
 
 @pytest.mark.long

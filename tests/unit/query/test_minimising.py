@@ -30,9 +30,13 @@ def is_one_minimal(rows: Sequence[int], fails: object) -> bool:
     st.integers(1, 12),
     st.lists(st.frozensets(st.integers(0, 11), min_size=1, max_size=4), min_size=1, max_size=3),
     st.frozensets(st.integers(0, 11), max_size=2),
+    st.permutations(range(12)),
 )
 def test_every_set_is_one_minimal(
-    count: int, causes: list[frozenset[int]], spoilers: frozenset[int]
+    count: int,
+    causes: list[frozenset[int]],
+    spoilers: frozenset[int],
+    suspects: Sequence[int],
 ) -> None:
     """Tests that fail on some sets, and pass again where other rows come along: no order among sets is taken for granted."""
     everything = frozenset(range(count))
@@ -44,7 +48,7 @@ def test_every_set_is_one_minimal(
             present == everything
         )
 
-    found = minimise(count, fails)
+    found = minimise(count, fails, suspects=[row for row in suspects if row < count])
     assert found.one_minimal
     assert is_one_minimal(found.rows, fails)
 
@@ -55,6 +59,12 @@ def test_one_row_to_blame_is_found_in_few_runs(count: int, data: st.DataObject) 
     found = minimise(count, lambda rows: culprit in rows)
     assert found.rows == (culprit,)
     assert found.runs <= 6 * count.bit_length() + 6
+
+
+def test_suspects_to_blame_are_found_in_few_rows() -> None:
+    found = minimise(1_000, lambda rows: {70, 900} <= set(rows), suspects=[900, 70, 5, 8])
+    # All; the first, the first two; each without the other, of which one is known; what is found.
+    assert (found.rows, found.runs, found.rows_run) == ((70, 900), 5, 1_000 + 1 + 2 + 1 + 2)
 
 
 def test_a_test_that_fails_without_any_row_needs_none() -> None:

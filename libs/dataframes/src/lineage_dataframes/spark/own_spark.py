@@ -147,5 +147,8 @@ LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     # Its ports give rows and take Java's objects: other users reach them. Spark makes a secret for each start.
     "spark.authenticate": "true",
+    # Of a task that gives more, Spark fetches the rows by a connection to itself, which is refused where it is confined: the result is lost.
+    "spark.task.maxDirectResultSize": "2047m",
+    "spark.rpc.message.maxSize": "2047",
 }
 """Settings by which a Spark of this machine listens to itself alone."""

@@ -34,6 +34,7 @@ from lineage_dataframes.rewrite.common_subplans import find_common_subplans
 from lineage_dataframes.rewrite.expressions import opaque_in
 from lineage_dataframes.rewrite.functions import register, runnable
 from lineage_dataframes.rewrite.group_keys import key_terms
+from lineage_dataframes.rewrite.grouping import LOSSLESS_FORMATS, grouping_of
 from lineage_dataframes.rewrite.keys import distinct, has_key
 from lineage_dataframes.rewrite.locality import nonlocal_reasons
 from lineage_dataframes.rewrite.orders import nondeterministic_columns, texts_of_sums
@@ -49,17 +50,20 @@ from lineage_dataframes.sources.views import (
     view_name,
     view_of,
 )
+from lineage_dataframes.sources.witnesses import WitnessCollector
 from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, to_arrow
 from lineage_dataframes.trace.backward import RowTracer
 from lineage_dataframes.trace.given_rows import GivenRow
-from lineage_dataframes.trace.rows import output_of
+from lineage_dataframes.trace.held_rows import HeldRows, hold_rows
+from lineage_dataframes.trace.rows import output_of, parquet_values
 from lineage_dataframes.trace.session import (
     run_checks,
     session_with_settings,
     trace_session,
     translate_spark_errors,
 )
+from lineage_query.standing_out import standing_out
 
 SourceRows: TypeAlias = "Mapping[tuple[int, str], NDArray[np.uint64]]"
 """Rows by source (its place in the recipe) and file: their ordinals, ascending."""
@@ -69,6 +73,9 @@ ROWS_MAX = 10_000
 
 COMBINED_MAX = 1_000_000
 """Rows of a group whose values are read."""
+
+MEASURED_ROWS = 100_000
+"""Witnesses of one source of which is looked whether they stand out."""
 
 WRITTEN_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text"})
 """Formats in which replayed rows are written as the job's were; others are written as Parquet."""
@@ -189,20 +196,17 @@ class Replayer:
         register(self._session, self.recipe)
         self._scanned = sorted({n.source for n in self.recipe.plan if isinstance(n, Scan)})
         self._complete = {n: self._session.table(view_name(n)) for n in self._scanned}
+        self._held: dict[int, HeldRows] = {}
         files, subplans = file_codes(self._session, recipe), find_common_subplans(self.recipe)
         with code.explained():
             self._builder = Builder(self.recipe, files.terms, subplans)
             self._built = self._builder.build(len(self.recipe.plan) - 1, ids=True)
             self._check_columns()
             tracer = RowTracer(self._session, self.recipe, files, subplans, recipe.output.format)
+            self.reasons = nonlocal_reasons(self.recipe)
+            self.witnesses: SourceRows = {}
             self._request(tracer, requested)
-        self.reasons = nonlocal_reasons(self.recipe)
         self.uncertain = tuple(self._uncertain())
-        self.witnesses: SourceRows = {
-            (source, path): ordinals
-            for (source, path), ordinals in tracer.collector.rows().items()
-            if source is not None
-        }
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -240,8 +244,28 @@ class Replayer:
             )
 
     def _request(self, tracer: RowTracer, requested: RequestedOutput) -> None:
-        """Find the requested rows in the output computed anew, and trace them."""
+        """Find the requested rows in the output computed anew, and trace them.
+
+        Rows that name their groups are traced first, and found in what the plan makes of their witnesses, where it is local.
+        """
         stored = [self._stored_row(file, ordinal) for file, ordinal in requested.places]
+        grouping = None if self.reasons or not stored else grouping_of(self.recipe)
+        if grouping is None or self.recipe.output.format not in LOSSLESS_FORMATS:
+            tracer.follow(self._built, self._requested_rows(tracer, requested, stored))
+            self.witnesses = _of_sources(tracer.collector)
+            return
+        tracer.trace_grouped_rows(grouping, tracer.row_values([given for given, _ in stored]))
+        self.witnesses = _of_sources(tracer.collector)
+        with self.holding_witnesses():
+            self._requested_rows(tracer, requested, stored)
+
+    def _requested_rows(
+        self,
+        tracer: RowTracer,
+        requested: RequestedOutput,
+        stored: Sequence[tuple[tuple[Any, ...], tuple[Any, ...]]],
+    ) -> pa.Table:
+        """Find the requested rows in the output, computed of the rows of sources that the views give now."""
         ignored: frozenset[int] = frozenset()
         table = self._find(tracer, requested, stored, ignored)
         if requested.places and not table.num_rows and (ignored := texts_of_sums(self.recipe)):
@@ -257,13 +281,16 @@ class Replayer:
                 shown = ", ".join(f"{value!r}" for value in given)
                 raise RowError(f"no row of the output, computed anew, has these values: {shown}")
         self._identities = distinct(table.select(self._id_names))
-        tracer.follow(self._built, table)
+        return table
 
     def _stored_row(self, file: File, ordinal: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """A row of the output's files, as Spark gives it to programs and as it is compared."""
         output = replace(output_of(self._spark, self.recipe), files=(file,))
+        check_unchanged(self._spark, output)
+        values = parquet_values(self.recipe, output, file, ordinal)
+        if values is not None:
+            return values, values
         session = session_with_settings(self._spark, self.recipe, [output])
-        check_unchanged(session, output)
         columns = [
             F.col(literals.quoted_name(column.name)).alias(f"v{n}")
             for n, column in enumerate(self.recipe.columns)
@@ -363,11 +390,15 @@ class Replayer:
         how = "leftanti" if others else "leftsemi"
         try:
             for n, complete in self._complete.items():
-                self._set_views(n, self._matching(complete, n, rows, how))
+                if n in self._held:
+                    self._set_views(n, self._held[n].chosen(_of_source(rows, n), others=others))
+                else:
+                    self._set_views(n, self._matching(complete, n, rows, how))
             yield
         finally:
-            for n, complete in self._complete.items():
-                self._set_views(n, complete)
+            # Of held rows those of the next run take their place.
+            for n in self._complete.keys() - self._held.keys():
+                self._set_views(n, self._complete[n])
 
     def _set_views(self, source: int, rows: DataFrame) -> None:
         rows.createOrReplaceTempView(view_name(source))
@@ -380,23 +411,47 @@ class Replayer:
         Raises:
             ChangedSourceError: a source was written meanwhile.
         """
-        before = dict(self._complete)
-        held: list[DataFrame] = []
+        nothing: NDArray[np.uint64] = np.empty(0, np.uint64)
         try:
-            with translate_spark_errors():
-                for n, complete in before.items():
-                    held.append(self._matching(complete, n, self.witnesses, "leftsemi").cache())
-                    held[-1].count()
-                    self._complete[n] = held[-1]
-                    self._set_views(n, held[-1])
+            for n, complete in self._complete.items():
+                with translate_spark_errors(), self._unchanged_sources():
+                    source, rows = self.recipe.sources[n], _of_source(self.witnesses, n)
+                    self._held[n] = hold_rows(self._session, source, complete, rows)
+                self._set_views(n, self._held[n].chosen({"": nothing}, others=True))
             self._check_sources()
             yield
         finally:
-            self._complete = before
-            for n, complete in before.items():
-                self._set_views(n, complete)
-            for rows in held:
-                rows.unpersist()
+            held, self._held = self._held, {}
+            for n, rows_in_memory in held.items():
+                self._set_views(n, self._complete[n])
+                rows_in_memory.frame.unpersist()
+
+    @contextmanager
+    def _unchanged_sources(self) -> Iterator[None]:
+        """Where rows are not found in the body, see first whether that is because a source was written meanwhile."""
+        try:
+            yield
+        except RowError:
+            self._check_sources()
+            raise
+
+    def outstanding(self) -> dict[tuple[str, int], float]:
+        """How far rows that are held stand out among those of their source (`lineage_query.standing_out`), by file and ordinal.
+
+        None of sources with many rows.
+
+        Raises:
+            RefusedError: Spark can't tell.
+        """
+        found: dict[tuple[str, int], float] = {}
+        for held in self._held.values():
+            if not 0 < held.count <= MEASURED_ROWS:
+                continue
+            with translate_spark_errors():
+                distances = standing_out(held.measures(), held.count).tolist()
+            for place, distance in zip(held.places(), distances, strict=True):
+                found[place] = max(distance, found.get(place, 0.0))
+        return found
 
     def _check_sources(self) -> None:
         """See that what was read was not written meanwhile, as far as this machine has the files."""
@@ -404,7 +459,7 @@ class Replayer:
             check_local(self.recipe.sources[n])
 
     def _matching(self, rows: DataFrame, source: int, selected: SourceRows, how: str) -> DataFrame:
-        parts = {path: ordinals for (n, path), ordinals in selected.items() if n == source}
+        parts = _of_source(selected, source)
         paths = [path for path, ordinals in parts.items() for _ in range(len(ordinals))]
         numbers = np.concatenate([np.empty(0, np.uint64), *parts.values()]).astype(np.int64)
         keys = pa.table({"its_file": pa.array(paths, pa.string()), "its_row": pa.array(numbers)})
@@ -663,6 +718,18 @@ class Replayer:
 
 _STATES: tuple[State, ...] = ("same", "nearly the same", "changed", "gone")
 """The best first."""
+
+
+def _of_sources(collector: WitnessCollector) -> SourceRows:
+    return {
+        (source, path): ordinals
+        for (source, path), ordinals in collector.rows().items()
+        if source is not None
+    }
+
+
+def _of_source(rows: SourceRows, source: int) -> dict[str, NDArray[np.uint64]]:
+    return {path: ordinals for (n, path), ordinals in rows.items() if n == source}
 
 
 def without(rows: SourceRows, left_out: SourceRows) -> tuple[SourceRows, int]:

@@ -46,7 +46,7 @@ from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, par
 from lineage_dataframes.trace.given_rows import RowConditions
 from lineage_dataframes.trace.session import session_with_settings
 from lineage_query.rows.places import Location
-from lineage_query.rows.reader import ForbiddenRowsError, values_of
+from lineage_query.rows.reader import ForbiddenRowsError, values_from
 from lineage_query.rows.typed_values import UnsureError
 from lineage_store.paths import RowsError, canonical
 
@@ -133,9 +133,9 @@ def values_at(
     """
     source_of_file = replace(source, files=(file,))
     check_unchanged(spark, source_of_file)
-    parquet_values = _parquet_values(recipe, source, file, ordinal)
-    if parquet_values is not None:
-        return parquet_values
+    values = parquet_values(recipe, source, file, ordinal)
+    if values is not None:
+        return values
     session = session_with_settings(spark, recipe, [source])
     check_fields(source, [column.name for column in recipe.columns])
     # Columns that are names of folders come last in the view, those that an insertion gave by name beside them.
@@ -204,30 +204,44 @@ def check_forward_rows(name: str, count: int) -> None:
         )
 
 
-def _parquet_values(
+def parquet_values(
     recipe: Recipe, source: Source, file: File, ordinal: int
 ) -> tuple[Any, ...] | None:
     """The values of a row of a Parquet file of this machine, where they surely are those that Spark reads; else None.
 
     It saves a query before the first one of a trace.
     """
-    path = local_path(file.path)
-    if source.format != "parquet" or path is None or recipe.output.kind != "files":
+    rows = parquet_rows(recipe, source, file, ordinal, 1)
+    return rows[0] if rows else None
+
+
+def parquet_rows(
+    recipe: Recipe, source: Source, file: File, first: int, count: int
+) -> list[tuple[Any, ...]] | None:
+    """The same of up to ``count`` rows that follow each other, the first one at ``first``; fewer where the file ends."""
+    path = _parquet_path(recipe, source, file)
+    if path is None:
         return None
-    if source.partitions or not source.options.keys() <= {"basePath"}:
-        return None
-    if recipe.settings.get("spark.sql.parquet.binaryAsString", "false") != "false":
-        return None
+    columns = [(column.name, column.type) for column in recipe.columns]
     try:
-        return values_of(
-            str(path), ordinal, [(column.name, column.type) for column in recipe.columns]
-        )
+        return values_from(str(path), first, count, columns)
     except ForbiddenRowsError:
         raise
     except (
         UnsureError, OSError, RowsError, OverflowError, pa.ArrowException, UnicodeError, ValueError,
     ):  # fmt: skip
         return None
+
+
+def _parquet_path(recipe: Recipe, source: Source, file: File) -> Path | None:
+    """The path of a file that is read here as Spark reads it, as far as its source says."""
+    if source.format != "parquet" or recipe.output.kind != "files":
+        return None
+    if source.partitions or not source.options.keys() <= {"basePath"}:
+        return None
+    if recipe.settings.get("spark.sql.parquet.binaryAsString", "false") != "false":
+        return None
+    return local_path(file.path)
 
 
 def texts_at(
@@ -249,7 +263,7 @@ def texts_of_rows(
     spark: SparkSession, recipe: Recipe, source: Source, path: str, ordinals: NDArray[np.uint64]
 ) -> dict[int, str]:
     """The same by ordinal, of those rows that the source has: others are deleted in the version of a table that was read, or are none."""
-    with _extracted_rows(spark, source, path, ordinals) as (part_source, part_path, part_ordinals):
+    with extracted_rows(spark, source, path, ordinals) as (part_source, part_path, part_ordinals):
         rows = rows_at(spark, recipe, part_source, {part_path: part_ordinals})
         columns = [
             literals.quoted_name(name)
@@ -264,7 +278,7 @@ def texts_of_rows(
 
 
 @contextmanager
-def _extracted_rows(
+def extracted_rows(
     spark: SparkSession, source: Source, path: str, ordinals: NDArray[np.uint64]
 ) -> Iterator[tuple[Source, str, NDArray[np.uint64]]]:
     """Rows of a file in a source that has hardly more than these, which Spark reads as it reads the file.

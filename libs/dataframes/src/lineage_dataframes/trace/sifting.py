@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe.document import File, Recipe
+from lineage_core.recipe.document import File, Recipe, Source
 from lineage_dataframes.sources.file_changes import check_unchanged
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import to_arrow
 from lineage_dataframes.trace.replay import Replayer, SourceRows, values_of_rows
-from lineage_dataframes.trace.rows import output_of
+from lineage_dataframes.trace.rows import output_of, parquet_rows
 from lineage_dataframes.trace.session import session_with_settings, translate_spark_errors
 from lineage_query.minimising import Minimised, minimise
 
@@ -26,6 +26,9 @@ RowTest = Callable[[Mapping[str, Any]], bool]
 
 ROWS_A_BATCH = 100_000
 """Rows of an output that are read at once, to be tested."""
+
+READ_HERE_BYTES = 64 << 20
+"""Larger files of an output are read by Spark."""
 
 
 @dataclass(frozen=True)
@@ -50,29 +53,50 @@ def failing_rows(spark: SparkSession, recipe: Recipe, fails: RowTest) -> Iterato
         ChangedSourceError: a file is not what the job wrote.
     """
     output = output_of(spark, recipe)
+    check_unchanged(spark, output)
+    names = [column.name for column in recipe.columns]
+    for file in sorted(output.files, key=lambda file: file.path):
+        for ordinal, row in _rows_of(spark, recipe, output, file):
+            if fails(dict(zip(names, row, strict=True))):
+                yield file, ordinal
+
+
+def _rows_of(
+    spark: SparkSession, recipe: Recipe, output: Source, file: File
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The ordinals and values of a file's rows, read without Spark where that surely gives the same."""
+    first = 0
+    # Each time the file is read from the beginning of a row group.
+    while file.size <= READ_HERE_BYTES:
+        rows = parquet_rows(recipe, output, file, first, ROWS_A_BATCH)
+        if rows is None:
+            break
+        yield from enumerate(rows, first)
+        first += len(rows)
+        if len(rows) < ROWS_A_BATCH:
+            return
+    yield from _rows_by_spark(spark, recipe, replace(output, files=(file,)), first)
+
+
+def _rows_by_spark(
+    spark: SparkSession, recipe: Recipe, output: Source, first: int
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The same of an output's file from a row on."""
     session = session_with_settings(spark, recipe, [output])
-    check_unchanged(session, output)
-    files = {file.path: file for file in output.files}
     columns = [
         F.col(literals.quoted_name(column.name)).alias(f"v{n}")
         for n, column in enumerate(recipe.columns)
     ]
-    names = [column.name for column in recipe.columns]
     view = view_of(session, output).select(FILE_COLUMN, ROW_COLUMN, *columns)
     with translate_spark_errors():
-        counts = view.groupBy(FILE_COLUMN).agg(F.max(ROW_COLUMN).alias("last")).collect()
-    for path, last in sorted(map(tuple, counts)):
-        for first in range(0, last + 1, ROWS_A_BATCH):
-            upto = first + ROWS_A_BATCH - 1
-            is_next = (F.col(FILE_COLUMN) == path) & F.col(ROW_COLUMN).between(first, upto)
-            with translate_spark_errors():
-                table = to_arrow(view.where(is_next))
-            table = table.sort_by(ROW_COLUMN)
-            ordinals = table[ROW_COLUMN].to_numpy().tolist()
-            rows = values_of_rows(table.select([f"v{n}" for n in range(len(names))]))
-            for ordinal, row in zip(ordinals, rows, strict=True):
-                if fails(dict(zip(names, row, strict=True))):
-                    yield files[path], ordinal
+        last = view.agg(F.max(ROW_COLUMN)).collect()[0][0]
+    for begin in range(first, -1 if last is None else last + 1, ROWS_A_BATCH):
+        is_next = F.col(ROW_COLUMN).between(begin, begin + ROWS_A_BATCH - 1)
+        with translate_spark_errors():
+            table = to_arrow(view.where(is_next))
+        table = table.sort_by(ROW_COLUMN)
+        rows = values_of_rows(table.select([f"v{n}" for n in range(len(columns))]))
+        yield from zip(table[ROW_COLUMN].to_numpy().tolist(), rows, strict=True)
 
 
 def sift(replayer: Replayer, fails: RowTest, stop: Callable[[int], str] = lambda _: "") -> Sifted:
@@ -96,15 +120,26 @@ def sift(replayer: Replayer, fails: RowTest, stop: Callable[[int], str] = lambda
             places.setdefault((path, ordinal), []).append(source)
     elements = list(places.items())
 
-    def outcome(chosen: Sequence[int]) -> list[Mapping[str, Any]]:
+    latest: tuple[tuple[int, ...], tuple[Mapping[str, Any], ...]] | None = None
+
+    def outcome(chosen: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
+        nonlocal latest
         rows = replayer.outcome(_source_rows([elements[n] for n in chosen]))
-        return [dict(zip(replayer.columns, row.values, strict=True)) for row in rows]
+        made = tuple(dict(zip(replayer.columns, row.values, strict=True)) for row in rows)
+        latest = (tuple(chosen), made)
+        return made
 
     with replayer.holding_witnesses():
-        found = minimise(len(elements), lambda chosen: any(map(fails, outcome(chosen))), stop)
-        alone = outcome(found.rows)
+        away = replayer.outstanding()
+        suspects = sorted(range(len(elements)), key=lambda n: -away.get(elements[n][0], 0.0))
+        found = minimise(
+            len(elements), lambda chosen: any(map(fails, outcome(chosen))), stop, suspects
+        )
+        # A search that was not stopped ends with a run of what it found.
+        is_latest = latest is not None and latest[0] == found.rows
+        alone = latest[1] if latest is not None and is_latest else outcome(found.rows)
     rows = _source_rows([elements[n] for n in found.rows])
-    return Sifted(rows, tuple(alone), len(elements), found)
+    return Sifted(rows, alone, len(elements), found)
 
 
 def _source_rows(elements: Sequence[tuple[tuple[str, int], list[int]]]) -> SourceRows:

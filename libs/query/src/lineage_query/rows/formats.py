@@ -15,7 +15,7 @@ PARQUET_SUFFIX = ".parquet"
 OPERATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "parquet texts": ("lineage_query.rows.parquet_rows", "texts_of"),
-        "parquet values": ("lineage_query.rows.parquet_rows", "values_of"),
+        "parquet values": ("lineage_query.rows.parquet_rows", "values_from"),
         "parquet rows": ("lineage_query.rows.parquet_rows", "rows_with"),
         "parquet row ids": ("lineage_query.rows.parquet_row_ids", "row_ids_at"),
         "parquet rows with ids": ("lineage_query.rows.parquet_row_ids", "rows_with_ids"),

@@ -59,26 +59,40 @@ def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
     return texts + [None] * (len(rows) - len(texts))
 
 
-def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
-    """The values of a row (from 0) in columns (names, and types as Spark SQL has them), as Spark gives them.
+def values_from(
+    file: IO[bytes], first: int, count: int, columns: Sequence[tuple[str, str]]
+) -> list[tuple[Any, ...]]:
+    """The values of up to ``count`` rows that follow each other, the first one at ``first`` (from 0), as Spark gives them.
+
+    Args:
+        file: it may have fewer rows.
+        first: the first one.
+        count: how many.
+        columns: their names, and types as Spark SQL has them.
+
+    Returns:
+        The values of each row, in the order of ``columns``.
 
     Raises:
-        UnsureError: Spark may read others, or there is no such row.
+        UnsureError: Spark may read others.
         OSError, pa.ArrowException: the file can't be read.
+        BudgetError: as :meth:`lineage_core.tracing.budget.Budget.check`.
     """
     opened = bounded_parquet(file)
     names = opened.schema_arrow.names
     for name, kind in columns:
         if names.count(name) != 1 or opened.schema_arrow.field(name).type != arrow_type(kind):
             raise UnsureError
-    for group, places in by_group(opened, np.array([row], np.uint64)):
-        column_names = [name for name, _ in columns]
+    column_names = [name for name, _ in columns]
+    rows: list[tuple[Any, ...]] = []
+    requested = np.arange(first, first + count, dtype=np.uint64)
+    for group, places in by_group(opened, requested):
         for batch in batches_of(opened, group, places, column_names):
-            values = tuple(batch[name][0].as_py() for name in column_names)
-            for value, (_, kind) in zip(values, columns, strict=True):
-                array_of([value], kind)
-            return values
-    raise UnsureError
+            values = [batch[name].to_pylist() for name in column_names]
+            for of_column, (_, kind) in zip(values, columns, strict=True):
+                array_of(of_column, kind)
+            rows += zip(*values, strict=True) if values else [()] * len(batch)
+    return rows
 
 
 def rows_with(file: IO[bytes], terms: Mapping[str, RequestedValue]) -> U64:

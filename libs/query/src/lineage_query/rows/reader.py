@@ -516,18 +516,20 @@ def opened(path: str) -> IO[bytes]:
     return _READING.get().opened(path, packed=True).stream
 
 
-def values_of(path: str, row: int, columns: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
-    """As :func:`lineage_query.rows.parquet_rows.values_of`, of a file that is opened as by :func:`opened`.
+def values_from(
+    path: str, first: int, count: int, columns: Sequence[tuple[str, str]]
+) -> list[tuple[Any, ...]]:
+    """As :func:`lineage_query.rows.parquet_rows.values_from`, of a file that is opened as by :func:`opened`.
 
     Raises:
         UnsureError, OSError, pa.ArrowException: as there.
         RowsError: as :meth:`RowReader.opened`.
     """
     with opened(path) as stream:
-        values: tuple[Any, ...] = _READING.get().formats.read(
-            "parquet values", stream, row, columns
+        rows: list[tuple[Any, ...]] = _READING.get().formats.read(
+            "parquet values", stream, first, count, columns
         )
-        return values
+        return rows
 
 
 def _named(path: str, state: FileState) -> list[str]:
