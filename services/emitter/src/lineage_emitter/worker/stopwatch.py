@@ -56,15 +56,29 @@ class Stopwatch(Generic[Owner]):
 
     def inputs(self, records: Iterator[Any]) -> Iterator[Any]:
         """The records of a portion, on their way to the function."""
+        # Each call takes as long as a short function: the two most frequent steps stand here.
+        segment = self._segment
         for record in records:
             if self.is_needed and not self._misses_outputs:
                 self._record, self._left_s = record, None
                 if self._reported:
                     self._reported = []
-                self._began_s = perf_counter() - self._segment.capture_s
+                self._began_s = perf_counter() - segment.capture_s
             yield record
-            if self._began_s is not None:
+            began_s = self._began_s
+            if began_s is None:
+                continue
+            if self._bounds:
                 self.finish()
+                continue
+            left_s = self._left_s
+            taken_s = (perf_counter() - segment.capture_s if left_s is None else left_s) - began_s
+            for tally in self._tallies:
+                tally.records += 1
+                tally.seconds += taken_s
+                if taken_s >= tally.bound_s:
+                    self._keep(tally, taken_s)
+            self._began_s = self._record = None
 
     def miss_outputs(self) -> None:
         """What the function gives now passes by: no record that it gets meanwhile is timed, whatever bounds come."""
@@ -82,11 +96,18 @@ class Stopwatch(Generic[Owner]):
         return self._leaving(records)
 
     def _leaving(self, records: Iterator[Any]) -> Iterator[Any]:
+        segment = self._segment
         try:
             for record in records:
-                self.leave()
+                # As `leave` and `resume` do.
+                self._left_s = perf_counter() - segment.capture_s
+                if self._bounds:
+                    self.check()
                 yield record
-                self.resume()
+                left_s, began_s = self._left_s, self._began_s
+                if left_s is not None and began_s is not None:
+                    self._began_s = began_s + perf_counter() - segment.capture_s - left_s
+                self._left_s = None
         finally:
             # The function failed on the record, say.
             self.check()
@@ -129,8 +150,11 @@ class Stopwatch(Generic[Owner]):
             tally.records += 1
             tally.seconds += taken_s
             if taken_s >= tally.bound_s:
-                with self._segment.capturing():
-                    tally.keep(self._record, taken_s)
+                self._keep(tally, taken_s)
+
+    def _keep(self, tally: Tally, taken_s: float) -> None:
+        with self._segment.capturing():
+            tally.keep(self._record, taken_s)
 
     def _until_s(self) -> float:
         return self._now_s() if self._left_s is None else self._left_s

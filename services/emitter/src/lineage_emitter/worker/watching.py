@@ -256,16 +256,20 @@ class _Run:
         self, records: Iterator[Any], test: Callable[[Any], Any], *, must: bool, hits: Hits
     ) -> Iterator[Any]:
         """Pass records on, and report those that fulfil a condition, or break one."""
-        for record in records:
-            hits.tested += 1
-            try:
-                is_reported = (not test(record)) is must
-            except Exception as problem:
-                hits.fail(problem)
-                is_reported = must
-            if is_reported:
-                self._report(hits, record, self._given)
-            yield record
+        count = 0
+        try:
+            for record in records:
+                count += 1
+                try:
+                    is_reported = (not test(record)) is must
+                except Exception as problem:
+                    hits.fail(problem)
+                    is_reported = must
+                if is_reported:
+                    self._report(hits, record, self._given)
+                yield record
+        finally:
+            hits.tested += count
 
     # -- reports -------------------------------------------------------------------------------
 
