@@ -333,9 +333,10 @@ def test_values_of_rows_are_those_that_spark_gives_or_left_to_it(
     assert sure > 9 * len(rows)
     plain = [(name, kind) for name, kind in kinds.items() if name not in UNSURE]
     with file.open("rb") as stream:
-        expected = [tuple(row[name] for name, _ in plain) for row in rows]
-        assert values_from(stream, 0, 1_000, plain) == expected
-        assert values_from(stream, 1, 1, plain) == expected[1:2]
+        assert values_from(stream, 0, 1, plain) == [tuple(rows[0][name] for name, _ in plain)]
+        numbers = [(row["i"],) for row in rows]
+        assert values_from(stream, 0, 1_000, [("i", "int")]) == numbers
+        assert values_from(stream, 1, 1, [("i", "int")]) == numbers[1:2]
         assert values_from(stream, 99, 1, [("i", "int")]) == []
     for columns_ in ([("gone", "int")], [("i", "bigint")]):
         with file.open("rb") as stream, pytest.raises(UnsureError):
