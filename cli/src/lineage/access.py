@@ -9,6 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from lineage.array_rows import LocalCells
 from lineage.recomputing import LocalRecomputation, Sessions, SparkSessionLease
 from lineage.servers import SERVER_SCHEMES
 from lineage.spools import remove_spool
@@ -160,8 +161,14 @@ class Access(Protocol):
 class StoredAccess:
     """Answers from a store."""
 
-    def __init__(self, store: GraphStore, url: str, spark: Sessions | None = None) -> None:
-        """``spark``: gives the session that traces rows of DataFrames; None: a background one, or one of this process."""
+    def __init__(
+        self, store: GraphStore, url: str, spark: Sessions | None = None, *, choices: bool = False
+    ) -> None:
+        """``spark``: gives the session that traces rows of DataFrames; None: a background one, or one of this process.
+
+        ``choices``: through arrays, all cells that took part in choices, not the chosen ones alone.
+        """
+        self._choices = choices
         self.store = store
         self._url = url
         self._spark = spark
@@ -227,6 +234,11 @@ class StoredAccess:
         with self._engine() as engine:
             return engine.trace(question).answer(question.limit, texts=question.texts)
 
+    def follow(self, first: Answer, question: TraceQuery) -> Answer:
+        """Continue an answer through all jobs; it lists all of its items."""
+        with self._engine() as engine:
+            return engine.follow(first, question)
+
     @contextmanager
     def _engine(self) -> Iterator[QueryEngine]:
         """What traces, with a Spark that is started once for all parts of a query."""
@@ -234,7 +246,8 @@ class StoredAccess:
         with SparkSessionLease(self._spark) as lease:
             background = None if self._spark is not None else self._url
             backend = LocalRecomputation(self.store, reader, lease, background)
-            yield QueryEngine(self.store, reader, backend=backend)
+            cells = LocalCells(self.store, self._choices)
+            yield QueryEngine(self.store, reader, backend=backend, cells=cells)
 
     def _reader(self) -> RowReader:
         return RowReader(index_folder(self._url))

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lineage.served import UNREADABLE, ServedAccess, ServerError
@@ -21,6 +21,7 @@ from lineage_arrays.saved.tracing import StoredTrace
 from lineage_arrays.workflow import ArrayFile
 from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import current_budget
+from lineage_query.answers import Answer
 from lineage_store.port import GraphStore
 
 CELLS_LISTED = 20
@@ -76,7 +77,10 @@ class ShownCells:
 
 @dataclass(frozen=True)
 class ShownTrace:
-    """A trace of cells. ``left_out``: arrays that the answer has not. ``asked_shape``: of the array that it is about."""
+    """A trace of cells. ``left_out``: arrays that the answer has not. ``asked_shape``: of the array that it is about.
+
+    ``rows``: what it goes on to from rows that arrays were made of, or written to; without the arrays that it has itself.
+    """
 
     app: str
     name: str
@@ -88,6 +92,7 @@ class ShownTrace:
     asked_shape: tuple[int, ...] = ()
     served_id: str = ""
     """Of the array that it is about, with a server."""
+    rows: Answer | None = None
 
 
 def listed_of_store(store: GraphStore, limit: int) -> tuple[list[ListedApplication], int]:
@@ -121,8 +126,8 @@ def listed_of_server(server: ServedAccess, limit: int) -> tuple[list[ListedAppli
         return listed, page["left_out"]
 
 
-def shown_trace(trace: StoredTrace) -> ShownTrace:
-    """A trace in a store."""
+def shown_trace(trace: StoredTrace, beyond: Answer | None = None) -> ShownTrace:
+    """A trace in a store. ``beyond``: as it goes on from rows."""
     found = [
         ShownCells(
             one.app,
@@ -141,10 +146,29 @@ def shown_trace(trace: StoredTrace) -> ShownTrace:
         trace.name,
         trace.asked.count,
         found,
-        trace,
+        trace if beyond is None else _claims_with(trace, beyond),
         trace.warnings,
         asked_shape=trace.asked.shape,
+        rows=None if beyond is None else _without(beyond, trace),
     )
+
+
+def _claims_with(trace: StoredTrace, beyond: Answer) -> TraceClaims:
+    """What a trace says of itself with all that it goes on to."""
+    own = f"{trace.app}: "
+    reasons = (reason.removeprefix(own) for reason in beyond.reasons)
+    missing = (text.removeprefix(own) for text in beyond.warnings if not beyond.complete)
+    return TraceClaims(
+        superset_reasons=tuple(dict.fromkeys((*trace.superset_reasons, *reasons))),
+        incomplete_reasons=tuple(dict.fromkeys((*trace.incomplete_reasons, *missing))),
+        chosen_by=trace.chosen_by,
+    )
+
+
+def _without(beyond: Answer, trace: StoredTrace) -> Answer:
+    arrays = {(one.app, one.node) for one in trace.found}
+    groups = [one for one in beyond.groups if (one.app or beyond.app, one.node) not in arrays]
+    return replace(beyond, groups=tuple(groups))
 
 
 def trace_of_server(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lineage.served import ServedAccess
     from lineage_arrays.operators.costs import Costs
     from lineage_arrays.saved.tracing import StoredTrace
+    from lineage_query.answers import Answer
     from lineage_store.port import GraphStore
 
 app = typer.Typer(
@@ -139,7 +140,8 @@ def _answer(
     as_json: bool,
     png: Path | None,
 ) -> None:
-    with in_time(timeout_s), _opened(chosen_store(context, store)) as opened:
+    url = chosen_store(context, store)
+    with in_time(timeout_s), _opened(url) as opened:
         from lineage.array_answers import CELLS_LISTED, shown_trace, trace_of_server
         from lineage.array_pictures import (
             check_target,
@@ -159,7 +161,7 @@ def _answer(
             sources = [] if png is None else sources_of_server(shown, question.cells, opened)
         else:
             trace = _traced(opened, question)
-            shown = shown_trace(trace)
+            shown = shown_trace(trace, _rows_beyond(opened, url, question, trace))
             sources = [] if png is None else sources_of_store(trace)
         picture = None if png is None else save_picture(png, sources)
         with warning_if_partial():
@@ -170,11 +172,29 @@ def _traced(store: GraphStore, question: _Question) -> StoredTrace:
     from lineage_arrays.saved import parse_address, trace_back, trace_forward
 
     address, app_id = parse_address(question.cells), _whole_id(store, question.app)
-    all_jobs, choices = question.all_jobs, question.choices
+    all_jobs, choices, to_rows = question.all_jobs, question.choices, not question.to
     if question.direction == "backward":
-        return trace_back(store, address, app=app_id, all_jobs=all_jobs, choices=choices)
+        return trace_back(
+            store, address, app=app_id, all_jobs=all_jobs, choices=choices, to_rows=to_rows
+        )
+    to = question.to or None
     return trace_forward(
-        store, address, to=question.to or None, app=app_id, all_jobs=all_jobs, choices=choices
+        store, address, to=to, app=app_id, all_jobs=all_jobs, choices=choices, to_rows=to_rows
+    )
+
+
+def _rows_beyond(
+    store: GraphStore, url: str, question: _Question, trace: StoredTrace
+) -> Answer | None:
+    """Where the trace goes on through rows that arrays were made of, or written to; None: nowhere."""
+    is_at_rows = any(one.holds_rows and one.cells for one in trace.found)
+    if not question.all_jobs or question.to or not is_at_rows:
+        return None
+    from lineage.array_rows import follow_cells
+
+    app_id = _whole_id(store, question.app)
+    return follow_cells(
+        store, url, question.direction, question.cells, app_id, choices=question.choices
     )
 
 

@@ -11,6 +11,7 @@ from lineage.array_pictures import SavedPicture, picture_json, show_picture
 from lineage.options import print_json
 from lineage.tables import console, moment_text, table_of
 from lineage.terminal import echo
+from lineage.tracing import show_group
 
 MOMENT = "%Y-%m-%d %H:%M"
 
@@ -55,6 +56,9 @@ def show_trace(
             _show_cells(found, CELLS_LISTED if limit is None else limit)
     if not any(found.count for found in trace.found):
         echo("no cells")
+    if trace.rows is not None:
+        for group in trace.rows.groups:
+            show_group(trace.rows, group, CELLS_LISTED if limit is None else limit)
     if trace.left_out:
         echo(f"and cells of {trace.left_out:,} more arrays")
     for mark, reasons in (
@@ -100,6 +104,7 @@ def _trace_json(trace: ShownTrace, limit: int | None) -> dict[str, Any]:
         "chosen_by": list(trace.claims.chosen_by),
         "warnings": list(trace.warnings),
         "arrays": [_found_json(found, limit) for found in trace.found],
+        "rows": [] if trace.rows is None else [one.to_json() for one in trace.rows.groups],
     }
 
 

@@ -75,7 +75,7 @@ def _show(answer: Answer) -> None:
         _show_containers(answer, towards)
     else:
         for group in answer.groups:
-            _show_group(answer, group, towards)
+            show_group(answer, group)
     if not answer.exact:
         echo("")
         echo("not exact:", fg=typer.colors.YELLOW)
@@ -83,15 +83,18 @@ def _show(answer: Answer) -> None:
             echo(f"  {reason}")
 
 
-def _show_group(answer: Answer, group: Group, towards: str) -> None:
+def show_group(answer: Answer, group: Group, limit: int | None = None) -> None:
+    """Print the items of a node. ``limit``: the first of those that are listed."""
+    towards = "from" if answer.direction is Direction.BACKWARD else "into"
+    items = group.items[:limit]
     echo("")
     echo(
         f"{towards} {group.heading(group.app if answer.apps[1:] else '')}",
         fg=typer.colors.CYAN,
     )
-    for item in group.items:
+    for item in items:
         echo(item_line(item))
-    unlisted = group.count - len(group.items)
+    unlisted = group.count - len(items)
     if unlisted:
         echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ import numpy.typing as npt
 
 from lineage_arrays.calls import operands
 from lineage_arrays.cells import Cells
+from lineage_arrays.collecting import collected_values
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import holds, read_arrays
-from lineage_arrays.formats.names import array_name, grows, is_numpy, split_name
+from lineage_arrays.formats.names import ROWS, array_name, grows, is_numpy, split_name
+from lineage_arrays.formats.rows import write_rows
 from lineage_arrays.mappings import SamePositions
 from lineage_arrays.operators.graph import default_of, run_operator
 from lineage_arrays.operators.operator import Operator
@@ -47,14 +50,42 @@ class Recording:
             ArrayLineageError: the name is taken.
             UntracedError: a masked array, or one of objects.
         """
-        if not name or name in self._sources:
-            raise ArrayLineageError(
-                f"{name!r} is empty, or taken: each source has a name of its own"
-            )
+        self._check_name(name)
         if any(True for _ in operands(array)):
             raise ArrayLineageError(f"{name!r} is traced: what it was made from would be lost")
         values = array if isinstance(array, np.ndarray) else np.asarray(array)
         return self._source(name, values.copy(order="K"))
+
+    def rows_of(
+        self, name: str, collection: Any, columns: Sequence[str] | None = None
+    ) -> TracedArray:
+        """Collect a DataFrame or an RDD that is captured, as an array with the lineage of its rows: it is a source.
+
+        This is the action: what is along the array's first axis are the rows that it gave, in their order. What the program
+        collected before, or collects again, may come in another order, and is no source of this array.
+
+        Args:
+            name: of the source.
+            collection: under `lineage run` a DataFrame, or an RDD of numbers, texts, or equally long lists of them; of a ``LineageContext``
+                such an RDD, or ``lc.rdd(frame)``.
+            columns: of a DataFrame (or of ``lc.rdd(frame)``), those that become columns of the array, in this order; None: all.
+
+        Raises:
+            ArrayLineageError: the name is taken, nothing captures the collection, or it has no such columns.
+            UntracedError: the rows make no array of numbers, truth values or texts (NULL, texts beside numbers, other types).
+            LineageError: capture has ended.
+        """
+        self._check_name(name)
+        rows, values = collected_values(name, collection, columns)
+        traced = self._source(name, values)
+        self.flow.rows_collected[traced.node.number] = rows
+        return traced
+
+    def _check_name(self, name: str) -> None:
+        if not name or name in self._sources:
+            raise ArrayLineageError(
+                f"{name!r} is empty, or taken: each source has a name of its own"
+            )
 
     def _source(self, name: str, values: npt.NDArray[Any]) -> TracedArray:
         traced = TracedArray(self.flow, values, "source", [], name=name)
@@ -175,6 +206,39 @@ class Recording:
             )
         self.flow.leak("saved")
         self.flow.outputs.append(Output(array_name(path, file.member), array.node, file))
+
+    def frame(
+        self,
+        spark: Any,
+        path: str | os.PathLike[str],
+        array: TracedArray,
+        columns: Sequence[str] | None = None,
+    ) -> Any:
+        """A DataFrame of an array: one row for each along its first axis. The array is written to a new file of Parquet, which Spark reads.
+
+        Traces of rows go on by that file, so it must be there as long as they do; store the recording
+        (:func:`lineage_arrays.saved.store_recording`), too.
+
+        Args:
+            spark: a ``SparkSession``; what it makes of the DataFrame is captured as all else.
+            path: of the file, which ends in ``.parquet``, and is not there yet.
+            array: of this recording, with one axis, or with two and several columns; of numbers, truth values, times or texts.
+            columns: names of the columns; None: ``_1``, ``_2`` and so on.
+
+        Returns:
+            The DataFrame. Its rows have no order but by what they hold.
+
+        Raises:
+            OSError: the file is there, or can't be written.
+            ArrayLineageError: there are not as many names as columns; the array belongs to another recording, or can't be rows.
+        """
+        self._check(array)
+        target = os.path.abspath(os.fspath(path))
+        if not target.lower().endswith(ROWS):
+            raise ArrayLineageError(f"{target}: the file's name ends in {ROWS}")
+        write_rows(target, array.value, columns)
+        self.saved(target, array)
+        return spark.read.parquet(Path(target).as_uri())
 
     def output(self, name: str, array: TracedArray) -> None:
         """Give an array a name, under which its cells are asked for when the recording is stored (:func:`lineage_arrays.saved.store_recording`).

@@ -17,7 +17,9 @@ import numpy.typing as npt
 
 from lineage_arrays.cells import Shape
 from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.formats.names import ROWS
 from lineage_arrays.mappings import Mapping
+from lineage_core.contract.collected import CollectedRows
 
 AnyArray = npt.NDArray[Any]
 
@@ -105,6 +107,11 @@ class ArrayFile:
     checksum: str
     member: str = ""
 
+    @property
+    def holds_rows(self) -> bool:
+        """Whether it is a file of rows: one along the array's first axis each."""
+        return self.path.lower().endswith(ROWS)
+
     def holds_same(self, other: ArrayFile) -> bool:
         """Whether both have the same array, byte for byte."""
         return (self.size, self.checksum, self.member) == (other.size, other.checksum, other.member)
@@ -136,6 +143,8 @@ class Workflow:
     """Where values left the workflow (``float(x)``, ``np.asarray(x)``, ``if x:``), in order."""
     files_read: dict[int, ArrayFile] = field(default_factory=dict)
     """By the number of a node the file that it was read from."""
+    rows_collected: dict[int, CollectedRows] = field(default_factory=dict)
+    """By the number of a node the rows that it was made of, one along its first axis each."""
     outputs: list[Output] = field(default_factory=list)
     """Arrays that were named or saved, in order; of several with one name the last one has it."""
     _adding: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)

@@ -24,6 +24,7 @@ from lineage_core.tracing.budget import (
 )
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer, Group, Item, NotQueried
+from lineage_query.collected_rows import CollectedLinks
 from lineage_query.finding import UNREAD_REASON
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
@@ -105,6 +106,7 @@ class FileLinks:
         self._tables = TableLinks(store, reader, self._spellings)
         self._ids = store.application_ids()
         self._unfiled = UnfiledLinks(store, direction, self._spellings)
+        self.collected = CollectedLinks(store, direction)
         self.copies: dict[FileCopy, None] = {}
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
         self._links_of_tables: dict[tuple[FileNode, str, bool], RowLinks] = {}
@@ -125,6 +127,11 @@ class FileLinks:
         self, origin: FileNode, path: str, ordinals: Sequence[int] | None, *, is_end: bool
     ) -> tuple[JobLinks, Mapping[int, tuple[LinkedRow, ...]]]:
         """The same for rows of a file, from 0 (None: for any of them); and where those go on by themselves that a table put into other files."""
+        of_collected = self.collected.of(path)
+        if of_collected is not None:
+            nodes, reasons = of_collected
+            refused = [NotQueried(app, reason) for app, reason in reasons.items()]
+            return JobLinks(tuple(FileNode(*node) for node in nodes), tuple(refused)), {}
         key = origin, path, is_end
         if key not in self._links:
             self._links[key] = self._find(origin, path, is_end=is_end)
@@ -139,8 +146,8 @@ class FileLinks:
             of_table = find(origin.app, origin.node, path, ordinals)
             if of_table.of_any:
                 self._links_of_tables[table_key] = of_table
-        refused = (*links.refused, *self._named(of_table.refused))
-        return replace(links, refused=refused), of_table.rows
+        refused_tables = (*links.refused, *self._named(of_table.refused))
+        return replace(links, refused=refused_tables), of_table.rows
 
     @staticmethod
     def _named(gaps: Iterable[NotQueried]) -> list[NotQueried]:
@@ -632,7 +639,9 @@ def _queue_rows(
         )
     origin = FileNode(group.app or answer.app, group.node)
     refused: dict[NotQueried, None] = {}
-    locations = [_location_of(item) for item in group.items]
+    locations: Sequence[Location | None] = [_location_of(item) for item in group.items]
+    if group.path is None:
+        locations = links.collected.places(origin.app, origin.node, group.items, locations)
     links_of_paths = {
         path: links.of_rows(origin, path, ordinals, is_end=ends is not None)
         for path, ordinals in _ordinals_by_path(locations).items()

@@ -8,8 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from lineage_core.contract.verdict import ARRAY
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_query.answers import Answer
+from lineage_query.collected_rows import CellBackend, regions_of_rows
 from lineage_query.composing import query_all
 from lineage_query.materialised_flows import MaterialisedFlows, choose_trace
 from lineage_query.planning import ApplicationQuery, Plan, plan_of, recipe_place_by_values
@@ -68,6 +70,7 @@ class QueryEngine:
         application_cache: ApplicationCache | None = None,
         backend: RecomputationBackend | None = None,
         limits: QueryLimits | None = None,
+        cells: CellBackend | None = None,
     ) -> None:
         """An engine over one store.
 
@@ -77,6 +80,7 @@ class QueryEngine:
             application_cache: caches opened applications; None: the last one is cached.
             backend: recomputes rows of DataFrames; None: an answer lists what could not be queried.
             limits: the caller's limits; None: there are none.
+            cells: traces rows through arrays; None: a trace through all jobs is incomplete where it comes to one.
         """
         self._store = store
         self._reader = reader
@@ -85,6 +89,7 @@ class QueryEngine:
         self._flows = MaterialisedFlows(store, reader, application_cache)
         self._backend = backend
         self._limits = limits or NoLimits()
+        self._cells = cells
 
     def ask(self, query: TraceQuery) -> Answer:
         """Trace what a query names, and list what was found; raises as :meth:`trace`."""
@@ -226,13 +231,24 @@ class QueryEngine:
         on_answer: Callable[[Answer], None] | None = None,
     ) -> Answer:
         # As above.
-        from lineage_query.all_jobs import (
-            follow_across_applications,
-            refuse_step_limits,
-            regions_of_locations,
-        )
+        from lineage_query.all_jobs import refuse_step_limits
 
         refuse_step_limits(query.until, query.steps)
+        single = replace(query, all_jobs=False, limit=None)
+        first = self._listed(self._trace_plan(single, on_trace=on_trace))
+        return self.follow(first, query, on_trace, on_answer)
+
+    def follow(
+        self,
+        first: Answer,
+        query: TraceQuery,
+        on_trace: Callable[[Trace], None] | None = None,
+        on_answer: Callable[[Answer], None] | None = None,
+    ) -> Answer:
+        """Continue an answer through all jobs; ``first`` lists all of its items, to ``query``. Raises as :meth:`trace`."""
+        # As above.
+        from lineage_query.all_jobs import follow_across_applications, regions_of_locations
+
         single = replace(query, all_jobs=False, limit=None)
         base = replace(single, app=None, places=(), regions={}, where="")
 
@@ -245,22 +261,29 @@ class QueryEngine:
 
         def trace_records(node: FileNode, rows: Sequence[Location]) -> Answer:
             with self._limits.working():
-                regions = regions_of_locations(self._tracer.locations(node.app), node.node, rows)
+                regions = regions_of_rows(rows) or regions_of_locations(
+                    self._tracer.locations(node.app), node.node, rows
+                )
             rows_query = replace(base, app=node.app, regions=regions)
             return self._listed(self._trace_plan(rows_query, on_trace=on_trace))
+
+        def trace_cells(cells: CellBackend, node: FileNode, rows: Sequence[Location]) -> Answer:
+            with self._limits.working():
+                return cells.trace_rows(first.direction, node.app, node.node, rows)
 
         def trace_at(
             node: FileNode, rows: Sequence[Location]
         ) -> Iterator[tuple[Sequence[Location], Callable[[], Answer]]]:
             with self._limits.working():
-                is_recipe = recipe_nodes_among(self._store.graph(node.app).nodes(), (node.node,))
-            if is_recipe:
+                among = recipe_nodes_among(self._store.graph(node.app).nodes(), (node.node,))
+            if self._cells is not None and any(one.op == ARRAY for one in among):
+                yield rows, partial(trace_cells, self._cells, node, rows)
+            elif among:
                 for row in rows:
                     yield (row,), partial(trace_row, node, row)
             else:
                 yield rows, partial(trace_records, node, rows)
 
-        first = self._listed(self._trace_plan(single, on_trace=on_trace))
         return follow_across_applications(
             first, self._store, self._reader, trace_at, self._limits.working, on_answer
         )

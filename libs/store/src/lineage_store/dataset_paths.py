@@ -1,4 +1,4 @@
-"""Paths that stand for datasets without files in messages about files: tables of databases and topics.
+"""Paths that stand for datasets without files in messages about files: tables of databases, topics, and rows that actions gave.
 
 ``dataset:/ADDRESS/PART/PART``, with each part percent-encoded: ``dataset:/jdbc:postgresql:%2F%2Fdb%2Fshop/public/orders``. The last part
 is the name by which stores find a path, so one look-up finds a table under each name that programs have for it.
@@ -16,6 +16,10 @@ _PREFIX = "dataset:/"
 _KEPT = ":,"
 """Signs that are not encoded, beside letters, digits and those of names."""
 _PARTS = re.compile(r'"([^"]+)"|`([^`]+)`|\[([^]]+)\]|(\w+)')
+
+
+_ROWS = "rows"
+"""The address of rows that actions gave their programs."""
 
 
 class UnfiledDataset(NamedTuple):
@@ -53,6 +57,21 @@ def unfiled_dataset(path: str) -> UnfiledDataset | None:
         return None
     address, *parts = map(unquote, path.removeprefix(_PREFIX).split("/"))
     return UnfiledDataset(address, tuple(parts)) if address and parts and all(parts) else None
+
+
+def rows_of_action(app: str, node: str) -> UnfiledDataset:
+    """The rows that an action gave its program: ``node`` is its sink."""
+    return UnfiledDataset(_ROWS, (app, f"{app}:{node}"))
+
+
+def action_of_rows(path: str) -> tuple[str, str] | None:
+    """The application and the sink of the action whose rows a path stands for; None: it stands for something else."""
+    dataset = unfiled_dataset(path)
+    if dataset is None or dataset.address != _ROWS or len(dataset.parts) != 2:
+        return None
+    app, named = dataset.parts
+    node = named.removeprefix(f"{app}:")
+    return (app, node) if node and node != named else None
 
 
 def is_table_log(path: str) -> bool:

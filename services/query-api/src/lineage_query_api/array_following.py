@@ -18,7 +18,7 @@ from lineage_arrays.saved.address import parse_address
 from lineage_arrays.saved.following import follow_back, follow_forward
 from lineage_arrays.saved.linking import FileLinks, Recordings
 from lineage_arrays.saved.locating import CurrentFiles, locate
-from lineage_arrays.saved.plain_values import claims_of, file_of
+from lineage_arrays.saved.plain_values import claims_of, file_of, rows_of
 from lineage_arrays.saved.reading import NamedArray, listed_arrays
 from lineage_arrays.workflow import Node
 from lineage_core.contract.region import Region
@@ -181,6 +181,9 @@ def answer_followed(lineages: Lineages, read: Ask, request: FollowRequest) -> Fo
         else follow_forward(recordings, links, start, asked, to=request.to, choices=choices)
     )
 
+    if request.all_jobs:
+        followed.end_at_rows()
+
     def shown(of_app: str, array: NamedArray, cells: Region) -> FollowedCellsModel:
         described = recordings.of(of_app).described(array)
         model = array_model(lineages.reader_of(of_app), described)
@@ -273,7 +276,9 @@ def _named_array(plain: Mapping[str, Any]) -> NamedArray:
         dtype=np.dtype(np.void),
         call_site=plain["call_site"],
     )
-    return NamedArray(plain["name"], node, plain["is_source"], file_of(plain["file"]))
+    return NamedArray(
+        plain["name"], node, plain["is_source"], file_of(plain["file"]), rows_of(plain["rows"])
+    )
 
 
 def _runs(cells: Region) -> tuple[bytes, bytes]:

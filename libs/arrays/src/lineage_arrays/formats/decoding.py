@@ -11,7 +11,8 @@ from typing import IO, Any
 import numpy as np
 
 from lineage_arrays.errors import ArrayLineageError, UntracedError
-from lineage_arrays.formats.names import HDF5, IMAGES, NETCDF, is_fits
+from lineage_arrays.formats.names import HDF5, IMAGES, NETCDF, ROWS, is_fits
+from lineage_arrays.formats.rows import read_rows
 from lineage_arrays.workflow import AnyArray
 from lineage_core.environment.extras import needed
 
@@ -62,6 +63,8 @@ def _reader(path: str) -> Callable[[IO[bytes], str], list[Decoded]]:
         return _of_netcdf
     if ending.endswith(IMAGES):
         return _of_image
+    if ending.endswith(ROWS):
+        return _of_rows
     return _of_fits if is_fits(path) else _of_numpy
 
 
@@ -213,6 +216,12 @@ def _frame(pillow: Any, file: IO[bytes], member: str) -> list[Decoded]:
             raise ArrayLineageError(f"the image has no frame {number!r}: they are from 0 to {frames[-1]}")  # fmt: skip
         image.seek(int(number))
         return [Decoded(np.array(image), number if len(frames) > 1 else "")]
+
+
+def _of_rows(file: IO[bytes], member: str) -> list[Decoded]:
+    if member:
+        raise ArrayLineageError("the columns of a file of rows are those of one array")
+    return [Decoded(read_rows(file), "")]
 
 
 def only(names: list[str]) -> str:

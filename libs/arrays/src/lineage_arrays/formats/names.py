@@ -11,6 +11,8 @@ NUMPY = (".npy", SEVERAL)
 HDF5 = (".h5", ".hdf5", ".he5")
 NETCDF = (".nc", ".nc4", ".cdf")
 IMAGES = (".png", ".tif", ".tiff", ".jpg", ".jpeg")
+ROWS = ".parquet"
+"""Of files of rows, whose columns make an array: other programs read and write their rows."""
 TREE = ".zarr"
 """Of a folder in which each array is a folder of chunks."""
 _SLASHED = re.compile(
@@ -28,7 +30,9 @@ def is_fits(path: str) -> bool:
 
 def is_numpy(path: str) -> bool:
     """Whether a file is NumPy's: its name has the ending of no other format."""
-    return not (path.lower().endswith((*HDF5, *NETCDF, *IMAGES)) or is_fits(path) or is_tree(path))
+    return not (
+        path.lower().endswith((*HDF5, *NETCDF, *IMAGES, ROWS)) or is_fits(path) or is_tree(path)
+    )
 
 
 def grows(path: str, member: str) -> bool:

@@ -22,6 +22,7 @@ from lineage_arrays.saved.columns import ColumnReader, ColumnWriter
 from lineage_arrays.saved.mapping_packing import packed_mapping
 from lineage_arrays.saved.mapping_reading import MappingReader, shape_of
 from lineage_arrays.workflow import ArrayFile, Edge, Node, Output, Workflow
+from lineage_core.contract.collected import CollectedRows
 
 FORMAT = 1
 """Version of the format as it is written, and the latest that is read."""
@@ -72,6 +73,12 @@ def pack_workflow(flow: Workflow, costs: object = None) -> bytes:
         ],
         "columns": [len(part) for part in columns.parts],
     }
+    if flow.rows_collected:
+        # Readers that know nothing of rows leave it out: to them these are arrays from outside.
+        head["rows"] = [
+            [number, rows.app, rows.node, rows.counts]
+            for number, rows in flow.rows_collected.items()
+        ]
     if costs is not None:
         head["costs"] = costs
     packed = json.dumps(head, separators=(",", ":")).encode()
@@ -170,7 +177,18 @@ def _workflow(head: dict[str, Any], mappings: MappingReader) -> Workflow:
     for name, number, file in head["outputs"]:
         node = flow.nodes[_count(number, len(flow.nodes) - 1)]
         flow.outputs.append(Output(str(name), node, None if file is None else _file(*file)))
+    for number, app, sink, counts in head.get("rows", ()):
+        node = flow.nodes[_count(number, len(flow.nodes) - 1)]
+        flow.rows_collected[node.number] = _rows(node, app, sink, counts)
     return flow
+
+
+def _rows(node: Node, app: object, sink: object, counts: Sequence[object]) -> CollectedRows:
+    most = node.shape[0] if node.shape else 0
+    rows = CollectedRows(str(app), str(sink), tuple(_count(count, most) for count in counts))
+    if not node.shape or rows.total != most:
+        raise ValueError(f"{rows.total} rows made an array of the shape {node.shape}")
+    return rows
 
 
 def _count(number: object, most: int) -> int:

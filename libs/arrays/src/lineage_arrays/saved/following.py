@@ -67,6 +67,16 @@ class Followed(Generic[C]):
         ):
             texts.update(dict.fromkeys(f"{prefix}{text}" for text in of_trace))
 
+    def end_at_rows(self) -> None:
+        """Say that it does not go on through the rows that it ends at."""
+        for (app, _, name), (array, cells) in self.found.items():
+            if cells and array.holds_rows:
+                reason = (
+                    f"{name} of {app} has rows of other programs: `lineage arrays` with --all-jobs goes on through them "
+                    "where it reads the store itself"
+                )
+                self.incomplete[reason] = None
+
     def note_copy(self, link: FileLink) -> None:
         if link.superset:
             self.superset[link.superset] = None
@@ -127,6 +137,10 @@ def follow_back(
         for source, source_cells in sources:
             link = None
             if links is not None and source.file is not None and source_cells:
+                if source.file.holds_rows:
+                    # Whoever wrote its rows is found by these.
+                    followed.add(of_app, source, source_cells)
+                    continue
                 link = links.writer(of_app, source.file)
             if isinstance(link, FileLink):
                 followed.note_copy(link)
@@ -160,7 +174,7 @@ def follow_forward(
     app, array = start
     followed, pending = Followed[C](app), _Pending[C]()
     pending.add(app, array.node.number, cells)
-    if links is not None and array.file is not None:
+    if links is not None and array.file is not None and not array.file.holds_rows:
         _follow(followed, pending, links.other_readers(app, array.file), cells)
     while (step := pending.next()) is not None:
         of_app, number, reached = step
@@ -170,8 +184,11 @@ def follow_forward(
         for output, output_cells, claims in outputs:
             followed.remark(of_app, claims)
             is_read = False
-            if links is not None and output.file is not None and output_cells and output.name != to:
-                readers = links.readers(of_app, output.file)
+            file = output.file
+            # Whoever read rows of a file is found by these.
+            is_followed = file is not None and not file.holds_rows and output.name != to
+            if links is not None and file is not None and is_followed and output_cells:
+                readers = links.readers(of_app, file)
                 is_read = _follow(followed, pending, readers, output_cells)
             if not is_read and to in (None, output.name):
                 followed.add(of_app, output, output_cells)

@@ -7,6 +7,7 @@ from typing import Any
 
 from lineage_arrays.claims import TraceClaims
 from lineage_arrays.workflow import ArrayFile
+from lineage_core.contract.collected import CollectedRows
 
 
 def claims_of(plain: Mapping[str, Any]) -> TraceClaims:
@@ -33,3 +34,20 @@ def file_of(plain: Mapping[str, Any] | None) -> ArrayFile | None:
     return ArrayFile(
         plain["path"], plain["size"], plain["mtime"], plain["checksum"], plain["member"]
     )
+
+
+def rows_plain(rows: CollectedRows | None) -> list[Any] | None:
+    """The rows that an array was made of, by plain values."""
+    return None if rows is None else [rows.app, rows.node, list(rows.counts)]
+
+
+def rows_of(plain: list[Any] | None) -> CollectedRows | None:
+    """What :func:`rows_plain` gave.
+
+    Raises:
+        TypeError, ValueError: it is something else.
+    """
+    if plain is None:
+        return None
+    app, node, counts = plain
+    return CollectedRows(app, node, tuple(counts))

@@ -17,6 +17,7 @@ from lineage_arrays.querying import CellTrace, backward, forward, is_made_from
 from lineage_arrays.saved.document import CONTENT_BYTES_MAX, unpack_recording
 from lineage_arrays.workflow import ArrayFile, Node, Output, Workflow
 from lineage_core.codec.zstd import decompress
+from lineage_core.contract.collected import CollectedRows
 from lineage_core.contract.message import Arrays, Message
 from lineage_core.contract.verdict import ARRAY
 from lineage_core.errors import RecordBatchError
@@ -33,12 +34,18 @@ RecordingPart: TypeAlias = tuple[int, int, str]
 
 @dataclass(frozen=True)
 class NamedArray:
-    """An array of a recording that has a name. ``is_source``: it came from outside."""
+    """An array of a recording that has a name. ``is_source``: it came from outside. ``rows``: it was made of these."""
 
     name: str
     node: Node
     is_source: bool
     file: ArrayFile | None = None
+    rows: CollectedRows | None = None
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows of other programs are those along its first axis: they made it, or lie in its file."""
+        return self.rows is not None or (self.file is not None and self.file.holds_rows)
 
 
 class ArrayRecording(Protocol):
@@ -81,7 +88,13 @@ class StoredRecording:
     def sources(self) -> list[NamedArray]:
         """Arrays that came from outside."""
         return [
-            NamedArray(node.name, node, True, self.flow.files_read.get(node.number))
+            NamedArray(
+                node.name,
+                node,
+                True,
+                self.flow.files_read.get(node.number),
+                self.flow.rows_collected.get(node.number),
+            )
             for node in self.flow.nodes
             if node.name
         ]

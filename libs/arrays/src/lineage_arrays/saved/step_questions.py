@@ -14,6 +14,7 @@ from lineage_arrays.cells import Cells, Shape
 from lineage_arrays.claims import TraceClaims
 from lineage_arrays.errors import ArrayLineageError, RecordingError
 from lineage_arrays.saved.address import parse_address
+from lineage_arrays.saved.plain_values import rows_plain
 from lineage_arrays.saved.questions import (
     NAME_MAX,
     Parts,
@@ -46,7 +47,10 @@ def list_whole_names(_: IO[bytes], app: str, parts: Parts) -> dict[str, Any]:
         if any(len(text) > NAME_MAX for text in texts):
             raise RecordingError(f"{app} has a name of more than {NAME_MAX:,} characters")
     return {
-        "arrays": [described(key, one) | {"number": one.node.number} for key, one in named.items()]
+        "arrays": [
+            described(key, one) | {"number": one.node.number, "rows": rows_plain(one.rows)}
+            for key, one in named.items()
+        ]
     }
 
 

@@ -36,6 +36,7 @@ from lineage_core.contract.message import (
 )
 from lineage_core.contract.verdict import ARRAY
 from lineage_core.environment.redaction import redact_arguments
+from lineage_store.dataset_paths import rows_of_action
 from lineage_store.url import DEFAULT_STORE, open_store
 
 NAMED_MAX = 10_000
@@ -154,6 +155,10 @@ def _node_messages(
             checksum=read.checksum,
         )  # fmt: skip
         yield RecordSplits(app=app, node=node_of(number), whole=True, splits=(split,))
+    if (rows := flow.rows_collected.get(number)) is not None:
+        place = rows_of_action(rows.app, rows.node)
+        given = RecordSplit(partition=0, path=place.path, start=0, length=0, file_size=0, mtime=time.time())  # fmt: skip
+        yield RecordSplits(app=app, node=node_of(number), whole=True, splits=(given,))
     for file in files:
         yield RecordFiles(app=app, node=node_of(number), path=file.path, files=(_sink_file(file),))
 

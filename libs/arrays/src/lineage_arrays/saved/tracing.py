@@ -15,19 +15,25 @@ from lineage_arrays.saved.following import Followed, follow_back, follow_forward
 from lineage_arrays.saved.linking import FileLinks, Recordings
 from lineage_arrays.saved.locating import FileStatus, Located, change_since, locate, status_of
 from lineage_arrays.saved.reading import StoredRecording, read_recording
+from lineage_arrays.saved.storing import node_of
 from lineage_arrays.workflow import ArrayFile
 from lineage_store.port import GraphStore
 
 
 @dataclass(frozen=True)
 class CellsFound:
-    """Cells of one array. ``file_status``: whether its file is still what was read or written; None: it is in no file."""
+    """Cells of one array. ``file_status``: whether its file is still what was read or written; None: it is in no file.
+
+    ``node``: the array, as a node of the application. ``holds_rows``: rows of other programs are those along its first axis.
+    """
 
     app: str
     name: str
     cells: Cells
     file: ArrayFile | None = None
     file_status: FileStatus | None = None
+    node: str = ""
+    holds_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ def trace_back(
     all_jobs: bool = False,
     choices: bool = False,
     operators: Sequence[Operator] = (),
+    to_rows: bool = False,
 ) -> StoredTrace:
     """Which cells of the arrays from outside some cells were made from.
 
@@ -76,6 +83,8 @@ def trace_back(
         all_jobs: go on through the programs that wrote the files which were read.
         choices: all cells that took part in choices, not the chosen ones alone.
         operators: those whose own functions may be called.
+        to_rows: with ``all_jobs``, the caller goes on from rows that arrays were made of (`lineage_arrays.saved.row_tracing`); else
+            the trace is incomplete where it comes to some.
 
     Raises:
         ArrayLineageError: there is no such array, or its recording can't be read.
@@ -87,7 +96,10 @@ def trace_back(
     located = locate(store, recordings, address.name, app, sources=False)
     asked = Cells.of(located.array.node.shape, address.where)
     start = located.app, located.array
-    return _answer(located, asked, follow_back(recordings, links, start, asked, choices=choices))
+    followed = follow_back(recordings, links, start, asked, choices=choices)
+    if all_jobs and not to_rows:
+        followed.end_at_rows()
+    return _answer(located, asked, followed)
 
 
 def trace_forward(
@@ -99,6 +111,7 @@ def trace_forward(
     all_jobs: bool = False,
     choices: bool = False,
     operators: Sequence[Operator] = (),
+    to_rows: bool = False,
 ) -> StoredTrace:
     """Which cells of named and saved arrays some cells of an array from outside went into.
 
@@ -110,6 +123,7 @@ def trace_forward(
         all_jobs: go on through the programs that read the files which were written, and through all that read this one.
         choices: as in :func:`trace_back`.
         operators: as in :func:`trace_back`.
+        to_rows: as in :func:`trace_back`, of files of rows that arrays were written to.
 
     Raises:
         ArrayLineageError, CellError, BudgetError: as :func:`trace_back`.
@@ -120,6 +134,8 @@ def trace_forward(
     asked = Cells.of(located.array.node.shape, address.where)
     start = located.app, located.array
     followed = follow_forward(recordings, links, start, asked, to=to, choices=choices)
+    if all_jobs and not to_rows:
+        followed.end_at_rows()
     return _answer(located, asked, followed)
 
 
@@ -129,7 +145,15 @@ def _answer(located: Located, asked: Cells, followed: Followed[Cells]) -> Stored
         located.array.name,
         asked,
         tuple(
-            CellsFound(app, array.name, cells, array.file, _status(array.file))
+            CellsFound(
+                app,
+                array.name,
+                cells,
+                array.file,
+                _status(array.file),
+                node_of(array.node.number),
+                array.holds_rows,
+            )
             for (app, _, _), (array, cells) in followed.found.items()
         ),
         change_since(located),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 
+from lineage_core.contract.collected import CollectedRows
 from lineage_emitter import scope
 from lineage_emitter.driver import driver_sinks
 from lineage_emitter.driver.pairs import raising_driver_errors
@@ -16,6 +18,7 @@ from lineage_emitter.pyspark_parts import records_from_socket
 from lineage_emitter.worker.operators import (
     AllIntoOne,
     Collect,
+    CollectList,
     ConsumingFunction,
     SaveText,
     SinkIntoFunction,
@@ -45,13 +48,29 @@ def running_action(
 def collect(rdd: CapturedRDD, partitions: Sequence[int] | None = None) -> list[Any]:
     """``collect``; just some partitions where ``partitions`` are given."""
     if rdd.checkpointed_locally and partitions is None:
-        return driver_sinks.collect(rdd)
+        return [record for records in driver_sinks.collect(rdd)[1] for record in records]
     sink = rdd.session.nodes.register("sink", "collect", [rdd.node], alias="collect")
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with running_action(rdd, "collect", sink, partitions), raising_driver_errors(rdd):
         if partitions is None:
             return RDD.collect(collected)
         return _from_partitions(collected, partitions)
+
+
+def collect_rows(rdd: CapturedRDD) -> tuple[CollectedRows, list[Any]]:
+    """``collect`` that says where each record was."""
+    if rdd.checkpointed_locally:
+        sink, by_partition = driver_sinks.collect(rdd)
+    else:
+        sink = rdd.session.nodes.register("sink", "collect", [rdd.node], alias="collect")
+        listed = rdd.pipe_function(CollectList(sink.detail), True, sink).ending(rdd.ctx.serializer)
+        with running_action(rdd, "collect", sink), raising_driver_errors(rdd):
+            by_partition = [
+                records for _, records in sorted(RDD.collect(listed), key=itemgetter(0))
+            ]
+    counts = tuple(map(len, by_partition))
+    rows = CollectedRows(rdd.session.app, sink.name, counts)
+    return rows, [record for records in by_partition for record in records]
 
 
 def collect_with_job_group(rdd: CapturedRDD, *arguments: Any) -> list[Any]:

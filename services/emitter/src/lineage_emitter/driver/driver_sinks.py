@@ -268,12 +268,13 @@ def take_sample(rdd: CapturedRDD, with_replacement: bool, num: int, seed: int | 
     return [record for record, _ in chosen]
 
 
-def collect(rdd: CapturedRDD) -> list[Any]:
-    """``collect`` of the RDD's own streams, which a local checkpoint stores."""
+def collect(rdd: CapturedRDD) -> tuple[Node, list[list[Any]]]:
+    """``collect`` of the RDD's own streams, which a local checkpoint stores: the sink, and the records by partition."""
     session = rdd.session
     sink = session.nodes.register("sink", "collect", [rdd.node], alias="collect")
     with session.jobs.action("collect", sink, lambda: range(rdd.getNumPartitions())):
         fetched = _fetch(rdd)
-        for partition, numbered in enumerate(fetched.by_partition()):
+        by_partition = fetched.by_partition()
+        for partition, numbered in enumerate(by_partition):
             _record_items(session, sink, fetched.address_ranges, numbered, partition)
-    return [record for record, _ in fetched.numbered]
+    return sink, [[record for record, _ in numbered] for numbered in by_partition]

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark import RDD
 
+from lineage_core.contract.collected import CollectedRows
 from lineage_emitter import scope
 from lineage_emitter.driver import actions, saving
 from lineage_emitter.driver.between_partitions import BetweenPartitions
@@ -24,10 +25,11 @@ from lineage_emitter.driver.captured import (
     stock_call,
     unknown_source,
 )
-from lineage_emitter.driver.fitness import unless_unfit
+from lineage_emitter.driver.fitness import can_run_captured, unless_unfit
 from lineage_emitter.driver.to_dataframe import RowSteps
 from lineage_emitter.driver.with_actions import WithActions
 from lineage_emitter.driver.within_partitions import WithinPartitions
+from lineage_emitter.errors import TracingError
 from lineage_emitter.program.recipes import recording_call
 from lineage_emitter.program.tracing import TracedItems, lineage_of
 from lineage_emitter.program.waiting import LINKED_S
@@ -114,6 +116,22 @@ class LineageRDD(WithinPartitions, BetweenPartitions, WithActions):
             NotLinkedError: the store did not have the lineage in time.
         """
         return lineage_of(self, timeout_s)
+
+    def collectRows(self) -> tuple[CollectedRows, list[Any]]:
+        """The records, as ``collect`` gives them, and where each of them was.
+
+        Returns:
+            The rows by their places, for whoever goes on with them outside of Spark (``Recording.rows_of`` of arrays), and the records.
+
+        Raises:
+            TracingError: capture has ended, or the executors can't run captured functions.
+        """
+        if self.session.closed or not can_run_captured(self.session, "collect"):
+            raise TracingError(
+                f"{self.session.app} does not capture any more: rows are collected with lineage before capture ends"
+            )
+        with scope.operator("collect"):
+            return actions.collect_rows(self)
 
 
 class LineagePipelinedRDD(LineageRDD, PipedRDD):

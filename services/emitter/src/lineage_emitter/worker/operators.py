@@ -274,6 +274,13 @@ class Collect:
         return records
 
 
+class CollectList(Collect):
+    """Sink: as :class:`Collect`; gives the partition, and all of its records in one list."""
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        yield split, list(super().__call__(split, iterator))
+
+
 class SinkIntoFunction(Collect):
     """Sink: each record that a user's function over the partition takes is an item.
 

@@ -1,0 +1,131 @@
+"""Programs that go from lines of a file through Spark, arrays and Spark again to a report, and which lines each row of it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lineage_arrays import Recording
+from lineage_arrays.saved import store_recording
+from lineage_emitter import LineageContext
+
+SCHEMA = "key int, x double, y double"
+Line = tuple[int, float, float]
+
+
+def fitted(table: Any) -> Any:
+    """Fit a line to the first rows, and predict for all."""
+    x, y = table[:3, 0], table[:3, 1]
+    from_mean = x - np.mean(x)
+    slope = np.sum(from_mean * (y - np.mean(y))) / np.sum(from_mean * from_mean)
+    return np.mean(y) + slope * (table[:, 0] - np.mean(x))
+
+
+MODELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "fitted": fitted,
+        "each row": lambda table: table[:, 0] * table[:, 1] + table[:, 1],
+        "those before": lambda table: np.cumsum(table[:, 1]),
+        "neighbours": lambda table: np.convolve(table[:, 1], [0.25, 0.5, 0.25], mode="same"),
+        "centred": lambda table: table[:, 1] - np.mean(table[:, 1]),
+        "reversed": lambda table: np.roll(table[::-1, 1], 1),
+    }
+)
+
+
+def _grouped(spark: SparkSession, lc: LineageContext, path: str) -> Any:
+    frame = spark.read.csv(path, schema=SCHEMA)
+    return frame.groupBy("key").agg(F.sum("x").alias("sx"), F.avg("y").alias("my"))
+
+
+def _each_line(spark: SparkSession, lc: LineageContext, path: str) -> DataFrame:
+    return spark.read.csv(path, schema=SCHEMA).where("key % 2 = 0").select("x", "y")
+
+
+def _by_key(spark: SparkSession, lc: LineageContext, path: str) -> Any:
+    parsed = lc.textFile(path, 3).map(lambda line: line.split(","))
+    pairs = parsed.map(lambda cells: (int(cells[0]), (float(cells[1]), float(cells[2]))))
+    sums = pairs.reduceByKey(lambda one, other: (one[0] + other[0], one[1] + other[1]), 3)
+    return sums.values()
+
+
+FEATURES: Mapping[str, Callable[[SparkSession, LineageContext, str], Any]] = MappingProxyType(
+    {"grouped": _grouped, "each line": _each_line, "by key": _by_key}
+)
+REPORTS = ("rows", "records", "total")
+
+
+@dataclass
+class Pipeline:
+    """What a program is made of: names of `FEATURES`, `MODELS` and `REPORTS`."""
+
+    lines: Sequence[Line]
+    features: str
+    model: str
+    report: str
+    order: list[float] = field(default_factory=list)
+    """What tells the rows of the array apart, in their order: of the run."""
+
+    def run(self, spark: SparkSession, lc: LineageContext, folder: Path, url: str) -> None:
+        """Run it over ``folder/in.csv``, into ``folder/report``."""
+        text = "".join(f"{key},{x},{y}\n" for key, x, y in self.lines)
+        (folder / "in.csv").write_text(text)
+        recording = Recording()
+        made = FEATURES[self.features](spark, lc, str(folder / "in.csv"))
+        columns = ["sx", "my"] if self.features == "grouped" else None
+        rows = lc.rdd(made) if isinstance(made, DataFrame) else made
+        table = recording.rows_of("features", rows, columns)
+        self.order = table.value[:, 0].tolist()
+        scores = np.stack([table[:, 0], MODELS[self.model](table)], axis=1)
+        frame = recording.frame(spark, folder / "scores.parquet", scores, ["tag", "score"])
+        store_recording(recording, "model", url)
+        out = str(folder / "report")
+        if self.report == "records":
+            lc.rdd(frame).map(lambda row: f"{row[0]},{row[1]}").saveAsTextFile(out)
+        elif self.report == "total":
+            frame.agg(F.sum("tag"), F.sum("score")).write.csv(out)
+        else:
+            frame.where("tag is not null").write.csv(out)
+
+    def plain(self, lines: Sequence[Line], groups: Sequence[Sequence[int]]) -> Any:
+        """The rows of the report, without Spark: ``groups`` are the lines that make each row of the array."""
+        rows = [
+            (
+                sum(lines[at][1] for at in group),
+                sum(lines[at][2] for at in group)
+                / (len(group) if self.features == "grouped" else 1),
+            )
+            for group in groups
+        ]
+        table = np.array(rows)
+        scores = np.stack([table[:, 0], MODELS[self.model](table)], axis=1)
+        return scores.sum(axis=0)[None] if self.report == "total" else scores
+
+    def groups(self) -> list[list[int]]:
+        """The lines that made each row of the array, in the order of the run."""
+        by_key: dict[int, list[int]] = {}
+        for at, (key, _, _) in enumerate(self.lines):
+            if self.features != "each line" or key % 2 == 0:
+                by_key.setdefault(at if self.features == "each line" else key, []).append(at)
+        sums = {key: sum(self.lines[at][1] for at in group) for key, group in by_key.items()}
+        return [by_key[min(sums, key=lambda key: abs(sums[key] - tag))] for tag in self.order]
+
+    def depends(self) -> tuple[Any, list[set[int]]]:
+        """The rows of the report, and the lines (from 1) whose change changes each."""
+        groups = self.groups()
+        before = self.plain(self.lines, groups)
+        made_of: list[set[int]] = [set() for _ in before]
+        for at, (key, x, y) in enumerate(self.lines):
+            for other in ((key, x + 0.377, y), (key, x, y + 0.291), (key, x * 1.7, y * 0.3)):
+                changed = [*self.lines[:at], other, *self.lines[at + 1 :]]
+                after = self.plain(changed, groups)
+                for row in np.flatnonzero(np.abs(after - before).max(axis=1) > 1e-9):
+                    made_of[row].add(at + 1)
+        return before, made_of
