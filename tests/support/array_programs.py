@@ -56,8 +56,16 @@ def _by_key(spark: SparkSession, lc: LineageContext, path: str) -> Any:
     return sums.values()
 
 
+def _written(spark: SparkSession, lc: LineageContext, path: str) -> Path:
+    """A file of rows in place of rows that are collected."""
+    out = Path(path).parent / "features"
+    made = _grouped(spark, lc, path).withColumn("key", F.col("key").cast("double"))
+    made.coalesce(1).write.parquet(str(out))
+    return next(out.glob("part-*.parquet"))
+
+
 FEATURES: Mapping[str, Callable[[SparkSession, LineageContext, str], Any]] = MappingProxyType(
-    {"grouped": _grouped, "each line": _each_line, "by key": _by_key}
+    {"grouped": _grouped, "each line": _each_line, "by key": _by_key, "written": _written}
 )
 REPORTS = ("rows", "records", "total")
 
@@ -79,9 +87,12 @@ class Pipeline:
         (folder / "in.csv").write_text(text)
         recording = Recording()
         made = FEATURES[self.features](spark, lc, str(folder / "in.csv"))
-        columns = ["sx", "my"] if self.features == "grouped" else None
-        rows = lc.rdd(made) if isinstance(made, DataFrame) else made
-        table = recording.rows_of("features", rows, columns)
+        if isinstance(made, Path):
+            table = recording.load(made)[:, 1:]
+        else:
+            columns = ["sx", "my"] if self.features == "grouped" else None
+            rows = lc.rdd(made) if isinstance(made, DataFrame) else made
+            table = recording.rows_of("features", rows, columns)
         self.order = table.value[:, 0].tolist()
         scores = np.stack([table[:, 0], MODELS[self.model](table)], axis=1)
         frame = recording.frame(spark, folder / "scores.parquet", scores, ["tag", "score"])
@@ -100,7 +111,7 @@ class Pipeline:
             (
                 sum(lines[at][1] for at in group),
                 sum(lines[at][2] for at in group)
-                / (len(group) if self.features == "grouped" else 1),
+                / (len(group) if self.features in {"grouped", "written"} else 1),
             )
             for group in groups
         ]

@@ -240,13 +240,16 @@ class StoredAccess:
             return engine.follow(first, question)
 
     @contextmanager
-    def _engine(self) -> Iterator[QueryEngine]:
-        """What traces, with a Spark that is started once for all parts of a query."""
+    def _engine(self, *, through_arrays: bool = True) -> Iterator[QueryEngine]:
+        """What traces, with a Spark that is started once for all parts of a query.
+
+        ``through_arrays``: erasure finds no values in recordings of arrays, so its traces are incomplete where they come to some.
+        """
         reader = self._reader()
         with SparkSessionLease(self._spark) as lease:
             background = None if self._spark is not None else self._url
             backend = LocalRecomputation(self.store, reader, lease, background)
-            cells = LocalCells(self.store, self._choices)
+            cells = LocalCells(self.store, self._choices) if through_arrays else None
             yield QueryEngine(self.store, reader, backend=backend, cells=cells)
 
     def _reader(self) -> RowReader:
@@ -285,7 +288,7 @@ class StoredAccess:
         from lineage_query.erasure.plan import make_plan
 
         query = with_folder(query, self.store, self._reader())
-        with self._engine() as engine:
+        with self._engine(through_arrays=False) as engine:
             return make_plan(
                 purpose, query, self.store, self._reader(), engine, store_place(self._url)
             )
@@ -298,7 +301,7 @@ class StoredAccess:
 
         place = store_place(self._url)
         query = with_folder(query, self.store, self._reader())
-        with self._engine() as engine:
+        with self._engine(through_arrays=False) as engine:
             return Verifying(
                 document, query, self.store, self._reader(), engine, place,
                 partial(self.plan, "erase", query),

@@ -190,6 +190,7 @@ VALUES = [
     np.array(["", "é", "long text"]),
     np.array(["2020-01-01", "1969-12-31"], "datetime64[ms]"),
     np.zeros((0, 2)),
+    np.array([1.5, 2.5], ">f4"),
 ]
 
 
@@ -205,10 +206,20 @@ def test_files_of_rows_hold_arrays_as_they_are(values: Any, store: GraphStore) -
 def test_what_makes_no_rows_is_refused_before_it_is_written(tmp_path: Path) -> None:
     recording = Recording()
     for at, values in enumerate(
-        (np.zeros((2, 2, 2)), np.zeros((2, 1)), np.zeros(()), 1j * np.ones(2))
+        (
+            np.zeros((2, 2, 2)),
+            np.zeros((2, 1)),
+            np.zeros(()),
+            1j * np.ones(2),
+            np.ones(2, np.float16),
+            np.ones(2, "M8[ns]"),
+        )
     ):
         with pytest.raises(UntracedError, match="makes no rows"):
             recording.frame(Files(), "made.parquet", recording.source(f"no {at}", values))
+    never = recording.source("never", np.array(["2020-01-01", "NaT"], "M8[D]"))
+    with pytest.raises(UntracedError, match="NULL"):
+        recording.frame(Files(), "made.parquet", never)
     table = recording.source("table", np.zeros((2, 2)))
     for columns in (["a"], ["a", "a"]):
         with pytest.raises(ArrayLineageError, match="different names for 2 columns"):

@@ -237,7 +237,12 @@ class Recording:
         if not target.lower().endswith(ROWS):
             raise ArrayLineageError(f"{target}: the file's name ends in {ROWS}")
         write_rows(target, array.value, columns)
-        self.saved(target, array)
+        try:
+            self.saved(target, array)
+        except ArrayLineageError:
+            # Times that are none become NULL.
+            os.unlink(target)
+            raise
         return spark.read.parquet(Path(target).as_uri())
 
     def output(self, name: str, array: TracedArray) -> None:

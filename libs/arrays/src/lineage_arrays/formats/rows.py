@@ -56,6 +56,15 @@ def _values(name: str, column: Any) -> AnyArray:
     return values
 
 
+def _is_written(dtype: np.dtype[Any]) -> bool:
+    """Whether Spark reads values of a type from Parquet."""
+    if dtype.kind == "f":
+        return dtype.itemsize in {4, 8}
+    if dtype.kind == "M":
+        return np.datetime_data(dtype)[0] in {"D", "s", "ms", "us"}
+    return dtype.kind in KINDS
+
+
 def write_rows(path: str, values: AnyArray, columns: Sequence[str] | None) -> None:
     """Write an array as a new file of rows.
 
@@ -69,7 +78,7 @@ def write_rows(path: str, values: AnyArray, columns: Sequence[str] | None) -> No
         ArrayLineageError: names and columns are not as many, or a name is there twice.
         OSError: the file is there, or can't be written.
     """
-    if values.ndim not in (1, 2) or values.shape[1:] == (1,) or values.dtype.kind not in KINDS:
+    if values.ndim not in (1, 2) or values.shape[1:] == (1,) or not _is_written(values.dtype):
         raise UntracedError(
             f"an array of the shape {values.shape} and the type {values.dtype} makes no rows",
             "give one with one axis, or with two and several columns, of numbers, truth values, times or texts",
@@ -83,6 +92,7 @@ def write_rows(path: str, values: AnyArray, columns: Sequence[str] | None) -> No
     if len(names) > COLUMNS_MAX:
         raise ArrayLineageError(f"{len(names):,} columns; at most {COLUMNS_MAX:,} are written")
     arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    arrays = [arrow.array(np.ascontiguousarray(table[:, at])) for at in range(len(names))]
+    native = table.dtype.newbyteorder("=")
+    arrays = [arrow.array(table[:, at].astype(native)) for at in range(len(names))]
     with open(path, "xb") as file:
         parquet.write_table(arrow.table(arrays, names=names), file)
