@@ -126,6 +126,11 @@ def listed_of_server(server: ServedAccess, limit: int) -> tuple[list[ListedAppli
         return listed, page["left_out"]
 
 
+def ends_at_rows(trace: StoredTrace) -> bool:
+    """Whether some of the arrays at which a trace ends were made of rows, or written to a file of rows."""
+    return any(one.holds_rows and one.cells for one in trace.found)
+
+
 def shown_trace(trace: StoredTrace, beyond: Answer | None = None) -> ShownTrace:
     """A trace in a store. ``beyond``: as it goes on from rows."""
     found = [

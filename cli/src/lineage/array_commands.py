@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from lineage.served import ServedAccess
     from lineage_arrays.operators.costs import Costs
     from lineage_arrays.saved.tracing import StoredTrace
-    from lineage_query.answers import Answer
     from lineage_store.port import GraphStore
 
 app = typer.Typer(
@@ -142,7 +141,7 @@ def _answer(
 ) -> None:
     url = chosen_store(context, store)
     with in_time(timeout_s), _opened(url) as opened:
-        from lineage.array_answers import CELLS_LISTED, shown_trace, trace_of_server
+        from lineage.array_answers import CELLS_LISTED, ends_at_rows, shown_trace, trace_of_server
         from lineage.array_pictures import (
             check_target,
             save_picture,
@@ -161,7 +160,15 @@ def _answer(
             sources = [] if png is None else sources_of_server(shown, question.cells, opened)
         else:
             trace = _traced(opened, question)
-            shown = shown_trace(trace, _rows_beyond(opened, url, question, trace))
+            beyond = None
+            if question.all_jobs and not question.to and ends_at_rows(trace):
+                from lineage.array_following import follow_cells
+
+                way, app_id = question.direction, _whole_id(opened, question.app)
+                beyond = follow_cells(
+                    opened, url, way, question.cells, app_id, choices=question.choices
+                )
+            shown = shown_trace(trace, beyond)
             sources = [] if png is None else sources_of_store(trace)
         picture = None if png is None else save_picture(png, sources)
         with warning_if_partial():
@@ -180,21 +187,6 @@ def _traced(store: GraphStore, question: _Question) -> StoredTrace:
     to = question.to or None
     return trace_forward(
         store, address, to=to, app=app_id, all_jobs=all_jobs, choices=choices, to_rows=to_rows
-    )
-
-
-def _rows_beyond(
-    store: GraphStore, url: str, question: _Question, trace: StoredTrace
-) -> Answer | None:
-    """Where the trace goes on through rows that arrays were made of, or written to; None: nowhere."""
-    is_at_rows = any(one.holds_rows and one.cells for one in trace.found)
-    if not question.all_jobs or question.to or not is_at_rows:
-        return None
-    from lineage.array_rows import follow_cells
-
-    app_id = _whole_id(store, question.app)
-    return follow_cells(
-        store, url, question.direction, question.cells, app_id, choices=question.choices
     )
 
 

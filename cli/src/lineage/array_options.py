@@ -33,7 +33,7 @@ AllJobsOption = Annotated[
     bool,
     typer.Option(
         "--all-jobs",
-        help="Go on through the programs that wrote what was read (or read what was written), as far as the bytes are the same.",
+        help="Go on through the programs that wrote what was read (or read what was written), as far as the bytes are the same, and through rows that arrays were made of or written to.",
     ),
 ]
 ChoicesOption = Annotated[

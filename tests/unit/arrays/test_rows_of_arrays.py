@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 
 from lineage_arrays import ArrayLineageError, CellError, Recording, RecordingError, UntracedError
 from lineage_arrays.collecting import collected_values
-from lineage_arrays.saved import parse_address, read_recording, store_recording, trace_back
+from lineage_arrays.saved import (
+    parse_address,
+    read_recording,
+    store_recording,
+    trace_back,
+    trace_forward,
+)
 from lineage_arrays.saved.document import pack_workflow, unpack_workflow
 from lineage_arrays.saved.row_tracing import StoredCells, cells_of_rows, rows_of_cells
 from lineage_core.contract.collected import CollectedRows
@@ -181,6 +187,23 @@ def test_a_trace_of_cells_alone_says_where_rows_go_on(store: GraphStore) -> None
     ended = trace_back(store, address, all_jobs=True)
     assert not ended.complete
     assert "has rows of other programs" in ended.incomplete_reasons[0]
+
+
+def test_cells_of_a_file_of_rows_name_others_that_read_it(store: GraphStore) -> None:
+    modelled()
+    apps = []
+    for name in ("one", "other"):
+        recording = Recording()
+        recording.output("sum", recording.load("scores.parquet").sum())
+        apps.append(store_recording(recording, name))
+    trace = trace_forward(
+        store, parse_address("scores.parquet[1,1]"), app=apps[0], all_jobs=True, to_rows=True
+    )
+    assert [one.name for one in trace.found] == ["sum"]
+    assert [apps[1] in reason for reason in trace.incomplete_reasons] == [True]
+    node = f"array-{read_recording(store, apps[0]).sources[0].node.number}"
+    place = Location(str(Path("scores.parquet").resolve()), 1, "record")
+    assert StoredCells(store).trace_rows(Direction.FORWARD, apps[0], node, [place]).complete
 
 
 VALUES = [

@@ -28,7 +28,7 @@ def collected_values(
         ArrayLineageError: nothing captures it, or it has no such columns.
         UntracedError: its rows make no array.
     """
-    is_frame = hasattr(collection, "rdd") and hasattr(collection, "columns")
+    is_frame = hasattr(type(collection), "rdd")
     # All columns of a DataFrame: they tell its rows apart.
     rdd = collection.rdd if is_frame else collection
     collect = getattr(rdd, "collectRows", None)

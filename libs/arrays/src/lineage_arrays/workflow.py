@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from lineage_arrays.cells import Shape
 from lineage_arrays.errors import ArrayLineageError
-from lineage_arrays.formats.names import ROWS
 from lineage_arrays.mappings import Mapping
 from lineage_core.contract.collected import CollectedRows
 
@@ -106,11 +105,6 @@ class ArrayFile:
     mtime: float
     checksum: str
     member: str = ""
-
-    @property
-    def holds_rows(self) -> bool:
-        """Whether it is a file of rows: one along the array's first axis each."""
-        return self.path.lower().endswith(ROWS)
 
     def holds_same(self, other: ArrayFile) -> bool:
         """Whether both have the same array, byte for byte."""

@@ -35,6 +35,11 @@ def is_numpy(path: str) -> bool:
     )
 
 
+def holds_rows(path: str) -> bool:
+    """Whether a file is one of rows, with one along its array's first axis each."""
+    return path.lower().endswith(ROWS)
+
+
 def grows(path: str, member: str) -> bool:
     """Whether programs add arrays to a file that has some, and leave these as they are: all files of several, but those that NumPy writes."""
     return bool(member) and not path.lower().endswith(SEVERAL)

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from lineage_arrays.claims import TraceClaims
 from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.formats.names import holds_rows
 from lineage_arrays.saved.linking import FileLink, FileLinks, NotLinked, Recordings
 from lineage_arrays.saved.reading import ArrayRecording, NamedArray
 from lineage_core.tracing.budget import current_budget
@@ -137,7 +138,7 @@ def follow_back(
         for source, source_cells in sources:
             link = None
             if links is not None and source.file is not None and source_cells:
-                if source.file.holds_rows:
+                if holds_rows(source.file.path):
                     # Whoever wrote its rows is found by these.
                     followed.add(of_app, source, source_cells)
                     continue
@@ -161,11 +162,12 @@ def follow_forward(
     *,
     to: str | None,
     choices: bool,
+    of_rows: bool = False,
 ) -> Followed[C]:
     """Trace cells of an array forward, to the outputs of the name ``to`` alone, or to all.
 
-    ``links``: goes on through the programs that read the files which were written, and through all that read this one. Else as
-    :func:`follow_back`.
+    ``links``: goes on through the programs that read the files which were written, and through all that read this one.
+    ``of_rows``: the cells are those of rows, which the caller looks up in all programs. Else as :func:`follow_back`.
 
     Raises:
         ArrayLineageError: as :func:`follow_back`, or no output ``to`` was made from the array.
@@ -174,8 +176,13 @@ def follow_forward(
     app, array = start
     followed, pending = Followed[C](app), _Pending[C]()
     pending.add(app, array.node.number, cells)
-    if links is not None and array.file is not None and not array.file.holds_rows:
-        _follow(followed, pending, links.other_readers(app, array.file), cells)
+    if links is not None and array.file is not None:
+        if not holds_rows(array.file.path):
+            _follow(followed, pending, links.other_readers(app, array.file), cells)
+        elif not of_rows:
+            for other in links.apps_that_read(app, array.file):
+                reason = f"{other} read rows of {array.file.path}, too: `lineage forward PATH#ROW --all-jobs` goes on there"
+                followed.incomplete[reason] = None
     while (step := pending.next()) is not None:
         of_app, number, reached = step
         outputs = recordings.of(of_app).forward_to_outputs(
@@ -186,7 +193,7 @@ def follow_forward(
             is_read = False
             file = output.file
             # Whoever read rows of a file is found by these.
-            is_followed = file is not None and not file.holds_rows and output.name != to
+            is_followed = file is not None and not holds_rows(file.path) and output.name != to
             if links is not None and file is not None and is_followed and output_cells:
                 readers = links.readers(of_app, file)
                 is_read = _follow(followed, pending, readers, output_cells)

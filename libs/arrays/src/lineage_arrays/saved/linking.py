@@ -117,6 +117,12 @@ class FileLinks:
             if isinstance(link, NotLinked) or not link.superset:
                 yield link
 
+    def apps_that_read(self, app: str, file: ArrayFile) -> list[str]:
+        """Other applications that read a file of the same content, or may have."""
+        recorded = self._recorded(file)
+        read = [one.app for one in recorded.items if not one.wrote]
+        return [other for other in dict.fromkeys((*read, *recorded.unread)) if other != app]
+
     def readers(self, app: str, file: ArrayFile) -> Iterator[FileLink | NotLinked]:
         """The sources that a file became, which an application wrote."""
         yield from self._readers(app, file)

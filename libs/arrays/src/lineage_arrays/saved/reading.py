@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError, RecordingError
-from lineage_arrays.formats.names import array_name
+from lineage_arrays.formats.names import array_name, holds_rows
 from lineage_arrays.operators.costs import Costs, costs_of
 from lineage_arrays.operators.operator import Operator
 from lineage_arrays.querying import CellTrace, backward, forward, is_made_from
@@ -45,7 +45,7 @@ class NamedArray:
     @property
     def holds_rows(self) -> bool:
         """Whether rows of other programs are those along its first axis: they made it, or lie in its file."""
-        return self.rows is not None or (self.file is not None and self.file.holds_rows)
+        return self.rows is not None or (self.file is not None and holds_rows(self.file.path))
 
 
 class ArrayRecording(Protocol):
@@ -87,16 +87,11 @@ class StoredRecording:
     @property
     def sources(self) -> list[NamedArray]:
         """Arrays that came from outside."""
+        files, rows = self.flow.files_read, self.flow.rows_collected
+        named = [node for node in self.flow.nodes if node.name]
         return [
-            NamedArray(
-                node.name,
-                node,
-                True,
-                self.flow.files_read.get(node.number),
-                self.flow.rows_collected.get(node.number),
-            )
-            for node in self.flow.nodes
-            if node.name
+            NamedArray(node.name, node, True, files.get(node.number), rows.get(node.number))
+            for node in named
         ]
 
     @property

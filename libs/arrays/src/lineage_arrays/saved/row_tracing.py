@@ -14,6 +14,7 @@ import numpy as np
 
 from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import ArrayLineageError, CellError
+from lineage_arrays.formats.names import holds_rows
 from lineage_arrays.saved.address import CellAddress
 from lineage_arrays.saved.following import Followed, follow_back, follow_forward
 from lineage_arrays.saved.linking import FileLinks, Recordings
@@ -57,7 +58,7 @@ class StoredCells(CellBackend):
                 f"{node} of {app} is an array, and which of its cells lie in {rows[0]} is not known"
             )
         cells = cells_of_rows(array.node.shape, [_row_of(array, place) for place in rows])
-        return self._traced(recordings, direction, (app, array), cells)
+        return self._traced(recordings, direction, (app, array), cells, of_rows=True)
 
     def trace_cells(self, direction: Direction, address: CellAddress, app: str | None) -> Answer:
         """Trace cells of an array, to the cells and the rows at the other end.
@@ -82,12 +83,16 @@ class StoredCells(CellBackend):
         direction: Direction,
         start: tuple[str, NamedArray],
         cells: Cells,
+        *,
+        of_rows: bool = False,
     ) -> Answer:
         links = FileLinks(self.store, recordings)
         followed = (
             follow_back(recordings, links, start, cells, choices=self.choices)
             if direction is Direction.BACKWARD
-            else follow_forward(recordings, links, start, cells, to=None, choices=self.choices)
+            else follow_forward(
+                recordings, links, start, cells, to=None, choices=self.choices, of_rows=of_rows
+            )
         )
         return answer_of(direction, followed)
 
@@ -183,7 +188,7 @@ def _items(array: NamedArray, cells: Cells) -> Iterator[Item]:
         for row, (partition, ordinal) in zip(rows, array.rows.places(rows), strict=True):
             place = place_of_row(array.rows.app, array.rows.node, partition, ordinal)
             yield Item(f"{array.name}[{row}]", str(place), None)
-    elif array.file is not None and array.file.holds_rows:
+    elif array.file is not None and holds_rows(array.file.path):
         for row in rows_of_cells(cells).tolist():
             place = Location(array.file.path, row, "record")
             yield Item(f"{array.name}[{row}]", str(place), None)
