@@ -16,7 +16,9 @@ from lineage_core.contract import message as m
 from lineage_core.recipe.document import File, Recipe, Source, StreamBatch
 from lineage_core.recipe.plan import Attribute, OpaqueNode
 from lineage_dataframes.errors import RefusedError
-from lineage_query.following import Done, Ending, Follow, Gap, Late, Made, may_hold
+from lineage_query.follow_events import Done, Ending, Gap, Late, Made
+from lineage_query.followed import FollowedFile, may_hold
+from lineage_query.following import Follow
 
 FILE = "/data/in/f.csv"
 QUERY = "query"
@@ -144,7 +146,7 @@ class Simulation:
             .to_json()
         )
 
-    # What `lineage_query.following.Tracing` asks for.
+    # What `lineage_query.follow_events.Tracing` asks for.
 
     def rows(self, recipe: Recipe) -> frozenset[tuple[int, int]]:
         assert recipe.batch is not None
@@ -162,7 +164,7 @@ class Simulation:
 @given(cases())
 def test_nothing_comes_once_it_was_said(case: Case) -> None:
     simulation = Simulation(case)
-    follow = Follow(FILE, simulation)
+    follow = Follow(FollowedFile(FILE), simulation)
     sent = simulation.messages()
     told: list[tuple[int, int]] = []
     gaps: set[int] = set()
@@ -206,7 +208,7 @@ def test_an_undisturbed_query_is_done_as_soon_as_it_can_be(case: Case) -> None:
     if case.crashes or case.beside or len(case.read) > 1:
         return
     simulation = Simulation(case)
-    follow = Follow(FILE, simulation)
+    follow = Follow(FollowedFile(FILE), simulation)
     (read,) = case.read
     for message, out in simulation.messages():
         is_done = any(isinstance(event, Done) for event in follow.take(message))

@@ -22,7 +22,9 @@ import pytest
 from lineage.frame_traces import spark_session
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.trace.following import RowTracing
-from lineage_query.following import Ending, Follow, Gap, Late, Made, Read
+from lineage_query.follow_events import Ending, Gap, Late, Made, Read
+from lineage_query.followed import FollowedFile
+from lineage_query.following import Follow
 from lineage_query.message_feed import Lost, MessageFeed
 from lineage_query.rows.places import parse_location
 from lineage_query.rows.reader import RowReader
@@ -228,7 +230,7 @@ def check_followed(
     feed = MessageFeed(folder / ".lineage/spool", lambda: open_store(url))
     with spark_session() as spark:
         tracing = RowTracing(lambda: spark, RowReader(None), parse_location(source))
-        follow = Follow(parse_location(source).path, tracing)
+        follow = Follow(FollowedFile(parse_location(source).path), tracing)
         events = [
             event
             for item in feed.read()

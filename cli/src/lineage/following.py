@@ -14,11 +14,13 @@ from lineage.background_process import StartedSpark
 from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
+from lineage_dataframes.trace.followed_rows import target_of
 from lineage_dataframes.trace.following import FollowedRows, RowTracing, WarmUp, documents_of
-from lineage_query.following import Done, Event, Follow, Gap, Late, Made, Read
+from lineage_query.follow_events import Done, Event, Gap, Late, Made, Read
+from lineage_query.followed import parse_followed
+from lineage_query.following import Follow
 from lineage_query.following_loop import POLL_S, FollowLoop, Note, Waiting
 from lineage_query.message_feed import MessageFeed
-from lineage_query.rows.places import parse_location
 from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
 from lineage_store.url import index_folder, open_store, spool_of
@@ -32,32 +34,34 @@ def follow_rows(url: str, place: str, wait_s: float, *, as_json: bool) -> bool:
 
     Args:
         url: the store.
-        place: a row of a file, or a file.
-        wait_s: for how long a query is waited for that may read the file, or that is started again.
+        place: a row of a file, a file, or a record of a topic.
+        wait_s: for how long a query is waited for that may read it, or that is started again.
         as_json: a line for each event.
 
     Raises:
         LocationError: the place is none.
+        LineageError: there is no such topic.
         TraceError: no such query runs or ran, or Spark does not start.
     """
     refuse_server(url, "rows are followed")
-    location = parse_location(place)
+    named, loop = parse_followed(place), None
     printer, reader = _Printer(place, as_json=as_json), RowReader(index_folder(url))
     with tempfile.TemporaryDirectory() as folder:
         spark = StartedSpark(Path(folder))
         spark.load()
         feed = MessageFeed(spool_of(url), lambda: _opened(url))
-        warm_up = WarmUp(lambda place: RowTracing(spark.session, reader, place), location)
-        follow = Follow(location.path, RowTracing(spark.session, reader, location))
-        loop = FollowLoop(follow, feed, wait_s, warm_up.take)
         try:
+            target = target_of(named, lambda work: work(spark.session()))
+            warm_up = WarmUp(lambda place: RowTracing(spark.session, reader, place), target.place)
+            follow = Follow(target.followed, RowTracing(spark.session, reader, target.place))
+            loop = FollowLoop(follow, feed, wait_s, warm_up.take, target.look)
             _run(loop, printer, warm_up)
         except KeyboardInterrupt:
             printer.note("stopped; the queries go on")
         finally:
             feed.close()
             spark.stop()
-    return loop.is_complete
+    return loop is not None and loop.is_complete
 
 
 def _opened(url: str) -> GraphStore | None:

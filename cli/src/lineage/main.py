@@ -873,7 +873,7 @@ def follow(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A row of a file, PATH:LINE as grep -n prints it or PATH#ROW, or a whole file.",
+            help="A row of a file, PATH:LINE as grep -n prints it or PATH#ROW, a whole file, or a record of Kafka, TOPIC[PARTITION]@OFFSET.",
             show_default=False,
         ),
     ],

@@ -10,10 +10,8 @@ import pytest
 
 from lineage_core.recipe.document import Source
 from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.sources.topic_admin import PROPERTIES, SERVERS, Cluster
 from lineage_dataframes.sources.topics import (
-    PROPERTIES,
-    SERVERS,
-    Cluster,
     narrowed,
     partitions_of,
     record_names,

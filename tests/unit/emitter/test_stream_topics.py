@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from lineage_core.contract.message import TOPIC_PARTITIONS_MAX, TopicOfStream
 from lineage_core.recipe.document import Source
 from lineage_emitter.dataframes import topics
-from lineage_emitter.dataframes.stream_topics import ranges_of, with_offsets
+from lineage_emitter.dataframes.stream_topics import ranges_of, topics_of_stream, with_offsets
 from lineage_emitter.dataframes.topic_ids import SeenTopics
 
 IDS = {("broker:9092", "orders"): "first"}
@@ -66,3 +67,40 @@ def test_ids_count_for_what_is_read_after_they_were_seen() -> None:
     assert seen_later.before(100.0).ids == IDS
     assert not seen_later.before(99.9).ids
     assert not seen_later.before(None).ids
+
+
+SEEN = SeenTopics(IDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "initial", "expected"),
+    [
+        (
+            "KafkaV2[Subscribe[orders, returns]]",
+            place(orders={0: 5, 1: 0}),
+            [
+                TopicOfStream(topic="orders", id="first", firsts={0: 5, 1: 0}),
+                TopicOfStream(topic="returns"),
+            ],
+        ),
+        # Where it begins is not known yet.
+        ("KafkaV2[Subscribe[orders]]", "", [TopicOfStream(topic="orders", id="first")]),
+        (
+            "KafkaV2[Assign[orders-0, orders-3]]",
+            place(orders={0: 1, 3: 2}),
+            [TopicOfStream(topic="orders", id="first", firsts={0: 1, 3: 2}, assigned=True)],
+        ),
+        ("KafkaV2[SubscribePattern[or.*]]", place(orders={0: 1}), [TopicOfStream()]),
+    ],
+)
+def test_a_stream_says_which_topics_it_reads(
+    text: str, initial: str, expected: list[TopicOfStream]
+) -> None:
+    assert list(topics_of_stream(text, initial, "broker:9092", SEEN)) == expected
+
+
+def test_firsts_are_named_where_they_are_few_and_known() -> None:
+    text = "KafkaV2[Subscribe[orders]]"
+    for partitions in ({0: -2}, dict.fromkeys(range(TOPIC_PARTITIONS_MAX + 1), 0)):
+        (named,) = topics_of_stream(text, place(orders=partitions), "broker:9092", SEEN)
+        assert named.firsts is None

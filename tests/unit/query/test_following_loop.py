@@ -8,7 +8,9 @@ from typing import Any, cast
 import pytest
 
 from lineage_core.tracing.trace_result import TraceError
-from lineage_query.following import Done, Ending, Event, Follow, Gap
+from lineage_query.follow_events import Done, Ending, Event, Gap
+from lineage_query.followed import FollowedFile
+from lineage_query.following import Follow
 from lineage_query.following_loop import FollowLoop, Note, Waiting
 from lineage_query.message_feed import Lost, MessageFeed
 
@@ -28,7 +30,7 @@ class Feed:
 class Queries:
     """Of one query: how far it is, and what the end of an application gives."""
 
-    path = "/in/a.csv"
+    followed = FollowedFile("/in/a.csv")
 
     def __init__(self, ending: Ending | None) -> None:
         self.ending = ending
@@ -52,7 +54,7 @@ class Case:
         self.seen: list[Any] = []
         follow = cast("Follow[str]", self.queries)
         feed = cast("MessageFeed", self.feed)
-        self.loop = FollowLoop(follow, feed, 10, self.seen.append, lambda: self.now)
+        self.loop = FollowLoop(follow, feed, 10, self.seen.append, clock=lambda: self.now)
 
     def step(self, now: float) -> list[Any]:
         self.now = now

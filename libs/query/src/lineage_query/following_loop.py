@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from lineage_core.tracing.trace_result import TraceError
-from lineage_query.following import Ending, Event, Follow, Gap, Rows
+from lineage_query.follow_events import Ending, Event, Gap, Rows
+from lineage_query.following import Follow
 from lineage_query.message_feed import Item, Lost, MessageFeed
 
 POLL_S = 0.1
+LOOK_EVERY_S = 5.0
+"""How often what is followed is looked at while it is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,9 @@ class FollowLoop(Generic[Rows]):
     Args:
         follow: takes the messages.
         feed: gives them.
-        wait_s: for how long a query is waited for that may read the file, or that is started again.
+        wait_s: for how long a query is waited for that may read it, or that is started again.
         listener: is shown each message before it is taken.
+        look: gives what is to be said of what is followed, as it is now; empty: nothing.
         clock: in seconds, as ``time.monotonic``.
     """
 
@@ -46,12 +50,16 @@ class FollowLoop(Generic[Rows]):
         feed: MessageFeed,
         wait_s: float,
         listener: Callable[[Item], object],
+        look: Callable[[], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._follow = follow
         self._feed = feed
         self._wait_s = wait_s
         self._listener = listener
+        self._look = look
+        self._looked_at = float("-inf")
+        self._looks = ""
         self._clock = clock
         self._idle_since = clock()
         self._named: dict[str, str] = {}
@@ -64,8 +72,10 @@ class FollowLoop(Generic[Rows]):
         """What has happened since the last step.
 
         Raises:
-            TraceError: no query may read the file.
+            TraceError: no query may read it.
+            LineageError: what is followed is gone for good.
         """
+        yield from self._looked()
         for event in self._events():
             self.is_complete &= not isinstance(event, Gap)
             yield event
@@ -80,7 +90,7 @@ class FollowLoop(Generic[Rows]):
             yield from self._waiting()
         elif not endings:
             raise TraceError(
-                f"no streaming query that may read {self._follow.path} was recorded within {self._wait_s:g} s: "
+                f"no streaming query that may read {self._follow.followed.name} was recorded within {self._wait_s:g} s: "
                 "run its program by `lineage run`, or wait for longer"
             )
 
@@ -106,6 +116,14 @@ class FollowLoop(Generic[Rows]):
                 if isinstance(item, Lost)
                 else self._follow.take(item)
             )
+
+    def _looked(self) -> Iterator[Note]:
+        if self._clock() - self._looked_at < LOOK_EVERY_S:
+            return
+        note, self._looked_at = self._look(), self._clock()
+        if note and note != self._looks:
+            yield Note(note)
+        self._looks = note
 
     def _waiting(self) -> Iterator[Waiting]:
         reasons = self._follow.open_reasons()

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.budget import current_budget
+from lineage_query.followed import NamedRecord, parse_followed
 from lineage_query.following import Follow
 from lineage_query.following_loop import FollowLoop
 from lineage_query.message_feed import MessageFeed
-from lineage_query.rows.places import Location, parse_location
+from lineage_query.rows.places import Location
 from lineage_query_api.errors import ProblemError, busy_error
 from lineage_query_api.event_streams import MARGIN_S, EventStream, shared_spool
 from lineage_query_api.lineages import Lineages
@@ -25,6 +26,7 @@ from lineage_store.url import spool_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lineage_dataframes.trace.followed_rows import Place
     from lineage_dataframes.trace.following import FollowedRows, RowTracing, WarmUp
 
 Result = TypeVar("Result")
@@ -45,14 +47,14 @@ class RowsFollowed:
 
         Args:
             lineages: those of all applications.
-            place: a row of a file, or a file.
-            wait_s: for how long a query is waited for that may read the file, or that is started again.
+            place: a row of a file, a file, or a record of a topic.
+            wait_s: for how long a query is waited for that may read it, or that is started again.
             request_id: for a problem.
 
         Raises:
             LineageError, ProblemError: rows can't be followed here, such ones are none, or too many are followed.
         """
-        location = parse_location(place)
+        named = parse_followed(place)
         shared_spool(
             lineages,
             "batches are not seen when they are committed",
@@ -67,17 +69,17 @@ class RowsFollowed:
             )
         if not self._places.acquire(blocking=False):
             raise busy_error("rows that are followed")
-        following = _Following(lineages, location, wait_s, request_id)
+        following = _Following(lineages, named, wait_s, request_id)
         weakref.finalize(following, self._places.release).atexit = False
         return following.events()
 
 
 class _Tracing:
-    """Computes rows on the server's Spark. Implements `lineage_query.following.Tracing`."""
+    """Computes rows on the server's Spark. Implements `lineage_query.follow_events.Tracing`."""
 
-    def __init__(self, lineages: Lineages, location: Location) -> None:
+    def __init__(self, lineages: Lineages, place: Place) -> None:
         self._lineages = lineages
-        self._location = location
+        self._place = place
 
     def rows(self, recipe: Recipe) -> FollowedRows:
         """As `lineage_dataframes.trace.following.RowTracing`."""
@@ -95,43 +97,54 @@ class _Tracing:
         from lineage_dataframes.trace.following import RowTracing
 
         reader = self._lineages.recipe_traces.reader
-        return RowTracing(lambda: session, reader, self._location, NO_CODE)
+        return RowTracing(lambda: session, reader, self._place, NO_CODE)
 
 
 class _Following(EventStream):
     """One following."""
 
     def __init__(
-        self, lineages: Lineages, location: Location, wait_s: float, request_id: str
+        self, lineages: Lineages, named: Location | NamedRecord, wait_s: float, request_id: str
     ) -> None:
-        from lineage_dataframes.trace.following import WarmUp
-
         super().__init__(lineages, request_id)
-        self._warm_up: WarmUp = WarmUp(lambda place: _Tracing(lineages, place), location)
+        self._lineages = lineages
+        self._named = named
+        self._wait_s = wait_s
         self._feed = MessageFeed(
             spool_of(lineages.settings.store), lambda: nullcontext(lineages.store)
         )
-        follow = Follow(location.path, _Tracing(lineages, location))
-        self._loop: FollowLoop[FollowedRows] = FollowLoop(
-            follow, self._feed, wait_s, self._warm_up.take
-        )
+        self._warm_up: WarmUp | None = None
+        self._loop: FollowLoop[FollowedRows] | None = None
 
     @property
     def _is_over(self) -> bool:
-        return self._loop.is_over
+        return self._loop is not None and self._loop.is_over
+
+    def _begin(self) -> FollowLoop[FollowedRows]:
+        """Look up what is followed, which may need Spark."""
+        from lineage_dataframes.trace.followed_rows import target_of
+        from lineage_dataframes.trace.following import WarmUp
+
+        lineages = self._lineages
+        target = target_of(self._named, lineages.recipe_traces.run)
+        self._warm_up = WarmUp(lambda place: _Tracing(lineages, place), target.place)
+        follow = Follow(target.followed, _Tracing(lineages, target.place))
+        return FollowLoop(follow, self._feed, self._wait_s, self._warm_up.take, target.look)
 
     def _step(self) -> Iterator[dict[str, Any]]:
         from lineage_dataframes.trace.following import documents_of
 
+        self._loop = self._loop or self._begin()
         for event in self._loop.step():
             self._extend_time()
             yield from documents_of(event)
-        if not self._loop.is_over:
+        if not self._loop.is_over and self._warm_up is not None:
             self._warm_up.run()
         self._extend_time()
 
     def _end(self) -> Iterator[dict[str, Any]]:
-        yield self._loop.end() | {"time_up": not self._loop.is_over}
+        end = {} if self._loop is None else self._loop.end()
+        yield end | {"time_up": not self._is_over}
 
     def _close(self) -> None:
         self._feed.close()

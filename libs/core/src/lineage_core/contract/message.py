@@ -65,6 +65,10 @@ NodeKind: TypeAlias = Literal[
 ]
 """``frame``: what an action on a DataFrame gave or wrote, ``frame-source`` what it read: their rows
 are not in blocks but traced by a recipe."""
+TOPICS_MAX = 100
+"""Topics of the streams of a query that are named; of more, that they are any."""
+TOPIC_PARTITIONS_MAX = 1_000
+"""Partitions of a topic whose first offsets are named."""
 EndStatus: TypeAlias = Literal["ok", "failed"]
 
 
@@ -346,6 +350,25 @@ class Recipe(_Message):
     recipe: Annotated[str, AfterValidator(_checked_recipe)]
 
 
+class TopicOfStream(_Record):
+    """A topic of Kafka that a stream of a query reads.
+
+    Args:
+        topic: Its name; empty: any, by a pattern say.
+        id: What Kafka calls it; empty: not known.
+        firsts: By partition the first offset that the query reads, where it has begun; None: not known.
+        assigned: It reads no other partitions than these, nor those that come later.
+    """
+
+    topic: Text = ""
+    id: Text = ""
+    firsts: Annotated[
+        dict[Annotated[int, Field(ge=0, lt=2**31)], Annotated[int, Field(ge=0, lt=2**63)]] | None,
+        Field(max_length=TOPIC_PARTITIONS_MAX),
+    ] = None
+    assigned: bool = False
+
+
 class Stream(_Message):
     """How far a run of a streaming query has come; what was recorded of its batches goes before.
 
@@ -357,6 +380,7 @@ class Stream(_Message):
         reason: Why it is lost.
         reads: The folders of its streams of files, as the program named them; empty texts for other streams. Of ``begun``.
         beside: The folders that it reads beside its streams; an empty text: what it reads is not known. Of ``begun``.
+        topics: Of each stream of topics of Kafka, which it reads; None: not known. Of ``begun``.
         keeps: What its rows may be made of: those of their batch, those of windows of time, or what else. Of ``begun``.
         late_by_before: Rows are late by the watermark of the batch before theirs. Of ``begun``.
         function: Its batches go to a function, which may keep rows. Of ``begun``.
@@ -372,6 +396,7 @@ class Stream(_Message):
     reason: Text = ""
     reads: tuple[Text, ...] = ()
     beside: tuple[Text, ...] = ()
+    topics: Annotated[tuple[TopicOfStream, ...], Field(max_length=TOPICS_MAX)] | None = None
     keeps: Literal["nothing", "windows", "more"] = "nothing"
     late_by_before: bool = False
     function: bool = False

@@ -12,10 +12,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,48 +27,23 @@ from lineage_core.recipe.names import KAFKA
 from lineage_dataframes.errors import ChangedSourceError, NotComputedError, RefusedError
 from lineage_dataframes.sandbox.starting import explain_problem
 from lineage_dataframes.sources.schemas import check_names
+from lineage_dataframes.sources.topic_admin import (
+    SERVERS,
+    Cluster,
+    bounds,
+    topic_admin,
+    topic_id,
+)
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, is_connected, spark_reason
 
-SERVERS, PROPERTIES = "LINEAGE_TOPICS_SERVERS", "LINEAGE_TOPICS_PROPERTIES_FILE"
 RECORDS_MAX = 10_000_000
 """Maximum number of offsets that a trace reads of one source."""
 ISOLATIONS = ("read_uncommitted", "read_committed")
 _CONNECTOR = "org/apache/spark/sql/kafka010/KafkaRelation.class"
-_TIMEOUTS = {"default.api.timeout.ms": "15000", "request.timeout.ms": "15000"}
-_PROPERTY = re.compile(r"(?:security|sasl|ssl)\.[\w.]+", re.ASCII)
 _TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)
-_NO_TOPIC = "UnknownTopicOrPartitionException"
 
 Ranges = Mapping[int, tuple[int, int]]
 """By partition the first offset and the one behind the last."""
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """The one Kafka that may be read. ``servers``: in one order. ``properties``: of the login."""
-
-    servers: str
-    properties: Mapping[str, str]
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Cluster:
-        """Read it.
-
-        Raises:
-            RefusedError: there are no servers, or the file of properties can't be used.
-        """
-        servers = environment.get(SERVERS, "")
-        if not servers:
-            raise RefusedError(
-                f"records of topics are traced where {SERVERS} names Kafka's servers ({PROPERTIES}: the login)"
-            )
-        ordered = ",".join(sorted(part.strip() for part in servers.split(",") if part.strip()))
-        return cls(ordered, _properties(environment.get(PROPERTIES, "")))
-
-    def settings(self, prefix: str = "") -> dict[str, str]:
-        """How clients reach it."""
-        settings = {"bootstrap.servers": self.servers, **self.properties}
-        return {f"{prefix}{name}": value for name, value in settings.items()}
 
 
 def untraced_reason(source: Source) -> str:
@@ -161,7 +134,7 @@ def read_records(spark: SparkSession, source: Source, file: str, row: str) -> Da
         raise RefusedError(
             f"{source.name} is a topic of Kafka: Spark needs its connector (spark-sql-kafka-0-10) to read it"
         )
-    with _admin(spark, cluster, source) as admin:
+    with topic_admin(spark, cluster, source.name, source.version) as admin:
         _check_topic(jvm, admin, source)
         _check_held(jvm, admin, source, ranges)
         rows = _rows(spark, cluster, source, ranges, file, row)
@@ -206,39 +179,9 @@ def _rows(
         raise ChangedSourceError(f"{source.name} can't be read: {reason}") from problem
 
 
-@contextmanager
-def _admin(spark: SparkSession, cluster: Cluster, source: Source) -> Iterator[Any]:
-    """A client of Kafka.
-
-    Raises:
-        ChangedSourceError: there is no such topic.
-        NotComputedError: Kafka does not answer.
-    """
-    jvm: Any = spark._jvm
-    settings = jvm.java.util.HashMap()
-    for name, value in {**cluster.settings(), **_TIMEOUTS}.items():
-        settings.put(name, value)
-    try:
-        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
-        try:
-            yield admin
-        finally:
-            admin.close(jvm.java.time.Duration.ofSeconds(1))
-    except SPARK_ERRORS as problem:
-        if _NO_TOPIC in str(problem):
-            raise ChangedSourceError(
-                f"{source.name} is gone: there is no such topic, and with it the offsets {source.version}"
-            ) from problem
-        reason = explain_problem(problem, spark_reason(problem), may_be_denied=True)
-        raise NotComputedError(f"Kafka does not answer of {source.name}: {reason}") from problem
-
-
 def _check_topic(jvm: Any, admin: Any, source: Source) -> None:
     """See that the topic is the one that the job read."""
-    topic, names = source.options["topic"], jvm.java.util.ArrayList()
-    names.add(topic)
-    described = admin.describeTopics(names).allTopicNames().get().get(topic)
-    if str(described.topicId().toString()) != source.options["id"]:
+    if topic_id(jvm, admin, source.options["topic"]) != source.options["id"]:
         raise ChangedSourceError(
             f"{source.name} is another topic: it was made anew since the job read it, and the offsets {source.version} are gone"
         )
@@ -246,20 +189,14 @@ def _check_topic(jvm: Any, admin: Any, source: Source) -> None:
 
 def _check_held(jvm: Any, admin: Any, source: Source, ranges: Ranges) -> None:
     """See that no offset is gone at the beginning of a partition, or at its end."""
-    topic, kafka = source.options["topic"], jvm.org.apache.kafka
+    topic = source.options["topic"]
+    begins, ends = (bounds(jvm, admin, topic, ranges, spec) for spec in ("earliest", "latest"))
     gone: dict[int, tuple[int, int]] = {}
-    for spec, is_first in (("earliest", True), ("latest", False)):
-        specs = jvm.java.util.HashMap()
-        for number in ranges:
-            partition = kafka.common.TopicPartition(topic, number)
-            specs.put(partition, getattr(kafka.clients.admin.OffsetSpec, spec)())
-        offsets = admin.listOffsets(specs).all().get()
-        for number, (first, end) in ranges.items():
-            bound = int(offsets.get(kafka.common.TopicPartition(topic, number)).offset())
-            if is_first and bound > first:
-                gone[number] = first, min(bound, end)
-            elif not is_first and bound < end:
-                gone.setdefault(number, (max(bound, first), end))
+    for number, (first, end) in ranges.items():
+        if begins[number] > first:
+            gone[number] = first, min(begins[number], end)
+        elif ends[number] < end:
+            gone[number] = max(ends[number], first), end
     if gone:
         raise ChangedSourceError(
             f"{source.name} no longer holds the offsets {offsets_text(gone)} of {source.version}, which the job read: they are gone"
@@ -268,28 +205,3 @@ def _check_held(jvm: Any, admin: Any, source: Source, ranges: Ranges) -> None:
 
 def _partition_name(source: Source, number: int) -> str:
     return f"{source.name}[{number}]"
-
-
-def _properties(path: str) -> dict[str, str]:
-    """The login in a file of properties, as Kafka's own commands take it.
-
-    Raises:
-        RefusedError: it can't be read, or says something else.
-    """
-    if not path:
-        return {}
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise RefusedError(f"{PROPERTIES} can't be read: {problem}") from problem
-    properties: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip() or line.lstrip().startswith(("#", "!")):
-            continue
-        name, sign, value = (part.strip() for part in line.partition("="))
-        if not sign or not _PROPERTY.fullmatch(name):
-            raise RefusedError(
-                f"line {number} of {PROPERTIES} is none of NAME=VALUE with a name of security., sasl. or ssl."
-            )
-        properties[name] = value
-    return properties

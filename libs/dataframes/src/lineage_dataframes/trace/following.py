@@ -1,4 +1,4 @@
-"""What micro-batches made of rows of a file that is followed: see `lineage_query.following`."""
+"""What micro-batches made of rows that are followed: see `lineage_query.following`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lineage_core.contract.message import Recipe as RecipeMessage
 from lineage_core.contract.message import Stream
 from lineage_core.errors import LineageError
-from lineage_core.recipe.document import File, Recipe, Source
+from lineage_core.recipe.document import Recipe, Source
 from lineage_dataframes.errors import FramesError, RefusedError
 from lineage_dataframes.sources.file_changes import check_local, local_path
 from lineage_dataframes.sources.locations import row_locations
@@ -24,27 +24,24 @@ from lineage_dataframes.sources.row_texts import text_of_row
 from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.trace.allowed import check_recipe_allowed
 from lineage_dataframes.trace.answers import EQUAL_IN_COMPUTED_VALUES, EQUAL_OUTPUT_ROWS
+from lineage_dataframes.trace.followed_rows import Place, rows_at, warm_places
 from lineage_dataframes.trace.forward import ForwardRows, trace_forward
 from lineage_dataframes.trace.rows import (
-    all_ordinals,
     find_in_output,
-    ordinal_in_file,
     output_of,
     texts_of_rows,
 )
 from lineage_dataframes.trace.session import translate_spark_errors
-from lineage_query.following import Done, Event, Gap, Late, Made, Tracing
+from lineage_query.follow_events import Done, Event, Gap, Late, Made, Tracing
 from lineage_query.following_loop import Note, Waiting
 from lineage_query.message_feed import Item
-from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader, reading_by
-from lineage_store.paths import canonical, shown_path
+from lineage_store.paths import shown_path
 
 ROWS_MAX = 1_000
 """Rows of one batch that are listed."""
 WARM_S = 0.5
 WARM_RUNS_MAX = 10
-WARM_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +62,12 @@ class FollowedRows:
 
 
 class RowTracing:
-    """Computes rows on Spark. Implements `lineage_query.following.Tracing`.
+    """Computes rows on Spark. Implements `lineage_query.follow_events.Tracing`.
 
     Args:
         session: gives Spark's session.
         reader: says which files may be read.
-        location: the rows: a row of a file, or a whole file.
+        place: the rows: a row of a file, a whole file, or a record of a topic.
         key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
     """
 
@@ -78,13 +75,12 @@ class RowTracing:
         self,
         session: Callable[[], SparkSession],
         reader: RowReader,
-        location: Location,
+        place: Place,
         key: str | None = None,
     ) -> None:
         self._session = session
         self._reader = reader
-        self._location = location
-        self._path = canonical(location.path)
+        self._followed = rows_at(place)
         self._key = key
 
     def rows(self, recipe: Recipe) -> FollowedRows:
@@ -96,7 +92,9 @@ class RowTracing:
         with reading_by(self._reader), translate_spark_errors():
             check_recipe_allowed(recipe, self._reader)
             spark = self._session()
-            outcome = trace_forward(spark, recipe, self._ordinals(spark, recipe), self._key)
+            outcome = trace_forward(
+                spark, recipe, self._followed.ordinals(spark, recipe), self._key
+            )
             listed = self._listed(spark, recipe, outcome)
             _check_sources(recipe)
             return listed
@@ -109,54 +107,18 @@ class RowTracing:
         """
         with reading_by(self._reader), translate_spark_errors():
             spark = self._session()
-            ((_, file),) = self._reads(batch)[:1]
             if len(windows.sources) != 1:
                 raise RefusedError("they are computed from several sources")
-            source = replace(windows.sources[0], paths=(file.path,), files=(file,))
+            source = self._followed.alone(windows.sources[0], batch)
             recipe = replace(windows, sources=(source,))
             check_recipe_allowed(recipe, self._reader)
-            outcome = trace_forward(spark, recipe, self._ordinals(spark, recipe), self._key)
+            outcome = trace_forward(
+                spark, recipe, self._followed.ordinals(spark, recipe), self._key
+            )
             _check_sources(recipe)
             if outcome.reasons or any(row[0] is UNKNOWN for row in outcome.rows):
                 raise RefusedError("; ".join(outcome.reasons) or "they can't be computed anew")
             return sorted({int(row[0]) for row in outcome.rows if row[0] is not None})
-
-    def _reads(self, recipe: Recipe) -> list[tuple[Source, File]]:
-        """The sources of a recipe that hold the file."""
-        found = [
-            (source, file)
-            for source in recipe.sources
-            for file in source.files
-            if canonical(file.path) == self._path
-        ]
-        if not found:
-            raise RefusedError(f"{self._path} was not read")
-        return found
-
-    def _ordinals(self, spark: SparkSession, recipe: Recipe) -> dict[str, list[int]]:
-        """The rows by file. Where the file is read in several ways, they are the same in each.
-
-        Raises:
-            FramesError: there are no such rows, or they are not the same.
-        """
-        found: dict[str, list[int]] = {}
-        for source, file in self._reads(recipe):
-            ordinals = self._ordinals_in(spark, recipe, source, file)
-            if found.setdefault(file.path, ordinals) != ordinals:
-                raise RefusedError(
-                    f"{file.path} is read in several ways, which count its rows otherwise"
-                )
-        return found
-
-    def _ordinals_in(
-        self, spark: SparkSession, recipe: Recipe, source: Source, file: File
-    ) -> list[int]:
-        check_local(replace(source, files=(file,)))
-        number = self._location.number
-        if number is None:
-            ordinals: list[int] = all_ordinals(spark, recipe, source, file).tolist()
-            return ordinals
-        return [ordinal_in_file(spark, source, file, number, line=self._location.unit == "line")]
 
     def _listed(self, spark: SparkSession, recipe: Recipe, outcome: ForwardRows) -> FollowedRows:
         if not outcome.rows:
@@ -182,20 +144,18 @@ class RowTracing:
 
 
 class WarmUp:
-    """Traces a row of a small file of the latest batch, whichever it is, and forgets the answer: to be run while there is nothing else to do.
+    """Traces a row of what the latest batch has read, whichever it is, and forgets the answer: to be run while there is nothing else to do.
 
     The first traces of a Spark that has just started take some ten times as long as those after them.
 
     Args:
         tracing_of: computes the rows of a place.
-        location: what is followed: the like of it is traced.
+        place: what is followed: the like of it is traced.
     """
 
-    def __init__(
-        self, tracing_of: Callable[[Location], Tracing[FollowedRows]], location: Location
-    ) -> None:
+    def __init__(self, tracing_of: Callable[[Place], Tracing[FollowedRows]], place: Place) -> None:
         self._tracing_of = tracing_of
-        self._location = location
+        self._place = place
         self._recorded: RecipeMessage | None = None
         self._committed: RecipeMessage | None = None
         self._runs_left = WARM_RUNS_MAX
@@ -216,24 +176,21 @@ class WarmUp:
         # What can't be traced is of no concern here.
         with suppress(LineageError):
             recipe = Recipe.from_json(self._committed.recipe)
-            files = (file for source in recipe.sources for file in source.files)
-            path = next((file.path for file in files if file.size <= WARM_BYTES_MAX), None)
-            if recipe.batch is None or path is None:
+            places = list(warm_places(recipe, self._place))
+            if recipe.batch is None or not places:
                 self._committed = None
                 return
-            self._trace(recipe, path)
+            self._trace(recipe, places)
             if time.monotonic() - started < WARM_S:
                 self._runs_left = 0
 
-    def _trace(self, recipe: Recipe, path: str) -> None:
-        location = replace(self._location, path=path)
-        if location.number is not None:
-            # The first line may be a header.
-            location = replace(location, number=2 if location.unit == "line" else 0)
-        try:
-            self._tracing_of(location).rows(recipe)
-        except LineageError:
-            self._tracing_of(Location(path, None)).rows(recipe)
+    def _trace(self, recipe: Recipe, places: Sequence[Place]) -> None:
+        *some, last = places
+        for place in some:
+            with suppress(LineageError):
+                self._tracing_of(place).rows(recipe)
+                return
+        self._tracing_of(last).rows(recipe)
 
 
 def documents_of(event: Event[FollowedRows] | Note | Waiting) -> list[dict[str, Any]]:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lineage_core.contract.message import TOPIC_PARTITIONS_MAX, TOPICS_MAX, TopicOfStream
 from lineage_core.recipe.document import Source
 from lineage_core.recipe.names import KAFKA
 from lineage_emitter.dataframes import topics
 from lineage_emitter.dataframes.topic_ids import (
     SERVERS,
+    STREAM,
     SeenTopics,
+    initial_offsets,
     parameters_of,
     sorted_servers,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_NAMED = re.compile(r".*\[(Subscribe|Assign)\[([\w., -]+)\]\]", re.ASCII)
+"""How a stream says which topics it reads, or which partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,78 @@ def topics_read(
     for frame in frames[1:]:
         rows = rows.union(frame)
     return TopicsRead(tuple(sources), rows._jdf.queryExecution().analyzed(), reads)
+
+
+def topics_of_query(
+    spark: SparkSession, execution: Any, seen: SeenTopics, *, is_first: bool | None
+) -> tuple[tuple[TopicOfStream, ...], bool]:
+    """Which topics the streams of a query read, and from where on.
+
+    Args:
+        spark: Its session.
+        execution: The query (Spark's object).
+        seen: Ids of topics.
+        is_first: No earlier run of the query has committed a batch; None: that is not known yet.
+
+    Returns:
+        Those of each stream; of a stream of which that is not known, any. And whether this is all that will be known.
+
+    Raises:
+        py4j.protocol.Py4JError: The checkpoint can't be read.
+    """
+    streams, named, is_final = execution.sources(), list[TopicOfStream](), True
+    for place in range(streams.size()):
+        stream = streams.apply(place)
+        kind = str(stream.getClass().getSimpleName())
+        if kind == STREAM:
+            servers, initial = sorted_servers(parameters_of(stream)["bootstrap.servers"]), ""
+            # Between two runs, or before ids were looked up, another topic may have had the name.
+            if is_first is not False and not seen.at:
+                initial = initial_offsets(spark, stream)
+                is_final = is_final and is_first is not None and bool(initial)
+            text = str(stream.toString())
+            named += topics_of_stream(text, initial if is_first else "", servers, seen)
+        elif kind.startswith("Kafka"):
+            named.append(TopicOfStream())
+    return (tuple(named) if len(named) <= TOPICS_MAX else (TopicOfStream(),)), is_final
+
+
+def topics_of_stream(
+    text: str, initial: str, servers: str, seen: SeenTopics
+) -> tuple[TopicOfStream, ...]:
+    """Which topics a stream reads.
+
+    Args:
+        text: What it says of itself.
+        initial: Where the query began in it, as JSON; empty: that is not known yet.
+        servers: Of Kafka, sorted.
+        seen: Ids of topics.
+    """
+    named = _NAMED.fullmatch(text)
+    if named is None:
+        # Topics of a pattern may be made later.
+        return (TopicOfStream(),)
+    kind, names = named[1], {name.strip() for name in named[2].split(",")}
+    if kind == "Assign":
+        names = {name.rpartition("-")[0] for name in names}
+    firsts: Mapping[str, Mapping[str, int]] = json.loads(initial) if initial else {}
+    return tuple(
+        TopicOfStream(
+            topic=name,
+            id=seen.ids.get((servers, name), ""),
+            firsts=_firsts(firsts.get(name)),
+            assigned=kind == "Assign",
+        )
+        for name in sorted(names)
+    )
+
+
+def _firsts(offsets: Mapping[str, int] | None) -> dict[int, int] | None:
+    if offsets is None:
+        return None
+    known = {int(number): int(offset) for number, offset in offsets.items()}
+    is_known = len(known) <= TOPIC_PARTITIONS_MAX and all(offset >= 0 for offset in known.values())
+    return known if is_known else None
 
 
 def with_offsets(source: Source, start: str, end: str) -> Source | None:

@@ -37,6 +37,7 @@ from lineage_emitter.dataframes.stream_repeats import Repeated
 from lineage_emitter.dataframes.stream_reports import Known, Progress
 from lineage_emitter.dataframes.stream_state import Offsets, Watermarks
 from lineage_emitter.dataframes.stream_tables import SeenVersions
+from lineage_emitter.dataframes.stream_topics import topics_of_query
 from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_query
 from lineage_emitter.dataframes.types import ddl
 
@@ -120,27 +121,35 @@ class QueryRun:
         """That the run is known of."""
         return Stream(app=app, query=self.id, run=self.run, state="started")
 
-    def begun(self, app: str) -> Stream | None:
-        """What is known of the run before its first batch; None: it has not planned it yet.
+    def begun(self, app: str, *, is_first: bool | None) -> tuple[Stream | None, bool]:
+        """What the run reads (None: it has not planned its first batch yet), and whether this is all that will be known of it.
+
+        ``is_first``: no earlier run of the query has committed a batch; None: its reports do not say yet.
 
         Raises:
             py4j.protocol.Py4JError: Spark does not answer.
         """
         streams = self._execution.sources()
         if not streams.size():
-            return None
+            return None, False
         if not self._seen.ids:
             self._seen = ids_of_query(self._spark, self._execution)
-        facts = facts_of(self._execution)
-        return Stream(
+        if is_first is None and self.committed() < 0:
+            is_first = True
+        topics, is_all = topics_of_query(
+            self._spark, self._execution, self._seen, is_first=is_first
+        )
+        message = Stream(
             app=app,
             query=self.id,
             run=self.run,
             state="begun",
             late_by_before=self.drops_none_of_due_groups,
             function=self.sink == FOREACH_BATCH,
-            **facts,
+            topics=topics,
+            **facts_of(self._execution),
         )
+        return message, is_all
 
     def look_at_tables(self) -> None:
         """Note which versions the tables have that it reads beside its streams.
@@ -272,12 +281,13 @@ class QueryRun:
         if not plan.sources:
             return None
         # Of other batches it holds with their files, where nothing else of what is read may change.
-        is_plain = len(plan.sources) == 1 and bool(plan.sources[0].files)
-        is_plain = is_plain and not plan.sources[0].partitions
+        is_plain = len(plan.sources) == 1 and not plan.sources[0].partitions
+        is_plain = is_plain and bool(plan.sources[0].files or plan.topics)
         if not is_plain or self._execution.sources().size() != 1:
             return ""
         frame = frame_of(self._spark, plan.ends)
-        recipe = recipe_of(frame, Output(), site, settings, Tables({}, {}), batch)
+        tables = Tables({}, {}, topics=plan.topics)
+        recipe = recipe_of(frame, Output(), site, settings, tables, batch)
         text = recipe.to_json()
         is_usable = recipe.sources == plan.sources and not recipe.functions
         return text if is_usable and len(text) <= WINDOWS_CHARS_MAX else ""

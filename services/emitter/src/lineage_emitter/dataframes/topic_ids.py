@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.recipe.names import KAFKA
+from lineage_emitter.dataframes.jvm import activate
 from lineage_emitter.dataframes.walking import leaves
 
 if TYPE_CHECKING:
@@ -101,7 +102,9 @@ def ids_of_query(spark: SparkSession, execution: Any) -> SeenTopics:
             stream = streams.apply(place)
             if stream.getClass().getSimpleName() != STREAM:
                 continue
-            text = str(stream.initialOffset().json())
+            text = initial_offsets(spark, stream)
+            if not text:
+                return SeenTopics()
             parameters = parameters_of(stream)
             ids = ids_of(spark, parameters, json.loads(text))
             servers = sorted_servers(parameters["bootstrap.servers"])
@@ -111,11 +114,32 @@ def ids_of_query(spark: SparkSession, execution: Any) -> SeenTopics:
     return SeenTopics(seen, time.time())
 
 
+def initial_offsets(spark: SparkSession, stream: Any) -> str:
+    """Where a query began in a stream of topics, as its checkpoint says.
+
+    A stream that is asked before would itself look up where it begins, beside the query.
+
+    Args:
+        spark: the query's session.
+        stream: Spark's object.
+
+    Returns:
+        By topic and partition the first offsets, as JSON; empty: the query has not looked that up yet.
+
+    Raises:
+        py4j.protocol.Py4JError: the checkpoint can't be read.
+    """
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(f"{_private(stream, 'metadataPath')}/0")
+    if not path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(path):
+        return ""
+    activate(spark)
+    return str(stream.initialOffset().json())
+
+
 def parameters_of(stream: Any) -> dict[str, str]:
     """The settings of clients with which a stream (Spark's object) reads Kafka, with logins."""
-    parameters = stream.getClass().getDeclaredField("executorKafkaParams")
-    parameters.setAccessible(True)
-    settings = parameters.get(stream)
+    settings = _private(stream, "executorKafkaParams")
     # Those of Spark's own are of other types, and none of how Kafka is reached.
     return {
         str(name): str(settings.get(name))
@@ -127,6 +151,12 @@ def parameters_of(stream: Any) -> dict[str, str]:
 def sorted_servers(servers: str) -> str:
     """Addresses of servers in one order, however a program lists them."""
     return ",".join(sorted(part.strip() for part in servers.split(",") if part.strip()))
+
+
+def _private(stream: Any, name: str) -> Any:
+    field = stream.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(stream)
 
 
 def _ids_of_options(spark: SparkSession, options: Mapping[str, str]) -> dict[tuple[str, str], str]:

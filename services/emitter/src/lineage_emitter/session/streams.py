@@ -23,6 +23,7 @@ from lineage_emitter.failures import in_words
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from lineage_core.contract.message import Stream
     from lineage_emitter.session.session import Session
 
 _creating = threading.Lock()
@@ -51,8 +52,10 @@ class _Watched:
     last: int | None = None
     known: Known = field(default_factory=Known)
     is_over: bool = False
+    begun: Stream | None = None
+    """What was said of what it reads."""
     is_begun: bool = False
-    """Whether it was said that it has begun."""
+    """Whether nothing more is to be said of that."""
     unsaid: list[int] = field(default_factory=list)
     """Batches of which it was not said yet that they are recorded."""
 
@@ -130,9 +133,9 @@ class Streams:
                 try:
                     # Asked first: what a query commits before it ends is not missed.
                     is_active = watched.query.is_active
-                    self._begin(watched)
                     watched.query.look_at_tables()
                     self._record(watched)
+                    self._begin(watched)
                     if not is_active:
                         self._end(watched)
                     self._pass(watched)
@@ -146,14 +149,16 @@ class Streams:
         if watched.is_begun:
             return
         try:
-            begun = watched.query.begun(self._session.app)
+            # Where its first batch is recorded, the reports of all are.
+            is_first = None if watched.last is None else not watched.known.run_problem
+            begun, watched.is_begun = watched.query.begun(self._session.app, is_first=is_first)
         except Exception as problem:
             # Its batches are recorded all the same.
             logger.warning("what a streaming query reads is not known: %s", in_words(problem))
             watched.is_begun = True
             return
-        if begun is not None:
-            watched.is_begun = True
+        if begun is not None and begun != watched.begun:
+            watched.begun = begun
             self._session.commits.send(begun)
             self._session.commits.push(durably=False)
 

@@ -36,7 +36,7 @@ def follow_rows(
             min_length=1,
             max_length=PLACE_MAX,
             pattern=NO_NUL,
-            description="a row of a file, or a file",
+            description="a row of a file, a file, or a record of a topic of Kafka: `TOPIC[PARTITION]@OFFSET`",
         ),
     ],
     wait_s: Annotated[
@@ -45,11 +45,11 @@ def follow_rows(
             ge=0,
             le=86_400,
             allow_inf_nan=False,
-            description="seconds for which a query is waited for that may read the file, or that is started again",
+            description="seconds for which a query is waited for that may read it, or that is started again",
         ),
     ] = 30.0,
 ) -> StreamingResponse:
-    """Follow a row of a file: each row that streaming queries make of it, as its batch is committed, until nothing more can come."""
+    """Follow a row of a file, or a record of a topic: each row that streaming queries make of it, as its batch is committed, until nothing more can come."""
     lineages, _ = callers
     lineages.allow_stream()
     followed: RowsFollowed = request.app.state.rows_followed

@@ -25,8 +25,8 @@ export function FollowPage(): ReactNode {
         </Link>
       </div>
       <p className="faint">
-        Each row that streaming queries make of a row of a file, as soon as its batch is committed,
-        until nothing more can come.
+        Each row that streaming queries make of a row of a file, or of a record of Kafka, as soon as
+        its batch is committed, until nothing more can come.
       </p>
       <form
         className="follow-form"
@@ -42,7 +42,7 @@ export function FollowPage(): ReactNode {
           className="input"
           name="place"
           aria-label="The row"
-          placeholder="/data/in/monday.csv:3"
+          placeholder="/data/in/monday.csv:3 or orders[3]@1742"
           defaultValue={place}
         />
         <button type="submit" className="button">

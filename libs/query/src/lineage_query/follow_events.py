@@ -1,0 +1,84 @@
+"""What is known of rows that are followed through streaming queries, and who computes it: see `following`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+from lineage_core.recipe.document import Recipe, StreamBatch
+
+Rows_co = TypeVar("Rows_co", covariant=True)
+Rows = TypeVar("Rows")
+
+
+class Tracing(Protocol[Rows_co]):
+    """Computes what a batch made of the followed rows."""
+
+    def rows(self, recipe: Recipe) -> Rows_co:
+        """The rows that a batch made of them.
+
+        Raises:
+            LineageError: that can't be traced.
+        """
+
+    def ends(self, windows: Recipe, batch: Recipe) -> Sequence[int]:
+        """The ends of the windows of the followed rows, in microseconds since 1970.
+
+        ``windows``: the recipe for it. ``batch``: of the batch that has read them.
+
+        Raises:
+            LineageError: that is not known.
+        """
+
+
+class Ending(Enum):
+    """How far a query is."""
+
+    OPEN = "open"
+    DONE = "done"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A batch is committed that has read the rows."""
+
+    batch: StreamBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Generic[Rows]):
+    """The rows that a batch made of the followed ones. ``committed``: the batch is; else it is run again when the query is."""
+
+    batch: StreamBatch
+    rows: Rows
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Rows were dropped as late: windows that end by the watermark of the batch before theirs. ``count``: of such windows."""
+
+    batch: StreamBatch
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What is not known of a query."""
+
+    query: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing more can come of a query. ``reason``: why."""
+
+    query: str
+    reason: str
+
+
+Event = Read | Made[Rows] | Late | Gap | Done
