@@ -29,7 +29,6 @@ from lineage_dataframes.trace.forward import ForwardRows, trace_forward
 from lineage_dataframes.trace.rows import (
     find_in_output,
     output_of,
-    texts_of_rows,
 )
 from lineage_dataframes.trace.session import translate_spark_errors
 from lineage_query.follow_events import Done, Event, Gap, Late, Made, Tracing
@@ -125,7 +124,7 @@ class RowTracing:
             return FollowedRows((), 0, outcome.reasons)
         try:
             output = output_of(spark, recipe)
-            standing = find_in_output(spark, recipe, output, outcome.rows)
+            standing = find_in_output(spark, recipe, output, outcome.rows, with_texts=True)
         except FramesError:
             return _by_values(outcome, outcome.rows, outcome.reasons)
         reasons = outcome.reasons
@@ -135,8 +134,12 @@ class RowTracing:
         rows: list[FollowedRow] = []
         shown = sorted(standing.places)[:ROWS_MAX]
         for path, places in groupby(shown, key=lambda place: place[0]):
-            ordinals = np.array([ordinal for _, ordinal in places], np.uint64)
-            rows += _placed(spark, recipe, output, path, ordinals)
+            ordinals = [ordinal for _, ordinal in places]
+            names = _place_names(spark, recipe, output, path, np.array(ordinals, np.uint64))
+            rows += [
+                FollowedRow(name, standing.texts[path, ordinal])
+                for name, ordinal in zip(names, ordinals, strict=True)
+            ]
         others = _by_values(outcome, outcome.missing(recipe, output, standing), ())
         return FollowedRows(
             (*rows, *others.rows)[:ROWS_MAX], len(standing.places) + others.count, reasons
@@ -209,17 +212,12 @@ def documents_of(event: Event[FollowedRows] | Note | Waiting) -> list[dict[str, 
     return [*documents, {"event": "made", **batch, "rows": made.count, **facts}]
 
 
-def _placed(
+def _place_names(
     spark: SparkSession, recipe: Recipe, output: Source, path: str, ordinals: NDArray[np.uint64]
-) -> list[FollowedRow]:
+) -> list[str]:
     local = local_path(path)
     shown = path if local is None else shown_path(str(local), recipe.output.path)
-    places = row_locations(spark, output, path, ordinals, shown)
-    texts = texts_of_rows(spark, recipe, output, path, ordinals)
-    return [
-        FollowedRow(place, texts.get(ordinal))
-        for place, ordinal in zip(places, ordinals.tolist(), strict=True)
-    ]
+    return row_locations(spark, output, path, ordinals, shown)
 
 
 def _by_values(

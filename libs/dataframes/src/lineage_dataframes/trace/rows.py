@@ -6,7 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -265,11 +265,7 @@ def texts_of_rows(
     """The same by ordinal, of those rows that the source has: others are deleted in the version of a table that was read, or are none."""
     with extracted_rows(spark, source, path, ordinals) as (part_source, part_path, part_ordinals):
         rows = rows_at(spark, recipe, part_source, {part_path: part_ordinals})
-        columns = [
-            literals.quoted_name(name)
-            for name in rows.columns
-            if name not in {FILE_COLUMN, ROW_COLUMN}
-        ]
+        columns = [literals.quoted_name(name) for name in _own_columns(rows)]
         rows_as_json = rows.select(
             ROW_COLUMN, F.to_json(F.struct(*columns), TEXT_OPTIONS).alias("text")
         ).collect()
@@ -349,21 +345,27 @@ class OutputPlaces:
     """Where rows stand in an output's files.
 
     ``places``: files and ordinals of all rows that may be these. ``wider``: they are more than the rows. ``missing``: of
-    the rows those that the files do not hold.
+    the rows those that the files do not hold. ``texts``: at the places, as JSON, where these are wanted.
     """
 
     places: tuple[tuple[str, int], ...]
     wider: bool
     missing: tuple[Sequence[Any], ...]
+    texts: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
 def find_in_output(
-    spark: SparkSession, recipe: Recipe, source: Source, rows: Sequence[Sequence[Any]]
+    spark: SparkSession,
+    recipe: Recipe,
+    source: Source,
+    rows: Sequence[Sequence[Any]],
+    *,
+    with_texts: bool = False,
 ) -> OutputPlaces:
     """Where rows of an output that have been computed anew stand in its files.
 
     Values that are `UNKNOWN` are not compared, nor, where rows are not found by them, texts of sums of doubles. Texts in
-    CSV are compared without the blanks around them, which writing trims.
+    CSV are compared without the blanks around them, which writing trims. ``with_texts``: what stands there is wanted, too.
 
     Raises:
         ChangedSourceError: the files are not what the job wrote.
@@ -371,10 +373,25 @@ def find_in_output(
     """
     session = session_with_settings(spark, recipe, [source])
     check_unchanged(session, source)
-    view_of(session, source).createOrReplaceTempView(OUTPUT_VIEW)
-    places = _find_in_output(session, recipe, rows, frozenset(), source.format)
-    texts = texts_of_sums(recipe) if places.missing else frozenset[int]()
-    return _find_in_output(session, recipe, rows, texts, source.format) if texts else places
+    view = view_of(session, source)
+    view.createOrReplaceTempView(OUTPUT_VIEW)
+    lookup = _Lookup(session, recipe, source.format, _text_term(view) if with_texts else "")
+    places = lookup.places(rows, frozenset())
+    sums = texts_of_sums(recipe) if places.missing else frozenset[int]()
+    return lookup.places(rows, sums) if sums else places
+
+
+def _text_term(view: DataFrame) -> str:
+    """The term for a row's text, as of `texts_of_rows`."""
+    columns = ", ".join(map(literals.quoted_name, _own_columns(view)))
+    options = ", ".join(
+        literals.string_constant(part) for option in TEXT_OPTIONS.items() for part in option
+    )
+    return f", to_json(struct({columns}), map({options})) AS text"
+
+
+def _own_columns(view: DataFrame) -> list[str]:
+    return [name for name in view.columns if name not in {FILE_COLUMN, ROW_COLUMN}]
 
 
 def maybe_written(
@@ -388,41 +405,59 @@ def maybe_written(
     return tuple(row for row in rows if not stands_as_it_is(kinds, row, source.format, options))
 
 
-def _find_in_output(
-    session: SparkSession,
-    recipe: Recipe,
-    rows: Sequence[Sequence[Any]],
-    ignored_columns: Collection[int],
-    written: str,
-) -> OutputPlaces:
-    rows_by_condition: dict[str, list[Sequence[Any]]] = {}
-    for row in rows:
-        row_condition = _row_condition(session, recipe, row, ignored_columns, written)
-        rows_by_condition.setdefault(row_condition, []).append(row)
-    if len(rows_by_condition) > LOOKUP_MAX:
-        raise RefusedError(
-            f"{len(rows_by_condition):,} different rows are too many to be looked up"
+@dataclass(frozen=True)
+class _Lookup:
+    """Looks rows up in an output. ``written``: its format. ``text_term``: gives the texts that are wanted; empty: none."""
+
+    session: SparkSession
+    recipe: Recipe
+    written: str
+    text_term: str
+
+    def places(
+        self, rows: Sequence[Sequence[Any]], ignored_columns: Collection[int]
+    ) -> OutputPlaces:
+        rows_by_condition: dict[str, list[Sequence[Any]]] = {}
+        for row in rows:
+            condition = _row_condition(
+                self.session, self.recipe, row, ignored_columns, self.written
+            )
+            rows_by_condition.setdefault(condition, []).append(row)
+        if len(rows_by_condition) > LOOKUP_MAX:
+            raise RefusedError(
+                f"{len(rows_by_condition):,} different rows are too many to be looked up"
+            )
+        if not rows:
+            return OutputPlaces((), False, ())
+        matches = self._matches(rows_by_condition)
+        counts = Counter(row.which for row in matches)
+        by_place = {(row[FILE_COLUMN], row[ROW_COLUMN]): row for row in matches}
+        return OutputPlaces(
+            tuple(sorted(by_place)),
+            any(
+                counts[n] > len(equal_rows)
+                for n, equal_rows in enumerate(rows_by_condition.values())
+            ),
+            tuple(
+                row
+                for n, equal_rows in enumerate(rows_by_condition.values())
+                for row in equal_rows[counts[n] :]
+            ),
+            {place: row.text for place, row in by_place.items()} if self.text_term else {},
         )
-    if not rows:
-        return OutputPlaces((), False, ())
-    whens = " ".join(f"WHEN {condition} THEN {n}" for n, condition in enumerate(rows_by_condition))
-    numbered = f"SELECT {FILE_COLUMN}, {ROW_COLUMN}, CASE {whens} END AS which FROM {OUTPUT_VIEW}"
-    matching_rows = (
-        f"SELECT * FROM ({numbered}) AS r WHERE which IS NOT NULL LIMIT {PLACES_MAX + 1}"
-    )
-    matches = session.sql(matching_rows).collect()
-    if len(matches) > PLACES_MAX:
-        raise RefusedError(f"more than {PLACES_MAX:,} rows are equal in all that is known of them")
-    counts = Counter(row.which for row in matches)
-    return OutputPlaces(
-        tuple(sorted((row[FILE_COLUMN], row[ROW_COLUMN]) for row in matches)),
-        any(counts[n] > len(equal_rows) for n, equal_rows in enumerate(rows_by_condition.values())),
-        tuple(
-            row
-            for n, equal_rows in enumerate(rows_by_condition.values())
-            for row in equal_rows[counts[n] :]
-        ),
-    )
+
+    def _matches(self, conditions: Iterable[str]) -> list[Any]:
+        whens = " ".join(f"WHEN {condition} THEN {n}" for n, condition in enumerate(conditions))
+        numbered = f"SELECT {FILE_COLUMN}, {ROW_COLUMN}, CASE {whens} END AS which{self.text_term} FROM {OUTPUT_VIEW}"
+        matching_rows = (
+            f"SELECT * FROM ({numbered}) AS r WHERE which IS NOT NULL LIMIT {PLACES_MAX + 1}"
+        )
+        matches = self.session.sql(matching_rows).collect()
+        if len(matches) > PLACES_MAX:
+            raise RefusedError(
+                f"more than {PLACES_MAX:,} rows are equal in all that is known of them"
+            )
+        return matches
 
 
 def _row_condition(
