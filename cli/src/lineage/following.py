@@ -22,8 +22,9 @@ from lineage_query.following import Follow
 from lineage_query.following_loop import POLL_S, FollowLoop, Note, Waiting
 from lineage_query.message_feed import MessageFeed
 from lineage_query.rows.reader import RowReader
+from lineage_store.lake.address import is_lake
 from lineage_store.port import GraphStore
-from lineage_store.url import index_folder, open_store, spool_of
+from lineage_store.url import index_folder, is_embedded, open_store, spool_of
 
 ID_CHARS = 8
 """Of a query's id, for people."""
@@ -49,7 +50,8 @@ def follow_rows(url: str, place: str, wait_s: float, *, as_json: bool) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         spark = StartedSpark(Path(folder))
         spark.load()
-        feed = MessageFeed(spool_of(url), lambda: _opened(url))
+        spool = spool_of(url) if is_embedded(url) or is_lake(url) else None
+        feed = MessageFeed(spool, lambda: _opened(url), is_shared=not is_embedded(url))
         try:
             target = target_of(named, lambda work: work(spark.session()))
             warm_up = WarmUp(lambda place: RowTracing(spark.session, reader, place), target.place)

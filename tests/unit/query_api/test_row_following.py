@@ -40,7 +40,6 @@ def test_so_many_are_followed_at_once_and_one_that_is_left_makes_room(
 @pytest.mark.parametrize(
     ("url", "master", "place", "said"),
     [
-        ("neo4j://127.0.0.1:7687", "local[1]", "in.csv:1", "has no spool"),
         ("sqlite:////nowhere/lineage.db", "", "in.csv:1", "LINEAGE_SPARK_MASTER is not set"),
         ("sqlite:////nowhere/lineage.db", "local[1]", "in.csv:0", "counted from 1"),
     ],

@@ -1,16 +1,17 @@
-"""Messages of all applications as they are sent: those in the store first, then what comes into the spool."""
+"""Messages of all applications as they are sent: those in the store first, then what comes into the spool, or into a store that others write to."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from lineage_core.contract.message import End, Message
+from lineage_core.contract.message import End, Message, dump_message
 from lineage_core.errors import LineageError
 from lineage_store.port import GraphStore
 from lineage_store.spool.reader import DRIVER_FILE, read_lines
@@ -20,7 +21,14 @@ LOST_S = 60.0
 STORE_EVERY_S = 1.0
 STORED_MAX = 20
 """Of the latest applications of the store, whose messages are read."""
+STORE_SHARE = 0.1
+"""Of the time, in which the store may be read: all messages of an application are, each time."""
+SHOWN_ALIVE_S = 20.0
+"""For which a sign of life is waited for of an application that is in the store alone."""
 KINDS = ("stream", "recipe", "end")
+
+
+GONE = "its application is no longer heard of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +55,45 @@ class _Tail:
 
 
 @dataclass
+class _Growing:
+    """An application whose messages come into the store while it runs. ``given``: digests of what was given. ``beat``: the last sign of life."""
+
+    app: str
+    heard_at: float
+    given: set[bytes] = field(default_factory=set)
+    beat: Message | None = None
+    is_seen: bool = False
+    """Whether it was looked at, so that what is new is of now."""
+    is_lost: bool = False
+    is_over: bool = False
+
+    def new(self, messages: Sequence[Message]) -> list[Message]:
+        """Those that were not given yet. Another writer, with another clock, may put one before what is there; a store has each once."""
+        found: list[Message] = []
+        if len(messages) == len(self.given):
+            return found
+        for message in messages:
+            digest = blake2b(dump_message(message).encode(), digest_size=16).digest()
+            if digest not in self.given:
+                self.given.add(digest)
+                found.append(message)
+        return found
+
+
+@dataclass
 class MessageFeed:
     """What is new since the last look.
 
     Args:
-        spool: the folder of all applications that run.
+        spool: the folder of all applications that run on this machine; None: there is none.
         open_store: opens the store; None: there is none yet.
+        is_shared: others write into the store while applications run.
         clock: in seconds, as ``time.monotonic``.
     """
 
-    spool: Path
+    spool: Path | None
     open_store: Callable[[], AbstractContextManager[GraphStore] | None]
+    is_shared: bool = False
     clock: Callable[[], float] = time.monotonic
     notes: list[str] = field(default_factory=list)
     """What could not be read."""
@@ -65,14 +101,15 @@ class MessageFeed:
     def __post_init__(self) -> None:
         self._tails: dict[str, _Tail] = {}
         self._stored: set[str] = set()
-        self._looked_at = float("-inf")
+        self._growing: list[_Growing] = []
+        self._look_at = float("-inf")
 
     def read(self) -> Iterator[Item]:
         """What is new, of each application in its order; those that ended before come first."""
         stored: list[str] = []
         store = None
-        if self.clock() - self._looked_at >= STORE_EVERY_S:
-            self._looked_at = self.clock()
+        if self.clock() >= self._look_at:
+            self._look_at = self.clock() + STORE_EVERY_S
             store = self.open_store()
         if store is None:
             self._find_tails()
@@ -82,6 +119,7 @@ class MessageFeed:
                 stored = [app for app in opened.application_ids() if app not in self._stored]
                 self._find_tails()
                 yield from self._read_stored(opened, stored)
+                yield from self._read_all_growing(opened)
         for name in list(self._tails):
             yield from self._read_tail(self._tails[name])
             if self._tails[name].is_over and not self._tails[name].folder.exists():
@@ -92,12 +130,9 @@ class MessageFeed:
         for tail in self._tails.values():
             tail.stream.close()
 
-    @property
-    def is_running(self) -> bool:
-        """Whether an application runs."""
-        return any(not tail.is_over for tail in self._tails.values())
-
     def _find_tails(self) -> None:
+        if self.spool is None:
+            return
         try:
             names = sorted(os.listdir(self.spool))
         except FileNotFoundError:
@@ -126,17 +161,55 @@ class MessageFeed:
         # The latest are named first.
         for app in reversed(unread[:STORED_MAX]):
             try:
+                if self.is_shared and not store.messages(app, "end"):
+                    self._growing.append(_Growing(app, self.clock() + SHOWN_ALIVE_S - LOST_S))
+                    continue
                 if not store.messages(app, "stream"):
                     continue
                 messages = store.messages(app, *KINDS)
             except (KeyError, LineageError) as problem:
                 self.notes.append(f"{app} is not read: {problem}")
+                if self.is_shared:
+                    # It may run, and be read later.
+                    self._stored.discard(app)
                 continue
             yield from messages
             if not any(isinstance(message, End) for message in messages):
-                yield Lost(app, "its application is no longer heard of")
+                yield Lost(app, GONE)
         if len(unread) > STORED_MAX:
             self.notes.append(f"of applications that ended, only the latest {STORED_MAX} are read")
+
+    def _read_all_growing(self, store: GraphStore) -> Iterator[Item]:
+        for growing in self._growing:
+            try:
+                yield from self._read_growing(store, growing)
+            except (KeyError, LineageError) as problem:
+                # It may be read later, and is told from where it was.
+                self.notes.append(f"{growing.app} is not read: {problem}")
+        self._growing = [growing for growing in self._growing if not growing.is_over]
+
+    def _read_growing(self, store: GraphStore, growing: _Growing) -> Iterator[Item]:
+        """What has come into the store of an application, behind what was given."""
+        began_at = self.clock()
+        beat = next(reversed(store.messages(growing.app, "heartbeat")), None)
+        is_alive = growing.is_seen and beat != growing.beat
+        if growing.is_lost and not is_alive:
+            return
+        messages = store.messages(growing.app, *KINDS)
+        new = growing.new(messages)
+        self._look_at += (self.clock() - began_at) / STORE_SHARE
+        if len(messages) < len(growing.given):
+            growing.is_over = True
+            yield Lost(growing.app, "what its application has sent was removed from the store")
+            return
+        if is_alive or (growing.is_seen and new):
+            growing.heard_at = self.clock()
+        growing.is_seen, growing.beat = True, beat
+        yield from new
+        growing.is_over = any(isinstance(message, End) for message in new)
+        growing.is_lost = not growing.is_over and self.clock() - growing.heard_at >= LOST_S
+        if growing.is_lost:
+            yield Lost(growing.app, GONE)
 
     def _read_tail(self, tail: _Tail) -> Iterator[Item]:
         is_gone = not tail.folder.exists()
@@ -150,4 +223,4 @@ class MessageFeed:
             return
         if is_gone or self.clock() - tail.heard_at >= LOST_S:
             tail.is_over = True
-            yield Lost(tail.app, "its application is no longer heard of")
+            yield Lost(tail.app, GONE)

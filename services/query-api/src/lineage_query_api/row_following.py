@@ -19,9 +19,10 @@ from lineage_query.following_loop import FollowLoop
 from lineage_query.message_feed import MessageFeed
 from lineage_query.rows.places import Location
 from lineage_query_api.errors import ProblemError, busy_error
-from lineage_query_api.event_streams import MARGIN_S, EventStream, shared_spool
+from lineage_query_api.event_streams import MARGIN_S, EventStream
 from lineage_query_api.lineages import Lineages
-from lineage_store.url import spool_of
+from lineage_store.lake.address import is_lake
+from lineage_store.url import is_embedded, spool_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,11 +56,6 @@ class RowsFollowed:
             LineageError, ProblemError: rows can't be followed here, such ones are none, or too many are followed.
         """
         named = parse_followed(place)
-        shared_spool(
-            lineages,
-            "batches are not seen when they are committed",
-            "trace the row forward once the queries have ended",
-        )
         missing = lineages.recipe_traces.missing()
         if missing or find_spec("lineage_dataframes") is None:
             raise ProblemError(
@@ -110,8 +106,10 @@ class _Following(EventStream):
         self._lineages = lineages
         self._named = named
         self._wait_s = wait_s
+        url = lineages.settings.store
+        spool = spool_of(url) if is_embedded(url) or is_lake(url) else None
         self._feed = MessageFeed(
-            spool_of(lineages.settings.store), lambda: nullcontext(lineages.store)
+            spool, lambda: nullcontext(lineages.store), is_shared=not is_embedded(url)
         )
         self._warm_up: WarmUp | None = None
         self._loop: FollowLoop[FollowedRows] | None = None
