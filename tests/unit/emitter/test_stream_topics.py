@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lineage_core.contract.message import TOPIC_PARTITIONS_MAX, TopicOfStream
 from lineage_core.recipe.document import Source
 from lineage_emitter.dataframes import topics
-from lineage_emitter.dataframes.stream_topics import ranges_of, topics_of_stream, with_offsets
-from lineage_emitter.dataframes.topic_ids import SeenTopics
+from lineage_emitter.dataframes.stream_topics import (
+    ranges_of,
+    topics_of_query,
+    topics_of_stream,
+    with_offsets,
+)
+from lineage_emitter.dataframes.topic_ids import STREAM, SeenTopics
 
 IDS = {("broker:9092", "orders"): "first"}
 
@@ -104,3 +112,57 @@ def test_firsts_are_named_where_they_are_few_and_known() -> None:
     for partitions in ({0: -2}, dict.fromkeys(range(TOPIC_PARTITIONS_MAX + 1), 0)):
         (named,) = topics_of_stream(text, place(orders=partitions), "broker:9092", SEEN)
         assert named.firsts is None
+
+
+class KafkaStream:
+    """A stream as Spark has it: of which class it is, and what it says of itself."""
+
+    def getClass(self) -> KafkaStream:
+        return self
+
+    def getSimpleName(self) -> str:
+        return STREAM
+
+    def toString(self) -> str:
+        return "KafkaV2[Subscribe[orders]]"
+
+
+class Streams(list[KafkaStream]):
+    def size(self) -> int:
+        return len(self)
+
+    def apply(self, place: int) -> KafkaStream:
+        return self[place]
+
+
+@pytest.mark.parametrize(
+    ("is_first", "initial", "seen_at", "firsts", "is_all"),
+    [
+        # The query has not looked up yet where it begins.
+        (None, "", 0.0, None, False),
+        (True, "", 0.0, None, False),
+        # Whether an earlier run has read something is not known yet.
+        (None, place(orders={0: 5}), 0.0, None, False),
+        (True, place(orders={0: 5}), 0.0, {0: 5}, True),
+        # Another topic may have had the name in an earlier run, or before ids were looked up.
+        (False, place(orders={0: 5}), 0.0, None, True),
+        (True, place(orders={0: 5}), 9.0, None, True),
+    ],
+)
+def test_where_a_query_began_is_said_of_topics_that_had_their_name_then(
+    is_first: bool | None,
+    initial: str,
+    seen_at: float,
+    firsts: dict[int, int] | None,
+    is_all: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = "lineage_emitter.dataframes.stream_topics"
+    servers = {"bootstrap.servers": "broker:9092"}
+    monkeypatch.setattr(f"{module}.initial_offsets", lambda *_: initial)
+    monkeypatch.setattr(f"{module}.parameters_of", lambda _: servers)
+    execution = SimpleNamespace(sources=lambda: Streams([KafkaStream()]))
+    seen = SeenTopics(IDS, at=seen_at)
+    spark = cast("SparkSession", None)
+    expected = TopicOfStream(topic="orders", id="first", firsts=firsts)
+    assert topics_of_query(spark, execution, seen, is_first=is_first) == ((expected,), is_all)
