@@ -134,7 +134,7 @@ def read_records(spark: SparkSession, source: Source, file: str, row: str) -> Da
         raise RefusedError(
             f"{source.name} is a topic of Kafka: Spark needs its connector (spark-sql-kafka-0-10) to read it"
         )
-    with topic_admin(spark, cluster, source.name, source.version) as admin:
+    with topic_admin(spark, cluster, source.name or "", source.version) as admin:
         _check_topic(jvm, admin, source)
         _check_held(jvm, admin, source, ranges)
         rows = _rows(spark, cluster, source, ranges, file, row)
