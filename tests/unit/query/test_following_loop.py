@@ -54,7 +54,16 @@ class Case:
         self.seen: list[Any] = []
         follow = cast("Follow[str]", self.queries)
         feed = cast("MessageFeed", self.feed)
-        self.loop = FollowLoop(follow, feed, 10, self.seen.append, clock=lambda: self.now)
+        self.looks: list[str] = []
+        """What is to be said of what is followed, look by look."""
+        self.loop = FollowLoop(
+            follow,
+            feed,
+            10,
+            self.seen.append,
+            lambda: self.looks.pop(0) if self.looks else "",
+            clock=lambda: self.now,
+        )
 
     def step(self, now: float) -> list[Any]:
         self.now = now
@@ -75,6 +84,18 @@ def test_a_query_that_runs_is_followed_and_why_is_said_once() -> None:
     reasons = {"q": "more may come"}
     end = {"event": "end", "done": False, "open": reasons, "complete": True}
     assert case.loop.end() == end
+
+
+def test_what_is_followed_is_looked_at_now_and_then_and_no_row_waits_for_that() -> None:
+    case = Case(Ending.OPEN)
+    case.looks = ["it is not there yet", "it is not there yet", "", "it is gone", "never"]
+    assert case.step(0) == [Note("it is not there yet"), Waiting("q", "more may come")]
+    assert case.step(4) == case.step(5) == case.step(10) == []
+    case.feed.items.append(Lost("app", "gone"))
+    case.queries.given = [Done("q", "it has read it")]
+    assert case.step(15) == case.queries.given
+    assert case.step(15.1) == [Note("it is gone")]
+    assert case.looks == ["never"]
 
 
 def test_a_gap_is_never_forgotten() -> None:

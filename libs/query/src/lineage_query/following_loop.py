@@ -58,7 +58,7 @@ class FollowLoop(Generic[Rows]):
         self._wait_s = wait_s
         self._listener = listener
         self._look = look
-        self._looked_at = float("-inf")
+        self._looked_at: float | None = None
         self._looks = ""
         self._clock = clock
         self._idle_since = clock()
@@ -75,10 +75,16 @@ class FollowLoop(Generic[Rows]):
             TraceError: no query may read it.
             LineageError: what is followed is gone for good.
         """
-        yield from self._looked()
+        is_quiet = True
+        if self._looked_at is None:
+            yield from self._looked()
         for event in self._events():
+            is_quiet = False
             self.is_complete &= not isinstance(event, Gap)
             yield event
+        if is_quiet:
+            # It takes a while, for which no row is to wait.
+            yield from self._looked()
         while self._feed.notes:
             yield Note(self._feed.notes.pop(0))
         endings = self._follow.endings().values()
@@ -118,7 +124,7 @@ class FollowLoop(Generic[Rows]):
             )
 
     def _looked(self) -> Iterator[Note]:
-        if self._clock() - self._looked_at < LOOK_EVERY_S:
+        if self._looked_at is not None and self._clock() - self._looked_at < LOOK_EVERY_S:
             return
         note, self._looked_at = self._look(), self._clock()
         if note and note != self._looks:
