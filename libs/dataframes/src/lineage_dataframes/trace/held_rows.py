@@ -128,7 +128,7 @@ def _extracted(
         ]
         parts.append(view.selectExpr(*columns, *names))
         first += len(part_ordinals)
-    return reduce(DataFrame.unionAll, parts)
+    return reduce(lambda rows, more: rows.unionAll(more), parts)
 
 
 def _joined(session: SparkSession, complete: DataFrame, ordinals: OrdinalsByFile) -> DataFrame:

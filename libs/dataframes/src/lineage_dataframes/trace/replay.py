@@ -14,7 +14,7 @@ import math
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -250,14 +250,17 @@ class Replayer:
         """
         stored = [self._stored_row(file, ordinal) for file, ordinal in requested.places]
         grouping = None if self.reasons or not stored else grouping_of(self.recipe)
-        if grouping is None or self.recipe.output.format not in LOSSLESS_FORMATS:
-            tracer.follow(self._built, self._requested_rows(tracer, requested, stored))
-            self.witnesses = _of_sources(tracer.collector)
-            return
-        tracer.trace_grouped_rows(grouping, tracer.row_values([given for given, _ in stored]))
+        if grouping is not None and self.recipe.output.format in LOSSLESS_FORMATS:
+            with suppress(RowError):
+                tracer.trace_grouped_rows(grouping, tracer.row_values([row for row, _ in stored]))
+                self.witnesses = _of_sources(tracer.collector)
+                with self.holding_witnesses():
+                    self._requested_rows(tracer, requested, stored)
+                return
+            # What is said of rows that are not found is said of the whole output.
+            tracer.collector = WitnessCollector()
+        tracer.follow(self._built, self._requested_rows(tracer, requested, stored))
         self.witnesses = _of_sources(tracer.collector)
-        with self.holding_witnesses():
-            self._requested_rows(tracer, requested, stored)
 
     def _requested_rows(
         self,

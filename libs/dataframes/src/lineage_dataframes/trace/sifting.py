@@ -120,13 +120,13 @@ def sift(replayer: Replayer, fails: RowTest, stop: Callable[[int], str] = lambda
             places.setdefault((path, ordinal), []).append(source)
     elements = list(places.items())
 
-    latest: tuple[tuple[int, ...], tuple[Mapping[str, Any], ...]] | None = None
+    latest: dict[tuple[int, ...], tuple[Mapping[str, Any], ...]] = {}
 
     def outcome(chosen: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
-        nonlocal latest
+        latest.clear()
         rows = replayer.outcome(_source_rows([elements[n] for n in chosen]))
         made = tuple(dict(zip(replayer.columns, row.values, strict=True)) for row in rows)
-        latest = (tuple(chosen), made)
+        latest[tuple(chosen)] = made
         return made
 
     with replayer.holding_witnesses():
@@ -136,8 +136,7 @@ def sift(replayer: Replayer, fails: RowTest, stop: Callable[[int], str] = lambda
             len(elements), lambda chosen: any(map(fails, outcome(chosen))), stop, suspects
         )
         # A search that was not stopped ends with a run of what it found.
-        is_latest = latest is not None and latest[0] == found.rows
-        alone = latest[1] if latest is not None and is_latest else outcome(found.rows)
+        alone = latest[found.rows] if found.rows in latest else outcome(found.rows)
     rows = _source_rows([elements[n] for n in found.rows])
     return Sifted(rows, alone, len(elements), found)
 
