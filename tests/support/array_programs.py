@@ -94,7 +94,7 @@ class Pipeline:
             rows = lc.rdd(made) if isinstance(made, DataFrame) else made
             table = recording.rows_of("features", rows, columns)
         self.order = table.value[:, 0].tolist()
-        scores = np.stack([table[:, 0], MODELS[self.model](table)], axis=1)
+        scores: Any = np.stack([table[:, 0], MODELS[self.model](table)], axis=1)
         frame = recording.frame(spark, folder / "scores.parquet", scores, ["tag", "score"])
         store_recording(recording, "model", url)
         out = str(folder / "report")
@@ -116,7 +116,7 @@ class Pipeline:
             for group in groups
         ]
         table = np.array(rows)
-        scores = np.stack([table[:, 0], MODELS[self.model](table)], axis=1)
+        scores: Any = np.stack([table[:, 0], MODELS[self.model](table)], axis=1)
         return scores.sum(axis=0)[None] if self.report == "total" else scores
 
     def groups(self) -> list[list[int]]:

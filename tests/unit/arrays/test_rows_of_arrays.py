@@ -78,7 +78,7 @@ def modelled() -> str:
     """A program that writes a file of rows of what it made of rows; what it kept is stored."""
     recording = Recording()
     table = recording.rows_of("features", THREE)
-    scores = np.stack([table[:, 0], table[::-1, 1]], axis=1)
+    scores: Any = np.stack([table[:, 0], table[::-1, 1]], axis=1)
     assert recording.frame(Files(), "scores.parquet", scores).endswith("/scores.parquet")
     return store_recording(recording, "model")
 
