@@ -41,8 +41,8 @@ def tracing(*packages: str) -> Iterator[None]:
             import_module(package)
         except ModuleNotFoundError as error:
             raise ArrayLineageError(f"{package} can't be imported: {error}") from error
-    _REPLACEMENTS.enter(packages)
     try:
+        _REPLACEMENTS.enter(packages)
         yield
     finally:
         _REPLACEMENTS.leave(packages)
