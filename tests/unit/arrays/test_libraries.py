@@ -288,6 +288,7 @@ def test_an_operator_of_a_recording_and_arrays_in_between() -> None:
 
     recording, values = Recording(), np.abs(image_of((2, 3)))
     doubled = recording.source("image", values) * 2
+    made = doubled
     for strategies in ((), (Strategy(Mode.FULL, Encoding.MANY),)):
         made = recording.run(Kept(), doubled, strategies=strategies)
         assert np.array_equal(made.value, values * 2)
