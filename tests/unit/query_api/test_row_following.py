@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -10,9 +12,9 @@ import pytest
 
 from lineage_core.errors import LineageError
 from lineage_query.rows.reader import RowReader
-from lineage_query_api.errors import ProblemError
+from lineage_query_api.errors import ProblemError, SparkStartingError
 from lineage_query_api.lineages import Lineages
-from lineage_query_api.row_following import FOLLOWED_MAX, RowsFollowed
+from lineage_query_api.row_following import FOLLOWED_MAX, RowsFollowed, run_patiently
 from lineage_query_api.settings import read_settings
 from lineage_store.port import GraphStore
 
@@ -35,6 +37,23 @@ def test_so_many_are_followed_at_once_and_one_that_is_left_makes_room(
     streams.pop()
     gc.collect()
     streams.append(followed.follow(of_store, "in.csv:1", 1, "id"))
+
+
+def test_spark_is_waited_for_as_long_as_the_stream_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_store, runs = lineages(f"sqlite:///{tmp_path}/lineage.db"), [0, 0, 1]
+
+    def run(_: object, work: Callable[[object], str]) -> str:
+        if not runs.pop(0):
+            raise SparkStartingError
+        return work(None)
+
+    monkeypatch.setattr("lineage_query_api.recipe_traces.RecipeTraces.run", run)
+    assert run_patiently(of_store, lambda _: "rows", time.monotonic() + 3600) == "rows"
+    runs.append(0)
+    with pytest.raises(SparkStartingError):
+        run_patiently(of_store, lambda _: "rows", time.monotonic())
 
 
 @pytest.mark.parametrize(

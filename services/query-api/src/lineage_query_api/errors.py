@@ -39,6 +39,18 @@ class ProblemError(LineageError):
         self.headers = headers or {}
 
 
+class SparkStartingError(ProblemError):
+    """Spark takes long to start: what was asked may be asked again."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "Spark, which traces rows of DataFrames, is still starting",
+            hint="try again in some seconds",
+            headers={"Retry-After": "10"},
+        )
+
+
 def rows_refused_error() -> ProblemError:
     """A request that needs the right to read the text of rows."""
     return ProblemError(

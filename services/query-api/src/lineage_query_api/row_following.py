@@ -18,7 +18,7 @@ from lineage_query.following import Follow
 from lineage_query.following_loop import FollowLoop
 from lineage_query.message_feed import MessageFeed
 from lineage_query.rows.places import Location
-from lineage_query_api.errors import ProblemError, busy_error
+from lineage_query_api.errors import ProblemError, SparkStartingError, busy_error
 from lineage_query_api.event_streams import MARGIN_S, EventStream
 from lineage_query_api.lineages import Lineages
 from lineage_store.lake.address import is_lake
@@ -73,9 +73,10 @@ class RowsFollowed:
 class _Tracing:
     """Computes rows on the server's Spark. Implements `lineage_query.follow_events.Tracing`."""
 
-    def __init__(self, lineages: Lineages, place: Place) -> None:
+    def __init__(self, lineages: Lineages, place: Place, until: float) -> None:
         self._lineages = lineages
         self._place = place
+        self._until = until
 
     def rows(self, recipe: Recipe) -> FollowedRows:
         """As `lineage_dataframes.trace.following.RowTracing`."""
@@ -86,7 +87,9 @@ class _Tracing:
         return self._run(lambda tracing: tracing.ends(windows, batch))
 
     def _run(self, compute: Callable[[RowTracing], Result]) -> Result:
-        return self._lineages.recipe_traces.run(lambda session: compute(self._on(session)))
+        return run_patiently(
+            self._lineages, lambda session: compute(self._on(session)), self._until
+        )
 
     def _on(self, session: SparkSession) -> RowTracing:
         from lineage_dataframes.rewrite.functions import NO_CODE
@@ -94,6 +97,30 @@ class _Tracing:
 
         reader = self._lineages.recipe_traces.reader
         return RowTracing(lambda: session, reader, self._place, NO_CODE)
+
+
+def run_patiently(
+    lineages: Lineages, work: Callable[[SparkSession], Result], until: float
+) -> Result:
+    """The result of work on the server's Spark, which may take long to start: no row is missed for that.
+
+    Args:
+        lineages: whose Spark it is.
+        work: runs on its session.
+        until: for how long it may start, by `time.monotonic`.
+
+    Returns:
+        What the work gives.
+
+    Raises:
+        LineageError: it can't be done, or Spark has not started by then.
+    """
+    while True:
+        try:
+            return lineages.recipe_traces.run(work)
+        except SparkStartingError:
+            if time.monotonic() >= until:
+                raise
 
 
 class _Following(EventStream):
@@ -124,9 +151,10 @@ class _Following(EventStream):
         from lineage_dataframes.trace.following import WarmUp
 
         lineages = self._lineages
-        target = target_of(self._named, lineages.recipe_traces.run)
-        self._warm_up = WarmUp(lambda place: _Tracing(lineages, place), target.place)
-        follow = Follow(target.followed, _Tracing(lineages, target.place))
+        until = self._until
+        target = target_of(self._named, lambda work: run_patiently(lineages, work, until))
+        self._warm_up = WarmUp(lambda place: _Tracing(lineages, place, until), target.place)
+        follow = Follow(target.followed, _Tracing(lineages, target.place, until))
         return FollowLoop(follow, self._feed, self._wait_s, self._warm_up.take, target.look)
 
     def _step(self) -> Iterator[dict[str, Any]]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import structlog
 
 from lineage_core.tracing.budget import Budget, current_budget
-from lineage_query_api.errors import ProblemError, busy_error
+from lineage_query_api.errors import ProblemError, SparkStartingError, busy_error
 from lineage_query_api.settings import QueryApiSettings
 
 if TYPE_CHECKING:
@@ -115,12 +115,7 @@ class SparkSessionHolder:
             raise
         future.add_done_callback(lambda _: self._turns.release())
         if not started.wait(START_S):
-            raise ProblemError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "Spark, which traces rows of DataFrames, is still starting",
-                hint="try again in some seconds",
-                headers={"Retry-After": "10"},
-            )
+            raise SparkStartingError
         budget.extend(self._limit_s)
         either: list[Future[Any]] = [future, budget.gone]
         wait(either, timeout=self._limit_s, return_when=FIRST_COMPLETED)
