@@ -247,10 +247,10 @@ def test_what_bytes_alone_do_not_say_is_left_to_spark(
         replace(plain, partitions='{"type": "struct", "fields": []}'),
         replace(plain, options={"basePath": f"file:{tmp_path.parent}"}),
     ):
-        with rows._extracted_rows(spark, other, path, ordinals) as found:
+        with rows.extracted_rows(spark, other, path, ordinals) as found:
             assert found == (other, path, ordinals)
     below = replace(plain, options={"basePath": f"file:{tmp_path}"})
-    with rows._extracted_rows(spark, below, path, ordinals) as (held, place, _):
+    with rows.extracted_rows(spark, below, path, ordinals) as (held, place, _):
         assert (held.options, held.files[0].path) == ({}, place)
     assert rows_at(spark, recipe_of(spark, plain), plain, {path: ordinals}).count() == 1
 

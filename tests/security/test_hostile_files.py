@@ -109,9 +109,7 @@ def records(one: Source) -> object:
 
 def values(one: Source) -> object:
     plan = (Range((Attribute(1, "a", "string"),), 0, 3, 1),)
-    return rows._parquet_values(
-        Recipe("4.1.4", {}, (), plan, Output("files")), one, one.files[0], 0
-    )
+    return rows.parquet_values(Recipe("4.1.4", {}, (), plan, Output("files")), one, one.files[0], 0)
 
 
 @pytest.mark.parametrize(("kind", "read"), [("csv", records), ("parquet", values)])

@@ -170,7 +170,7 @@ def _asked(
     items: list[str] | None, items_file: Path | None, method: str, engine: str
 ) -> pa.Array[Any]:
     """The items of a question, of the command line or of a file."""
-    from lineage_store.triples.files import array_of_texts
+    from lineage_store.lake.arrow import array_of_texts
     from lineage_store.triples.sources import read_items
     from lineage_store.triples.tracing import MOST_ASKED, Method
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from pyspark import RDD
 from pyspark.serializers import UTF8Deserializer
@@ -54,7 +54,7 @@ def lines_of(
     return lines
 
 
-def _is_whole(text: str | None) -> bool:
+def _is_whole(text: str | None) -> TypeGuard[str]:
     return text is not None and not is_cut(text) and REPLACEMENT not in text
 
 
