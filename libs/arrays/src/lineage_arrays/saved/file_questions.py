@@ -59,7 +59,7 @@ def draw_picture(
     plane: str,
     side: int,
     bounds: tuple[float, float] | None,
-    robust: bool,
+    robust: bool = False,
 ) -> dict[str, Any]:
     """A picture of a plane of an array in a file.
 
@@ -89,7 +89,7 @@ def draw_tree_picture(
     plane: str,
     side: int,
     bounds: tuple[float, float] | None,
-    robust: bool,
+    robust: bool = False,
 ) -> dict[str, Any]:
     """As :func:`draw_picture`, of an array in a folder, whose files lie one behind the other in ``file``."""
     shown = Plane.of(tuple(source[3]), parse_index(plane) if plane else ...)
