@@ -27,7 +27,7 @@ from lineage_query.finding import NotFoundError
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import index_folder, open_store
-from tests.support.job_runs import STORE, judged, lineage
+from tests.support.job_runs import STORE, judged, lineage, stored
 
 pytestmark = pytest.mark.unit
 
@@ -638,6 +638,30 @@ def test_bytes_of_files_are_linked_where_they_overlap(here: Path) -> None:
             found[row] = (answer.found[in_file].spaces[f"{in_file}#0"].to_text(), answer.exact)
     # The last bytes of the third were written by nobody: that is said.
     assert found == {0: ("0-99", True), 1: ("0-199", True), 2: ("100-199", False)}
+
+
+def test_bytes_of_files_are_not_linked_between_applications_which_is_said(here: Path) -> None:
+    for name, read, written in (("a", "in.bin", "mid.bin"), ("b", "mid.bin", "out.bin")):
+        with LineageApi(name) as api:
+            api.register("copy", kind="sink")
+            with api.task("copy"):
+                api.add_input(api.location(read, 0, 9), reset=True)
+                api.add_output(api.location(written, 0, 9))
+            of_bytes = api.location(written, 0, 1), api.location(read, 0, 1)
+    written_byte, read_byte = of_bytes
+    for direction, byte, end, verb in (
+        (Direction.BACKWARD, written_byte, "mid.bin", "wrote"),
+        (Direction.FORWARD, read_byte, "out.bin", "read"),
+    ):
+        for all_jobs in (False, True):
+            with stored(here) as access:
+                answer = access.ask(TraceQuery(direction, (byte,), app=api.app, all_jobs=all_jobs))
+            assert [group.what for group in answer.groups] == [end]
+            # Of one application it is all.
+            assert answer.complete == (not all_jobs)
+        (gap,) = answer.not_queried
+        assert gap.app == api.app
+        assert f"whether another one {verb} those of {end}" in gap.reason
 
 
 def test_a_file_that_is_read_and_written_in_place_is_refused(here: Path) -> None:

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.recipe.names import DATABASE_URL
@@ -639,6 +640,13 @@ def _queue_rows(
         )
     origin = FileNode(group.app or answer.app, group.node)
     refused: dict[NotQueried, None] = {}
+    if ends is not None and group.items and is_file_node(group.node):
+        other_verb = "wrote" if answer.direction is Direction.BACKWARD else "read"
+        reason = (
+            f"parts of files are linked within an application: whether another one {other_verb} those of {group.what}, "
+            "and in which version, is not known"
+        )
+        refused[NotQueried(origin.app, reason)] = None
     locations: Sequence[Location | None] = [_location_of(item) for item in group.items]
     if group.path is None:
         locations = links.collected.places(origin.app, origin.node, group.items, locations)

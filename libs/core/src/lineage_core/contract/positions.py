@@ -15,6 +15,7 @@ in 2**64 may share a position by chance; code that holds all keys of a space can
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -27,6 +28,7 @@ from lineage_core.contract.key_encoding import SIGNED_MAX, Encoder, PartsOf, pla
 
 _SEED_TEXT: Final = 1
 _SEED_INT: Final = 2
+_FILE_NODE: Final = re.compile(r"file\.[0-9a-f]{16}")
 _FAST: Final = frozenset((str, int))
 _xxh3: Callable[[bytes, int], int] = xxh3_64_intdigest
 
@@ -105,6 +107,16 @@ def text_position(text: str) -> int:
         return _xxh3(text.encode(), _SEED_TEXT)
     except UnicodeEncodeError:
         return _xxh3(utf8(text), _SEED_TEXT)
+
+
+def file_node(place: str) -> str:
+    """The node whose items are the bytes of a file, in each application."""
+    return f"file.{text_position(place):016x}"
+
+
+def is_file_node(node: str) -> bool:
+    """Whether a node's items are the bytes of a file."""
+    return _FILE_NODE.fullmatch(node) is not None
 
 
 def key_positions(keys: Sequence[object]) -> tuple[U64, bool]:

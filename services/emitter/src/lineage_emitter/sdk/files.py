@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lineage_core.contract.positions import text_position
+from lineage_core.contract.positions import file_node
 from lineage_emitter.errors import CaptureFailedError
 
 FILES_MAX = 100_000
@@ -30,7 +30,7 @@ class FileSpaces:
         if len(self._nodes) >= FILES_MAX:
             raise CaptureFailedError(f"more than {FILES_MAX} files: parts of others are not linked")
         place = path if "://" in path else os.path.realpath(path)
-        node = f"file.{text_position(place):016x}"
+        node = file_node(place)
         is_new = node not in self._names
         self._nodes[path] = node
         self._names.add(node)
