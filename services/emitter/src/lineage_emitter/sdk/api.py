@@ -22,7 +22,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -40,6 +40,7 @@ from lineage_core.contract.message import (
     NodeKind,
     Recipe,
     Register,
+    Split,
     Totals,
     Unknown,
 )
@@ -53,6 +54,7 @@ from lineage_emitter.sdk.containers import Containers, TooManyLinksError
 from lineage_emitter.sdk.files import FileSpaces
 from lineage_emitter.sdk.functions import Function, Keeps, TracedFunction, traced
 from lineage_emitter.sdk.inert import InertDispatcher, InertTask
+from lineage_emitter.sdk.line_files import changed, files_read, files_written
 from lineage_emitter.settings import Settings, read_settings
 from lineage_store.run_notes import note_application
 
@@ -119,6 +121,7 @@ class LineageApi:
         self._unknown: set[Unknown] = set()
         self._containers = Containers()
         self._files = FileSpaces()
+        self._lines_read: list[Split] = []
         self._sources_of: defaultdict[str, set[str]] = defaultdict(set)
         """By node those that link to it."""
         self._open: set[tuple[str, int, int]] = set()
@@ -331,6 +334,40 @@ class LineageApi:
                 )
         last = offset + length - 1
         return f"{node}#0#{offset}" if length == 1 else f"{node}#0#{offset}-{last}"
+
+    def read_lines(self, node: str, files: Mapping[int, str]) -> None:
+        """Say that the items of a source are lines: position ``n`` of a partition is line ``n + 1`` of its file.
+
+        Traces through all jobs go on from there, to the application that wrote the file. Call it before the files are read. That a file changed
+        until the application ended is a reason of the verdict.
+
+        Args:
+            node: the source.
+            files: by partition the path of a local file of text, which is not compressed.
+        """
+        if not self.settings.enabled:
+            return
+        try:
+            message = files_read(self.app, node, files)
+        except OSError as problem:
+            self.problem("files that were read", problem)
+            return
+        with self._lock:
+            self._lines_read.extend(message.splits)
+        if message.splits:
+            self._send_or_note(message)
+
+    def wrote_lines(self, node: str, files: Mapping[int, str]) -> None:
+        """The same of the items of a sink. Call it once, when its files are written and in their place."""
+        if not self.settings.enabled:
+            return
+        try:
+            message = files_written(self.app, node, files) if files else None
+        except OSError as problem:
+            self.problem("files that were written", problem)
+            return
+        if message is not None:
+            self._send_or_note(message)
 
     def is_file(self, node: str) -> bool:
         """Whether a node is a file that :meth:`location` named."""
@@ -684,6 +721,8 @@ class LineageApi:
         try:
             for function in self._traced:
                 function.close()
+            for path in changed(self._lines_read):
+                self.unknown("a source", f"{path} changed while it was read")
             try:
                 self.end(status)
             finally:

@@ -38,13 +38,13 @@ from lineage_emitter.module_watch import call_on_load
 from lineage_emitter.sdk.api import LineageApi
 from lineage_emitter.sdk.dask_bags import TracedBag, TracedItem, bag_of_batches, refuse
 from lineage_emitter.sdk.dask_files import (
-    changed,
     is_plain,
     read_with_splits,
     sink_file,
     write_lines,
 )
 from lineage_emitter.sdk.dask_rows import Rows, joined_rows, numbered, origins_of
+from lineage_emitter.sdk.line_files import changed
 
 calls = import_module("dask.delayed")  # the package has a function of this name
 SOURCES = ("from_sequence", "read_text", "range", "from_url")

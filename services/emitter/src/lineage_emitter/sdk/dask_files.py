@@ -15,7 +15,7 @@ from dask.bag.core import _to_textfiles_chunk
 from fsspec.core import OpenFile, open_files
 from fsspec.implementations.local import LocalFileSystem
 
-from lineage_core.contract.message import RecordSplit, SinkFile, Split
+from lineage_core.contract.message import SinkFile, Split
 from lineage_emitter.sdk.files import is_compressed
 from lineage_emitter.sdk.mapreduce_task import version
 
@@ -116,20 +116,6 @@ def local_files(files: Iterable[OpenFile]) -> list[str]:
     if not all(isinstance(file.fs, LocalFileSystem) for file in files):
         return []
     return [os.path.realpath(file.path) for file in files]
-
-
-def changed(splits: Iterable[Split | RecordSplit]) -> list[str]:
-    """Files that are not any more what they were when splits were made of them."""
-    states = {split.path: (split.file_size, split.mtime) for split in splits}
-    return [path for path, state in states.items() if _state(path) != state]
-
-
-def _state(path: str) -> tuple[int, float] | None:
-    try:
-        state = version(path.removeprefix("file:"))
-    except OSError:
-        return None
-    return state["file_size"], state["mtime"]
 
 
 def is_plain(files: Iterable[OpenFile]) -> bool:

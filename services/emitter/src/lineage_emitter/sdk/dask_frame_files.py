@@ -19,9 +19,9 @@ from fsspec.core import OpenFile, open_files
 
 from lineage_core.contract.message import RecordSplit
 from lineage_emitter.sdk.dask_files import LINE_END_REASON, LINES_AS_BYTES, Written, is_plain
+from lineage_emitter.sdk.line_files import lines_of
 from lineage_emitter.sdk.mapreduce_task import version
 
-_READ_AT_ONCE = 1 << 20
 ROWS_REASON = "a file that was written has another number of rows than its partition"
 Refuse = Callable[[str], Any]
 
@@ -60,7 +60,7 @@ class CsvWrite:
         lines = len(rows) + header
         state = version(file.path)
         is_divided = (file.encoding or "utf-8").lower() in LINES_AS_BYTES
-        problem = "" if is_divided and _lines_of(file.path) == lines else LINE_END_REASON
+        problem = "" if is_divided and lines_of(file.path) == lines else LINE_END_REASON
         return WrittenPart(file.path, Written(lines, state, problem), header)
 
 
@@ -187,14 +187,3 @@ def path_read(expression: Any) -> str:
         paths = expression.operand("path")
         return ", ".join(map(str, paths)) if isinstance(paths, list | tuple) else str(paths)
     return ""
-
-
-def _lines_of(path: str) -> int:
-    """How many lines a file has; -1: a CR may end others, or the last one has no end."""
-    lines, last = 0, b"\n"
-    with open(path, "rb") as file:
-        while content := file.read(_READ_AT_ONCE):
-            if b"\r" in content:
-                return -1
-            lines, last = lines + content.count(b"\n"), content[-1:]
-    return lines if last == b"\n" else -1

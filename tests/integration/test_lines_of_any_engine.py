@@ -1,0 +1,87 @@
+"""Programs that report through `LineageApi` which lines of files they read and wrote: traces go through all of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lineage import LineageApi
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer
+from lineage_query.trace_query import TraceQuery
+from tests.support.job_runs import STORE, judged, stored
+
+pytestmark = pytest.mark.integration
+
+
+def api_in(folder: Path, name: str) -> LineageApi:
+    return LineageApi(name, store=f"sqlite:///{folder / STORE}", spool=str(folder / "s"))
+
+
+def totals(folder: Path, source: str, target: str) -> str:
+    """A program that adds the numbers of each key, one line a key."""
+    with api_in(folder, "totals") as api:
+        read, total = api.register("read", kind="source"), api.register("total", kind="sink")
+        api.flow_link(read, total)
+        api.read_lines(read, {0: f"{folder}/{source}"})
+        sums: dict[str, int] = {}
+        with api.task(total):
+            for at, line in enumerate((folder / source).read_text().splitlines()):
+                key, number = line.split(",")
+                sums[key] = sums.get(key, 0) + int(number)
+                api.add_input(f"{read}#0#{at}", tag=key)
+            for row, key in enumerate(sums):
+                api.add_output(f"{total}#0#{row}", tag=key, reset=True)
+        text = "".join(f"{key},{value}\n" for key, value in sums.items())
+        (folder / target).write_text(text)
+        api.wrote_lines(total, {0: f"{folder}/{target}"})
+    return api.app
+
+
+def traced(folder: Path, direction: Direction, place: str) -> Answer:
+    with stored(folder) as access:
+        return access.ask(TraceQuery(direction, (place,), all_jobs=True))
+
+
+def places(answer: Answer) -> set[str]:
+    return {item.location or item.address for group in answer.groups for item in group.items}
+
+
+def test_a_trace_goes_through_the_files_of_programs(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("a,1\nb,2\na,3\n")
+    apps = [totals(tmp_path, "in", "mid"), totals(tmp_path, "mid", "out")]
+    for app in apps:
+        assert judged(tmp_path, app).complete
+    answer = traced(tmp_path, Direction.BACKWARD, f"{tmp_path}/out:1")
+    assert places(answer) == {f"{tmp_path}/in:1", f"{tmp_path}/in:3"}
+    assert (answer.exact, answer.complete, set(answer.apps)) == (True, True, set(apps))
+    answer = traced(tmp_path, Direction.FORWARD, f"{tmp_path}/in:2")
+    assert (places(answer), answer.complete) == ({f"{tmp_path}/out:2"}, True)
+    # Written anew: what the second one read is no more what the first one wrote.
+    (tmp_path / "mid").write_text("a,4\nb,2\nc,9\n")
+    totals(tmp_path, "mid", "other")
+    answer = traced(tmp_path, Direction.BACKWARD, f"{tmp_path}/other:1")
+    assert not answer.complete
+    assert "it wrote" in answer.not_queried[0].reason
+
+
+def test_files_that_change_or_are_not_there_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("a,1\n")
+    with api_in(tmp_path, "changes") as api:
+        read = api.register("read", kind="source")
+        api.read_lines(read, {0: f"{tmp_path}/in"})
+        api.read_lines(read, {1: f"{tmp_path}/nothing"})
+        api.wrote_lines(api.register("total", kind="sink"), {0: f"{tmp_path}/nobody"})
+        os.utime(tmp_path / "in", (1, 1))
+    reasons = " ".join(map(str, judged(tmp_path, api.app).reasons))
+    for words in ("in changed while it was read", "nothing", "nobody"):
+        assert words in reasons
+
+
+def test_nothing_is_read_where_nothing_is_captured(tmp_path: Path) -> None:
+    with LineageApi("off", enabled=False) as api:
+        node = api.register("read", kind="source")
+        api.read_lines(node, {0: f"{tmp_path}/nothing"})
+        api.wrote_lines(node, {0: f"{tmp_path}/nothing"})
