@@ -232,12 +232,12 @@ def _times(theirs: Row, ours: Row | None) -> list[str]:
 
 
 def of_others(rows: Sequence[Row]) -> str:
-    """Rows of other programs, field by field."""
+    """Rows of other programs, field by field; empty if there are none."""
     parts = []
     for row in rows:
         lines = [[f"`{name}`", value] for name, value in _flat("", row.fields)]
         parts.append(f"`{row.command}`\n\n" + table(["field", "value"], lines))
-    return "\n\n".join(parts) or NO_ROWS
+    return "\n\n".join(parts)
 
 
 def _flat(before: str, fields: Mapping[str, Any]) -> Iterable[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ def test_later_leaves_the_index_to_its_command() -> None:
     assert as_json("index", "set")["triples"] == 3
     assert as_json("index", "set") is None
     assert as_json("back", "set", "d")["items"] == ["-1", "b", "c"]
+    behind = f"sqlite:///a.db,{os.environ['LINEAGE_STORE']}"
+    assert as_json("back", "set", "d", "--store", behind)["items"] == ["-1", "b", "c"]
 
 
 def test_what_is_refused() -> None:

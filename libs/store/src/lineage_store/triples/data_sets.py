@@ -11,6 +11,7 @@ from pathlib import Path
 from lineage_store.errors import StoreError, TriplesNotFoundError, TriplesWaitError
 from lineage_store.lake.address import LakeAddress, is_lake, read_lake_address
 from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError, is_lake_there
+from lineage_store.tiers.address import read_tiers
 from lineage_store.triples.columns import TRIPLES, WAITING, Part
 from lineage_store.triples.files import PartFile, PartWriter
 from lineage_store.triples.indexing import Counts
@@ -46,7 +47,7 @@ class TripleStore:
     """The data sets beside a lake, in a table of their own: `LAKE.triples`.
 
     Args:
-        url: ``lake:PLACE``.
+        url: ``lake:PLACE``, or a database with a lake behind it.
         create: whether to make the table if it is not there.
 
     Raises:
@@ -54,9 +55,11 @@ class TripleStore:
     """
 
     def __init__(self, url: str, *, create: bool = False) -> None:
-        if not is_lake(url):
+        tiers = read_tiers(url)
+        lake = url if tiers is None else tiers.cold
+        if not is_lake(lake):
             raise StoreError(f"triples are kept in a lake, and {url!r} is none; give lake:PLACE")
-        address = LakeAddress(f"{read_lake_address(url).location}.triples")
+        address = LakeAddress(f"{read_lake_address(lake).location}.triples")
         if not create and not is_lake_there(address):
             raise TriplesNotFoundError(
                 f"there are no triples at {address.location}; `lineage --store {url} triples import FILE --as NAME` brings some"
