@@ -20,8 +20,9 @@ from lineage_core.contract.message import (
 from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import Budget, TimeUpError, use_budget
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.all_jobs import FileLinks, FileNode
+from lineage_query.all_jobs import FileLinks
 from lineage_query.finding import find_uses
+from lineage_query.job_links import FileNode
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import parse_location
 from lineage_query.rows.reader import RowReader

@@ -231,6 +231,12 @@ class StoredAccess:
             return with_probes(spark, self.store, app, verdict, rows=rows)
 
     def ask(self, question: TraceQuery) -> Answer:
+        from lineage_query.next_job_search import with_next_jobs
+
+        return with_next_jobs(self.trace(question), question, self.store)
+
+    def trace(self, question: TraceQuery) -> Answer:
+        """As :meth:`ask`, without the other applications that wrote or read the files of the rows."""
         with self._engine() as engine:
             return engine.trace(question).answer(question.limit, texts=question.texts)
 

@@ -169,7 +169,7 @@ class BackgroundServer:
             questions = likely(store)
             while not (is_warm or self._busy.is_set()) and (question := next(questions, None)):
                 with suppress(LineageError):
-                    access.ask(question)
+                    access.trace(question)
                     is_warm = True
         if not self._busy.is_set():
             outcome = "is warm" if is_warm else "found nothing to warm up by"
@@ -235,7 +235,7 @@ class BackgroundServer:
         try:
             with open_store(self._url) as store:
                 access = StoredAccess(store, self._url, lambda: self._watched(_gone(connection)))
-                answer = access.ask(request.question())
+                answer = access.trace(request.question())
         except (LineageError, OSError, sqlite3.Error) as error:
             kind = getattr(error, "kind", type(error).__name__)
             if kind == NOT_COMPUTED:

@@ -87,7 +87,7 @@ def culprits(store: GraphStore, url: str, app: str) -> list[str]:
     if not places:
         return []
     question = TraceQuery(Direction.BACKWARD, tuple(places), app=app, limit=ROWS_SHOWN)
-    answer = StoredAccess(store, url).ask(question)
+    answer = StoredAccess(store, url).trace(question)
     rows = [item for group in answer.groups for item in group.items]
     shown = [
         f"{item.location or item.address}: {item.text}" if item.text else item.address

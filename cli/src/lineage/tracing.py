@@ -97,6 +97,8 @@ def show_group(answer: Answer, group: Group, limit: int | None = None) -> None:
     unlisted = group.count - len(items)
     if unlisted:
         echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
+    for job in group.next_jobs:
+        echo(job.line(answer.direction))
 
 
 def _show_pairs(answer: Answer) -> None:

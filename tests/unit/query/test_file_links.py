@@ -18,7 +18,8 @@ from lineage_core.contract.message import (
 )
 from lineage_core.contract.times import time_text
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.all_jobs import NAMED_MAX, FileLinks, FileNode
+from lineage_query.all_jobs import FileLinks
+from lineage_query.job_links import NAMED_MAX, FileNode
 from lineage_query.rows.reader import RowReader
 from lineage_store.dataset_paths import table_of_database
 from lineage_store.sqlite.store import SqliteStore

@@ -17,7 +17,8 @@ from lineage_core.recipe.names import ICEBERG
 from lineage_core.recipe.row_ids import ROW_IDS, FileRowIds, row_ids_text
 from lineage_core.tracing.trace_result import Direction
 from lineage_query import iceberg_moves, iceberg_uses
-from lineage_query.all_jobs import FileLinks, FileNode, JobLinks
+from lineage_query.all_jobs import FileLinks
+from lineage_query.job_links import FileNode, JobLinks
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query.tracked_rows import LinkedRow

@@ -19,8 +19,9 @@ from lineage_core.recipe.document import Output, Source
 from lineage_core.recipe.names import DELTA, DELTA_LOG, ICEBERG
 from lineage_core.tracing.trace_result import Direction
 from lineage_query import delta_links
-from lineage_query.all_jobs import FileLinks, FileNode
+from lineage_query.all_jobs import FileLinks
 from lineage_query.answers import NotQueried
+from lineage_query.job_links import FileNode
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore

@@ -17,7 +17,8 @@ from lineage_core.recipe.document import Output, Source
 from lineage_core.recipe.names import DELTA
 from lineage_core.tracing.trace_result import Direction
 from lineage_query import delta_links
-from lineage_query.all_jobs import FileLinks, FileNode, JobLinks
+from lineage_query.all_jobs import FileLinks
+from lineage_query.job_links import FileNode, JobLinks
 from lineage_query.rows import parquet_row_ids
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RootedReader, RowReader

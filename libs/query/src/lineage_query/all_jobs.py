@@ -8,17 +8,14 @@ with both versions. After Logothetis et al., Scalable Lineage Capture for Debugg
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
-from lineage_core.recipe.names import DATABASE_URL
 from lineage_core.tracing.budget import (
     TooMuchError,
     current_budget,
@@ -26,24 +23,27 @@ from lineage_core.tracing.budget import (
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.collected_rows import CollectedLinks
-from lineage_query.finding import UNREAD_REASON
+from lineage_query.job_links import (
+    NAMED_MAX,
+    FileCopy,
+    FileNode,
+    JobLinks,
+    location_of,
+    others_text,
+)
 from lineage_query.rows.locations import Locations
-from lineage_query.rows.places import Location, LocationError, parse_location
+from lineage_query.rows.places import Location, LocationError
 from lineage_query.rows.reader import RowReader
 from lineage_query.table_links import TableLinks
 from lineage_query.tracked_rows import LinkedRow, RowLinks
 from lineage_query.unfiled_links import UnfiledLinks
+from lineage_query.version_links import VersionLinks
 from lineage_store.dataset_paths import is_no_file
 from lineage_store.errors import StoreUnavailableError
-from lineage_store.materialised import whose_rows
-from lineage_store.paths import MTIME_TOLERANCE_S, Spellings, plain_path
+from lineage_store.paths import Spellings, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import (
     FILE_MESSAGES,
-    FileQuery,
-    FileVersion,
-    RecordedFile,
-    RecordedFiles,
     file_versions,
 )
 
@@ -59,39 +59,6 @@ REFUSALS_MAX = 10_000
 """Maximum number of pairs of a file and an application that can't be queried about it."""
 FILES_MAX = 1_000
 """Maximum number of files of one node that are looked up for rows of which it is not known in which file they are."""
-NAMED_MAX = 20
-"""Maximum number of applications that are named for one file."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileNode:
-    """A node of an application that read or wrote a file."""
-
-    app: str
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class FileCopy:
-    """A file of another path or time with the checksum of the file that the trace is at, or else its name, size and time.
-
-    ``exact``: checksum, size and time are equal, so that it is the same file, moved. Otherwise its content is equal, and whether
-    one was copied from the other, or both from a third one, is not known; without checksums, not even that. ``text``: says so.
-    """
-
-    node: FileNode
-    path: str
-    exact: bool
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobLinks:
-    """Where a trace continues from a file of one node. ``refused``: applications with another version, with both versions."""
-
-    nodes: tuple[FileNode, ...] = ()
-    refused: tuple[NotQueried, ...] = ()
-    copies: tuple[FileCopy, ...] = ()
 
 
 class FileLinks:
@@ -104,8 +71,8 @@ class FileLinks:
         self._store = store
         self._is_backward = direction is Direction.BACKWARD
         self._spellings = Spellings()
+        self._versions = VersionLinks(store, direction, self._spellings)
         self._tables = TableLinks(store, reader, self._spellings)
-        self._ids = store.application_ids()
         self._unfiled = UnfiledLinks(store, direction, self._spellings)
         self.collected = CollectedLinks(store, direction)
         self.copies: dict[FileCopy, None] = {}
@@ -135,7 +102,7 @@ class FileLinks:
             return JobLinks(tuple(FileNode(*node) for node in nodes), tuple(refused)), {}
         key = origin, path, is_end
         if key not in self._links:
-            self._links[key] = self._find(origin, path, is_end=is_end)
+            self._links[key] = self._versions.find(origin, path, is_end=is_end)
             self.copies |= dict.fromkeys(self._links[key].copies)
         links = self._links[key]
         if self._is_backward and links != JobLinks():
@@ -154,7 +121,7 @@ class FileLinks:
     def _named(gaps: Iterable[NotQueried]) -> list[NotQueried]:
         """What is not queried, one an application, as many as are named."""
         by_app = {gap.app: gap for gap in gaps}
-        more = _others_text(len(by_app))
+        more = others_text(len(by_app))
         return [replace(gap, reason=gap.reason + more) for gap in by_app.values()][:NAMED_MAX]
 
     def of_rows_in_no_place(self, origin: FileNode, path: str) -> tuple[NotQueried, ...]:
@@ -200,280 +167,8 @@ class FileLinks:
         for app in list(apps)[:NAMED_MAX]:
             yield NotQueried(
                 app,
-                f"{rows}, so whether it {other_verb} them is not known" + _others_text(len(apps)),
+                f"{rows}, so whether it {other_verb} them is not known" + others_text(len(apps)),
             )
-
-    def _find(self, origin: FileNode, path: str, *, is_end: bool) -> JobLinks:
-        recorded = self._recorded(origin, path, is_end=is_end)
-        origin_versions: dict[FileVersion, None] = {}
-        versions_by_node: dict[FileNode, dict[FileVersion, None]] = {}
-        overwriting_versions: list[FileVersion] = []
-        for file in recorded.items:
-            if whose_rows(file.app, self._ids) is not None and file.app != origin.app:
-                continue
-            file_node = FileNode(file.app, file.node)
-            if file.wrote != self._is_backward:
-                if file_node == origin:
-                    origin_versions[file.version] = None
-                elif file.wrote:
-                    overwriting_versions.append(file.version)
-            elif file_node != origin:
-                versions_by_node.setdefault(file_node, {})[file.version] = None
-        others = {node: tuple(of_node) for node, of_node in versions_by_node.items()}
-        if not origin_versions and not is_end:
-            return JobLinks()
-        verb = "wrote" if self._is_backward else "read"
-        reason = f"whether it {verb} {path} is not known: {UNREAD_REASON}"
-        unread_links = JobLinks(
-            refused=tuple(NotQueried(app, reason) for app in recorded.unread if app != origin.app)
-        )
-        versions = tuple(origin_versions)
-        copies = self._find_copies(origin, path, versions, others)
-        if copies.copies:
-            others = {
-                node: of_node
-                for node, of_node in others.items()
-                if node not in {copy.node for copy in copies.copies}
-            }
-            if self._is_backward:
-                return copies
-        if others and self._is_backward and recorded.unread:
-            # One of the unread applications may have written the same version later.
-            links = _refused(others, f"which other applications wrote {path} is not known")
-        elif others:
-            links = self._compare(origin.app, path, versions, others, overwriting_versions)
-        else:
-            links = JobLinks()
-        refused = (*links.refused, *unread_links.refused, *copies.refused)
-        return JobLinks(links.nodes, refused, copies.copies)
-
-    def _find_copies(
-        self,
-        origin: FileNode,
-        path: str,
-        versions: Sequence[FileVersion],
-        others: Mapping[FileNode, Sequence[FileVersion]],
-    ) -> JobLinks:
-        """Where a trace continues from a file that was moved, copied or touched.
-
-        By its checksum; where one was not taken, by its name, size and time.
-        A file of which some node recorded exactly the version that is looked for is no copy.
-        """
-        if len(versions) != 1:
-            return JobLinks()
-        (version,) = versions
-        if self._is_backward and any(map(version.is_same, chain.from_iterable(others.values()))):
-            return JobLinks()
-        recorded = self._of_same_content(path, version)
-        same_content = [
-            file
-            for file in recorded.items
-            if file.version.size == version.size and whose_rows(file.app, self._ids) is None
-        ]
-        written_at: dict[str, list[float]] = {}
-        for file in same_content:
-            current_budget().check()
-            if file.wrote:
-                written_at.setdefault(self._spellings.of(file.path), []).append(file.version.mtime)
-        for times in written_at.values():
-            times.sort()
-        candidates = [
-            file
-            for file in same_content
-            if file.wrote == self._is_backward
-            and FileNode(file.app, file.node) != origin
-            and self._may_be_copy(file, version, path, written_at)
-        ]
-        # A job that changes nothing makes the content that it reads: which file of the two was there first does not show.
-        copies: dict[FileCopy, None] = {}
-        own: list[FileNode] = []
-        for file in candidates:
-            if file.app == origin.app and not file.version.has_state_of(version):
-                own.append(FileNode(file.app, file.node))
-            else:
-                copies[self._copy_of(file, version, path, origin)] = None
-        refused = _refused(
-            own,
-            f"{origin.app} itself {'wrote' if self._is_backward else 'read'} a file of the content of {path}; whether one was copied from "
-            "the other is not known",
-        )
-        if not self._is_backward:
-            return replace(refused, copies=tuple(copies))
-        # The same file, moved, is more than another of the same content.
-        best = [copy for copy in copies if copy.exact] or list(copies)
-        if len(best) > 1 or (best and recorded.unread):
-            return _refused(
-                (copy.node for copy in best),
-                f"{origin.app} read {path}, which no captured application wrote; several files have its "
-                f"{'checksum' if version.checksum else 'name, size and time'}, and which of them it was copied from is not known",
-            )
-        return JobLinks(copies=tuple(best)) if best else refused
-
-    def _of_same_content(self, path: str, version: FileVersion) -> RecordedFiles:
-        """Files of the same checksum, and those of the same name, size and time of which no checksum says otherwise."""
-        query = FileQuery(path, self._spellings, state=version, in_any_folder=True)
-        same_state = self._store.recorded_files(query)
-        items = [
-            file for file in same_state.items if not (file.version.checksum and version.checksum)
-        ]
-        if not version.checksum:
-            return RecordedFiles(items, same_state.unread)
-        query = FileQuery(path, self._spellings, checksum=version.checksum)
-        same_checksum = self._store.recorded_files(query)
-        unread = dict.fromkeys((*same_checksum.unread, *same_state.unread))
-        return RecordedFiles([*same_checksum.items, *items], tuple(unread))
-
-    def _may_be_copy(
-        self,
-        file: RecordedFile,
-        version: FileVersion,
-        path: str,
-        written_at: Mapping[str, Sequence[float]],
-    ) -> bool:
-        """Whether what was read may be a copy of what was written: the one is not older, and nobody wrote it where it was read.
-
-        ``written_at``: by canonical path, when files of this content were written, in order.
-        """
-        current_budget().check()
-        if self._is_backward:
-            return file.version.mtime <= version.mtime or file.version.has_state_of(version)
-        canonical_path = self._spellings.of(file.path)
-        if canonical_path == self._spellings.of(path) and file.version.has_state_of(version):
-            return False
-        is_older = file.version.mtime < version.mtime and not file.version.has_state_of(version)
-        times = written_at.get(canonical_path, ())
-        nearest = bisect_left(times, file.version.mtime - MTIME_TOLERANCE_S)
-        is_written = (
-            nearest < len(times) and times[nearest] <= file.version.mtime + MTIME_TOLERANCE_S
-        )
-        return not is_older and not is_written
-
-    def _copy_of(
-        self, file: RecordedFile, version: FileVersion, path: str, origin: FileNode
-    ) -> FileCopy:
-        is_same_path = self._spellings.of(file.path) == self._spellings.of(path)
-        has_checksums = bool(file.version.checksum and version.checksum)
-        is_exact = has_checksums and (is_same_path or file.version.has_state_of(version))
-        other_path = plain_path(file.path)
-        reader, writer = (origin.app, file.app) if self._is_backward else (file.app, origin.app)
-        read_path, written_path = (path, other_path) if self._is_backward else (other_path, path)
-        if not has_checksums:
-            text = (
-                f"{read_path}, which {reader} read, has the name, size and time of {written_path}, which {writer} wrote, and "
-                "no checksum: it counts as this file, moved"
-            )
-        elif is_same_path:
-            text = f"{path}, which {writer} wrote, had another modification time when {reader} read it, and the same checksum"
-        elif is_exact:
-            text = f"{read_path}, which {reader} read, is {written_path}, which {writer} wrote, moved: by size, time and checksum"
-        else:
-            text = f"{read_path}, which {reader} read, has the checksum of {written_path}, which {writer} wrote: it counts as its copy"
-        return FileCopy(FileNode(file.app, file.node), other_path, is_exact, text)
-
-    def _compare(
-        self,
-        app: str,
-        path: str,
-        origin_versions: Sequence[FileVersion],
-        others: Mapping[FileNode, Sequence[FileVersion]],
-        overwriting_versions: Sequence[FileVersion],
-    ) -> JobLinks:
-        verb, other_verb = ("read", "wrote") if self._is_backward else ("wrote", "read")
-        if len(origin_versions) != 1:
-            reason = (
-                f"{app} {verb} several versions of {path}; which of them holds these rows is not known"
-                if origin_versions
-                else f"which version of {path} {app} {verb} is not known"
-            )
-            return _refused(others, reason)
-        (version,) = origin_versions
-        same_version_nodes = [
-            node for node, versions in others.items() if any(map(version.is_same, versions))
-        ]
-        if self._is_backward and len(same_version_nodes) > 1:
-            return _refused(
-                same_version_nodes,
-                f"several nodes wrote {path} in the version that {app} read; which wrote it last is not known",
-            )
-        unsure = [node for node in same_version_nodes if len(others[node]) > 1]
-        links = _refused(
-            unsure, f"it {other_verb} several versions of {path}, one of which {app} {verb}"
-        )
-        other_version_nodes = [
-            node
-            for node, versions in others.items()
-            if node not in same_version_nodes
-            and (
-                self._is_backward
-                or any(_may_hold(read, version, overwriting_versions) for read in versions)
-            )
-        ]
-        if self._is_backward:
-            # Of the writers of other versions, report the latest only, and none if some node wrote exactly this version.
-            other_version_nodes = [] if same_version_nodes else other_version_nodes[:1]
-        other_version_refusals = tuple(
-            NotQueried(
-                node.app,
-                f"it {other_verb} {max(others[node], key=lambda seen_version: seen_version.mtime)} at {path}, and {app} {verb} {version}"
-                + _others_text(len(other_version_nodes)),
-            )
-            for node in other_version_nodes[:NAMED_MAX]
-        )
-        return JobLinks(
-            tuple(node for node in same_version_nodes if node not in unsure),
-            (*links.refused, *other_version_refusals),
-        )
-
-    def _recorded(self, origin: FileNode, path: str, *, is_end: bool) -> RecordedFiles:
-        """The versions of a file that decide where a trace continues from a node.
-
-        Backward, if some node wrote exactly the version that the node read, those are the versions of its application and
-        of the writers': they are found in the same time however many files of that name the store has.
-        """
-        query = FileQuery(path, self._spellings)
-        of_origin = self._store.recorded_files(replace(query, app=origin.app))
-        versions = {
-            file.version
-            for file in of_origin.items
-            if file.node == origin.node and file.wrote != self._is_backward
-        }
-        if not versions and not is_end:
-            return of_origin
-        if self._is_backward and len(versions) == 1:
-            same_state = self._store.recorded_files(replace(query, state=versions.pop()))
-            writers = dict.fromkeys(file.app for file in same_state.items if file.wrote)
-            if writers:
-                others = (
-                    self._store.recorded_files(replace(query, app=app)).items
-                    for app in writers
-                    if app != origin.app
-                )
-                items = [*of_origin.items, *(file for files in others for file in files)]
-                return RecordedFiles(items, same_state.unread)
-        return self._store.recorded_files(query)
-
-
-def _refused(nodes: Iterable[FileNode], reason: str) -> JobLinks:
-    apps = list(dict.fromkeys(node.app for node in nodes))
-    reason += _others_text(len(apps))
-    return JobLinks(refused=tuple(NotQueried(app, reason) for app in apps[:NAMED_MAX]))
-
-
-def _others_text(number: int) -> str:
-    return f" (the same holds for {number - NAMED_MAX:,} more)" if number > NAMED_MAX else ""
-
-
-def _may_hold(
-    read: FileVersion, written: FileVersion, overwriting_versions: Iterable[FileVersion]
-) -> bool:
-    """Whether a version that was read may hold rows of another version that was written.
-
-    A program may have copied, appended to or edited the file. The version holds no rows if it is older, or if another
-    application recorded that it wrote exactly this version: a write replaces the file.
-    """
-    current_budget().check()
-    is_older = read.mtime < written.mtime and not read.has_state_of(written)
-    return not is_older and not any(map(read.is_same, overwriting_versions))
 
 
 TraceAt = Callable[
@@ -647,7 +342,7 @@ def _queue_rows(
             "and in which version, is not known"
         )
         refused[NotQueried(origin.app, reason)] = None
-    locations: Sequence[Location | None] = [_location_of(item) for item in group.items]
+    locations: Sequence[Location | None] = [location_of(item) for item in group.items]
     if group.path is None:
         locations = links.collected.places(origin.app, origin.node, group.items, locations)
     links_of_paths = {
@@ -690,15 +385,6 @@ def _ordinals_by_path(locations: Iterable[Location | None]) -> dict[str, list[in
         elif of_path is not None:
             of_path.append(location.number)
     return ordinals
-
-
-def _location_of(item: Item) -> Location | None:
-    if item.location is None or item.location.startswith(DATABASE_URL):
-        return None
-    try:
-        return parse_location(item.location)
-    except LocationError:
-        return None
 
 
 def _composed(

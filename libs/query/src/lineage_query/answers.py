@@ -15,6 +15,7 @@ from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.joined_items import Combination, ItemName
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.names import Names
+from lineage_query.next_jobs import NextJob
 from lineage_query.opaque import opaque_texts
 from lineage_query.pairs import PairedRow, Pairs
 from lineage_query.rows.bound_rows import LocatedRows
@@ -78,7 +79,8 @@ class Group:
     """Items of one node; ``items`` may be the first of many, ``count`` is always of all.
 
     ``changed``: one of their files has changed; ``gone``: one no longer exists. ``file_status``: the worst status of
-    their files. ``app``: the application of the node; empty: the answer's.
+    their files. ``app``: the application of the node; empty: the answer's. ``next_jobs``: other applications that wrote
+    the files of its items (forward: read them), as far as they are looked up.
     """
 
     node: str
@@ -89,6 +91,7 @@ class Group:
     items: tuple[Item, ...]
     file_status: FileStatus = "same"
     app: str = ""
+    next_jobs: tuple[NextJob, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -108,11 +111,11 @@ class Group:
         whose = f", {app}" if app else ""
         return f"{rows}{of} ({self.label}{whose}{changed})"
 
-    def shown(self, heading: str, limit: int) -> ItemGroup:
-        """The first items below a heading."""
+    def shown(self, heading: str, limit: int, notes: Sequence[str] = ()) -> ItemGroup:
+        """The first items below a heading, with notes behind them."""
         listed = self.items[:limit]
         rows = [(item.location or item.address, item.shown) for item in listed]
-        return ItemGroup(heading, rows, self.count - len(listed))
+        return ItemGroup(heading, rows, self.count - len(listed), notes)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON shape that tools rely on."""
@@ -127,6 +130,7 @@ class Group:
             "standing": self.file_status,
             "items": [item.to_json() for item in self.items],
             "app": self.app,
+            "next_jobs": [job.to_json() for job in self.next_jobs],
         }
 
     @classmethod
@@ -147,6 +151,7 @@ class Group:
             items,
             document.get("standing", file_status),
             document.get("app", ""),
+            tuple(map(NextJob.from_json, document.get("next_jobs", ()))),
         )
 
     def without_texts(self) -> Group:
@@ -359,7 +364,11 @@ class Answer(NotebookDisplay):
         towards = "from" if self.direction is Direction.BACKWARD else "into"
         start = [group.shown(group.heading(self._whose(group)), limit) for group in self.start]
         groups = [
-            group.shown(f"{towards} {group.heading(self._whose(group))}", limit)
+            group.shown(
+                f"{towards} {group.heading(self._whose(group))}",
+                limit,
+                [job.line(self.direction) for job in group.next_jobs],
+            )
             for group in self.groups
         ]
         if self.by != "row":

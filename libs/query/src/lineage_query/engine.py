@@ -28,7 +28,7 @@ from lineage_query.trace_query import LEVELS, TraceQuery
 from lineage_store.port import GraphStore
 
 if TYPE_CHECKING:
-    from lineage_query.all_jobs import FileNode
+    from lineage_query.job_links import FileNode
     from lineage_query.levels import RowCounts
     from lineage_query.run_difference import RunDifference
 

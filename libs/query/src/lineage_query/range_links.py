@@ -19,8 +19,9 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.tagged_plan import WITHOUT_SPARK
 from lineage_core.tracing.trace_result import Direction, TraceError
-from lineage_query.all_jobs import FileLinks, FileNode
+from lineage_query.all_jobs import FileLinks
 from lineage_query.answers import NotQueried
+from lineage_query.job_links import FileNode
 from lineage_query.recipe_rows import recipe_nodes_among
 from lineage_query.rows.locations import FilePart
 from lineage_query.rows.places import LocationError

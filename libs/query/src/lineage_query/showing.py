@@ -19,11 +19,12 @@ ITEMS_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class ItemGroup:
-    """Items of one node: a heading, the first items as (place, text), and the number of further ones."""
+    """Items of one node: a heading, the first items as (place, text), the number of further ones, and notes about them."""
 
     heading: str
     rows: Sequence[tuple[str, str | None]]
     hidden: int
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ def shown_text(showing: Showing, width: int | None = None) -> str:
         lines += ["", group.heading] if lines else [group.heading]
         lines += [_line(place, text, width) for place, text in group.rows]
         lines += [f"... and {group.hidden:,} more"] if group.hidden else []
+        lines += group.notes
     if not showing.groups:
         lines.append("no items")
     lines += [f"warning: {warning}" for warning in showing.warnings]
@@ -104,7 +106,7 @@ def _group_parts(group: ItemGroup) -> list[str]:
         for place, text in group.rows
     ]
     more = [note(f"... and {group.hidden:,} more")] if group.hidden else []
-    return [heading(group.heading), table((), rows), *more]
+    return [heading(group.heading), table((), rows), *more, *map(note, group.notes)]
 
 
 def _line(place: str, text: str | None, width: int | None) -> str:

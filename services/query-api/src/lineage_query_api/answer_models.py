@@ -33,6 +33,24 @@ RequestedPlaces: TypeAlias = Annotated[
 ]
 
 
+class NextJobModel(FrozenModel):
+    """Another application that wrote files of the rows of a group (backward), or read them (forward)."""
+
+    app: str = Field(description="empty: which it is, is not known")
+    job: str = Field(description="the name of the application")
+    path: str = Field(description="the first of the files")
+    files: int = Field(description="how many of the files it used")
+    same_version: bool = Field(
+        description="it wrote exactly the version that was read, or read the one that was written"
+    )
+    place: str = Field(
+        description="the row from which a trace with this `app` goes on; empty: none does, except with `all_jobs`"
+    )
+    reason: str = Field(
+        description="why the version is not the same, or not known to be, or that the file is a copy; else empty"
+    )
+
+
 class AnswerGroup(FrozenModel):
     """Items of one node: all are counted, the first are listed."""
 
@@ -46,6 +64,10 @@ class AnswerGroup(FrozenModel):
     standing: StandingText = STANDING
     items: list[ItemModel]
     app: str = Field(description="the application of the node; empty: that of the answer")
+    next_jobs: list[NextJobModel] = Field(
+        [],
+        description="other applications that wrote the files of the rows (sources), or read them (sinks); not looked up with `all_jobs`",
+    )
 
 
 class ContainerModel(FrozenModel):

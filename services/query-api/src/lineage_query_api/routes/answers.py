@@ -16,6 +16,7 @@ from lineage_query.comparing import records_to_compare
 from lineage_query.conditions import parse_condition
 from lineage_query.exports import ExportOptions, check_format, format_of
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
+from lineage_query.next_job_search import with_next_jobs
 from lineage_query.record_trace import RecordTrace
 from lineage_query.run_comparing import check_countable, compare_runs, queries_of_runs
 from lineage_query.run_rows import TracedRun
@@ -67,7 +68,9 @@ def answer(body: models.AnswerRequest, scope: CallerScope) -> TraceAnswer:
         by=body.by,
     )
     traced = store.trace_query(query, rows=caller.rows)
-    return trace_answer(store.answer(traced, body.limit, texts=caller.rows))
+    with store.turn():
+        listed = store.answer(traced, body.limit, texts=caller.rows)
+        return trace_answer(with_next_jobs(listed, query, store.store))
 
 
 @router.post(
