@@ -16,6 +16,7 @@ from lineage_query.comparing import (
     Difference,
     NodeDifference,
 )
+from lineage_query.next_jobs import NextJob
 from lineage_query.suspects.answer import Rank, SuspectKey, SuspectRow, Suspects, SuspectTask
 from lineage_query.suspects.health import Deviation
 from lineage_query_api.answer_models import (
@@ -29,7 +30,8 @@ pytestmark = pytest.mark.unit
 
 ITEM = Item("read#0#6", "in.csv:7", "7,Oslo", "checksum")
 BARE = Item("3#0#1", None, None)
-GROUP = Group("0", "read", "textFile", "in.csv", 2, (ITEM, BARE), "changed", "app-2")
+NEXT = NextJob("app-0", "clean.py", "in.csv", 2, True, "in.csv:7", "")
+GROUP = Group("0", "read", "textFile", "in.csv", 2, (ITEM, BARE), "changed", "app-2", (NEXT,))
 EMPTY = Group("3", "3", "", None, 0, ())
 ANSWER = Answer(
     "app-1",
