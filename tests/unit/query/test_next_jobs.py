@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from lineage.access import StoredAccess
 from lineage.tracing import show_group
-from lineage_core.contract.message import Begin, SinkFile, SinkFiles
+from lineage_core.contract.message import Begin, Register, SinkFile, SinkFiles
+from lineage_core.contract.verdict import ARRAY
 from lineage_core.tracing.trace_result import Direction
 from lineage_query import next_job_search
 from lineage_query.answers import Answer, Item
@@ -127,6 +129,25 @@ def test_a_place_names_no_rows_that_the_other_used_in_other_versions(store: Sqli
     (job,) = _jobs(_ask(store))
     assert (job.app, job.same_version, job.place) == ("app-1", True, "")
     assert job.line(Direction.BACKWARD) == f"written by count.py (app-1): {ALL_JOBS}"
+
+
+@pytest.mark.parametrize("has_cells", [False, True])
+def test_of_a_moved_file_the_line_has_the_place_where_it_was_written(
+    store: SqliteStore, has_cells: bool
+) -> None:
+    store.delete("app-1")
+    elsewhere = store.path.parent / "in.txt"
+    shutil.copy2(store.path.parent / "second" / "in.txt", elsewhere)
+    if has_cells:
+        store.write("app-0", [Register(app="app-0", node="9", kind="sink", op=ARRAY)])
+    _write(store, "app-0", elsewhere)
+    (job,) = _jobs(_ask(store))
+    assert (job.app, job.same_version) == ("app-0", False)
+    assert f"has the name, size and time of {elsewhere}" in job.reason
+    # A place of a file names no cells of an array.
+    assert job.place == ("" if has_cells else f"{elsewhere}:1")
+    end = ALL_JOBS if has_cells else f"lineage back {elsewhere}:1 --app app-0"
+    assert job.line(Direction.BACKWARD).endswith(end)
 
 
 def test_an_answer_stays_where_the_store_fails(
