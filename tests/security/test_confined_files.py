@@ -114,7 +114,7 @@ def test_answers_are_those_of_this_process(formats: ConfinedFormats) -> None:
     for operation, file, *arguments in (
         ("parquet texts", _file(), ROWS),
         ("parquet texts", _file(), np.array([1, 9], np.uint64)),
-        ("parquet values", _file(), 3, columns),
+        ("parquet values", _file(), 3, 2, columns),
         ("parquet rows", _file(), {"a": RequestedValue("string", "x")}),
         (
             "parquet rows",
@@ -130,7 +130,7 @@ def test_answers_are_those_of_this_process(formats: ConfinedFormats) -> None:
         assert list(found) == list(wanted)
         assert len(found)
     with pytest.raises(UnsureError):
-        formats.read("parquet values", _file(), 3, [("b", "string")])
+        formats.read("parquet values", _file(), 3, 1, [("b", "string")])
     with pytest.raises(OSError, match="8 MiB"):
         formats.read("parquet texts", io.BytesIO(b"PAR1" * 9), ROWS)
 
