@@ -30,6 +30,7 @@ import type {
   SuspectTasks,
   Suspects,
   Trace,
+  TraceAnswer,
   TraceItems,
   TraceRequest,
   TripleSets,
@@ -207,6 +208,14 @@ export const countByLevel = (
     },
     signal,
   );
+
+/** The trace from some places, on through the jobs that wrote what was read (forward: read what was written). */
+export const traceAllJobs = (
+  { app, direction }: Trace,
+  places: string[],
+  limit: number,
+  signal?: AbortSignal,
+) => post<TraceAnswer>('/answers', { direction, places, app, all_jobs: true, limit }, signal);
 
 export const rowsAround = (app: string, item: string, around: number, signal?: AbortSignal) =>
   get<RowsAround>(`${of(app)}/rows`, { address: item, around }, signal);

@@ -201,6 +201,14 @@ export const levelQuery = (trace: Trace, places: string[], level: string, limit:
     staleTime: 60_000,
   });
 
+/** A trace from some places through all jobs, with so many rows of each node. */
+export const allJobsQuery = (trace: Trace, places: string[], limit: number) =>
+  queryOptions({
+    queryKey: ['trace', trace.trace, 'all jobs', limit],
+    queryFn: ({ signal }) => lineage.traceAllJobs(trace, places, limit, signal),
+    staleTime: 60_000,
+  });
+
 export const traceItemsQuery = (id: string, node: string) =>
   infiniteQueryOptions({
     queryKey: ['trace', id, 'items', node],

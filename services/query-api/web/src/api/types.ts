@@ -12,6 +12,7 @@ import type {
   DeadLetterList,
   DeadLetterModel,
   DiffModel,
+  ForwardAnswer,
   GraphModel,
   GroupModel,
   InfluenceModel,
@@ -86,6 +87,9 @@ export type LevelAnswer = Pick<
   BackwardAnswer,
   'containers' | 'containers_total' | 'outside' | 'exact' | 'complete' | 'reasons'
 >;
+
+/** An answer of rows, whichever way it was traced. */
+export type TraceAnswer = BackwardAnswer | ForwardAnswer;
 
 export type Diff = DiffModel;
 export type RunsDiff = RunDifferenceModel;

@@ -9,6 +9,26 @@ export interface DisplayNode extends GraphNode {
   more?: { upstream: number; downstream: number };
 }
 
+/** A node that is no operator of a program: it has a key, a title, and what is beside it. */
+export const apartNode = (
+  fields: Pick<DisplayNode, 'node' | 'name' | 'what' | 'path' | 'kind' | 'description' | 'more'>,
+): DisplayNode => ({
+  ...fields,
+  label: fields.name,
+  op: fields.kind,
+  call_site: '',
+  exact: true,
+  reason: '',
+  partitions: null,
+  blocks: 0,
+  flows: 0,
+  associations: 0,
+  members: [fields.node],
+  stage: '',
+  has_items: false,
+  openedFrom: null,
+});
+
 export interface DisplayGraph {
   nodes: DisplayNode[];
   links: GraphLink[];

@@ -2,7 +2,7 @@
 
 import type { JobGraphStart } from '../api/lineage';
 import type { JobGraph, JobGraphNode } from '../api/types';
-import type { DisplayGraph, DisplayNode } from '../graph/display';
+import { apartNode, type DisplayGraph, type DisplayNode } from '../graph/display';
 import type { GrowSide } from '../graph/GraphContext';
 import { counted } from '../lib/format';
 
@@ -90,29 +90,16 @@ function displayNode(
 ): DisplayNode {
   const cut = node.kind === 'dataset' ? node.full_name.lastIndexOf('/') : -1;
   const title = node.full_name.slice(cut + 1) || node.full_name;
-  return {
+  return apartNode({
     node: key,
-    label: title,
+    name: title,
     what: node.full_name,
     path: node.kind === 'dataset' ? node.full_name.slice(0, Math.max(cut, 0)) : 'job',
     kind: node.kind,
-    op: node.kind,
-    name: title,
     description: counted(node.runs, 'run'),
-    call_site: '',
-    exact: true,
-    reason: '',
-    partitions: null,
-    blocks: 0,
-    flows: 0,
-    associations: 0,
-    members: [key],
-    stage: '',
-    has_items: false,
-    openedFrom: null,
     more: {
       upstream: node.upstream - links.filter(({ dest }) => dest === key).length,
       downstream: node.downstream - links.filter(({ src }) => src === key).length,
     },
-  };
+  });
 }

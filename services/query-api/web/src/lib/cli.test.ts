@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { aGroup, aTrace, anItem } from '../testing/samples';
-import { quoted, traceCommands } from './cli';
+import { allJobsCommand, quoted, traceCommands } from './cli';
 
 const request = aTrace().request;
 
@@ -27,6 +27,11 @@ describe('the command of a trace', () => {
       'lineage back out/part-00000:1 --app local-1 --to 2\n' +
         'lineage back out/part-00000:1 --app local-1 --to 7',
     );
+  });
+
+  it('goes through all jobs, all the way', () => {
+    const trace = aTrace({ direction: 'forward', request: { ...request, steps: 2 } });
+    expect(allJobsCommand(trace)).toBe('lineage forward out/part-00000:1 --app local-1 --all-jobs');
   });
 
   it('stops at a node', () => {

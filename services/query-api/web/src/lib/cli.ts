@@ -1,14 +1,12 @@
-import type { Trace } from '../api/types';
+import type { Item, Trace } from '../api/types';
 
 /**
  * The commands that answer the same question in a terminal, one a line; null where the command
  * line has no words for it. `at`: the node whose items are looked at, if not where the trace ends.
  */
 export function traceCommands(trace: Trace, at: string | null = null): string | null {
-  const places = placesOf(trace);
-  if (places === null) return null;
-  const verb = trace.direction === 'backward' ? 'back' : 'forward';
-  const command = `lineage ${verb} ${places.map(quoted).join(' ')} --app ${quoted(trace.app)}`;
+  const command = commandOf(trace);
+  if (command === null) return null;
   const to = (node: string) => `${command} --to ${quoted(node)}`;
   if (isOnTheWay(trace, at)) return to(at);
   const { until, steps } = trace.request;
@@ -18,16 +16,31 @@ export function traceCommands(trace: Trace, at: string | null = null): string | 
   return until === 'ends' ? command : to(until);
 }
 
+/** The command that answers the same question through all jobs. */
+export function allJobsCommand(trace: Trace): string | null {
+  const command = commandOf(trace);
+  return command && `${command} --all-jobs`;
+}
+
+function commandOf(trace: Trace): string | null {
+  const places = placesOf(trace);
+  if (places === null) return null;
+  const verb = trace.direction === 'backward' ? 'back' : 'forward';
+  return `lineage ${verb} ${places.map(quoted).join(' ')} --app ${quoted(trace.app)}`;
+}
+
 function isOnTheWay(trace: Trace, node: string | null): node is string {
   const isIn = (nodes: readonly { node: string }[]) => nodes.some((one) => one.node === node);
   return isIn(trace.passed) && !isIn(trace.groups) && !isIn(trace.start);
 }
 
 /** The places where a trace starts, if all of them are known here. */
-function placesOf(trace: Trace): string[] | null {
+export function placesOf(trace: Trace): string[] | null {
   const { start } = trace.request;
   if ('places' in start) return start.places;
-  const listed = trace.start.flatMap((group) => group.items.map((item) => item.address));
+  // Rows of DataFrames have no address but the place in their file.
+  const place = ({ address, location }: Item) => (trace.computed ? (location ?? address) : address);
+  const listed = trace.start.flatMap((group) => group.items.map(place));
   const all = trace.start.reduce((sum, group) => sum + group.count, 0);
   return listed.length > 0 && listed.length === all ? listed : null;
 }

@@ -14,7 +14,7 @@ import { RawRows } from '../node/RawRows';
 import { canGoOn, inSteps, ofMatches, ofPlaces, ofValues } from '../trace/requests';
 import { TracePanel } from '../trace/TracePanel';
 import { useStartTrace, type StartTrace } from '../trace/useStartTrace';
-import type { ApplicationSearch } from '../url/searches';
+import { NO_TRACE, type ApplicationSearch } from '../url/searches';
 import { Overview } from './Overview';
 import { useFocusOnChange } from './useFocusOnChange';
 
@@ -85,11 +85,7 @@ function Content(props: ContentProps) {
     if (trace.error) {
       return (
         <>
-          <PanelHead
-            title="Trace"
-            closing="Leave trace"
-            onClose={() => go({ trace: undefined, at: undefined, row: undefined })}
-          />
+          <PanelHead title="Trace" closing="Leave trace" onClose={() => go(NO_TRACE)} />
           <ErrorNotice error={trace.error} onRetry={() => void trace.refetch()} />
         </>
       );
@@ -159,6 +155,9 @@ function TraceContent(props: ContentProps & { found: Trace }) {
       opened={search.row ?? null}
       canGoOn={canGoOn(reached, graph.links)}
       busy={start.isPending}
+      allJobs={search.jobs === 'all'}
+      fromSource={found.start.some(({ node }) => isSource(drawn(graph, node)))}
+      onAllJobs={(on) => go({ jobs: on ? 'all' : undefined })}
       onSteps={(steps) => start.mutate(inSteps(found.request, steps))}
       onAt={(node) => go({ at: node, row: undefined })}
       onTrace={(direction, places) =>
@@ -169,18 +168,19 @@ function TraceContent(props: ContentProps & { found: Trace }) {
         })
       }
       onShowRow={(row) => go({ row })}
-      onRowsOf={(node) => go({ node, trace: undefined, at: undefined, row: undefined })}
+      onRowsOf={(node) => go({ ...NO_TRACE, node })}
       onClose={() =>
         go({
-          trace: undefined,
-          at: undefined,
-          row: undefined,
+          ...NO_TRACE,
           node: search.node ?? found.start[0]?.node ?? undefined,
         })
       }
     />
   );
 }
+
+const isSource = (node: DisplayNode | undefined) =>
+  node?.kind === 'source' || node?.kind === 'frame-source';
 
 function drawn(graph: DisplayGraph, node: string | undefined): DisplayNode | undefined {
   const id = node === undefined ? undefined : graph.standsFor.get(node);

@@ -11,7 +11,7 @@ import { useKeys } from '../components/useKeys';
 import { displayGraph, loopOf } from '../graph/display';
 import { GraphView } from '../graph/GraphView';
 import { tracedGraph } from '../graph/traced';
-import type { ApplicationSearch } from '../url/searches';
+import { NO_TRACE, type ApplicationSearch } from '../url/searches';
 import { SidePanel } from './SidePanel';
 
 const LIVE_MS = 6000;
@@ -88,7 +88,7 @@ export function Workbench({ detail }: { detail: AppDetail }) {
 
   useKeys(() => {
     if (search.row !== undefined) go({ row: undefined });
-    else if (tracing) go({ trace: undefined, at: undefined });
+    else if (tracing) go(NO_TRACE);
     else if (search.node !== undefined) go({ node: undefined, tab: undefined, q: undefined });
   });
 

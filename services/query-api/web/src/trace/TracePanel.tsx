@@ -1,31 +1,21 @@
 import { useMemo, useState } from 'react';
 
 import { traceExportUrl } from '../api/lineage';
-import { traceItemsQuery } from '../api/queries';
-import {
-  EXPORT_FORMATS,
-  type Direction,
-  type GraphNode,
-  type Item,
-  type Trace,
-} from '../api/types';
+import { EXPORT_FORMATS, type Direction, type GraphNode, type Trace } from '../api/types';
 import { AsItIsNow } from '../components/AsItIsNow';
 import { CopyButton } from '../components/CopyButton';
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
-import { Loading } from '../components/Loading';
 import { MarkedText } from '../components/MarkedText';
 import { PanelHead } from '../components/PanelHead';
 import { Place } from '../components/Place';
 import { nodeTitle, whereabouts } from '../graph/naming';
-import { traceCommands } from '../lib/cli';
+import { allJobsCommand, traceCommands } from '../lib/cli';
 import { count, counted } from '../lib/format';
-import { ItemsTable, type ItemAction } from '../node/ItemsTable';
 import { TurnSelect } from '../node/TurnSelect';
-import { useColumns } from '../node/useColumns';
-import { WholeRow } from '../node/WholeRow';
-import { useItemPages } from '../node/useItemPages';
+import { AllJobs } from './AllJobs';
 import { ExportMenu } from './ExportMenu';
+import { FoundItems, isFrameKind } from './FoundItems';
 import { InfluenceList } from './InfluenceList';
 import { LevelCounts } from './LevelCounts';
 import { PairList } from './PairList';
@@ -50,6 +40,11 @@ interface Props {
   opened: string | null;
   canGoOn: boolean;
   busy: boolean;
+  /** Whether it is also shown through all jobs. */
+  allJobs: boolean;
+  /** Whether it starts at rows that the application read. */
+  fromSource: boolean;
+  onAllJobs: (on: boolean) => void;
   onSteps: (steps: number | null) => void;
   onAt: (node: string) => void;
   onTrace: (direction: Direction, places: string[]) => void;
@@ -62,7 +57,7 @@ interface Props {
 export function TracePanel(props: Props) {
   const { trace, at, node, onAt } = props;
   const [failed, setFailed] = useState<Error | null>(null);
-  const commands = traceCommands(trace, at);
+  const commands = props.allJobs ? allJobsCommand(trace) : traceCommands(trace, at);
   const counts = useMemo(() => countsOf(trace), [trace]);
   return (
     <>
@@ -89,6 +84,14 @@ export function TracePanel(props: Props) {
           {counted(trace.groups.length, 'node')}
           {trace.request.steps !== null && ` after ${counted(trace.request.steps, 'step')}`}
         </p>
+        <AllJobs
+          key={`all jobs ${trace.trace}`}
+          trace={trace}
+          isOn={props.allJobs}
+          fromSource={props.fromSource}
+          search={props.search}
+          onChange={props.onAllJobs}
+        />
         <LevelCounts key={trace.trace} trace={trace} />
         <PairList trace={trace} />
         <InfluenceList key={`influence ${trace.trace}`} trace={trace} />
@@ -173,88 +176,6 @@ export function TracePanel(props: Props) {
       </div>
     </>
   );
-}
-
-function FoundItems(props: Props & { at: string }) {
-  const { trace, at, node, onTrace, onShowRow } = props;
-  const pages = useItemPages(traceItemsQuery(trace.trace, at));
-  const columns = useColumns(trace.app, node, pages.items);
-  const [whole, setWhole] = useState<Item | null>(null);
-  const isFrame = node === undefined ? trace.computed : isFrameKind(node.kind);
-  const actions = useMemo<ItemAction[]>(
-    () => [
-      {
-        label: 'Lines',
-        title: 'Show it in its file',
-        letter: 'l',
-        run: (item) => onShowRow(item.address),
-        available: (item) => item.location !== null && !isFrame,
-      },
-      {
-        label: '← Back',
-        title: 'Trace backward from here',
-        letter: 'b',
-        run: (item) => onTrace('backward', [placeOf(item, isFrame)]),
-        available: (item) => isWayFrom(node?.kind, 'backward', item),
-      },
-      {
-        label: 'Forward →',
-        title: 'Trace forward from here',
-        letter: 'f',
-        run: (item) => onTrace('forward', [placeOf(item, isFrame)]),
-        available: (item) => isWayFrom(node?.kind, 'forward', item),
-      },
-    ],
-    [node?.kind, onTrace, onShowRow, isFrame],
-  );
-  const open = (item: Item) => {
-    if (isFrame) setWhole(item);
-    else if (item.location !== null) onShowRow(item.address);
-    else onTrace(trace.direction, [item.address]);
-  };
-  return (
-    <>
-      {pages.error !== null && <ErrorNotice error={pages.error} onRetry={pages.retry} />}
-      {pages.loading && <Loading what="items" />}
-      {pages.first !== undefined && (
-        <ItemsTable
-          label={`Items of the trace in ${pages.first.label}`}
-          items={pages.items}
-          total={pages.first.count}
-          search={props.search}
-          shared={props.shared}
-          columns={columns}
-          actions={actions}
-          onOpen={open}
-          opened={whole?.address ?? props.opened}
-          hasMore={pages.hasMore && !pages.paused}
-          loadingMore={pages.loadingMore}
-          onMore={pages.more}
-        />
-      )}
-      {pages.first !== undefined && pages.hasMore && (
-        <p className="faint">
-          {count(pages.items.length)} of {count(pages.first.count)} loaded; scroll for more.
-        </p>
-      )}
-      {whole !== null && <WholeRow item={whole} columns={columns} onClose={() => setWhole(null)} />}
-    </>
-  );
-}
-
-/** What names an item: rows of DataFrames have no address but the place in their file. */
-const placeOf = (item: Item, isFrame: boolean) =>
-  isFrame ? (item.location ?? item.address) : item.address;
-
-/** Whether a node's rows are those of a DataFrame, which are in no list. */
-const isFrameKind = (kind: string | undefined) => kind === 'frame' || kind === 'frame-source';
-
-/** Whether a trace may go on from an item of a node of that kind. */
-function isWayFrom(kind: string | undefined, direction: Direction, item: Item): boolean {
-  if (isFrameKind(kind)) {
-    return item.location !== null && (kind === 'frame') === (direction === 'backward');
-  }
-  return kind !== (direction === 'backward' ? 'source' : 'sink');
 }
 
 function StartRows({ trace, search }: { trace: Trace; search: string }) {

@@ -1,7 +1,7 @@
 /** A trace of triples as a graph that is drawn: what is nearest to the item first, more where it is asked for. */
 
 import type { TripleTrace } from '../api/types';
-import type { DisplayGraph, DisplayNode } from '../graph/display';
+import { apartNode, type DisplayGraph, type DisplayNode } from '../graph/display';
 import { counted } from '../lib/format';
 
 /** How many items are drawn at first, and how many more by each click. */
@@ -93,26 +93,13 @@ function displayNode(
   const [op = ''] = ops;
   const hidden = (side: ReadonlyMap<string, unknown>) =>
     [...side.keys()].filter((other) => !drawn.has(other)).length;
-  return {
+  return apartNode({
     node: keyOf(name),
-    label: name,
+    name,
     what: name,
     path: isAsked ? 'the item asked for' : null,
     kind: 'item',
-    op: 'item',
-    name,
     description: ops.length > 1 ? counted(ops.length, 'operation') : op && `by ${op}`,
-    call_site: '',
-    exact: true,
-    reason: '',
-    partitions: null,
-    blocks: 0,
-    flows: 0,
-    associations: 0,
-    members: [keyOf(name)],
-    stage: '',
-    has_items: false,
-    openedFrom: null,
     more: { upstream: hidden(upstream), downstream: hidden(downstream) },
-  };
+  });
 }

@@ -46,11 +46,21 @@ export interface ApplicationSearch {
   /** A trace (which may be one of some steps), and the node whose items of it are listed. */
   trace?: string;
   at?: string;
+  /** Whether the trace is shown through the jobs before (forward: after) this one, too. */
+  jobs?: 'all';
   /** The row that is shown in its file. */
   row?: string;
   /** Rows that were selected, by address. */
   sel?: string[];
 }
+
+/** What leaves a trace. */
+export const NO_TRACE = {
+  trace: undefined,
+  at: undefined,
+  jobs: undefined,
+  row: undefined,
+} satisfies ApplicationSearch;
 
 export function applicationSearch(params: Params): ApplicationSearch {
   return {
@@ -61,6 +71,7 @@ export function applicationSearch(params: Params): ApplicationSearch {
     unfold: texts(params.unfold),
     trace: text(params.trace),
     at: text(params.at),
+    jobs: oneOf(params.jobs, ['all']),
     row: text(params.row),
     sel: texts(params.sel),
   };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { formatParams, parseParams } from './params';
-import { applicationSearch, applicationsSearch, compareSearch } from './searches';
+import { NO_TRACE, applicationSearch, applicationsSearch, compareSearch } from './searches';
 
 describe('the query of an address', () => {
   it('comes back as it was, numbers as texts', () => {
@@ -17,6 +17,13 @@ describe('the query of an address', () => {
   it('holds nothing that is not set', () => {
     expect(formatParams({ node: undefined, q: '', sel: [], row: null })).toBe('');
     expect(formatParams(applicationSearch({}))).toBe('');
+  });
+
+  it('keeps a trace through all jobs until the trace is left', () => {
+    const search = applicationSearch({ trace: 't1', jobs: 'all', node: '4' });
+    expect(formatParams(search)).toBe('?node=4&trace=t1&jobs=all');
+    expect(formatParams({ ...search, ...NO_TRACE })).toBe('?node=4');
+    expect(applicationSearch({ jobs: 'some' }).jobs).toBeUndefined();
   });
 
   it('stays readable', () => {
