@@ -65,6 +65,8 @@ def test_where_the_sandbox_is_off_java_is_started_as_without_one(
         "spark.driver.bindAddress=127.0.0.1",
         "spark.driver.host=127.0.0.1",
         "spark.authenticate=true",
+        "spark.task.maxDirectResultSize=2047m",
+        "spark.rpc.message.maxSize=2047",
         "spark.python.worker.reuse=false",
     ]
     assert command[0] == "/spark/./bin/spark-submit"
