@@ -641,26 +641,30 @@ def test_bytes_of_files_are_linked_where_they_overlap(here: Path) -> None:
 
 
 def test_bytes_of_files_are_not_linked_between_applications_which_is_said(here: Path) -> None:
-    for name, read, written in (("a", "in.bin", "mid.bin"), ("b", "mid.bin", "out.bin")):
-        with LineageApi(name) as api:
+    def copied(read: str, written: str) -> tuple[str, str, str]:
+        with LineageApi("copy") as api:
             api.register("copy", kind="sink")
             with api.task("copy"):
                 api.add_input(api.location(read, 0, 9), reset=True)
                 api.add_output(api.location(written, 0, 9))
-            of_bytes = api.location(written, 0, 1), api.location(read, 0, 1)
-    written_byte, read_byte = of_bytes
+            return api.app, api.location(read, 0, 1), api.location(written, 0, 1)
+
+    copied("in.bin", "mid.bin")
+    app, read_byte, written_byte = copied("mid.bin", "out.bin")
     for direction, byte, end, verb in (
         (Direction.BACKWARD, written_byte, "mid.bin", "wrote"),
         (Direction.FORWARD, read_byte, "out.bin", "read"),
     ):
-        for all_jobs in (False, True):
-            with stored(here) as access:
-                answer = access.ask(TraceQuery(direction, (byte,), app=api.app, all_jobs=all_jobs))
-            assert [group.what for group in answer.groups] == [end]
-            # Of one application it is all.
-            assert answer.complete == (not all_jobs)
-        (gap,) = answer.not_queried
-        assert gap.app == api.app
+        with stored(here) as access:
+            of_app, of_all = (
+                access.ask(TraceQuery(direction, (byte,), app=app, all_jobs=all_jobs))
+                for all_jobs in (False, True)
+            )
+        assert [group.what for group in (*of_app.groups, *of_all.groups)] == [end, end]
+        # Of one application it is all.
+        assert (of_app.complete, of_all.complete) == (True, False)
+        (gap,) = of_all.not_queried
+        assert gap.app == app
         assert f"whether another one {verb} those of {end}" in gap.reason
 
 

@@ -25,6 +25,7 @@ const aDataset = (fields: Partial<AnswerGroup>): AnswerGroup => ({
   standing: 'same',
   items: [aRow(3, 'Oslo;1.5')],
   app: 'local-0',
+  next_jobs: [],
   ...fields,
 });
 
