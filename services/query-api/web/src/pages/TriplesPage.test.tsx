@@ -1,4 +1,4 @@
-import { screen, within } from '@testing-library/react';
+import { screen, waitFor, within } from '@testing-library/react';
 import { userEvent } from '@testing-library/user-event';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
@@ -48,8 +48,10 @@ describe('an item of triples', () => {
       within(within(details).getByLabelText('Derived from')).getByText('by strip'),
     ).toBeInTheDocument();
     await userEvent.click(within(details).getByText('What was derived from it'));
-    expect(calls).toContain(
-      'GET /v1/triples/trace?data_set=letters&item=clean%2Fa&direction=forward&limit=20000',
+    await waitFor(() =>
+      expect(calls).toContain(
+        'GET /v1/triples/trace?data_set=letters&item=clean%2Fa&direction=forward&limit=20000',
+      ),
     );
   });
 
