@@ -55,6 +55,7 @@ def ends(trace: dict[str, Any]) -> set[str]:
     return {place.split("/")[-2] for place, _ in trace["found"] if place is not None}
 
 
+@pytest.mark.long
 def test_traces_go_through_the_versions_of_tables_that_were_read(tmp_path: Path) -> None:
     """RDDs to Delta Lake (two that append), to Iceberg, to lines; and what others put into other files ends a trace."""
     said = ran(tmp_path)
@@ -106,7 +107,6 @@ def test_traces_go_through_the_versions_of_tables_that_were_read(tmp_path: Path)
     assert said["orders@2"] == [orders]
 
 
-@pytest.mark.long
 def test_a_version_that_may_be_another_programs_is_not_taken(tmp_path: Path) -> None:
     """A program commits to a table of Delta Lake while a job writes it, with a Delta Lake that does not say which commits it begins."""
     said = ran(tmp_path, "busy")
