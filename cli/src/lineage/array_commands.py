@@ -18,7 +18,7 @@ from lineage.array_options import (
     LimitOption,
     PngOption,
 )
-from lineage.command_line import load_numpy
+from lineage.command_line import load_arrays
 from lineage.options import (
     JsonOption,
     StoreOption,
@@ -29,7 +29,6 @@ from lineage.options import (
     warning_if_partial,
 )
 from lineage.servers import SERVER_SCHEMES
-from lineage_core.environment.extras import DISTRIBUTION
 from lineage_core.errors import LineageError
 
 if TYPE_CHECKING:
@@ -241,7 +240,7 @@ def plan(  # noqa: PLR0913, PLR0917 - an argument is an option
     """Choose how the lineage of operators is kept, and say why: what each alternative would cost, and what larger limits would buy."""
     if costs is not None and name:
         raise LineageError("give a file of costs, or --app, not both")
-    _check_installed()
+    load_arrays()
     with in_time(timeout_s):
         from lineage.array_plans import save_plan, show_plan
         from lineage_arrays.operators.costs import read_costs
@@ -278,21 +277,6 @@ def _stored_costs(store: GraphStore | ServedAccess, name: str) -> tuple[str, Cos
     return recording.app, recording.costs()
 
 
-def _check_installed() -> None:
-    """Load NumPy and the package of arrays.
-
-    Raises:
-        LineageError: NumPy is too old for arrays.
-    """
-    load_numpy()
-    try:
-        import lineage_arrays  # noqa: F401 - whether it can be
-    except ImportError as problem:
-        raise LineageError(
-            f"{problem}: the extra [arrays] of {DISTRIBUTION} brings it"
-        ) from problem
-
-
 @contextmanager
 def _opened(url: str) -> Iterator[GraphStore | ServedAccess]:
     """The store, or the server, that ``--store`` names.
@@ -301,7 +285,7 @@ def _opened(url: str) -> Iterator[GraphStore | ServedAccess]:
         StoreError: there is none.
         LineageError: NumPy is too old for arrays.
     """
-    _check_installed()
+    load_arrays()
     from lineage.served import ServedAccess
     from lineage_store.url import open_store
 

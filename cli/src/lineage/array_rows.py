@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lineage.command_line import load_numpy
-from lineage_core.environment.extras import DISTRIBUTION
-from lineage_core.errors import LineageError
+from lineage.command_line import load_arrays
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
 from lineage_query.collected_rows import CellBackend
@@ -25,12 +23,7 @@ class LocalCells(CellBackend):
     def trace_rows(
         self, direction: Direction, app: str, node: str, rows: Sequence[Location]
     ) -> Answer:
-        load_numpy()
-        try:
-            from lineage_arrays.saved.row_tracing import StoredCells
-        except ImportError as problem:
-            raise LineageError(
-                f"{problem}: the extra [arrays] of {DISTRIBUTION} brings it"
-            ) from problem
+        load_arrays()
+        from lineage_arrays.saved.row_tracing import StoredCells
 
         return StoredCells(self.store, self.choices).trace_rows(direction, app, node, rows)

@@ -10,6 +10,9 @@ from typing import Any
 
 import typer
 
+from lineage_core.environment.extras import DISTRIBUTION
+from lineage_core.errors import LineageError
+
 THREADS = "OPENBLAS_NUM_THREADS"
 
 
@@ -44,3 +47,18 @@ def load_numpy() -> None:
         import_module("numpy")
     finally:
         del os.environ[THREADS]
+
+
+def load_arrays() -> None:
+    """Load NumPy and the package of arrays.
+
+    Raises:
+        LineageError: NumPy is too old for arrays.
+    """
+    load_numpy()
+    try:
+        import_module("lineage_arrays")
+    except ImportError as problem:
+        raise LineageError(
+            f"{problem}: the extra [arrays] of {DISTRIBUTION} brings it"
+        ) from problem
