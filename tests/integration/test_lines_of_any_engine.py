@@ -73,10 +73,11 @@ def test_files_that_change_or_are_not_there_are_told_of(tmp_path: Path) -> None:
         read = api.register("read", kind="source")
         api.read_lines(read, {0: f"{tmp_path}/in"})
         api.read_lines(read, {1: f"{tmp_path}/nothing"})
+        api.read_lines(read, {2: f"{tmp_path}/packed.gz"})
         api.wrote_lines(api.register("total", kind="sink"), {0: f"{tmp_path}/nobody"})
         os.utime(tmp_path / "in", (1, 1))
     reasons = " ".join(map(str, judged(tmp_path, api.app).reasons))
-    for words in ("in changed while it was read", "nothing", "nobody"):
+    for words in ("in changed while it was read", "nothing", "nobody", "packed.gz is compressed"):
         assert words in reasons
 
 

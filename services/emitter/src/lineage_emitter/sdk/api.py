@@ -349,7 +349,7 @@ class LineageApi:
             return
         try:
             message = files_read(self.app, node, files)
-        except OSError as problem:
+        except (OSError, CaptureFailedError) as problem:
             self.problem("files that were read", problem)
             return
         with self._lock:
@@ -363,7 +363,7 @@ class LineageApi:
             return
         try:
             message = files_written(self.app, node, files) if files else None
-        except OSError as problem:
+        except (OSError, CaptureFailedError) as problem:
             self.problem("files that were written", problem)
             return
         if message is not None:

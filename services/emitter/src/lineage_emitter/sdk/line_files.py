@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 
 from lineage_core.contract.message import RecordSplit, SinkFile, SinkFiles, Split, Splits
+from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.sdk.files import is_compressed
 from lineage_emitter.sdk.mapreduce_task import version
 
 _READ_AT_ONCE = 1 << 20
@@ -16,7 +18,9 @@ def files_read(app: str, node: str, files: Mapping[int, str]) -> Splits:
 
     Raises:
         OSError: there is no such file.
+        CaptureFailedError: it is compressed.
     """
+    _check_plain(files)
     splits = []
     for partition, path in files.items():
         state = version(path)
@@ -37,7 +41,9 @@ def files_written(app: str, node: str, files: Mapping[int, str]) -> SinkFiles:
 
     Raises:
         OSError: there is no such file.
+        CaptureFailedError: it is compressed.
     """
+    _check_plain(files)
     paths = {partition: os.path.realpath(path) for partition, path in files.items()}
     written = []
     for partition, path in paths.items():
@@ -54,6 +60,13 @@ def files_written(app: str, node: str, files: Mapping[int, str]) -> SinkFiles:
         )
     folder = os.path.commonpath([os.path.dirname(path) for path in paths.values()])
     return SinkFiles(app=app, node=node, path=f"file:{folder}", files=tuple(written))
+
+
+def _check_plain(files: Mapping[int, str]) -> None:
+    for path in filter(is_compressed, files.values()):
+        raise CaptureFailedError(
+            f"{path} is compressed: lines of what is in it are not lines of it"
+        )
 
 
 def changed(splits: Iterable[Split | RecordSplit]) -> list[str]:
