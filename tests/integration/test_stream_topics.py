@@ -137,7 +137,8 @@ def test_a_batch_that_is_run_again_has_the_same_offsets(
 ) -> None:
     """Killed between the commits of the sink and of the query: the batch is the same, and its rows are an earlier run's."""
     topic = "killed.of-streams"
-    for created in kafka.admin().create_topics([NewTopic(topic, 1, 1)]).values():
+    admin = kafka.admin()  # what it begins ends with it
+    for created in admin.create_topics([NewTopic(topic, 1, 1)]).values():
         created.result()
     settings = {"SPARK_CONF_DIR": str(with_connector(tmp_path))}
     write_job(tmp_path, KILLED)
