@@ -72,7 +72,7 @@ def test_what_a_session_warms_up_by_ends_where_it_is_asked(
             return SparkSession(spark_context)
 
     class Long(StoredAccess):
-        def ask(self, question: TraceQuery) -> Answer:
+        def trace(self, question: TraceQuery) -> Answer:
             assert self._spark is not None
             with self._spark() as spark:
                 begun.set()
