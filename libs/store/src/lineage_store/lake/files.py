@@ -6,19 +6,22 @@ import threading
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lineage_core.tracing.budget import current_budget
-from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.errors import StoreError
 from lineage_store.lake.arrow import array_of_texts, nulls, pc, scalar_of
 from lineage_store.lake.columns import (
     TYPES,
     Kind,
 )
+from lineage_store.lake.opening import FileOpener, as_store_errors
 from lineage_store.lake.table import LakeFile, LakeTable
 
 FOOTERS_CACHED: Final = 4_096
@@ -31,6 +34,9 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 COMPUTED_CACHED: Final = 1_024
 """Number of values that are kept of files; each is of one application."""
+
+APPLICATIONS_AT_ONCE: Final = 64
+"""Applications whose footers are read together where all are read."""
 
 Files: TypeAlias = tuple[LakeFile, ...]
 T = TypeVar("T")
@@ -162,6 +168,7 @@ class LakeReader:
     def __init__(self, table: LakeTable) -> None:
         self.table = table
         self.counts = ReadCounts()
+        self.opener = FileOpener(table)
         self._lock = threading.Lock()
         self._footers: OrderedDict[str, _Footer] = OrderedDict()
         self._computed: OrderedDict[Hashable, Any] = OrderedDict()
@@ -189,6 +196,22 @@ class LakeReader:
                     raise StoreError(f"a file of the lake is missing: {error}") from error
                 files = newer
 
+    def answers(self, work: Callable[[Files], T], keys: Sequence[str] | None = None) -> Iterator[T]:
+        """What ``work`` makes of the files of each application; ``keys``: of some of them, in this order.
+
+        Raises:
+            StoreError: a file is damaged or missing, or the storage can't be read.
+        """
+        files = self.table.snapshot().files
+        wanted = list(files) if keys is None else keys
+        for at in range(0, len(wanted), APPLICATIONS_AT_ONCE):
+            some = wanted[at : at + APPLICATIONS_AT_ONCE]
+            # Files that somebody compacted since are replaced by others, which are read then.
+            with suppress(FileNotFoundError):
+                self._read_footers(chain.from_iterable(files.get(key, ()) for key in some))
+            for key in some:
+                yield self.answer(key, work)
+
     def remember(self, name: str, files: Files, compute: Callable[[Files], T]) -> T:
         """What is computed of some files, which never change, once."""
         remembered = (name, files)
@@ -215,34 +238,46 @@ class LakeReader:
             BudgetError: the query has no time left.
         """
         schema = pa.schema([(name, TYPES[name]) for name in columns])
-        parts = [part for file in files for part in self._parts(file, kind, columns, lookup)]
-        return pa.concat_tables([pa.Table.from_batches([], schema), *parts])
+        self._read_footers(files)
+        wanted = [(file, self._groups_of(file, kind, lookup)) for file in files]
+        parts = self.opener.each(
+            lambda some: self._parts(*some, columns, lookup), [some for some in wanted if some[1]]
+        )
+        return pa.concat_tables([pa.Table.from_batches([], schema), *chain.from_iterable(parts)])
+
+    def _read_footers(self, files: Iterable[LakeFile]) -> None:
+        """Read the footers that were not read yet, on object storage several at the same time."""
+        with self._lock:
+            missing = [file for file in files if file.path not in self._footers]
+        self.opener.each(self._footer, missing)
+
+    def _groups_of(self, file: LakeFile, kind: Kind, lookup: Lookup | None) -> list[RowGroup]:
+        """The row groups of a file that may hold what is looked up."""
+        return [
+            group
+            for group in self._footer(file).groups
+            if group.kind == kind and (lookup is None or lookup.may_hold(group))
+        ]
 
     def _parts(
-        self, file: LakeFile, kind: Kind, columns: Sequence[str], lookup: Lookup | None
-    ) -> Iterator[pa.Table]:
-        try:
-            footer = self._footer(file)
-            groups = [
-                group
-                for group in footer.groups
-                if group.kind == kind and (lookup is None or lookup.may_hold(group))
-            ]
-            if not groups:
-                return
-            with self.table.files.open_input_file(file.path) as stream:
-                opened = pq.ParquetFile(stream, metadata=footer.metadata, pre_buffer=False)
-                for group in groups:
-                    current_budget().check()
-                    part = self._group(file, opened, footer, group, columns, lookup)
-                    if part.num_rows:
-                        yield part
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise StoreUnavailableError(f"can't read {file.path} of the lake: {error}") from error
-        except pa.ArrowException as error:
-            raise StoreError(f"{file.path} of the lake is damaged: {error}") from error
+        self,
+        file: LakeFile,
+        groups: Sequence[RowGroup],
+        columns: Sequence[str],
+        lookup: Lookup | None,
+    ) -> list[pa.Table]:
+        footer = self._footer(file)
+        parts = []
+        with as_store_errors(file.path), self.opener.open(file) as stream:
+            opened = pq.ParquetFile(
+                stream, metadata=footer.metadata, pre_buffer=self.opener.is_remote
+            )
+            for group in groups:
+                current_budget().check()
+                part = self._group(file, opened, footer, group, columns, lookup)
+                if part.num_rows:
+                    parts.append(part)
+        return parts
 
     def _group(
         self,
@@ -303,9 +338,8 @@ class LakeReader:
             if footer is not None:
                 self._footers.move_to_end(file.path)
                 return footer
-        with self.table.files.open_input_file(file.path) as stream:
-            metadata = pq.read_metadata(stream)
-        footer = _footer_of(metadata)
+        with as_store_errors(file.path), self.opener.open(file) as stream:
+            footer = _footer_of(pq.read_metadata(stream))
         with self._lock:
             self.counts.footers += 1
             self._footers[file.path] = footer

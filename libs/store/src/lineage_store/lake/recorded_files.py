@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -33,17 +34,12 @@ class LakeFileRows:
 
     def read(self, apps: Collection[str] | None, limit: int) -> Iterator[StoredFile]:
         keys = self._keys() if apps is None else [application_key(app) for app in apps]
-        for key in keys:
-            if limit <= 0:
-                return
-            for stored in self._reader.answer(key, self._of_application)[:limit]:
-                limit -= 1
-                yield stored
+        of_applications = self._reader.answers(self._of_application, keys)
+        return islice(chain.from_iterable(of_applications), max(limit, 0))
 
     def count(self) -> Mapping[str, tuple[int, int]]:
         counts = {}
-        for key in self._keys():
-            stored = self._reader.answer(key, self._of_application)
+        for stored in self._reader.answers(self._of_application, self._keys()):
             if stored:
                 characters = sum(len(one.row.folder) + len(one.row.file) for one in stored)
                 counts[stored[0].app] = len(stored), characters
@@ -52,10 +48,8 @@ class LakeFileRows:
     def not_indexed(self) -> Iterator[StoredFile]:
         return iter(())
 
-    def _keys(self) -> list[str]:
-        if self._wanted.app is not None:
-            return [application_key(self._wanted.app)]
-        return list(self._reader.table.snapshot().files)
+    def _keys(self) -> list[str] | None:
+        return None if self._wanted.app is None else [application_key(self._wanted.app)]
 
     def _of_application(self, files: Files) -> list[StoredFile]:
         current_budget().check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -161,11 +162,8 @@ class LakeStore:
         return self.reader.answer(key, lambda files: unmatched_of(self.reader, files))
 
     def applications(self) -> Sequence[ApplicationRecord]:
-        records = []
-        for key in self.table.snapshot().files:
-            record = self.reader.answer(key, self._record)
-            if record is not None:
-                records.append(record)
+        answers = self.reader.answers(self._record)
+        records = [record for record in answers if record is not None]
         return sorted(records, key=lambda record: (record.started_at, record.app), reverse=True)
 
     def _record(self, files: Files) -> ApplicationRecord | None:
@@ -188,8 +186,7 @@ class LakeStore:
         def read(files: Files) -> Summary | None:
             return summary_of(self.reader, files) if files else None
 
-        summaries = [self.reader.answer(key, read) for key in self.table.snapshot().files]
-        return [summary for summary in summaries if summary is not None]
+        return [summary for summary in self.reader.answers(read) if summary is not None]
 
     def application_ids(self) -> Sequence[str]:
         starts = self.starts()
@@ -229,10 +226,7 @@ class LakeStore:
         return LakeFileRows(self.reader, query)
 
     def names(self) -> Mapping[str, frozenset[str]]:
-        beginnings: list[tuple[str, str]] = []
-        for key in self.table.snapshot().files:
-            beginnings += self.reader.answer(key, self._beginnings)
-        return names_in(beginnings)
+        return names_in(list(chain.from_iterable(self.reader.answers(self._beginnings))))
 
     def _beginnings(self, files: Files) -> list[tuple[str, str]]:
         if not files:

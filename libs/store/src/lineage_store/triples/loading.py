@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 
 from lineage_store.errors import StoreError
 from lineage_store.lake.arrow import int64_of
+from lineage_store.lake.opening import as_store_errors
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, Part
 from lineage_store.triples.files import PartFile
 from lineage_store.triples.indexing import Graph
 from lineage_store.triples.numbering import distinct_rows, encoded_numbers, encoded_texts
-from lineage_store.triples.reading import as_store_errors
 
 OF_ITEMS = {Part.WAITING: "src_item", Part.WAITING_NODES: "item", Part.ITEMS: "item"}
 LOADED = (

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lineage_core.tracing.budget import TooMuchError, current_budget
-from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.lake.arrow import array_of, int64_of
+from lineage_store.lake.opening import as_store_errors
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, Part
 from lineage_store.triples.files import Columns, Numbers, PartFile, spans
@@ -57,7 +57,8 @@ class GroupReader:
         if path not in self._opened:
             with as_store_errors(path):
                 stream = self._table.files.open_input_file(path)
-                parquet = pq.ParquetFile(stream, pre_buffer=False)
+                # On object storage neighbouring columns are read by one request.
+                parquet = pq.ParquetFile(stream, pre_buffer=not self._table.address.is_local)
                 described = parquet.metadata
                 groups = range(described.num_row_groups)
                 is_numbered = described.schema.column(0).physical_type == "INT64"
@@ -110,23 +111,6 @@ class GroupReader:
             opened.file.close(force=True)
         self._opened.clear()
         self._groups.clear()
-
-
-class as_store_errors:
-    """Errors of Arrow and of the system as those of a store; a missing file stays what it is."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, FileNotFoundError):
-            return
-        if isinstance(error, OSError):
-            raise StoreUnavailableError(f"can't read {self._path} of the lake: {error}") from error
-        if isinstance(error, pa.ArrowException | AttributeError):
-            raise StoreError(f"{self._path} of the lake is damaged: {error}") from error
 
 
 def _array(column: Any) -> Any:

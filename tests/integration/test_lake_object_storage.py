@@ -1,0 +1,196 @@
+"""A lake on object storage: a server that stands in for S3 counts what is asked of it, is slow, refuses, and loses answers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import QueryEngine
+from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
+from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.lake.address import LakeAddress
+from lineage_store.lake.compacting import compact
+from lineage_store.lake.store import LakeStore
+from lineage_store.moving import contents_of, move_application
+from lineage_store.port import GraphStore
+from lineage_store.sqlite.store import SqliteStore
+from tests.support.lake_writer import write_application
+from tests.support.object_storage import BUCKET, Fault, ObjectStorage, object_storage
+from tests.support.spool_builder import verdict_of
+from tests.support.stored_lineage import StoredRun, store_run
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[ObjectStorage]:
+    with object_storage() as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.settings.items():
+            patch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture
+def address(storage: ObjectStorage, tmp_path: Path) -> Iterator[LakeAddress]:
+    yield LakeAddress(f"s3://{BUCKET}/{tmp_path.name}/lineage")
+    storage.fail()
+    storage.delay(0)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> StoredRun:
+    return store_run(f"sqlite:///{tmp_path / 'lineage.db'}", tmp_path)
+
+
+def back(store: GraphStore, run: StoredRun) -> object:
+    query = TraceQuery(Direction.BACKWARD, (f"{run.sink}:1",), app=run.app)
+    return QueryEngine(store, RowReader()).ask(query).to_json()
+
+
+def test_an_archived_application_is_traced_by_few_requests(
+    storage: ObjectStorage, address: LakeAddress, run: StoredRun, tmp_path: Path
+) -> None:
+    with SqliteStore(tmp_path / "lineage.db") as source, LakeStore(address) as lake:
+        storage.requests()
+        moved = move_application(source, lake, run.app, deletes=False)
+        assert storage.requests().total <= 30
+        assert contents_of(source, run.app) == moved.contents
+        expected = back(source, run)
+    storage.requests()
+    with LakeStore(address, create=False) as lake:
+        opened = storage.requests()
+        assert back(lake, run) == expected
+        first = storage.requests()
+        assert back(lake, run) == expected
+        second = storage.requests()
+    assert opened.total <= 8
+    # Of its only file: that it is there, and all of it.
+    assert first.counts.get("HEAD", 0) == 1
+    assert first.total - first.counts.get("LIST", 0) <= 4
+    assert second.counts.get("HEAD", 0) == 0
+
+
+def test_files_are_read_at_the_same_time(
+    storage: ObjectStorage, address: LakeAddress, tmp_path: Path
+) -> None:
+    parts = 12
+    with LakeStore(address) as lake, SqliteStore(tmp_path / "lineage.db") as sqlite:
+        for part in range(parts):
+            write_application(lake, "one", part)
+            write_application(sqlite, "one", part)
+        for app in ("two", "three"):
+            write_application(lake, app, 0)
+        expected = contents_of(sqlite, "one")
+    with LakeStore(address, create=False) as lake:
+        storage.meet(3)
+        assert contents_of(lake, "one") == expected
+        whole = storage.requests()
+        assert whole.counts["HEAD"] == parts
+        assert whole.at_once >= 3
+        # The footers of the others are read together.
+        storage.meet(2)
+        assert {record.app for record in lake.applications()} == {"one", "two", "three"}
+        listed = storage.requests()
+        assert listed.counts["HEAD"] == 2
+        assert listed.at_once >= 2
+
+
+def test_large_files_are_read_in_parts(
+    storage: ObjectStorage, address: LakeAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lineage_store.lake.opening.WHOLE_BYTES", 0)
+    with LakeStore(address) as lake, SqliteStore(tmp_path / "lineage.db") as sqlite:
+        write_application(lake, "one", 0, wide=True)
+        write_application(sqlite, "one", 0, wide=True)
+        storage.requests()
+        assert contents_of(lake, "one") == contents_of(sqlite, "one")
+        assert storage.requests().counts["GET"] > 3
+
+
+def test_what_is_held_is_bounded(
+    storage: ObjectStorage, address: LakeAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LakeStore(address) as lake, SqliteStore(tmp_path / "lineage.db") as sqlite:
+        for part in range(3):
+            write_application(lake, "one", part)
+            write_application(sqlite, "one", part)
+        (files,) = lake.table.snapshot(newest=True).files.values()
+        monkeypatch.setattr(
+            "lineage_store.lake.opening.HELD_BYTES", max(file.size for file in files)
+        )
+        assert contents_of(lake, "one") == contents_of(sqlite, "one")
+        assert lake.reader.opener.held_bytes <= max(file.size for file in files)
+
+
+@pytest.mark.long
+def test_several_processes_write_at_once_and_nothing_is_lost_or_twice(
+    storage: ObjectStorage, address: LakeAddress, tmp_path: Path
+) -> None:
+    with LakeStore(address) as lake, SqliteStore(tmp_path / "lineage.db") as sqlite:
+        writers = [
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.support.lake_writer", address.location, "shared", first, "6"],
+                env={**os.environ, **storage.settings},
+            )
+            for first in ("0", "3")
+        ]  # fmt: skip
+        assert [writer.wait() for writer in writers] == [0, 0]
+        for part in range(9):
+            write_application(sqlite, "shared", part)
+        assert contents_of(lake, "shared") == contents_of(sqlite, "shared")
+        compact(lake)
+        assert contents_of(lake, "shared") == contents_of(sqlite, "shared")
+        assert verdict_of(lake, "shared") == verdict_of(sqlite, "shared")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("PUT", "_delta_log", is_done=True),
+        Fault("PUT", "_delta_log"),
+        Fault("POST", ".parquet", times=2),
+        Fault("GET", ".json", status="500 Internal Server Error", times=2),
+    ],
+    ids=["an answer that is lost", "a commit", "a file", "the log"],
+)
+def test_what_storage_refuses_for_a_while_is_written_once(
+    storage: ObjectStorage, address: LakeAddress, tmp_path: Path, fault: Fault
+) -> None:
+    with LakeStore(address) as lake, SqliteStore(tmp_path / "lineage.db") as sqlite:
+        write_application(lake, "one", 0)
+        storage.fail(fault)
+        write_application(lake, "one", 1)
+        assert storage.requests().faults_left == 0
+        write_application(lake, "one", 2)
+        for part in range(3):
+            write_application(sqlite, "one", part)
+        assert contents_of(lake, "one") == contents_of(sqlite, "one")
+        (files,) = lake.table.snapshot(newest=True).files.values()
+        assert len(files) == 3
+
+
+def test_storage_that_refuses_is_named(storage: ObjectStorage, address: LakeAddress) -> None:
+    with LakeStore(address) as lake:
+        write_application(lake, "one", 0)
+    with LakeStore(address, create=False) as lake:
+        storage.fail(Fault("GET", ".parquet", "403 Forbidden", 1_000))
+        with pytest.raises(StoreUnavailableError, match="can't read"):
+            contents_of(lake, "one")
+        storage.fail(Fault("PUT", "_delta_log", "403 Forbidden", 1_000))
+    with LakeStore(address, create=False, retry_s=0) as lake:
+        with pytest.raises(StoreUnavailableError, match="can't write"):
+            write_application(lake, "one", 1)
+        storage.fail()
+        write_application(lake, "two", 0)
+        assert set(lake.application_ids()) == {"one", "two"}
+    with pytest.raises(StoreError, match="there is no lake at"):
+        LakeStore(LakeAddress(f"s3://{BUCKET}/elsewhere"), create=False)
+    with pytest.raises(StoreError, match="can't open the lake"):
+        LakeStore(LakeAddress("s3://no-bucket/lineage"), create=False)
