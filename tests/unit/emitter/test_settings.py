@@ -59,6 +59,7 @@ OTHER_VALUES = {
     "openlineage_link": ("https://a/", "https://a/"),
     "openlineage_producer": ("https://a", "https://a"),
     "openlineage_schemas": ("https://a", "https://a"),
+    "openlineage_lineage_facet": ("true", True),
 }
 
 

@@ -33,13 +33,14 @@ _DATABASE = re.compile(r"(?P<scheme>\w+)://(?P<authority>[^/]*)(?:/(?P<database>
 
 @dataclass(frozen=True, slots=True)
 class RunDataset:
-    """One dataset of a run. ``rows``: read or written, as far as known. ``size`` in bytes."""
+    """One dataset of a run. ``rows``: read or written, as far as known. ``size`` in bytes. ``version``: empty if not known."""
 
     namespace: str
     name: str
     rows: int | None = None
     size: int | None = None
     files: int | None = None
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def inputs_of(graph: FlowGraph, cwd: str = "") -> list[RunDataset]:
                 )
             files[split.path] = _File(split.path, rows, split.file_size)
         datasets += _datasets(node, list(files.values()), cwd)
-    return _each_once(datasets)
+    return each_once(datasets)
 
 
 def outputs_of(graph: FlowGraph, cwd: str = "") -> list[RunDataset]:
@@ -115,7 +116,7 @@ def outputs_of(graph: FlowGraph, cwd: str = "") -> list[RunDataset]:
             for sink_file in graph.sink_files(node.node)
         ]
         datasets += _datasets(node, files, cwd)
-    return _each_once(datasets)
+    return each_once(datasets)
 
 
 def unfiled_uses(messages: Iterable[Message]) -> tuple[list[RunDataset], list[RunDataset]]:
@@ -129,7 +130,7 @@ def unfiled_uses(messages: Iterable[Message]) -> tuple[list[RunDataset], list[Ru
             dataset = unfiled_dataset(path)
             if dataset is not None:
                 uses[wrote].append(RunDataset(*_name_of_unfiled(dataset)))
-    return _each_once(uses[0]), _each_once(uses[1])
+    return each_once(uses[0]), each_once(uses[1])
 
 
 def _nodes(graph: FlowGraph, *kinds: str) -> Iterable[NodeRecord]:
@@ -311,7 +312,7 @@ def _dataset(name: tuple[str, str], files: Sequence[_File]) -> RunDataset:
     )
 
 
-def _each_once(datasets: Iterable[RunDataset]) -> list[RunDataset]:
+def each_once(datasets: Iterable[RunDataset]) -> list[RunDataset]:
     """Datasets by name; of those that two nodes used the first."""
     unique: dict[tuple[str, str], RunDataset] = {}
     for dataset in datasets:

@@ -14,8 +14,10 @@ from openlineage.client.event_v2 import (
     RunState,
 )
 from openlineage.client.facet_v2 import (
+    DatasetFacet,
     JobFacet,
     RunFacet,
+    dataset_version_dataset,
     input_statistics_input_dataset,
     job_type_job,
     output_statistics_output_dataset,
@@ -24,6 +26,7 @@ from openlineage.client.facet_v2 import (
 
 from lineage_openlineage.datasets import RunDataset
 from lineage_openlineage.facts import RunFacts
+from lineage_openlineage.lineage_facet import lineage_facet
 from lineage_openlineage.naming import DEFAULT_NAMESPACE, Naming, default_producer
 
 FACET = "lineageMaster_recordLineage"
@@ -85,7 +88,9 @@ class _Speaker:
             eventType=state,
             producer=self._producer,
             run=Run(runId=facts.run_id, facets=self._run_facets(is_final=is_final)),
-            job=Job(namespace=namespace, name=facts.name, facets=self._job_facets()),
+            job=Job(
+                namespace=namespace, name=facts.name, facets=self._job_facets(is_final=is_final)
+            ),
             inputs=[self._input(dataset, is_final=is_final) for dataset in facts.inputs],
             outputs=[self._output(dataset, is_final=is_final) for dataset in facts.outputs],
         )
@@ -124,8 +129,8 @@ class _Speaker:
         facet._schemaURL = facts.naming.schema(SCHEMA)
         return facet
 
-    def _job_facets(self) -> dict[str, JobFacet]:
-        return {
+    def _job_facets(self, *, is_final: bool) -> dict[str, JobFacet]:
+        facets: dict[str, JobFacet] = {
             "jobType": job_type_job.JobTypeJobFacet(
                 processingType="BATCH",
                 integration="LINEAGE_MASTER",
@@ -133,9 +138,16 @@ class _Speaker:
                 producer=self._producer,
             )
         }
+        if is_final and self._facts.derivations is not None:
+            facets["lineage"] = lineage_facet(self._facts, self._facts.derivations, self._producer)
+        return facets
 
     def _input(self, dataset: RunDataset, *, is_final: bool) -> InputDataset:
-        input_dataset = InputDataset(namespace=dataset.namespace, name=dataset.name)
+        input_dataset = InputDataset(
+            namespace=dataset.namespace,
+            name=dataset.name,
+            facets=self._dataset_facets(dataset, is_final=is_final),
+        )
         if is_final:
             statistics = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
                 rowCount=dataset.rows,
@@ -147,7 +159,11 @@ class _Speaker:
         return input_dataset
 
     def _output(self, dataset: RunDataset, *, is_final: bool) -> OutputDataset:
-        output_dataset = OutputDataset(namespace=dataset.namespace, name=dataset.name)
+        output_dataset = OutputDataset(
+            namespace=dataset.namespace,
+            name=dataset.name,
+            facets=self._dataset_facets(dataset, is_final=is_final),
+        )
         if is_final:
             statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
                 rowCount=dataset.rows,
@@ -157,3 +173,11 @@ class _Speaker:
             )
             output_dataset.outputFacets = {"outputStatistics": statistics}
         return output_dataset
+
+    def _dataset_facets(self, dataset: RunDataset, *, is_final: bool) -> dict[str, DatasetFacet]:
+        if not is_final or not dataset.version:
+            return {}
+        version = dataset_version_dataset.DatasetVersionDatasetFacet(
+            datasetVersion=dataset.version, producer=self._producer
+        )
+        return {"version": version}

@@ -5,14 +5,22 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID, uuid5
 
 from lineage_core.contract.message import Begin, End, Heartbeat
 from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, Verdict, judge
-from lineage_openlineage.datasets import RunDataset, inputs_of, outputs_of, unfiled_uses
+from lineage_openlineage.datasets import (
+    RunDataset,
+    each_once,
+    inputs_of,
+    outputs_of,
+    unfiled_uses,
+)
+from lineage_openlineage.derivations import Derivations, derivations_of
 from lineage_openlineage.errors import OpenLineageError
 from lineage_openlineage.naming import Naming
+from lineage_openlineage.uses import Uses, uses_of, version_of
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FILE_MESSAGES
 
@@ -24,7 +32,7 @@ RUNS = UUID("0c9f8f6e-5d0b-5c8e-9a53-5b1f3d1c7a40")
 class RunFacts:
     """One application as a run. Times in unix seconds; ``ended_at`` is None while it runs.
 
-    ``name``: of the job.
+    ``name``: of the job. ``derivations``: None where they are not asked for, or not all of the lineage is there.
     """
 
     app: str
@@ -39,6 +47,7 @@ class RunFacts:
     associations: int
     inputs: Sequence[RunDataset]
     outputs: Sequence[RunDataset]
+    derivations: Derivations | None = None
 
     @property
     def run_id(self) -> str:
@@ -74,11 +83,16 @@ def facts_of(
     verdict = judge(store.messages(app, *VERDICT_MESSAGE_TYPES), store.counts(app), now=at)
     begin, heard_at, ended_at = _frame(store, app)
     nodes = graph.nodes()
-    tables_read, tables_written = unfiled_uses(store.messages(app, *FILE_MESSAGES))
+    messages = list(store.messages(app, *FILE_MESSAGES))
+    paths = {node.node: node.path or "" for node in nodes}
+    read, written = uses_of(messages, lambda node: paths.get(node, ""), begin.cwd)
+    tables_read, tables_written = unfiled_uses(messages)
+    naming = naming or Naming()
+    has_all = verdict.complete and verdict.final
     return RunFacts(
         app=app,
         name=begin.name or app,
-        naming=naming or Naming(),
+        naming=naming,
         started_at=begin.started_at,
         heard_at=heard_at,
         ended_at=ended_at,
@@ -86,9 +100,22 @@ def facts_of(
         verdict=verdict,
         blocks=sum(node.blocks for node in nodes),
         associations=sum(node.associations for node in nodes),
-        inputs=[*inputs_of(graph, begin.cwd), *tables_read],
-        outputs=[*outputs_of(graph, begin.cwd), *tables_written],
+        inputs=_with_versions([*inputs_of(graph, begin.cwd), *tables_read], read),
+        outputs=_with_versions([*outputs_of(graph, begin.cwd), *tables_written], written),
+        derivations=derivations_of(graph, read, written)
+        if naming.lineage_facet and has_all
+        else None,
     )
+
+
+def _with_versions(datasets: Sequence[RunDataset], uses: Uses) -> list[RunDataset]:
+    """Datasets, each once, with the versions in which a run used them."""
+    return [
+        replace(
+            dataset, version=version_of(uses.get((dataset.namespace, dataset.name), {}).values())
+        )
+        for dataset in each_once(datasets)
+    ]
 
 
 def _frame(store: GraphStore, app: str) -> tuple[Begin, float, float | None]:

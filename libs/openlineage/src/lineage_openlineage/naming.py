@@ -23,13 +23,15 @@ class Naming:
     """How a run is named; what is empty is the default.
 
     ``link``: base URL to which an application's id is appended. ``producer``: URI of the producer.
-    ``schemas``: URI below which schemas of our facets are named.
+    ``schemas``: URI below which schemas of our facets are named. ``lineage_facet``: whether its last event has
+    the facet ``lineage``, which is experimental: the inputs of each output by themselves.
     """
 
     namespace: str = ""
     link: str = ""
     producer: str = ""
     schemas: str = ""
+    lineage_facet: bool = False
 
     def link_to(self, app: str) -> str:
         """The URL of the page that shows the lineage of an application; empty: there is none."""

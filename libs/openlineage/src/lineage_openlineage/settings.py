@@ -32,6 +32,11 @@ class OpenLineageSettings(BaseModel):
         DEFAULT_SCHEMAS, description="URI below which the schema of our facet is named"
     )
 
+    openlineage_lineage_facet: bool = Field(
+        False,
+        description="whether events have the experimental facet `lineage`: the inputs of each output by themselves",
+    )
+
     @property
     def tells_openlineage(self) -> bool:
         """Whether events are published."""
@@ -44,4 +49,5 @@ class OpenLineageSettings(BaseModel):
             self.openlineage_link,
             self.openlineage_producer,
             self.openlineage_schemas,
+            self.openlineage_lineage_facet,
         )

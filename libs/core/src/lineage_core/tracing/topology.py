@@ -81,9 +81,9 @@ class Topology:
         """Whether a link leads to the node (from it), from (to) a registered node or not, or one that is lost may."""
         if not upstream:
             return node in self._with_successors
-        return node in self._sources_of or self._has_lost_links(node)
+        return node in self._sources_of or self.lacks_links(node)
 
-    def _has_lost_links(self, node: str) -> bool:
+    def lacks_links(self, node: str) -> bool:
         """Whether a link to the node is lost, or may be."""
         record = self.by_id.get(node)
         if record is None:
@@ -102,7 +102,7 @@ class Topology:
         record flows of the nodes in the middle only: then the items are their neighbours'. Where a
         node has no neighbour, whatever its kind, there is nothing else to come from (go to).
         """
-        if upstream and self._has_lost_links(node):
+        if upstream and self.lacks_links(node):
             return node, False
         neighbours = list(dict.fromkeys((self._above if upstream else self._below).get(node, ())))
         ends = [neighbour for neighbour in neighbours if self.is_end(neighbour, upstream=upstream)]

@@ -28,8 +28,11 @@ def get_openlineage(
     ] = "",
     producer: Annotated[Name, Query(description="URI of who tells it")] = "",
     schemas: Annotated[Name, Query(description="URI below which our facet's schema is")] = "",
+    lineage_facet: Annotated[
+        bool, Query(description="with the experimental facet `lineage`: each output's own inputs")
+    ] = False,
 ) -> OpenLineageEvents:
     """The events that `lineage openlineage` sends: START, and COMPLETE, FAIL or ABORT."""
-    naming = Naming(namespace, link, producer, schemas)
+    naming = Naming(namespace, link, producer, schemas, lineage_facet)
     run = run_of(facts_of(store.store, store.find(app), naming=naming))
     return OpenLineageEvents.model_validate(run.to_json())
