@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JError
 
 from lineage_core.contract.graph import Unit
 from lineage_core.contract.message import RecordSplit, RecordSplits, SinkFile, Split, Splits
 from lineage_emitter.sdk.files import is_compressed
+from lineage_emitter.session.jvm_texts import texts_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -21,6 +24,22 @@ if TYPE_CHECKING:
 _PART = re.compile(r"part-(?:[a-z]-)?(\d+)")
 _OLD_RDD, _NEW_RDD = "org.apache.spark.rdd.HadoopRDD", "org.apache.spark.rdd.NewHadoopRDD"
 _OLD, _NEW = "org.apache.hadoop.mapred", "org.apache.hadoop.mapreduce.lib.input"
+_LOCAL = "file:"
+_FILE_SPLIT = re.compile(r"(.*):(\d+)\+(\d+)", re.DOTALL)
+"""A file, where a range of it begins, and its length: the text of Hadoop's splits."""
+_TEXT = "java.lang.String"
+_WRITABLE = "org.apache.spark.SerializableWritable"
+_PLAIN_SPLITS = {
+    _OLD_RDD: (
+        ("org.apache.spark.rdd.HadoopPartition", "inputSplit", _WRITABLE),
+        f"{_OLD}.FileSplit",
+    ),
+    _NEW_RDD: (
+        ("org.apache.spark.rdd.NewHadoopPartition", "serializableHadoopSplit", _WRITABLE),
+        f"{_NEW}.FileSplit",
+    ),
+}
+"""By kind of RDD how its partitions give their split, and the class of a split that is one range of one file."""
 _FOLDERS_IN = ("mapreduce.input.fileinputformat.inputdir", "mapred.input.dir")
 _FOLDERS_OUT = ("mapreduce.output.fileoutputformat.outputdir", "mapred.output.dir")
 
@@ -44,7 +63,7 @@ class _FileRange:
 
     partition: int
     row: int
-    path: Any
+    path: str
     start: int
     length: int
 
@@ -87,36 +106,86 @@ def _reading_rdd(sc: SparkContext, rdd: Any) -> Any:
 
 
 def _file_ranges(sc: SparkContext, rdd: Any) -> Iterator[_FileRange]:
+    rdd = _reading_rdd(sc, rdd)
+    ranges = _plain_ranges(sc, rdd)
+    return _ranges_one_by_one(sc, rdd) if ranges is None else iter(ranges)
+
+
+def _plain_ranges(sc: SparkContext, rdd: Any) -> list[_FileRange] | None:
+    """The ranges of an RDD of which each partition is one range of one file, in a few calls; None: not all are."""
+    kind = next(name for name in _PLAIN_SPLITS if is_instance_of(sc._gateway, rdd, name))
+    split_of_partition, plain_class = _PLAIN_SPLITS[kind]
+    split = (split_of_partition, (_WRITABLE, "value", "org.apache.hadoop.io.Writable"))
+    name = (
+        ("java.lang.Object", "getClass", "java.lang.Class"),
+        ("java.lang.Class", "getName", _TEXT),
+    )
+    partitions = rdd.toJavaRDD().partitions()
+    if partitions.isEmpty():
+        return []
+    try:
+        # A class of an input format's own may call itself anything.
+        if set(texts_of(sc._jvm, partitions, (*split, *name)) or ()) != {plain_class}:
+            return None
+        texts = texts_of(sc._jvm, partitions, (*split, ("java.lang.Object", "toString", _TEXT)))
+    except Py4JError:
+        return None
+    matches = [_FILE_SPLIT.fullmatch(text) for text in texts or ()]
+    ranges = [
+        _FileRange(index, 0, match[1], int(match[2]), int(match[3]))
+        for index, match in enumerate(matches)
+        if match is not None
+    ]
+    return ranges if len(ranges) == partitions.size() else None
+
+
+def _ranges_one_by_one(sc: SparkContext, rdd: Any) -> Iterator[_FileRange]:
     def is_a(java_object: Any, name: str) -> bool:
         return bool(is_instance_of(sc._gateway, java_object, name))
 
-    rdd = _reading_rdd(sc, rdd)
     new = is_a(rdd, _NEW_RDD)
     for index, partition in enumerate(rdd.partitions()):
         split = (partition.serializableHadoopSplit() if new else partition.inputSplit()).value()
         if is_a(split, f"{_NEW}.CombineFileSplit"):
             ranges = zip(split.getPaths(), split.getStartOffsets(), split.getLengths(), strict=True)
             for row, (path, start, length) in enumerate(ranges):
-                yield _FileRange(index, row, path, start, length)
+                yield _FileRange(index, row, path.toString(), start, length)
         elif is_a(split, f"{_OLD}.FileSplit") or is_a(split, f"{_NEW}.FileSplit"):
-            yield _FileRange(index, 0, split.getPath(), split.getStart(), split.getLength())
+            path, start, length = split.getPath(), split.getStart(), split.getLength()
+            yield _FileRange(index, 0, path.toString(), start, length)
 
 
 class _FileStates:
     """Sizes and times of files, each read once."""
 
     def __init__(self, sc: SparkContext) -> None:
-        self._configuration = sc._jsc.hadoopConfiguration()
+        self._sc = sc
         self._states: dict[str, dict[str, Any]] = {}
 
-    def of(self, path: Any) -> dict[str, Any]:
+    def of(self, path: str) -> dict[str, Any]:
         """``path`` as text, ``file_size`` in bytes, ``mtime`` in unix seconds."""
-        name = path.toString()
-        if name not in self._states:
-            status = path.getFileSystem(self._configuration).getFileStatus(path)
-            mtime = status.getModificationTime() / 1000
-            self._states[name] = {"path": name, "file_size": status.getLen(), "mtime": mtime}
-        return self._states[name]
+        if path not in self._states:
+            size, mtime_ms = _local_state(path) or self._state(path)
+            self._states[path] = {"path": path, "file_size": size, "mtime": mtime_ms / 1000}
+        return self._states[path]
+
+    def _state(self, path: str) -> tuple[int, int]:
+        assert self._sc._jvm is not None
+        java_path = self._sc._jvm.org.apache.hadoop.fs.Path(path)
+        system = java_path.getFileSystem(self._sc._jsc.hadoopConfiguration())
+        status = system.getFileStatus(java_path)
+        return status.getLen(), status.getModificationTime()
+
+
+def _local_state(path: str) -> tuple[int, int] | None:
+    """Size, and time in milliseconds, of a file on this machine's disks, as Hadoop says them; None: it is elsewhere, or can't be read here."""
+    if not path.startswith(f"{_LOCAL}/"):
+        return None
+    try:
+        state = os.stat(path.removeprefix(_LOCAL))
+    except (OSError, ValueError):
+        return None
+    return state.st_size, state.st_mtime_ns // 1_000_000
 
 
 def _line_split(file_range: _FileRange, states: _FileStates) -> Split:
@@ -139,6 +208,23 @@ def _record_split(file_range: _FileRange, states: _FileStates, record_bytes: int
         first=file_range.start // record_bytes if record_bytes else None,
         **states.of(file_range.path),
     )
+
+
+def _local_files(folder: str) -> list[tuple[str, int, int]] | None:
+    """Files in a folder of this machine's disks, with size and time as :func:`_local_state` has them; None: it is elsewhere."""
+    if not folder.startswith(f"{_LOCAL}/"):
+        return None
+    files = []
+    try:
+        with os.scandir(folder.removeprefix(_LOCAL)) as entries:
+            for entry in entries:
+                if entry.is_file():
+                    state = entry.stat()
+                    mtime_ms = state.st_mtime_ns // 1_000_000
+                    files.append((f"{folder}/{entry.name}", state.st_size, mtime_ms))
+    except (OSError, ValueError):
+        return None
+    return files
 
 
 def reads_files(sc: SparkContext, input_format: str) -> bool:
@@ -178,17 +264,15 @@ def sink_files(sc: SparkContext, folder: str) -> list[SinkFile]:
     if not file_system.exists(path):
         # An output format may write elsewhere.
         return files
-    for status in file_system.listStatus(path):
-        part = _PART.match(status.getPath().getName())
-        if part is not None and status.isFile():
-            files.append(
-                SinkFile(
-                    partition=int(part[1]),
-                    path=status.getPath().toString(),
-                    size=status.getLen(),
-                    mtime=status.getModificationTime() / 1000,
-                )
-            )
+    for name, size, mtime_ms in _local_files(file_system.makeQualified(path).toString()) or (
+        (status.getPath().toString(), status.getLen(), status.getModificationTime())
+        for status in file_system.listStatus(path)
+        if status.isFile()
+    ):
+        part = _PART.match(name.rpartition("/")[2])
+        if part is not None:
+            file = SinkFile(partition=int(part[1]), path=name, size=size, mtime=mtime_ms / 1000)
+            files.append(file)
     return sorted(files, key=lambda file: file.partition)
 
 
