@@ -12,7 +12,6 @@ to look at all of them.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import tempfile
 import time
@@ -25,6 +24,7 @@ from benchmarks.api import serve
 from benchmarks.page import in_browser, times
 from benchmarks.pairs import RunError
 from benchmarks.provenance import provenance
+from benchmarks.row import put_out
 from lineage_core.contract.message import (
     Begin,
     End,
@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--datasets", type=int, default=5_000)
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json-out", type=Path, help="append the row to this file, too")
     options = parser.parse_args()
     require_page()
     draw = random.Random(options.seed)
@@ -72,7 +73,7 @@ def main() -> None:
         "growth": {**times(warm["growth"]), "clicks": len(warm["growth"])},
         "nodes_max": max(shown["nodes"] for shown in warm["growth"]),
     }
-    print(json.dumps(row | {"provenance": provenance()}), flush=True)
+    put_out(row | {"provenance": provenance()}, options.json_out)
 
 
 def job_run(number: int, datasets: int, draw: random.Random) -> list[Message]:
