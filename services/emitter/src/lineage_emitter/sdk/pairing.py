@@ -57,6 +57,8 @@ class Items:
         """Some of the items, in the order of ``rows``."""
         if rows.dtype == np.bool_ and bool(rows.all()):
             return self
+        if rows.dtype == np.bool_ and not rows.any():
+            return no_items()
         text = None if self.text is None else self.text[rows]
         return Items(self.spaces, self.space[rows], self.first[rows], self.last[rows], text)
 
@@ -175,13 +177,20 @@ class Pairing:
             OSError: the spool can't be written.
         """
         codes = self._tag_codes(events.tag)
+        if bool(events.is_output.all()) and bool((codes[1:] > codes[:-1]).all()):
+            self._add_outputs(events, codes)
+            return
+        is_kept = not (events.is_output.any() or events.reset.any())
+        if is_kept and not len(self._open) and bool((codes[1:] >= codes[:-1]).all()):
+            self._keep(events.items, codes)
+            return
         tags = np.concatenate((self._open_tags, codes))
         opened = len(self._open)
         items = self._open.followed_by(events.items)
         order = np.argsort(tags, kind="stable")
         in_order = bool((order[1:] > order[:-1]).all())
         tags = tags[order]
-        if not (events.is_output.any() or events.reset.any()):
+        if is_kept:
             self._keep(items if in_order else items.take(order), tags)
             return
         is_output = np.concatenate((np.zeros(opened, np.bool_), events.is_output))[order]
@@ -197,6 +206,19 @@ class Pairing:
         inputs = self._write_windows(inputs, windows)
         is_open = np.arange(len(inputs)) >= final[~is_output]
         self._keep(inputs.take(is_open), input_tags[is_open])
+
+    def _add_outputs(self, events: Events, tags: I64) -> None:
+        """Write the flows of outputs, each of a larger tag than the one before: nothing has to be put in order."""
+        low, high = (np.searchsorted(self._open_tags, tags, side) for side in ("left", "right"))
+        lasts = ~events.reset & (low < high)
+        windows = _Windows(events.items, events.values, low, high, lasts)
+        inputs, reset = self._write_windows(self._open, windows), events.reset
+        ends = np.zeros(len(inputs) + 1, np.int64)
+        # No two tags share an input, but one may hold none where another begins or ends.
+        np.add.at(ends, low[reset], 1)
+        np.add.at(ends, high[reset], -1)
+        is_open = np.cumsum(ends[:-1]) == 0
+        self._keep(inputs.take(is_open), self._open_tags[is_open])
 
     def open_inputs(self) -> int:
         """Runs of inputs that wait."""
