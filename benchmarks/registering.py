@@ -1,6 +1,6 @@
 """What registering datasets costs a job: python -m benchmarks.registering --size 100MB --files 200.
 
-Prints one JSON line. Two jobs run in one Spark with lineage on, each over a folder of ``--files`` files: a word count of RDDs,
+Prints one JSON line. Two jobs run in one Spark with lineage on, each over a folder of ``--files`` files of the same text: a word count of RDDs,
 and a DataFrame job that groups the same words and writes Parquet. All that registers what a job reads and writes is timed,
 in whatever thread it runs: listing files and reading their sizes and times, a folder's listing before a write, the messages that
 name files, and their rows and index in the store. ``share`` is the sum of these times over the time from the job's first call until
@@ -169,8 +169,9 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     from pyspark.sql import SparkSession
 
     (folder / "in").mkdir()
+    write_text(folder / "text", options.size // options.files)
     for number in range(options.files):
-        write_text(folder / "in" / f"{number:05d}.txt", options.size // options.files)
+        shutil.copy(folder / "text", folder / "in" / f"{number:05d}.txt")
     builder = SparkSession.builder.master(f"local[{options.cores}]").appName("registering")
     builder = builder.config("spark.ui.enabled", "false")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()

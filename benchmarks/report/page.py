@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.report import against, dataframes, faults, pictures, tables
 from benchmarks.report.pictures import BY_SIZE, TRACE, Picture
 from benchmarks.report.rows import Row, jobs, latest
+from benchmarks.report.target_tables import TABLES
 
 TEXT = Path(__file__).with_name("page.md")
 NOTE = (
@@ -51,7 +53,6 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
     shown = (*frames, *compared, *faulty, *sifted, *replayed)
     other_rows = [row for row in rows if not row.mode and row not in shown]
     return {
-        "targets": lambda: tables.of_targets(of_jobs),
         "jobs": lambda: tables.of_jobs(of_jobs, tables.JOBS),
         "correct": lambda: tables.of_jobs(of_jobs, tables.CORRECT),
         "until-queryable": lambda: tables.of_jobs(of_jobs, tables.UNTIL_QUERYABLE),
@@ -70,6 +71,7 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "sifts": lambda: faults.sifts(sifted),
         "others": lambda: tables.of_others(other_rows),
         "origins": lambda: tables.of_origins(rows),
+        **{name: partial(tables.of_targets, rows, targets) for name, targets in TABLES.items()},
         **{f"picture-{picture.name}": _table_if_shown(picture, of_jobs) for picture in BY_SIZE},
         f"picture-{TRACE}": lambda: _shown("Time of traces", TRACE, _traced(of_jobs)),
     }

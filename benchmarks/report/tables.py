@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.report.fit import Growth, growth
 from benchmarks.report.published import MACHINE, PUBLISHED
 from benchmarks.report.rows import Row, by_workload, find_row, size_label
-from benchmarks.report.targets import TARGETS
+from benchmarks.report.targets import Target
 
 NOTHING = ""
 NO_ROWS = "No row has been measured for this yet."
@@ -151,18 +151,21 @@ def _about(row: Row) -> list[str]:
     return [row.benchmark, row.mode, row.size]
 
 
-def of_targets(rows: Sequence[Row]) -> str:
-    """What was to be reached, and what was."""
-    lines = []
-    for target in TARGETS:
+def of_targets(rows: Sequence[Row], targets: Sequence[Target]) -> str:
+    """What was to be reached, what was, and of the rest what stands in the way."""
+    lines, reasons = [], []
+    for target in targets:
         reached = target.measured(rows)
         if reached is None:
             lines.append([target.what, target.wanted, "not measured", NOTHING])
-        else:
-            lines.append(
-                [target.what, target.wanted, reached.text, "yes" if reached.met else "**no**"]
-            )
-    return table(["figure", "to reach", "measured", "reached"], lines)
+            continue
+        lines.append([target.what, target.wanted, reached.text, "yes" if reached.met else "**no**"])
+        if target.why and not reached.met:
+            reasons.append(f"- *{target.what}*: {target.why}.")
+    found = table(["figure", "to reach", "measured", "reached"], lines)
+    return "\n\n".join(
+        [found, *(["\n".join(["What stands in the way:", "", *reasons])] * bool(reasons))]
+    )
 
 
 def of_growth(rows: Sequence[Row]) -> str:

@@ -19,11 +19,12 @@ class Reached:
 
 @dataclass(frozen=True)
 class Target:
-    """``measured`` looks among the rows; None: no row says it."""
+    """``measured`` looks among the rows; None: no row says it. ``why``: what was tried, and what stands in the way, where it is not reached."""
 
     what: str
     wanted: str
     measured: Callable[[Sequence[Row]], Reached | None]
+    why: str = ""
 
 
 def _at_most(
@@ -64,7 +65,7 @@ def _times(benchmark: str, path: str, limit: float) -> Callable[[Sequence[Row]],
     return measured
 
 
-TARGETS = (
+OF_JOBS = (
     Target(
         "word count, time", "≤ 1.00", _at_most("wordcount", "spool", "wall_ratio", 1.0, "100 MB")
     ),

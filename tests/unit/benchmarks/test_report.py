@@ -15,8 +15,9 @@ from benchmarks.report.page import draw, page
 from benchmarks.report.pictures import COLOURS
 from benchmarks.report.published import PUBLISHED
 from benchmarks.report.rows import ResultsError, Row, latest, read_rows, size_label
-from benchmarks.report.tables import NO_ROWS
-from benchmarks.report.targets import TARGETS
+from benchmarks.report.tables import NO_ROWS, of_targets
+from benchmarks.report.target_tables import ACROSS_JOBS, FAULTS, TABLES
+from benchmarks.report.targets import OF_JOBS
 
 pytestmark = pytest.mark.unit
 
@@ -162,7 +163,7 @@ def test_targets_say_what_was_measured_and_whether_it_is_enough() -> None:
 def test_a_join_with_an_inexact_trace_is_not_enough() -> None:
     witnesses = {"rows": 20, "superset_rows": 1}
     rows = [row("join", "spool", 60, wall_ratio=1.1, witnesses=witnesses)]
-    (target,) = (one for one in TARGETS if one.what.startswith("join"))
+    (target,) = (one for one in OF_JOBS if one.what.startswith("join"))
     found = target.measured(rows)
     assert found is not None
     assert not found.met
@@ -171,10 +172,68 @@ def test_a_join_with_an_inexact_trace_is_not_enough() -> None:
 def test_capture_that_costs_less_than_nothing_has_no_multiple() -> None:
     rows = [measured("record-level", 10), measured("kafka", 10)]
     cheap = Row({**rows[1].fields, "lineage_cpu_s": median(-1.0)})
-    (target,) = (one for one in TARGETS if "CPU seconds" in one.what)
+    (target,) = (one for one in OF_JOBS if "CPU seconds" in one.what)
     found = target.measured([rows[0], cheap])
     assert found is not None
     assert (found.text, found.met) == ("8 to -1 at 10 MB", True)
+
+
+def stored(benchmark: str, at: str, **fields: Any) -> Row:
+    provenance = {"at": at, "command": f"python -m benchmarks.{benchmark} --at {at}", "commit": at}
+    return Row({"bench": benchmark, "provenance": provenance, **fields})
+
+
+CHAIN = {"rows": 1_000_000, "jobs": 10, "applications": 10_000}
+
+
+def target_lines(rows: list[Row], what: str) -> list[str]:
+    return [line for line in of_targets(rows, ACROSS_JOBS).splitlines() if what in line]
+
+
+def test_a_figure_of_another_benchmark_is_that_of_its_latest_row_of_that_size() -> None:
+    rows = [
+        stored("chain", "2", ratio={"positions": 1.4}, **CHAIN),
+        stored("chain", "1", ratio={"positions": 1.1}, **CHAIN),
+        stored("chain", "3", ratio={"positions": 1.0}, **{**CHAIN, "applications": 10}),
+    ]
+    (line,) = target_lines(rows, "10,000 more applications")
+    assert line.endswith("| ≤ 1.3 times | 1.4, at 2 | **no** |")
+    assert target_lines(rows[2:], "10,000 more applications")[0].endswith("| not measured |  |")
+    slow = stored("chain", "4", median={"small": {"positions": 0.1}}, **CHAIN)
+    (line,) = target_lines([slow], "ten jobs")
+    assert line.endswith("| ≤ 100 ms | 100, at 4 | yes |")
+
+
+def test_what_is_not_reached_is_explained_and_what_is_reached_is_not() -> None:
+    def row_of(ratio: float) -> Row:
+        return stored("engines", "1", engine="dask", cpu_ratio=median(ratio))
+
+    dearer, reason = target_lines([row_of(1.4)], "word count of Dask, processor")
+    assert dearer.endswith("| 1.4 (1.26 to 1.54), at 1 | **no** |")
+    assert reason.startswith("- *a word count of Dask")
+    (cheaper,) = target_lines([row_of(1.05)], "word count of Dask, processor")
+    assert cheaper.endswith("| yes |")
+    assert not target_lines([], "What stands in the way")
+
+
+def test_every_table_of_figures_is_on_the_page_and_names_what_is_not_measured() -> None:
+    text = page([])
+    for targets in TABLES.values():
+        for target in targets:
+            assert f"| {target.what} | {target.wanted} | not measured |  |" in text
+
+
+def test_a_faulty_actor_must_be_first_at_each_magnitude() -> None:
+    (target,) = (one for one in FAULTS if "faulty actor" in one.what)
+    found = {"20 bad and 20 good": {"first": "10/10"}}
+    magnitudes = dict.fromkeys(("5", "10", "100", "1000"), found)
+    reached = target.measured([stored("faulty-actors", "1", magnitudes=magnitudes)])
+    assert reached is not None
+    assert reached.met
+    magnitudes["100"] = {"20 bad and 20 good": {"first": "9/10"}}
+    missed = target.measured([stored("faulty-actors", "1", magnitudes=magnitudes)])
+    assert missed is not None
+    assert not missed.met
 
 
 def test_without_rows_the_page_says_so() -> None:

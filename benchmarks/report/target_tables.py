@@ -1,0 +1,184 @@
+"""The tables of figures that are to be reached, by what they are about. A table more is an entry more, and its name in page.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.report.stored import at_least, at_most, not_kept, times, worst
+from benchmarks.report.targets import OF_JOBS, Target
+
+_CHAIN = {"rows": 1_000_000, "jobs": 10}
+_MANY = {**_CHAIN, "applications": 10_000}
+_REGISTERING = {"files": lambda files: files is not None and files >= 100}
+
+ACROSS_JOBS = (
+    Target(
+        "a row back through ten jobs of a million rows, positions, median",
+        "≤ 100 ms",
+        at_most("chain", times("median.small.positions", 1e3), 100, **_CHAIN),
+    ),
+    Target(
+        "the same with texts",
+        "≤ 500 ms",
+        at_most("chain", times("median.small.texts", 1e3), 500, **_CHAIN),
+    ),
+    Target(
+        "the same with 10,000 more applications in the store, positions",
+        "≤ 1.3 times",
+        at_most("chain", "ratio.positions", 1.3, **_MANY),
+    ),
+    Target("the same with texts", "≤ 1.3 times", at_most("chain", "ratio.texts", 1.3, **_MANY)),
+    Target(
+        "registering what a job of RDDs reads and writes, share of its time",
+        "≤ 0.01",
+        at_most("registering", "jobs.rdd.share", 0.01, **_REGISTERING),
+    ),
+    Target(
+        "registering what a job of DataFrames reads and writes, share of its time",
+        "≤ 0.01",
+        at_most("registering", "jobs.dataframe.share", 0.01, **_REGISTERING),
+    ),
+    Target(
+        "a version of a file in the store, of RDDs, bytes",
+        "≤ 1,000",
+        at_most("registering", "jobs.rdd.bytes_a_version", 1_000, **_REGISTERING),
+    ),
+    Target(
+        "the same, of DataFrames",
+        "≤ 1,000",
+        at_most("registering", "jobs.dataframe.bytes_a_version", 1_000, **_REGISTERING),
+    ),
+    Target(
+        "a word count of Dask, processor time captured over plain",
+        "≤ 1.10",
+        at_most("engines", "cpu_ratio", 1.10, engine="dask"),
+        "the fixed part (the libraries of the API, linking) is 1 to 2 s; of the part that grows, what is left is to sort the "
+        "lines of each word, to move eight bytes an association between processes, and to write them. Lineage of bags went from "
+        "lists to columns, which took the ratio from 6 to less than 1.5",
+    ),
+    Target(
+        "a word count of Hadoop MapReduce, processor time captured over plain",
+        "≤ 1.10",
+        at_most("engines", "cpu_ratio", 1.10, engine="mapreduce"),
+        "records carry 16 more characters through Hadoop's sort, those of a reducer are divided and put together again in "
+        "Python, and pairing takes more after the job. What a mapper makes of many lines is taken at once already; to carry no lines, and "
+        "join keys after the job instead, would not notice an attempt of a map task that gives other lines",
+    ),
+    Target(
+        "the store of a word count of Dask, over its output",
+        "≤ 0.15",
+        at_most("engines", "store_over_output", 0.15, engine="dask"),
+        "the output is a line a word, and the lineage of each word is the set of lines that hold it: no exact form of these sets is as small as that",
+    ),
+    Target(
+        "the store of a word count of MapReduce, over its output",
+        "≤ 0.15",
+        at_most("engines", "store_over_output", 0.15, engine="mapreduce"),
+        "as that of Dask",
+    ),
+    Target(
+        "lines of the adapter of Dask",
+        "≤ 105",
+        at_most("adapters", "lines.dask", 105),
+        "the engine and its programs stay as they are, and each operator of bags and DataFrames has lineage by itself; a "
+        "third carries columns of origins beside records, the others say which rows each operator uses and find rows in files",
+    ),
+    Target(
+        "lines of the adapter of MapReduce",
+        "≤ 105",
+        at_most("adapters", "lines.mapreduce", 105),
+        "half of them are the program that stands between Hadoop and each mapper and reducer",
+    ),
+    Target(
+        "paired calls with tags, a second and core",
+        "≥ 400,000",
+        at_least("sdk", "paired.calls.calls_per_cpu_s", 400_000),
+        "the time is that of Python's calls",
+    ),
+    Target(
+        "associations of columns, a second and core",
+        "≥ 5,000,000",
+        at_least("sdk", "columns_per_cpu_s_min", 5_000_000),
+    ),
+    Target(
+        "associations of paired columns, a second and core",
+        "≥ 5,000,000",
+        at_least("sdk", "paired.columns.associations_per_cpu_s", 5_000_000),
+    ),
+    Target(
+        "the graph of jobs on the page, 5,000 datasets: first view, median",
+        "≤ 1,500 ms",
+        at_most("job_graph", "first_view.median_ms", 1_500),
+    ),
+    Target(
+        "the same: a click beside a node, median",
+        "≤ 300 ms",
+        at_most("job_graph", "growth.median_ms", 300),
+    ),
+)
+
+FAULTS = (
+    Target(
+        "a replay of one output of a word count, share of the run's task time",
+        "≤ 0.003",
+        at_most("replaying", "replays.1.task_share", 0.003),
+        "a replay runs the tasks that made the output, over all of what they read",
+    ),
+    Target(
+        "the same, seconds of a session that is there",
+        "≤ 2",
+        at_most("replaying", "replays.1.seconds", 2),
+    ),
+    Target(
+        "the search for a smallest failing input over the job's time, the slowest program that was run last",
+        "≤ 0.62",
+        at_most("sift", worst("programs", "of_job"), 0.62),
+        "each run over some rows starts tasks of its own",
+    ),
+    Target(
+        "a faulty actor among 42 by 20 bad and 20 good outputs, from magnitude 5 first in each of the runs",
+        "= all",
+        at_least(
+            "faulty-actors",
+            lambda row: min(
+                _share(row.at(f"magnitudes.{magnitude}.20 bad and 20 good.first"))
+                for magnitude in ("5", "10", "100", "1000")
+            ),
+            1,
+        ),
+    ),
+)
+
+LAKE = (
+    Target("100 million triples, lineage of an item in a small set, seconds", "≤ 0.1", not_kept),
+    Target("100 million triples, bytes an edge", "≤ 12", not_kept),
+)
+
+ARRAYS = (
+    Target("astronomy by the optimiser's plan, over the run without lineage", "≤ 1.05", not_kept),
+    Target("astronomy, lineage over inputs", "≤ 0.05", not_kept),
+)
+
+STREAMS_AND_ERASURE = (
+    Target("streams recorded over plain, time of a batch", "≤ 1.03", not_kept),
+    Target(
+        "a plan of an erasure over 100 applications and 10 million rows, seconds", "≤ 30", not_kept
+    ),
+)
+
+
+def _share(text: str | None) -> float:
+    """Of a text such as ``9/10``."""
+    first, _, all_of_them = (text or "0/1").partition("/")
+    return float(first) / float(all_of_them)
+
+
+TABLES: Mapping[str, Sequence[Target]] = {
+    "targets": OF_JOBS,
+    "targets-across-jobs": ACROSS_JOBS,
+    "targets-faults": FAULTS,
+    "targets-lake": LAKE,
+    "targets-arrays": ARRAYS,
+    "targets-streams-and-erasure": STREAMS_AND_ERASURE,
+}
+"""By the name that page.md has for it."""
