@@ -206,7 +206,7 @@ def test_a_figure_of_another_benchmark_is_that_of_its_latest_row_of_that_size() 
 
 def test_what_is_not_reached_is_explained_and_what_is_reached_is_not() -> None:
     def row_of(ratio: float) -> Row:
-        return stored("engines", "1", engine="dask", cpu_ratio=median(ratio))
+        return stored("engines", "1", engine="dask", input_bytes=10**7, cpu_ratio=median(ratio))
 
     dearer, reason = target_lines([row_of(1.4)], "word count of Dask, processor")
     assert dearer.endswith("| 1.4 (1.26 to 1.54), at 1 | **no** |")
