@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,7 @@ def test_a_plan_is_made_once_a_run(folder: Path, said: dict[str, Any]) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.getOrCreate()
@@ -124,9 +126,24 @@ read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", sys.ar
 read = read.option("subscribe", sys.argv[2]).option("startingOffsets", "earliest")
 lines = read.option("maxOffsetsPerTrigger", 4).load().selectExpr("CAST(value AS string) AS value")
 writer = lines.writeStream.format("json").option("path", "out")
-query = writer.option("checkpointLocation", "checkpoint").trigger(availableNow=True).start()
-query.awaitTermination()
-if not Path("again").exists():
+writer = writer.option("checkpointLocation", "checkpoint")
+query = writer.start()
+if Path("again").exists():
+    # Spark 4.1 ends a query of Kafka whose first batch is one that is run again, behind its commit.
+    try:
+        query.processAllAvailable()
+    except StreamingQueryException:
+        query = writer.start()
+        query.processAllAvailable()
+    query.stop()
+    sys.exit()
+query.processAllAvailable()
+Path("checkpoint/commits/1").mkdir()  # where the commit of the next batch would go
+numbers = spark.range(4, 8).selectExpr("CAST(id AS string) AS value").coalesce(1)
+numbers.write.format("kafka").option("kafka.bootstrap.servers", sys.argv[1]).option("topic", sys.argv[2]).save()
+try:
+    query.awaitTermination()
+except StreamingQueryException:
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -142,10 +159,11 @@ def test_a_batch_that_is_run_again_has_the_same_offsets(
         created.result()
     settings = {"SPARK_CONF_DIR": str(with_connector(tmp_path))}
     write_job(tmp_path, KILLED)
-    produce(kafka, topic, 8)
-    assert run_captured(tmp_path, "job.py", kafka.bootstrap, topic, env=settings).returncode != 0
-    for name in ("1", ".1.crc"):
-        (tmp_path / "checkpoint/commits" / name).unlink()
+    produce(kafka, topic, 4)
+    killed = run_captured(tmp_path, "job.py", kafka.bootstrap, topic, env=settings)
+    assert killed.returncode == 128 + signal.SIGKILL, killed.stderr
+    assert (tmp_path / "out/_spark_metadata/1").is_file()
+    (tmp_path / "checkpoint/commits/1").rmdir()
     produce(kafka, topic, 3)
     (tmp_path / "again").touch()
     done = run_captured(tmp_path, "job.py", kafka.bootstrap, topic, env=settings)

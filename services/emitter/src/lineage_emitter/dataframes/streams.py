@@ -7,7 +7,8 @@ Recipes are made when a batch has been committed, on another thread than the que
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+import time
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -67,10 +68,11 @@ class UnknownBatchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a query reads, looked at before it began: its topics, and its tables."""
+    """What a query reads, looked at before it began: its topics, and its tables. ``at``: when, in unix seconds."""
 
     topics: SeenTopics
     tables: SeenVersions
+    at: float = field(default_factory=time.time)
 
 
 class QueryRun:
@@ -81,6 +83,8 @@ class QueryRun:
         self._sc = sc
         self._seen = SeenTopics() if seen is None else seen.topics
         self._tables = SeenVersions() if seen is None else seen.tables
+        self._began_behind = None if seen is None else seen.at
+        """A time before it began, in unix seconds; None: it is not known."""
         self._execution = java_query.streamingQuery()
         self._repeated: Repeated | None = None
         """What the batches have in common, once one has shown it."""
@@ -187,6 +191,22 @@ class QueryRun:
         return Stream(
             app=app, query=self.id, run=self.run, state=state, number=number, reason=reason
         )
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended by an error."""
+        return bool(self._execution.exception().isDefined())
+
+    def may_have_committed(self, number: int) -> bool:
+        """Whether a batch that is committed may be of this run: Spark may fail before it reports one."""
+        folder = Folder(self._sc, str(self._execution.commitLog().metadataPath().toString()))
+        path = f"{folder.path}/{number}"
+        if self._began_behind is None or not path.startswith(_LOCAL):
+            # The clock of another machine would say nothing.
+            return True
+        jvm: Any = self._sc._jvm
+        status = folder.system.getFileStatus(jvm.org.apache.hadoop.fs.Path(path))
+        return int(status.getModificationTime()) >= int(self._began_behind * 1000)
 
     @property
     def is_active(self) -> bool:

@@ -209,7 +209,9 @@ class Streams:
             _, is_all = query.reported(-1)
             if not is_all and committed == planned >= 0:
                 self._name(watched.operator, NO_REPORTS)
-            watched.last = committed
+            is_last = query.has_failed and committed == planned >= 0
+            is_own = is_last and query.may_have_committed(committed)
+            watched.last = committed - 1 if is_own else committed
         for number in range(watched.last + 1, committed + 1):
             self._add(watched, number, None)
         if planned <= committed:
