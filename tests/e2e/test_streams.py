@@ -125,6 +125,26 @@ if not os.path.exists("in/d.csv"):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 )
+TWO_INTO_ONE = (
+    BEGIN
+    + """
+def write(folder):
+    rows = read.option("maxFilesPerTrigger", 1).csv(folder).coalesce(1)
+    writer = rows.writeStream.format("json").option("path", "out")
+    return writer.option("checkpointLocation", f"checkpoints/{folder}")
+
+
+os.mkdir("slow")
+os.link("in/a.csv", "slow/a.csv")
+slow = write("slow").start()
+slow.processAllAvailable()
+write("in").trigger(availableNow=True).start().awaitTermination()
+os.link("in/b.csv", "slow/b.csv")
+slow.processAllAvailable()
+slow.stop()
+"""
+)
+"""The sink takes a batch for written that has the number of one that the other query wrote."""
 FILES = {
     "a.csv": "city,amount\nOslo,1.5\nRome,2.5\n",
     "b.csv": "city,amount\nRome,2.5\nOslo,3.5\nOslo,4.5\n",
@@ -341,6 +361,23 @@ def test_a_batch_that_is_run_again_is_the_same(tmp_path: Path) -> None:
         items(folder, Direction.BACKWARD, f"{path}:1")
     (path,) = [Path(file.path.removeprefix("file:")) for file in new.output.files]
     assert items(folder, Direction.BACKWARD, f"{path}:1") == (["in/d.csv:2"], True)
+
+
+@pytest.mark.long
+def test_what_a_sink_has_of_another_query_is_of_that_one(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "two", TWO_INTO_ONE)
+    done = run_captured(folder, "job.py")
+    assert done.returncode == 0, done.stderr
+    spared = [f"Batch: {OTHER_RUN}"]
+    found = {
+        (str(Path(recipe.sources[0].paths[0]).relative_to(f"file:{folder}"))): recipe.opaque()
+        for recipe in recipes(folder)
+    }
+    assert found == {
+        "slow/a.csv": [], "in/a.csv": spared, "in/b.csv": [], "in/c.csv": [], "slow/b.csv": spared
+    }  # fmt: skip
+    (path,) = [path for path in (folder / "out").glob("part-*") if "3.5" in path.read_text()]
+    assert items(folder, Direction.BACKWARD, f"{path}:2") == (["in/b.csv:3"], True)
 
 
 @pytest.mark.long

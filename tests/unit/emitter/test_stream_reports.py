@@ -59,6 +59,15 @@ def test_state_is_known_where_this_run_has_made_all_of_it(
     assert (known.run_problem, known.writes) == (expected, True)
 
 
+def test_a_batch_that_the_sink_has_spared_did_not_run() -> None:
+    """Another query may write to the same place: then its sink has batches that this query has not run."""
+    known, found = Known(), []
+    for number, report in enumerate((progress(), progress(numInputRows=0), None, progress())):
+        known.add(number, report, is_first=not number, late_count=False)
+        found.append((known.writes, known.ran))
+    assert found == [(True, True), (True, False), (True, False), (True, True)]
+
+
 def test_late_rows_count_where_groups_lack_them() -> None:
     known = Known()
     known.add(0, progress(), is_first=True, late_count=False)

@@ -288,8 +288,18 @@ public class StreamPlans {
     return out.toString();
   }
 
-  /** The watermark, in ms since 1970, with which the offsets of a batch were written; Spark 4.3 gives it by another name. */
+  /** The watermark, in ms since 1970, with which the offsets of a batch were written. */
   public long watermark(Object offsets) throws Exception {
+    return numberOf(offsets, "batchWatermarkMs");
+  }
+
+  /** When the offsets of a batch were written, in ms since 1970. */
+  public long planned(Object offsets) throws Exception {
+    return numberOf(offsets, "batchTimestampMs");
+  }
+
+  /** A number that was written with offsets; Spark 4.3 gives them by another name. */
+  private static long numberOf(Object offsets, String name) throws Exception {
     Method given;
     try {
       given = offsets.getClass().getMethod("metadataOpt", new Class[0]);
@@ -297,8 +307,8 @@ public class StreamPlans {
       given = offsets.getClass().getMethod("metadata", new Class[0]);
     }
     Object metadata = ((scala.Option) given.invoke(offsets, new Object[0])).get();
-    Method watermark = metadata.getClass().getMethod("batchWatermarkMs", new Class[0]);
-    return ((Long) watermark.invoke(metadata, new Object[0])).longValue();
+    Method number = metadata.getClass().getMethod(name, new Class[0]);
+    return ((Long) number.invoke(metadata, new Object[0])).longValue();
   }
 
   /** A private field. */

@@ -55,13 +55,15 @@ class Progress:
 class Known:
     """What is known of a run of a query when a batch is recorded.
 
-    ``writes``: a batch up to this one has run. So the sink had not written it before, nor any later one.
+    ``writes``: a batch up to this one has run, so this run has planned all later ones. ``ran``: this one has; its sink may have spared others,
+    which it has of an earlier run, or of another query that writes to the same place.
     ``run_problem``: why it is not known by which plan rows of earlier batches came into the state; empty: by this run's.
     ``late_problem``: why rows of earlier batches may lack in the state, which were dropped as late; empty: none were.
     ``versions``: what tables of Delta Lake had, by path, before the batch began.
     """
 
     writes: bool = False
+    ran: bool = False
     run_problem: str = ""
     late_problem: str = ""
     versions: Versions = field(default_factory=dict)
@@ -70,7 +72,8 @@ class Known:
         self, number: int, progress: Progress | None, *, is_first: bool, late_count: bool
     ) -> None:
         """A batch was run. ``late_count``: whether groups lack rows that were dropped as late."""
-        self.writes = self.writes or (progress is not None and progress.has_run)
+        self.ran = progress is not None and progress.has_run
+        self.writes = self.writes or self.ran
         self.run_problem = self.run_problem or self._of_run(number, progress, is_first)
         if late_count:
             self.late_problem = self.late_problem or _of_late_rows(number, progress)

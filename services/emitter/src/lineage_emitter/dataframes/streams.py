@@ -53,7 +53,7 @@ FOREACH_BATCH = "ForeachBatchSink"
 FILE_SINK = "FileStreamSink"
 WINDOWS_CHARS_MAX = 256 << 10
 OTHER_RUN = (
-    "the files of this batch may have been written by an earlier run of the query, "
+    "the files of this batch may have been written by an earlier run of the query, or by another query, "
     "of which it is not known that it did the same"
 )
 NOT_IN_CHECKPOINT = "batch {} is no longer in the query's checkpoint"
@@ -261,7 +261,7 @@ class QueryRun:
             batch = replace(batch, watermark=progress.watermark, late=progress.late)
         output = self._output(number, action)
         settings = explicit_settings(spark)
-        if self._repeated is not None and known.writes:
+        if self._repeated is not None and known.ran:
             recipe = self._repeated.recipe_of(self._only_offsets(number), output, batch, settings)
             if recipe is not None:
                 return recipe
@@ -278,8 +278,8 @@ class QueryRun:
                 self._tables.changed(spark, known.versions, versions),
             )
             sources = batch_plan.sources
-            if not known.writes:
-                _check_written_now(output, progress)
+            if not known.ran:
+                _check_written_now(output, self._began_ms(number, progress, known))
             if batch_plan.ends is not None and self.windows is None:
                 self.windows = self._windows_of(batch_plan, settings, site, batch)
             frame = frame_of(spark, batch_plan.plan)
@@ -362,6 +362,14 @@ class QueryRun:
         offsets = self._execution.offsetLog().get(number)
         return int(helper().watermark(offsets.get())) if offsets.isDefined() else None
 
+    def _began_ms(self, number: int, progress: Progress | None, known: Known) -> int | None:
+        """A time before this run gave a batch to its sink, as late as it is known, in ms since 1970; None: it is not known."""
+        if progress is None and not known.writes:
+            # An earlier run may have begun it.
+            return None
+        planned = int(helper().planned(self._execution.offsetLog().get(number).get()))
+        return planned if progress is None else max(planned, int(progress.began_at * 1000))
+
     def _watermarks(self, number: int, known: Known) -> Watermarks:
         log = self._execution.offsetLog()
         now, before = (
@@ -405,15 +413,14 @@ def _value(option: Any) -> Any | None:
     return option.get() if option.isDefined() else None
 
 
-def _check_written_now(output: Output, progress: Progress | None) -> None:
+def _check_written_now(output: Output, began_ms: int | None) -> None:
     """See that this run wrote the files: a sink leaves alone a batch that it has, whatever is then asked of it.
 
     Raises:
-        UntracedBatchError: an earlier run may have written them.
+        UntracedBatchError: an earlier run, or another query, may have written them.
     """
     if not output.files:
         return
-    began_ms = None if progress is None else int(progress.began_at * 1000)
     # The clock of another machine would say nothing.
     if began_ms is None or not all(
         file.path.startswith(_LOCAL) and file.mtime >= began_ms for file in output.files
