@@ -109,8 +109,11 @@ class Case:
 def drawn_arrivals(draw: random.Random, folder: Path, case: Case) -> list[Arrival]:
     arrivals = []
     for number in range(draw.randint(2, 5) + 2 * (case.query == "windows")):
-        most = 12 if case.query == "windows" else 4
-        rows = tuple((draw.choice("abc"), draw.randint(1, most)) for _ in range(draw.randint(0, 4)))
+        # Windows of before 1970 are late from the beginning.
+        least, most = (-3, 12) if case.query == "windows" else (1, 4)
+        rows = tuple(
+            (draw.choice("abc"), draw.randint(least, most)) for _ in range(draw.randint(0, 4))
+        )
         day = f"day={draw.randint(1, 2)}/" if case.query == "parted" else ""
         path = folder / f"{day}{draw.choice('pqr')}-{number}.{case.source}"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -154,7 +154,9 @@ class Follow(Generic[Rows]):
             yield from self._gap(
                 query, f"batch {absent[0]} is not recorded: rows of it may be missing"
             )
-        before, query.watermark = query.watermark, message.watermark
+        # That of the first batch is 0, by which what is older is late.
+        before = query.watermark if message.number else 0
+        query.watermark = message.watermark
         for recipe in query.due(message.number):
             yield from self._made(query, recipe, before)
         if query.is_passed:

@@ -158,10 +158,8 @@ public class StreamPlans {
     Attribute time = eventTime((Aggregate) timed);
     Expression end = time.dataType() instanceof StructType ? new GetStructField(time, 1, scala.Option.apply(null)) : time;
     Expression due = new LessThanOrEqual(end, new Literal(Long.valueOf(now.longValue() * 1000), end.dataType()));
-    if (before != null) {
-      due = new And(due, new GreaterThan(end, new Literal(Long.valueOf(before.longValue() * 1000), end.dataType())));
-    }
-    return new Filter(due, with(timed, below));
+    Expression open = new GreaterThan(end, new Literal(Long.valueOf(before.longValue() * 1000), end.dataType()));
+    return new Filter(new And(due, open), with(timed, below));
   }
 
   /** What the rows of an aggregate (see `isTimed`) are made of, as the ends of their windows alone; null: its time is of another type. */

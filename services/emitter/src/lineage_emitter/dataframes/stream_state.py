@@ -58,13 +58,13 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
-    """Between which watermarks (in ms since 1970) rows are due that a batch gives; ``before`` None: the first batch.
+    """Between which watermarks (in ms since 1970) rows are due that a batch gives.
 
     ``run_problem``: why the plan by which all earlier batches ran is not known; empty: it is that of this batch.
     ``late_problem``: why it is not known that groups lack no row that was dropped as late; empty: they lack none.
     """
 
-    before: int | None
+    before: int
     now: int
     run_problem: str = ""
     late_problem: str = ""
@@ -133,7 +133,7 @@ def state_of(rows: Any, mode: str, watermarks: Watermarks) -> State | None:
 
 def keeps(rows: Any, mode: str) -> str:
     """What decides when nothing more comes of a row, as `lineage_core.contract.message.Stream.keeps` has it."""
-    state = state_of(rows, mode, Watermarks(None, 0))
+    state = state_of(rows, mode, Watermarks(0, 0))
     # A row that a deduplication drops never comes again.
     if state is None or (state.kind in DEDUPLICATIONS and not state.problem):
         return "nothing"
@@ -148,8 +148,7 @@ def _children(node: Any) -> Sequence[Any]:
 def _times(spark: SparkSession, watermarks: Watermarks) -> tuple[Any, Any]:
     jvm: Any = spark._jvm
     long = jvm.java.lang.Long
-    before = None if watermarks.before is None else long.valueOf(watermarks.before)
-    return before, long.valueOf(watermarks.now)
+    return long.valueOf(watermarks.before), long.valueOf(watermarks.now)
 
 
 def _plans() -> Any:

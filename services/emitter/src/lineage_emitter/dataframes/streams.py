@@ -373,10 +373,11 @@ class QueryRun:
     def _watermarks(self, number: int, known: Known) -> Watermarks:
         log = self._execution.offsetLog()
         now, before = (
-            None if at < 0 else int(helper().watermark(log.get(at).get()))
+            # So is the watermark of the first batch, by which what is older is late.
+            0 if at < 0 else int(helper().watermark(log.get(at).get()))
             for at in (number, number - 1)
         )
-        return Watermarks(before, now or 0, known.run_problem, known.late_problem)
+        return Watermarks(before, now, known.run_problem, known.late_problem)
 
     def _output(self, number: int, action: str) -> Output:
         sink = self._execution.sink()
