@@ -223,6 +223,23 @@ def test_an_undisturbed_query_is_done_as_soon_as_it_can_be(case: Case) -> None:
             assert (follow.endings()[QUERY] is Ending.DONE) == (out >= read and passed)
 
 
+def test_a_query_that_reads_it_by_another_stream_when_it_is_started_again_is_open_again() -> None:
+    """Spark takes what a stream reads from the program, and what it has read from the checkpoint."""
+    simulation = Simulation(Case("nothing", (0,), (0,), (), False, frozenset(), False))
+    follow = Follow(FollowedFile(FILE), simulation)
+    for message, _ in simulation.messages():
+        list(follow.take(message))
+    assert follow.endings()[QUERY] is Ending.DONE
+    begun = m.Stream(
+        app="app-1", query=QUERY, run="run-1", state="begun", reads=("file:/data/in",), keeps="nothing"
+    )  # fmt: skip
+    assert not list(follow.take(begun))
+    assert follow.endings()[QUERY] is Ending.DONE
+    both = begun.model_copy(update={"run": "run-2", "reads": begun.reads * 2})
+    assert not list(follow.take(both))
+    assert follow.endings()[QUERY] is Ending.OPEN
+
+
 def test_folders_and_patterns_that_may_hold_a_file() -> None:
     for folder in (
         "/data/in",

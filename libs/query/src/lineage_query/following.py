@@ -93,8 +93,9 @@ class Follow(Generic[Rows]):
         if message.state == "begun":
             query.take_facts(message)
             is_unread = query.read_in is None
+            may_read = is_unread or query.keeps == "nothing"
             if query.ending is Ending.DONE and (
-                query.reads_beside or (is_unread and not query.done_reason())
+                query.reads_beside or (may_read and not query.done_reason())
             ):
                 # Another program than before.
                 query.ending = Ending.OPEN
