@@ -21,6 +21,7 @@ class Feed:
     def __init__(self) -> None:
         self.items: list[Lost] = []
         self.notes: list[str] = []
+        self.is_partial = False
 
     def read(self) -> Iterator[Lost]:
         while self.items:
@@ -107,6 +108,15 @@ def test_a_gap_is_never_forgotten() -> None:
     assert case.seen == [Lost("app", "gone")]
     assert case.loop.is_over
     assert case.loop.end() == {"event": "end", "done": True, "open": {}, "complete": False}
+
+
+def test_it_is_complete_once_all_messages_are_read() -> None:
+    case = Case(Ending.DONE)
+    case.feed.is_partial = True
+    assert case.step(0) == []
+    assert (case.loop.end()["done"], case.loop.end()["complete"]) == (True, False)
+    case.feed.is_partial = False
+    assert case.loop.end()["complete"]
 
 
 def test_where_no_query_may_read_the_file_that_is_said_after_the_wait() -> None:

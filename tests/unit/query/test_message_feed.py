@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from lineage_core.contract import message as m
-from lineage_query.message_feed import LOST_S, SHOWN_ALIVE_S, Item, Lost, MessageFeed
+from lineage_query.message_feed import LOST_S, SHOWN_ALIVE_S, STORED_MAX, Item, Lost, MessageFeed
 from lineage_store.errors import StoreError
 from lineage_store.port import GraphStore
 
@@ -26,11 +26,12 @@ class Store:
 
     def __init__(self) -> None:
         self.sent: list[m.Message] = []
+        self.apps = ["a"]
         self.beat, self.now, self.takes_s, self.reads = 0, 0.0, 0.0, 0
         self.problem = ""
 
     def application_ids(self) -> Sequence[str]:
-        return ["a"]
+        return self.apps
 
     def messages(self, app: str, *kinds: str) -> Sequence[m.Message]:
         if self.problem:
@@ -39,7 +40,7 @@ class Store:
             return [m.Heartbeat(app=app, at=1.0, beat=self.beat)]
         self.reads += "recipe" in kinds
         self.now += self.takes_s if "recipe" in kinds else 0
-        return [message for message in self.sent if message.type in kinds]
+        return [message for message in self.sent if message.type in kinds and message.app == app]
 
 
 class Case:
@@ -115,8 +116,37 @@ def test_a_store_that_does_not_answer_is_asked_again() -> None:
     case.store.sent.append(batch(1))
     assert case.read(1) == []
     assert case.feed.notes == ["a is not read: it is away"]
+    assert case.feed.is_partial
     case.store.problem = ""
     assert case.read(2) == [batch(1)]
+    assert not case.feed.is_partial
+
+
+def test_one_that_runs_is_read_however_many_began_behind_it() -> None:
+    case = Case(batch(0))
+    for number in range(STORED_MAX + 2):
+        # A job of an hour ago, say; the latest comes first.
+        case.store.apps.insert(0, f"job-{number}")
+        case.store.sent.append(m.End(app=f"job-{number}", ended_at=2.0, status="ok"))
+    assert case.read(0) == [batch(0)]
+    case.store.sent.append(batch(1))
+    assert case.read(1) == [batch(1)]
+    assert not case.feed.is_partial
+    assert not case.feed.notes
+
+
+def test_those_that_are_left_out_are_named() -> None:
+    case = Case(is_shared=False)
+    # None that had no streaming query counts.
+    case.store.apps = [f"{kind}-{number}" for number in range(STORED_MAX + 1) for kind in "bs"]
+    case.store.sent += [
+        batch(0).model_copy(update={"app": app}) for app in case.store.apps if app.startswith("s")
+    ]
+    read = [item.app for item in case.read(0) if isinstance(item, m.Stream)]
+    assert read == [f"s-{number}" for number in reversed(range(STORED_MAX))]
+    assert case.feed.is_partial
+    (note,) = case.feed.notes
+    assert f"only the latest {STORED_MAX} are read" in note
 
 
 @pytest.mark.parametrize(("takes_s", "reads"), [(0.0, 10), (0.25, 3)])

@@ -65,8 +65,7 @@ class FollowLoop(Generic[Rows]):
         self._named: dict[str, str] = {}
         self.is_over = False
         """Nothing more can come, or no query that may give more has run for ``wait_s``."""
-        self.is_complete = True
-        """No gap was named."""
+        self._has_gap = False
 
     def step(self) -> Iterator[Event[Rows] | Note | Waiting]:
         """What has happened since the last step.
@@ -80,7 +79,7 @@ class FollowLoop(Generic[Rows]):
             yield from self._looked()
         for event in self._events():
             is_quiet = False
-            self.is_complete &= not isinstance(event, Gap)
+            self._has_gap |= isinstance(event, Gap)
             yield event
         if is_quiet:
             # It takes a while, for which no row is to wait.
@@ -99,6 +98,11 @@ class FollowLoop(Generic[Rows]):
                 f"no streaming query that may read {self._follow.followed.name} was recorded within {self._wait_s:g} s: "
                 "run its program by `lineage run`, or wait for longer"
             )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no gap was named, and all messages were read."""
+        return not self._has_gap and not self._feed.is_partial
 
     def open_reasons(self) -> dict[str, str]:
         """By query of which more may come: why."""

@@ -20,7 +20,9 @@ LOST_S = 60.0
 """Silence after which an application is taken for lost: it gives a sign of life every 10 s."""
 STORE_EVERY_S = 1.0
 STORED_MAX = 20
-"""Of the latest applications of the store, whose messages are read."""
+"""Of the latest applications of the store that ended and had streaming queries, whose messages are read."""
+LOOKED_AT_MAX = 1_000
+"""Of the latest applications of the store, of which it is looked at whether they run, or had streaming queries."""
 STORE_SHARE = 0.1
 """Of the time, in which the store may be read: all messages of an application are, each time."""
 SHOWN_ALIVE_S = 20.0
@@ -101,6 +103,8 @@ class MessageFeed:
     def __post_init__(self) -> None:
         self._tails: dict[str, _Tail] = {}
         self._stored: set[str] = set()
+        self._unreadable: set[str] = set()
+        self._is_cut = False
         self._growing: list[_Growing] = []
         self._look_at = float("-inf")
 
@@ -124,6 +128,11 @@ class MessageFeed:
             yield from self._read_tail(self._tails[name])
             if self._tails[name].is_over and not self._tails[name].folder.exists():
                 self._tails.pop(name).stream.close()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether messages were left out that may tell of rows; the notes say which."""
+        return self._is_cut or bool(self._unreadable)
 
     def close(self) -> None:
         """Release the files."""
@@ -158,26 +167,45 @@ class MessageFeed:
     def _read_stored(self, store: GraphStore, apps: list[str]) -> Iterator[Item]:
         unread = [app for app in apps if app not in self._stored]
         self._stored.update(unread)
-        # The latest are named first.
-        for app in reversed(unread[:STORED_MAX]):
+        if len(unread) > LOOKED_AT_MAX:
+            self._cut(f"only the latest {LOOKED_AT_MAX:,} applications are looked at")
+        growing: list[_Growing] = []
+        ended: list[str] = []
+        for app in unread[:LOOKED_AT_MAX]:
             try:
                 if self.is_shared and not store.messages(app, "end"):
-                    self._growing.append(_Growing(app, self.clock() + SHOWN_ALIVE_S - LOST_S))
-                    continue
-                if not store.messages(app, "stream"):
-                    continue
+                    growing.append(_Growing(app, self.clock() + SHOWN_ALIVE_S - LOST_S))
+                elif store.messages(app, "stream"):
+                    ended.append(app)
+            except (KeyError, LineageError) as problem:
+                self._skip(app, problem)
+        self._growing += reversed(growing)
+        if len(ended) > STORED_MAX:
+            self._cut(
+                f"of applications with streaming queries that ended, only the latest {STORED_MAX} are read"
+            )
+        # The latest are named first.
+        for app in reversed(ended[:STORED_MAX]):
+            try:
                 messages = store.messages(app, *KINDS)
             except (KeyError, LineageError) as problem:
-                self.notes.append(f"{app} is not read: {problem}")
-                if self.is_shared:
-                    # It may run, and be read later.
-                    self._stored.discard(app)
+                self._skip(app, problem)
                 continue
+            self._unreadable.discard(app)
             yield from messages
             if not any(isinstance(message, End) for message in messages):
                 yield Lost(app, GONE)
-        if len(unread) > STORED_MAX:
-            self.notes.append(f"of applications that ended, only the latest {STORED_MAX} are read")
+
+    def _cut(self, note: str) -> None:
+        self._is_cut = True
+        self.notes.append(f"{note}: rows of earlier ones may be missing")
+
+    def _skip(self, app: str, problem: Exception) -> None:
+        self.notes.append(f"{app} is not read: {problem}")
+        self._unreadable.add(app)
+        if self.is_shared:
+            # It may run, and be read later.
+            self._stored.discard(app)
 
     def _read_all_growing(self, store: GraphStore) -> Iterator[Item]:
         for growing in self._growing:
@@ -186,6 +214,7 @@ class MessageFeed:
             except (KeyError, LineageError) as problem:
                 # It may be read later, and is told from where it was.
                 self.notes.append(f"{growing.app} is not read: {problem}")
+                self._unreadable.add(growing.app)
         self._growing = [growing for growing in self._growing if not growing.is_over]
 
     def _read_growing(self, store: GraphStore, growing: _Growing) -> Iterator[Item]:
@@ -193,11 +222,13 @@ class MessageFeed:
         began_at = self.clock()
         beat = next(reversed(store.messages(growing.app, "heartbeat")), None)
         is_alive = growing.is_seen and beat != growing.beat
-        if growing.is_lost and not is_alive:
-            return
-        messages = store.messages(growing.app, *KINDS)
-        new = growing.new(messages)
+        is_silent = growing.is_lost and not is_alive
+        messages = [] if is_silent else store.messages(growing.app, *KINDS)
+        self._unreadable.discard(growing.app)
         self._look_at += (self.clock() - began_at) / STORE_SHARE
+        if is_silent:
+            return
+        new = growing.new(messages)
         if len(messages) < len(growing.given):
             growing.is_over = True
             yield Lost(growing.app, "what its application has sent was removed from the store")
