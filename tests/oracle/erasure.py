@@ -1,4 +1,4 @@
-"""Plans over drawn chains of jobs against a scan of all outputs: python -m tests.oracle.erasure --programs 10000 --seed 1.
+"""Plans over drawn chains of jobs against a scan of all outputs: python -m tests.oracle.erasure --programs 10000 --processes 2.
 
 Each chain is run and stored, a row of a source is planned to be erased, and the plan is held against what the rows say of themselves:
 
@@ -18,8 +18,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
+from benchmarks.provenance import provenance
+from benchmarks.row import put_out
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.finding import SubjectQuery
 from lineage_query.erasure.plan import Plan, make_plan
@@ -29,7 +34,7 @@ from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.erasure_chains import OPERATORS, SOURCES, Job, Row, World, token
 
 JOBS_MAX = 6
-REPORTED_EVERY = 250
+PROGRAMS_AT_ONCE = 100
 TOUCHED_S = 1_900_000_000
 FORM = SourceForm(format="csv", separator=";", columns=("key", "token"))
 
@@ -113,6 +118,9 @@ def compared(world: World, plan: Plan, place: str, row: Row) -> Counter[str]:
         scanned=len(scanned),
         planned=len(there),
         missing=len(missing),
+        missed=len(missing) if plan.complete else 0,
+        extra=len(extra),
+        exact=plan.exact,
         touched=sum(_path_of(place) in world.touched for place in there),
         doubtful=len(doubtful),
         complete=plan.complete,
@@ -124,25 +132,65 @@ def _path_of(place: str | None) -> str:
     return (place or "").rpartition(":")[0]
 
 
+def counted(seeds: Sequence[int]) -> Counter[str]:
+    """Check the programs of some seeds; raises as `check_program`, with the seed as a note."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        with tempfile.TemporaryDirectory() as name:
+            try:
+                counts += check_program(seed, Path(name).resolve())
+            except Exception as error:
+                error.add_note(f"program {seed}")
+                raise
+    return counts
+
+
+def row_of(arguments: argparse.Namespace, counts: Counter[str], seconds: float) -> dict[str, Any]:
+    """The result as a row of benchmarks. ``over_deletion``: rows of outputs that are planned over those that a scan finds.
+
+    Rows that a plan which is not complete does not have count for both, as they are in no plan.
+    """
+    held = counts["planned"] - counts["extra"]
+    return {
+        "benchmark": "erasure-oracle",
+        "programs": counts["programs"],
+        "seed": arguments.seed,
+        "scanned": counts["scanned"],
+        "planned": counts["planned"],
+        "missed": counts["missed"],
+        "over_deletion": round(counts["planned"] / held, 4) if held else None,
+        "exact": counts["exact"],
+        "complete": counts["complete"],
+        "disturbed": counts["disturbed"],
+        "carries": counts["carries"],
+        "mixed": counts["mixed"],
+        "not_in_incomplete": counts["missing"],
+        "seconds": round(seconds, 1),
+        "processes": arguments.processes,
+        "provenance": provenance(),
+    }
+
+
 def main() -> int:
     """Command line entry."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--json-out", type=Path, help="append the result as a line of JSON")
     arguments = parser.parse_args()
     counts: Counter[str] = Counter()
     began = time.perf_counter()
-    for number in range(arguments.programs):
-        seed = arguments.seed * 1_000_000 + number
-        with tempfile.TemporaryDirectory() as name:
-            try:
-                counts += check_program(seed, Path(name).resolve())
-            except Exception:
-                sys.stderr.write(f"program {seed}\n")
-                raise
-        if (number + 1) % REPORTED_EVERY == 0:
-            sys.stderr.write(f"{number + 1:,} programs, {time.perf_counter() - began:.0f} s\n")
-    sys.stdout.write(f"{dict(counts)} {time.perf_counter() - began:.0f} s\n")
+    first = arguments.seed * 1_000_000
+    seeds = range(first, first + arguments.programs)
+    parts = [seeds[at : at + PROGRAMS_AT_ONCE] for at in range(0, len(seeds), PROGRAMS_AT_ONCE)]
+    # Not forked: the library of columns has threads.
+    with get_context("spawn").Pool(arguments.processes) as pool:
+        for of_part in pool.imap_unordered(counted, parts):
+            counts += of_part
+            passed_s = time.perf_counter() - began
+            sys.stderr.write(f"{counts['programs']:,} programs, {passed_s:.0f} s\n")
+    put_out(row_of(arguments, counts, time.perf_counter() - began), arguments.json_out)
     return 0
 
 
