@@ -246,16 +246,16 @@ class StoredAccess:
             return engine.follow(first, question)
 
     @contextmanager
-    def _engine(self, *, through_arrays: bool = True) -> Iterator[QueryEngine]:
+    def _engine(self, *, choices: bool = False) -> Iterator[QueryEngine]:
         """What traces, with a Spark that is started once for all parts of a query.
 
-        ``through_arrays``: erasure finds no values in recordings of arrays, so its traces are incomplete where they come to some.
+        ``choices``: through arrays, all cells that took part in choices.
         """
         reader = self._reader()
         with SparkSessionLease(self._spark) as lease:
             background = None if self._spark is not None else self._url
             backend = LocalRecomputation(self.store, reader, lease, background)
-            cells = LocalCells(self.store, self._choices) if through_arrays else None
+            cells = LocalCells(self.store, self._choices or choices)
             yield QueryEngine(self.store, reader, backend=backend, cells=cells)
 
     def _reader(self) -> RowReader:
@@ -294,7 +294,7 @@ class StoredAccess:
         from lineage_query.erasure.plan import make_plan
 
         query = with_folder(query, self.store, self._reader())
-        with self._engine(through_arrays=False) as engine:
+        with self._engine(choices=True) as engine:
             return make_plan(
                 purpose, query, self.store, self._reader(), engine, store_place(self._url)
             )
@@ -307,7 +307,7 @@ class StoredAccess:
 
         place = store_place(self._url)
         query = with_folder(query, self.store, self._reader())
-        with self._engine(through_arrays=False) as engine:
+        with self._engine(choices=True) as engine:
             return Verifying(
                 document, query, self.store, self._reader(), engine, place,
                 partial(self.plan, "erase", query),

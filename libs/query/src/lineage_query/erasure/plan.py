@@ -26,6 +26,7 @@ Purpose: TypeAlias = Literal["erase", "access"]
 _DIGESTED = ("version", "source", "condition", "subject", "rows", "exact", "complete", "gaps")
 LISTED_MAX = 1_000
 """Gaps, reasons and notes of a plan that are listed each."""
+ARRAYS_NAMED = 100
 NOT_REMOVED = (
     "What a program passed on by accumulators, broadcast variables, values in closures, the driver's memory or files that "
     "its functions opened by themselves: lineage sees none of it.",
@@ -110,7 +111,10 @@ class Plan:
 
     def own_remainders(self) -> Iterator[str]:
         """What an erasure by this plan leaves, beside what none removes."""
-        driver = [row for row in self.rows if row.place is None and row.path is None]
+        yield from self._arrays()
+        driver = [
+            row for row in self.rows if row.place is None and row.path is None and not row.is_cell
+        ]
         if driver:
             calls = ", ".join(
                 sorted({f"{row.what} ({row.label}, {row.app})" for row in driver})[:20]
@@ -137,6 +141,20 @@ class Plan:
             yield f"{supersets:,} rows are a superset: the subject's rows may have gone into them, and may not."
         if not self.complete:
             yield "What the gaps above name: rows may be there that are not in this plan."
+
+    def _arrays(self) -> Iterator[str]:
+        cells = [row for row in self.rows if row.is_cell]
+        if cells:
+            in_file = {(row.label, row.app): row.path for row in cells}
+            named = [
+                f"{label} ({f'{path}, ' if path else ''}{app})"
+                for (label, app), path in in_file.items()
+            ]
+            more = f" and {len(named) - ARRAYS_NAMED:,} more" if len(named) > ARRAYS_NAMED else ""
+            yield (
+                f"{len(cells):,} cells of arrays, which were computed from the rows: {', '.join(named[:ARRAYS_NAMED])}{more}. Programs that "
+                "are run again without the rows make them anew."
+            )
 
     def to_json(self) -> dict[str, Any]:
         """The JSON shape that tools rely on; keys are only ever added."""

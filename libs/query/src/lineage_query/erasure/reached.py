@@ -16,6 +16,8 @@ KIND_TEXTS: Mapping[Kind, str] = {
     "mixed": "values that other rows went into, too",
     "unknown": "not told apart",
 }
+CELLS = "cells"
+"""What answers call items of arrays that are no rows."""
 Place: TypeAlias = "tuple[str, int | None, str]"
 """A row of a file by canonical path, number and unit."""
 
@@ -54,6 +56,11 @@ class ReachedRow:
     others: int | None = None
     at_least: bool = False
     columns: tuple[str, ...] = ()
+
+    @property
+    def is_cell(self) -> bool:
+        """Whether it is a cell of an array: its name is ``label``, and ``path`` its file, if it has one."""
+        return self.place is None and self.what == CELLS
 
     @property
     def is_there(self) -> bool:

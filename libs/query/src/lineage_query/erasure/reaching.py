@@ -12,7 +12,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.finding import SubjectRow
-from lineage_query.erasure.reached import Place, ReachedRow, place_of
+from lineage_query.erasure.reached import CELLS, Place, ReachedRow, place_of
 from lineage_query.finding import UNREAD_REASON
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.file_status import FileStatus, by_state
@@ -245,13 +245,18 @@ class Reaching:
             group.label,
             group.what,
             item.location,
-            group.path,
+            group.path or (self._array_file(app, group.node) if group.what == CELLS else None),
             status,
             is_exact,
             kept=kept,
             # Text that may be another row's says nothing about this one.
             text=None if item.binding == "now" and status != "touched" else item.text,
         )
+
+    def _array_file(self, app: str, node: str) -> str | None:
+        """The file of an array; None: it has none."""
+        nodes = self._store.graph(app).nodes()
+        return next((one.path for one in nodes if one.node == node), "") or None
 
     def _by_text(self, app: str, node: str, item: Item) -> FileStatus:
         """The status of a row of a file that counts as changed: where only its time differs, the row's stored text decides."""

@@ -177,11 +177,15 @@ def _by_output(rows: Sequence[ReachedRow]) -> Iterator[tuple[str, Sequence[Reach
 def _where_text(rows: Sequence[ReachedRow]) -> str:
     counts: dict[str, int] = {}
     for row in rows:
-        where = (
-            row.status if row.place is not None or row.path is not None else "in the program alone"
-        )
+        where = _where(row)
         counts[where] = counts.get(where, 0) + 1
     return ", ".join(f"{count:,} {where}" for where, count in counts.items())
+
+
+def _where(row: ReachedRow) -> str:
+    if row.is_cell:
+        return "in cells of an array"
+    return row.status if row.place is not None or row.path is not None else "in the program alone"
 
 
 def _not_there(plan: Plan) -> str:

@@ -20,6 +20,7 @@ from lineage_query.erasure.known_values import known_values
 from lineage_query.erasure.own_remains import OwnRemains
 from lineage_query.erasure.own_texts import SubjectTexts
 from lineage_query.erasure.plan import Plan, condition_of
+from lineage_query.erasure.reached import CELLS
 from lineage_query.erasure.source_files import files_with_rows
 from lineage_query.erasure.source_rows import all_rows
 from lineage_query.erasure.steps import ErasureError, identifying_columns
@@ -250,7 +251,11 @@ class Verifying:
         rows = [row for row in self.document["rows"] if not row["kept"]]
         texts: dict[str, list[dict[str, Any]]] = {}
         for row in rows:
-            if row["place"] is None:
+            if row["place"] is None and row["what"] == CELLS:
+                self._unseen(
+                    f"{row['app']}: cells of the array {row['label']} were computed from the rows: what stands in them is not known"
+                )
+            elif row["place"] is None:
                 self._unseen(
                     f"{row['app']}: {row['what']} ({row['label']}) gave values to the program, or to what is no file: what became "
                     "of them is not known"
@@ -258,7 +263,7 @@ class Verifying:
             else:
                 self._look(partial(self._planned, row, texts), row["place"])
         files = {_path_of(row["place"]) for row in rows if row["place"] is not None}
-        folders = {row["path"] for row in rows if row["path"] is not None}
+        folders = {row["path"] for row in rows if row["path"] is not None and row["what"] != CELLS}
         for folder in sorted(folders):
             self._look(partial(self._files, folder, files), folder)
         for path in sorted(files):
