@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
+from unicodedata import normalize
 
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TimeUpError, current_budget
@@ -246,7 +247,7 @@ def _stronger(one: ReachedRow | None, other: ReachedRow) -> ReachedRow:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text in order, small letters, numbers in one spelling; of JSON, those of its values."""
+    """The words of a text in order, small letters, letters and numbers in one spelling; of JSON, those of its values."""
     pieces: Iterable[str] = (text,)
     if text[:1] in {"{", "["}:
         try:
@@ -256,7 +257,8 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(
         _number(match.group()) or match.group().casefold()
         for piece in pieces
-        for match in _WORD.finditer(piece)
+        # An accent may be a sign of its own.
+        for match in _WORD.finditer(piece if piece.isascii() else normalize("NFKC", piece))
     )
 
 

@@ -32,12 +32,14 @@ NOT_REMOVED = (
     "its functions opened by themselves: lineage sees none of it.",
     "Logs of jobs and of Spark, its event logs, shuffle files, checkpoints, backups and snapshots of file systems.",
     "Models and other results that a program computed from the rows and kept outside of what it wrote.",
-    "Copies that no captured program made; older versions of tables, and least and greatest values of columns in their logs: erase "
+    "Copies that no captured program made, and outputs that were moved or renamed; names of columns and folders that are values of rows "
+    "(`pivot`, `partitionBy`); files of attempts that a job did not commit (`_temporary`); older versions of tables, and least and greatest values of columns in their logs: erase "
     "them by the means of the table (VACUUM, expire_snapshots).",
     "Of what lineage keeps: positions, counts and checksums, code of Python functions in signed recipes, texts of errors, arguments of "
     "programs, records of Kafka behind those of other applications, and transaction logs of Neo4j. Kafka gives nobody a deleted record, "
     "and removes it from its disks with the segment of the log.",
-    "Dumps and backups of stores, and files that `lineage dump`, `lineage export` or OpenLineage made.",
+    "Dumps and backups of stores, and files that `lineage dump`, `lineage export`, `lineage replay --to`, reports of `lineage access`, other "
+    "commands' outputs or OpenLineage made; logs of background sessions, and what these hold in memory until they end.",
 )
 """What no plan removes, whatever the rows are."""
 NOT_LOOKED_AT = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -12,21 +13,19 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TimeUpError, current_budget
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.erased_texts import keys_of_rows
+from lineage_query.erasure.file_search import FileSearch, uncommitted_in
 from lineage_query.erasure.finding import SubjectQuery, matching_rows
 from lineage_query.erasure.journal import bound_keys, steps_in
 from lineage_query.erasure.keeping import StorePlace
-from lineage_query.erasure.kinds import holds_all, words_of
 from lineage_query.erasure.known_values import known_values
 from lineage_query.erasure.own_remains import OwnRemains
 from lineage_query.erasure.own_texts import SubjectTexts
 from lineage_query.erasure.plan import Plan, condition_of
 from lineage_query.erasure.reached import CELLS
 from lineage_query.erasure.source_files import files_with_rows
-from lineage_query.erasure.source_rows import all_rows
 from lineage_query.erasure.steps import ErasureError, identifying_columns
-from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.file_status import by_state
-from lineage_query.rows.places import LocationError, parse_location
+from lineage_query.rows.places import LocationError, parse_location, parse_valued
 from lineage_query.rows.reader import RowReader
 from lineage_query.verdicts import verdict_of
 from lineage_store.errors import StoreUnavailableError
@@ -270,12 +269,13 @@ class Verifying:
             self._look(partial(self._read, path, texts.get(path, ())), plain_path(path))
 
     def _files(self, folder: str, files: set[str]) -> None:
+        for left in uncommitted_in(canonical(folder)):
+            self._unseen(f"{left}: files that a job did not commit are not read: delete the folder")
         files.update(files_with_rows(self.reader, canonical(folder)))
 
     def _planned(self, row: dict[str, Any], texts: dict[str, list[dict[str, Any]]]) -> None:
         """A row of the plan: it is there while its file is as it was written; else its file is read."""
-        if not row["there"] and row["status"] in {"gone", "changed"}:
-            return
+        _check_is_row(row["place"])
         path = _path_of(row["place"])
         if self.reader.state(path) is None:
             return
@@ -287,7 +287,8 @@ class Verifying:
         if status in {"same", "touched"}:
             self._result.add(row["kind"], row["place"], "its file is as it was written")
             return
-        if status == "gone":
+        # What was another version when the plan was made, and is not back, is no row of it.
+        if status == "gone" or (not row["there"] and row["status"] in {"gone", "changed"}):
             return
         if self._is_made_anew(path, row["app"]):
             return
@@ -307,18 +308,13 @@ class Verifying:
         for columns in {tuple(row["columns"]) for row in planned}:
             for key in keys_of_rows(self._values, columns):
                 looked_for.setdefault(key, f"values of {', '.join(columns)} stand in it")
-        shown = plain_path(path)
-        for number, text in all_rows(self.reader, path):
-            self._result.rows_read += 1
-            if not self._result.rows_read % 1_000:
-                current_budget().check()
-            if is_cut(text):
-                self._unseen(f"{shown}: row {number:,} is too long to be read to its end")
-            words = words_of(text)
-            for key, why in looked_for.items():
-                if holds_all(words, key):
-                    self._result.add("text", f"{shown}, row {number:,}", why)
-                    break
+        search = FileSearch(
+            self.reader, path, looked_for, partial(self._result.add, "text"), self._unseen
+        )
+        try:
+            search.run()
+        finally:
+            self._result.rows_read += search.rows_read
 
     # -- what is ours ------------------------------------------------------------------------
 
@@ -336,6 +332,20 @@ class Verifying:
         for what, look in remains.looks():
             current_budget().check()
             self._look(look, what)
+
+
+def _check_is_row(place: str) -> None:
+    """See that a place is that of a row of a file.
+
+    Raises:
+        LineageError: it names a row by its values, or a record of a topic.
+    """
+    if parse_valued(place) is None:
+        return
+    with suppress(LocationError):
+        if parse_location(place).number is not None:
+            return
+    raise LineageError("it is no row of a file: whether it is still there is not known")
 
 
 def _path_of(place: str) -> str:

@@ -1,0 +1,113 @@
+"""Reads files for values of a subject: in rows, in the names of columns, and in the names of folders."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from lineage_core.tracing.budget import current_budget
+from lineage_query.erasure.erased_texts import Words
+from lineage_query.erasure.kinds import holds_all, words_of
+from lineage_query.erasure.source_rows import all_rows
+from lineage_query.rows.cut_texts import is_cut
+from lineage_query.rows.reader import RowReader
+from lineage_store.paths import plain_path, split_scheme
+
+UNREADABLE = "\ufffd"
+"""Stands in a text for bytes that are no UTF-8."""
+_BETWEEN = ("",)
+"""Stands between words of different texts: no value goes from one into the other."""
+_UNCOMMITTED = ("_temporary", ".spark-staging", ".hive-staging")
+"""How folders begin in which a job keeps files until it commits them."""
+
+
+@dataclass
+class FileSearch:
+    """Reads one file. ``looked_for``: words of values that stand together in a row of the subject, and why they are looked for.
+
+    ``add``: takes the place and the reason of what has them; ``unseen``: takes what could not be looked at.
+    """
+
+    reader: RowReader
+    path: str
+    looked_for: Mapping[Words, str]
+    add: Callable[[str, str], None]
+    unseen: Callable[[str], None]
+    rows_read: int = 0
+    _names: set[tuple[str, ...]] = field(default_factory=set)
+
+    def run(self) -> None:
+        """Read it.
+
+        Raises:
+            RowsError: it is gone, can't be read, or is of a format that is not read here.
+        """
+        shown, of_folders = plain_path(self.path), words_of_folders(self.path)
+        for number, text in all_rows(self.reader, self.path):
+            self.rows_read += 1
+            if not self.rows_read % 1_000:
+                current_budget().check()
+            if is_cut(text):
+                self.unseen(f"{shown}: row {number:,} is too long to be read to its end")
+            if UNREADABLE in text:
+                self.unseen(f"{shown}: it is not all in UTF-8, and was not read for the values")
+            words = (*words_of(text), *_BETWEEN, *of_folders)
+            for key, why in self.looked_for.items():
+                if holds_all(words, key):
+                    self.add(f"{shown}, row {number:,}", why)
+                    break
+            self._look_at_names(shown, text)
+
+    def _look_at_names(self, shown: str, text: str) -> None:
+        """Names of columns: those of a table that was turned (`pivot`) are values of rows."""
+        names = tuple(names_in_json(text))
+        if not names or names in self._names:
+            return
+        self._names.add(names)
+        words = tuple(word for name in names for word in (*words_of(name), *_BETWEEN))
+        if any(holds_all(words, key) for key in self.looked_for):
+            self.add(f"{shown}, names of columns", "values that identify stand in them")
+
+
+def words_of_folders(path: str) -> tuple[str, ...]:
+    """Words of the values of columns that are in the names of folders (``city=S%C3%A3o``)."""
+    values = (part.partition("=")[2] for part in path.split("/")[:-1] if "=" in part)
+    return tuple(word for value in values for word in (*words_of(unquote(value)), *_BETWEEN))
+
+
+def names_in_json(text: str) -> Iterator[str]:
+    """The names in an object of JSON; none in other texts."""
+    if not text.startswith("{"):
+        return
+    try:
+        yield from _names_in(json.loads(text))
+    except (ValueError, RecursionError):
+        return
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield name
+                yield from _names_in(inner)
+        case list():
+            for inner in value:
+                yield from _names_in(inner)
+        case _:
+            return
+
+
+def uncommitted_in(folder: str) -> Iterable[str]:
+    """Folders of an output on this machine in which jobs that ended early left files: no reader reads them."""
+    scheme, rest = split_scheme(folder)
+    if scheme not in {"", "file"} or not os.path.isdir(rest):
+        return ()
+    return [
+        str(path) for path in sorted(Path(rest).iterdir()) if path.name.startswith(_UNCOMMITTED)
+    ]
