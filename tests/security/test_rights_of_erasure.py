@@ -16,6 +16,10 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from lineage.main import app as commands
+from lineage_core.contract.message import Begin, Recipe
+from lineage_core.recipe.document import Recipe as Document
+from lineage_core.recipe.document import Source
+from lineage_core.recipe.plan import Attribute, Values
 from lineage_query_api.app import create_app
 from lineage_query_api.auth import Oidc, Role, TokenGate, new_token
 from lineage_query_api.erasure_models import PlanModel
@@ -216,6 +220,39 @@ def test_the_digest_is_that_of_the_command_over_the_store(
     assert {key: over[key] for key in over.keys() - different} == {
         key: own[key] for key in own.keys() - different
     }
+
+
+def test_a_table_is_named_as_captured_programs_named_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "warehouse" / "people"
+    folder.mkdir(parents=True)
+    (folder / "part-0.csv").write_text("id,name\n1,ann\n2,bob\n")
+    # A file of that name where the server was started is another thing.
+    (tmp_path / "people").write_text("id,name\n2,other\n")
+    monkeypatch.chdir(tmp_path)
+    source = Source("csv", (str(folder),), '{"type":"struct","fields":[]}', table="c.db.people")
+    plan = (Values((Attribute(1, "v", "string"),), ()),)
+    recipe = Document("4.1", {}, (source,), plan).to_json()
+    with served(tmp_path) as server:
+        with open_store(f"sqlite:///{tmp_path}/lineage.db") as store:
+            store.write("a", [Begin(app="a", name="a", started_at=1.0)])
+            store.write("a", [Recipe(app="a", node="f1", recipe=recipe)])
+        by = {"rows": [], "where": "id = 2"}
+        answers = [
+            server.ask("both", "erase", by, source=named)
+            for named in ("people", "db.people", str(folder))
+        ]
+        assert [answer.status_code for answer in answers] == [200] * 3, answers[0].text
+        assert {answer.json()["digest"] for answer in answers} == {answers[0].json()["digest"]}
+        assert answers[0].json()["subject"] == [f"{folder}/part-0.csv:3"]
+        unknown = server.ask("both", "erase", by, source="peopl")
+        assert unknown.status_code == 422
+        assert "give the whole path" in unknown.json()["detail"]
+    with served(tmp_path, api_roots=str(tmp_path / "own")) as server:
+        outside = server.ask("both", "erase", by, source="people")
+        assert outside.status_code == 422
+        assert "no such file or folder" in outside.json()["detail"]
 
 
 @pytest.mark.parametrize("caller", PARTS)

@@ -437,11 +437,15 @@ def _spelled(places: Sequence[str], typed: Sequence[str]) -> Iterator[None]:
 
 
 def _subject_body(query: SubjectQuery) -> dict[str, Any]:
-    """A query for rows of a subject, its source by the whole path: a server has another folder."""
+    """A query for rows of a subject, its source by the whole path, as a server has another folder; or by the name of a table."""
+    from lineage_query.erasure.named_sources import is_name
+
     query.check()
-    is_url = "://" in query.source
+    is_path = "://" not in query.source and not (
+        is_name(query.source) and not os.path.exists(query.source)
+    )
     return {
-        "source": query.source if is_url else canonical(query.source),
+        "source": canonical(query.source) if is_path else query.source,
         "where": query.where or None,
         "rows": list(query.rows),
         "subjects": asdict(query.subjects) if query.subjects.keys else None,

@@ -23,7 +23,8 @@ from lineage_query_api.models import (
 
 COLUMNS_MAX = 1_000
 ROW_MAX = 10**18 - 1
-ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.-]*://)[^\x00]*$"
+SOURCE = r"^((/|[A-Za-z][A-Za-z0-9+.-]*://)[^\x00]*|[^/\\:\x00]+)$"
+"""A whole path, a URL, or a name without signs of a path."""
 ColumnText = Annotated[str, StringConstraints(min_length=1, max_length=1_000, pattern=NO_NUL)]
 KeyText = Annotated[str, StringConstraints(min_length=1, max_length=PLACE_MAX, pattern=NO_NUL)]
 RowNumber = Annotated[int, Field(ge=0, le=ROW_MAX)]
@@ -42,9 +43,9 @@ class SubjectRequest(RequestModel):
     """Which rows of a source are a person's: by one of ``where``, ``rows`` and ``subjects``."""
 
     source: Annotated[
-        str, StringConstraints(min_length=1, max_length=PLACE_MAX, pattern=ABSOLUTE)
+        str, StringConstraints(min_length=1, max_length=PLACE_MAX, pattern=SOURCE)
     ] = Field(
-        description="a file or folder by its whole path or its URL, below LINEAGE_API_ROOTS",
+        description="a file or folder by its whole path or its URL, or a table by the name that a captured program gave it, below LINEAGE_API_ROOTS",
         examples=["/data/customers.csv"],
     )
     where: ConditionText | None = Field(None, examples=["id = 42"])

@@ -32,6 +32,7 @@ from lineage_query.comparing import records_to_compare
 from lineage_query.dataset_index import DatasetIndex
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.finding import SubjectQuery
+from lineage_query.erasure.named_sources import with_table
 from lineage_query.erasure.plan import Plan, Purpose, make_plan
 from lineage_query.finding import NotFoundError, find_application, other_readers
 from lineage_query.listing import Listing
@@ -613,11 +614,12 @@ class Lineages:
         Only for lineages of all applications: over fewer it would be called complete.
 
         Raises:
-            LineageError: as `make_plan`.
+            LineageError: as `with_table` and `make_plan`.
             ProblemError: too many ask at once.
         """
         assert self.is_unrestricted
         with self.turn():
+            query = with_table(query, self.store)
             return make_plan(purpose, query, self.store, self._reader, self._engine(rows=rows))
 
     def influence(self, place: str, app: str | None, limit: int) -> InfluenceAnswer:

@@ -28,10 +28,37 @@ def with_folder(query: SubjectQuery, store: GraphStore, reader: RowReader) -> Su
         RowsError: a folder can't be listed.
     """
     source = query.source
-    if not _NAME.fullmatch(source) or reader.is_folder(source):
+    if not is_name(source) or reader.is_folder(source):
         return query
     if reader.files_below(canonical(source)):
         return query
+    folder = _folder_of(source, store)
+    return query if folder is None else replace(query, source=folder)
+
+
+def is_name(source: str) -> bool:
+    """Whether a source may be the name of a table: it has no sign of a path."""
+    return _NAME.fullmatch(source) is not None
+
+
+def with_table(query: SubjectQuery, store: GraphStore) -> SubjectQuery:
+    """As `with_folder`, where a name is that of a table and never one of a file.
+
+    Raises:
+        SubjectError: programs recorded no table of the name, or several.
+    """
+    if not is_name(query.source):
+        return query
+    folder = _folder_of(query.source, store)
+    if folder is None:
+        raise SubjectError(
+            f"{query.source} is the name of no table that a captured program read or wrote: give the whole path of a file or folder"
+        )
+    return replace(query, source=folder)
+
+
+def _folder_of(source: str, store: GraphStore) -> str | None:
+    """The folder of the table of a name; None: there is no such table."""
     wanted = _parts(source)
     tables = {
         (table, canonical(folder)): None
@@ -39,31 +66,47 @@ def with_folder(query: SubjectQuery, store: GraphStore, reader: RowReader) -> Su
         if _parts(table)[-len(wanted) :] == wanted
     }
     if not tables:
-        return query
+        return None
     folders = dict.fromkeys(folder for _, folder in tables)
     if len(folders) > 1 or len({tuple(_parts(table)) for table, _ in tables}) > 1:
         shown = "; ".join(f"{table} in {plain_path(folder)}" for table, folder in list(tables)[:20])
         raise SubjectError(f"{source} may be several tables: name one by its folder ({shown})")
     (folder,) = folders
-    return replace(query, source=plain_path(folder))
+    return plain_path(folder)
+
+
+def names_of_table(store: GraphStore, folder: str) -> list[str]:
+    """How programs named the table in a folder, as far as recipes that can be read say it."""
+    wanted = canonical(folder)
+    names = {
+        table: None
+        for table, path in _tables(store, plain_path(wanted).rpartition("/")[2], strict=False)
+        if canonical(path) == wanted
+    }
+    return list(names)
 
 
 def _parts(name: str) -> list[str]:
     return [part.strip("`").lower() for part in name.split(".")]
 
 
-def _tables(store: GraphStore, text: str) -> Iterator[tuple[str, str]]:
-    """Tables that programs read and wrote and that have a folder, by name; ``text``: stands in their names, in small letters."""
+def _tables(store: GraphStore, text: str, *, strict: bool = True) -> Iterator[tuple[str, str]]:
+    """Tables that programs read and wrote and that have a folder, by name.
+
+    ``text``: stands in their recipes; ``strict``: a recipe that can't be read is an error, and not left out.
+    """
     for app in store.application_ids():
         for message in store.messages(app, "recipe"):
             current_budget().check()
             if not isinstance(message, RecipeMessage) or message.recipe == ERASED:
                 continue
-            if text not in message.recipe.lower():
+            if text.lower() not in message.recipe.lower():
                 continue
             try:
                 recipe = Recipe.from_json(message.recipe)
             except (RecipeError, VersionError) as problem:
+                if not strict:
+                    continue
                 raise SubjectError(
                     f"which folder is meant is not known, as a recipe of {app} can't be read ({problem}): name the folder"
                 ) from problem
