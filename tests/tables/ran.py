@@ -28,7 +28,14 @@ class Ran:
         self.answers: dict[str, Any] = {}
 
     def run(self, job: str, jar: str, conf: str) -> None:
-        """Run a job of this folder.
+        """Run a job of this folder; ``jar``, ``conf``: as of :meth:`prepare`."""
+        self.prepare(jar, conf)
+        shutil.copy(HERE / job, self.folder)
+        done = run_captured(self.folder, job, env=self.conf)
+        assert done.returncode == 0, done.stderr
+
+    def prepare(self, jar: str, conf: str) -> None:
+        """Write Spark's settings.
 
         ``jar``: how the names of the jars begin that it needs. ``conf``: settings of Spark, ``{home}`` being the job's folder.
         """
@@ -36,9 +43,6 @@ class Ran:
         told = f"{SMALL_SPARK}spark.jars {jars}\n{conf.format(home=self.folder)}"
         (self.folder / "conf").mkdir()
         (self.folder / "conf" / "spark-defaults.conf").write_text(told)
-        shutil.copy(HERE / job, self.folder)
-        done = run_captured(self.folder, job, env=self.conf)
-        assert done.returncode == 0, done.stderr
 
     def ask(self, questions: dict[str, tuple[str, str | None, str]]) -> None:
         """Questions by name: a place, a condition, which way."""

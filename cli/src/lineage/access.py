@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lineage_query.comparing import Difference
     from lineage_query.erasure.finding import SubjectQuery
     from lineage_query.erasure.plan import Plan, Purpose
-    from lineage_query.erasure.verifying import Verified
+    from lineage_query.erasure.verified import Verified
     from lineage_query.exports import Exported, ExportOptions
     from lineage_query.jobs import DatasetRuns, Datasets, Job, Run
     from lineage_query.record_views import ViewSelection, ViewSummary

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -155,7 +156,7 @@ TablesOption = Annotated[
     bool,
     typer.Option(
         "--delete-from-tables",
-        help="For --apply: delete the rows that carry the subject's from tables of Delta Lake, too.",
+        help="For --apply: delete the rows that carry the subject's from tables of Delta Lake and Iceberg on this machine, too.",
     ),
 ]
 ListOption = Annotated[
@@ -327,39 +328,37 @@ def _apply(
     as_json: bool,
 ) -> None:
     from lineage.access import StoredAccess
+    from lineage.erasure_of_tables import deleted_rows, lines_of_tables
     from lineage.refusing_servers import refuse_server
     from lineage.store_places import store_place
     from lineage_query.erasure.applying import applied_lines, apply_plan, read_plan
+    from lineage_query.erasure.named_sources import names_of_table
     from lineage_query.erasure.row_list import list_of
+    from lineage_query.erasure.tables import begin_deletion, on_other_storage
     from lineage_store.url import open_store
 
     refuse_server(url, "what lineage keeps is erased")
     approved, place = read_plan(path, digest), store_place(url)
     with open_store(url) as store:
         access = StoredAccess(store, url)
+        if tables:
+            # Recipes that know the tables' names may be erased.
+            begin_deletion(approved, place, partial(names_of_table, store))
         applied = apply_plan(approved, query, lambda: access.plan("erase", query), store, place)
-    deleted, untouched = [], {}
+    deleted, elsewhere = [], {}
     if tables:
-        from lineage_query.erasure.tables import delete_from_tables, untouched_tables
-
-        deleted, untouched = delete_from_tables(approved, place), untouched_tables(approved)
+        deleted, elsewhere = deleted_rows(approved, place), on_other_storage(approved)
     if row_list is not None:
         _write(row_list, list_of(approved, as_csv=row_list.suffix == ".csv"))
     if as_json:
         of_tables = [asdict(table) for table in deleted]
         print_json(
             applied.to_json()
-            | {"tables": of_tables, "untouched_tables": untouched}
+            | {"tables": of_tables, "untouched_tables": elsewhere}
             | {"not_removed": approved["not_removed"]}
         )
     else:
-        for table in deleted:
-            before = " before" if table.already else ""
-            echo(
-                f"{table.table}: {table.rows:,} rows were deleted{before}; VACUUM deletes its old files"
-            )
-        for root, count in untouched.items():
-            echo(f"{root}: {count:,} rows of a table of Iceberg are yours to delete")
+        _echo_lines(lines_of_tables(deleted, elsewhere))
         _echo_lines(applied_lines(applied, approved, row_list))
     if not approved["complete"]:
         raise typer.Exit(EXIT_INCOMPLETE)

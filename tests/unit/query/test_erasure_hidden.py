@@ -21,8 +21,10 @@ from lineage_query.erasure.finding import (
     find_subject,
     matching_rows,
 )
+from lineage_query.erasure.journal import Journal
 from lineage_query.erasure.plan import NOT_REMOVED
-from lineage_query.erasure.verifying import Verified
+from lineage_query.erasure.tables import PART
+from lineage_query.erasure.verified import Verified
 from lineage_query.rows.reader import RowReader
 from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.erasure_chains import world_of_four_rows
@@ -123,6 +125,23 @@ def test_what_a_job_did_not_commit_is_not_clean(erasure: Erasure) -> None:
     (attempt / "part-0").write_text("c;r3x\n")
     verified = erasure.verify()
     assert any("_temporary" in reason for reason in verified.unseen)
+
+
+def test_a_row_whose_file_left_its_table_may_be_in_another_one(erasure: Erasure) -> None:
+    """A table is written anew by `OPTIMIZE`, and its old files are vacuumed."""
+    out = erasure.world.folder / "out3"
+    erasure.erase()
+    (out / "_delta_log").mkdir()
+    verified = erasure.verify()
+    assert any("out3" in reason and "OPTIMIZE" in reason for reason in verified.unseen)
+    # It was deleted from there by the plan.
+    (path,) = {row["place"].partition(":")[0] for row in erasure.document["rows"] if "out3" in row["place"]}  # fmt: skip
+    step = {"kind": "table", "table": str(out), "files": {Path(path).name: [0]}}
+    with Journal(erasure.place.journals, erasure.document["digest"], PART) as journal:
+        journal.begin([step])
+        journal.done(0, {"rows": 1})
+        journal.end()
+    assert erasure.verify().clean
 
 
 def test_what_is_never_found_is_said() -> None:

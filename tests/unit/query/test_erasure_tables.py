@@ -1,4 +1,4 @@
-"""Rows are deleted from tables of Delta Lake by position, or nothing is."""
+"""Rows are deleted from tables by position, or nothing is."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lineage_query.erasure import tables
+from lineage_core.recipe.names import DELTA, ICEBERG
+from lineage_query.erasure import delta_tables
+from lineage_query.erasure.delta_tables import DeltaDeleter
 from lineage_query.erasure.journal import Journal
 from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.steps import ErasureError
-from lineage_query.erasure.tables import delete_from_tables, untouched_tables
+from lineage_query.erasure.table_rows import TableRows
+from lineage_query.erasure.tables import begin_deletion, delete_from_tables, on_other_storage
 
 pytestmark = pytest.mark.unit
+
+
+DELETERS = {DELTA: DeltaDeleter}
 
 
 def place_below(folder: Path) -> StorePlace:
@@ -74,12 +80,12 @@ def test_just_the_rows_go_and_a_second_run_does_nothing(root: Path, tmp_path: Pa
     for gone in pa.parquet.read_table(chosen[2]).to_pylist():
         expected.remove(gone)
     schema = DeltaTable(root).schema()
-    (done,) = delete_from_tables(plan(*rows), place_below(tmp_path))
+    (done,) = delete_from_tables(plan(*rows), place_below(tmp_path), DELETERS)
     assert (done.table, done.rows, done.already) == (str(root), 6, False)
     assert contents(root) == sorted(expected, key=str)
     assert DeltaTable(root).schema() == schema
     version = DeltaTable(root).version()
-    (again,) = delete_from_tables(plan(*rows), place_below(tmp_path))
+    (again,) = delete_from_tables(plan(*rows), place_below(tmp_path), DELETERS)
     assert (again.rows, again.already, DeltaTable(root).version()) == (6, True, version)
     write_deltalake(root, pa.parquet.read_table(chosen[0]), mode="append")
     assert len(contents(root)) == len(expected) + 4
@@ -95,10 +101,10 @@ def test_a_kill_between_the_commit_and_the_journal_deletes_once(
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "done", killed)
         with pytest.raises(InterruptedError):
-            delete_from_tables(wanted, place_below(tmp_path))
+            delete_from_tables(wanted, place_below(tmp_path), DELETERS)
     after = contents(root)
     assert len(after) == 11
-    delete_from_tables(wanted, place_below(tmp_path))
+    delete_from_tables(wanted, place_below(tmp_path), DELETERS)
     assert contents(root) == after
 
 
@@ -108,7 +114,7 @@ def test_partitions_stay(tmp_path: Path) -> None:
     write_deltalake(root, part, partition_by=["day", "number"])
     chosen = files(root)
     gone = [pa.parquet.ParquetFile(path).read().to_pylist()[0]["id"] for path in chosen]
-    delete_from_tables(plan(*(row(path, 0) for path in chosen)), place_below(tmp_path))
+    delete_from_tables(plan(*(row(path, 0) for path in chosen)), place_below(tmp_path), DELETERS)
     expected = [entry for entry in part.to_pylist() if entry["id"] not in gone]
     assert contents(root) == sorted(expected, key=str)
 
@@ -116,55 +122,95 @@ def test_partitions_stay(tmp_path: Path) -> None:
 def test_what_is_not_known_exactly_is_refused_by_name(root: Path, tmp_path: Path) -> None:
     first = files(root)[0]
     before, version = contents(root), DeltaTable(root).version()
-    for changed, reason in (
+    refusals: tuple[tuple[dict[str, Any], str], ...] = (
         ({"kind": "unknown"}, "is not known"),
         ({"exact": False}, "is not known"),
         ({"place": f"{first}#99"}, "has no row 99"),
         ({"place": f"{root}/part-9.parquet#0"}, "not in its current version"),
-    ):
+    )
+    for number, (changed, reason) in enumerate(refusals):
+        wanted = plan(row(first, 0, **changed), digest=f"sha256:{number + 2}")
         with pytest.raises(ErasureError, match=reason) as refused:
-            delete_from_tables(plan(row(first, 0, **changed)), place_below(tmp_path))
+            delete_from_tables(wanted, place_below(tmp_path), DELETERS)
         assert str(root) in str(refused.value)
     DeltaTable(root).alter.set_table_properties({"delta.appendOnly": "true"})
     with pytest.raises(ErasureError, match="only be added"):
-        delete_from_tables(plan(row(first, 0)), place_below(tmp_path))
+        delete_from_tables(plan(row(first, 0)), place_below(tmp_path), DELETERS)
     assert (contents(root), DeltaTable(root).version()) == (before, version + 1)
 
 
 def test_features_that_are_not_written_are_refused(root: Path, tmp_path: Path) -> None:
     DeltaTable(root).alter.add_constraint({"positive": "id >= 0"})
     with pytest.raises(ErasureError, match="features of Delta Lake"):
-        delete_from_tables(plan(row(files(root)[0], 0)), place_below(tmp_path))
+        delete_from_tables(plan(row(files(root)[0], 0)), place_below(tmp_path), DELETERS)
 
 
 def test_values_of_several_and_rows_elsewhere_are_left(root: Path, tmp_path: Path) -> None:
     rows = [row(files(root)[0], 0, kind="mixed"), row(tmp_path / "part-0.parquet", 0)]
-    assert delete_from_tables(plan(*rows), place_below(tmp_path)) == []
+    assert delete_from_tables(plan(*rows), place_below(tmp_path), DELETERS) == []
     assert len(contents(root)) == 12
 
 
 def test_a_commit_of_somebody_else_ends_it(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without = tables._Table._without
+    without = delta_tables._Table._without
 
     def meanwhile(table: Any, path: str, rows: list[int]) -> Any:
         DeltaTable(root).delete("id = 2")
         return without(table, path, rows)
 
-    monkeypatch.setattr(tables._Table, "_without", meanwhile)
+    monkeypatch.setattr(delta_tables._Table, "_without", meanwhile)
     listed = set(root.iterdir())
     with pytest.raises(ErasureError, match="nothing was deleted"):
-        delete_from_tables(plan(row(files(root)[1], 0)), place_below(tmp_path))
+        delete_from_tables(plan(row(files(root)[1], 0)), place_below(tmp_path), DELETERS)
     assert len(contents(root)) == 11
     assert len(set(root.iterdir()) - listed) <= 1
 
 
-def test_tables_of_iceberg_are_named_and_not_changed(root: Path, tmp_path: Path) -> None:
+class Deleted:
+    """Stands for Iceberg's: keeps what it is to delete."""
+
+    def __init__(self) -> None:
+        self.checked: list[TableRows] = []
+        self.deleted: list[TableRows] = []
+
+    def check(self, rows: TableRows, digest: str) -> None:
+        self.checked.append(rows)
+
+    def delete(self, rows: TableRows, digest: str) -> list[str]:
+        assert self.checked
+        self.deleted.append(rows)
+        return [f"snapshots of {rows.table}"]
+
+
+def test_rows_of_tables_of_each_format_go_where_they_belong(root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     (other / "metadata").mkdir(parents=True)
     (other / "metadata" / "v1.metadata.json").write_text("{}")
     first = other / "data" / "0.parquet"
-    rows = [row(first, 0), row(first, 1), row(first, 2, kind="mixed"), row(first, 3, there=False)]
+    rows = [row(first, 1), row(first, 0), row(first, 2, kind="mixed"), row(first, 3, there=False)]
     rows += [row(files(root)[0], 0), row(tmp_path / "part-0.parquet", 0)]
-    assert untouched_tables(plan(*rows)) == {str(other): 2}
+    begin_deletion(
+        plan(*rows), place_below(tmp_path), lambda folder: ["c.db.other"] * (folder == str(other))
+    )
+    iceberg = Deleted()
+    deleters = DELETERS | {ICEBERG: lambda: iceberg}
+    done = delete_from_tables(plan(*rows), place_below(tmp_path), deleters)
+    assert iceberg.deleted == [TableRows(str(other), {"data/0.parquet": [0, 1]}, ["c.db.other"])]
+    assert [(table.table, table.rows) for table in done] == [(str(other), 2), (str(root), 1)]
+    assert done[0].left == (f"snapshots of {other}",)
+    assert "VACUUM" in done[1].left[0]
+    assert len(contents(root)) == 11
+    again = delete_from_tables(plan(*rows), place_below(tmp_path), {})
+    assert [(table.already, table.left) for table in again] == [
+        (True, table.left) for table in done
+    ]
+
+
+def test_rows_on_other_storage_are_named(tmp_path: Path) -> None:
+    first = "s3://bucket/orders/part-0.parquet"
+    rows = [row(tmp_path / "x", 0), row(tmp_path / "x", 0, kind="mixed")]
+    rows = [one | {"place": f"{first}#{at}", "path": first} for at, one in enumerate(rows)]
+    assert on_other_storage(plan(*rows)) == {"s3://bucket/orders": 1}
+    assert delete_from_tables(plan(*rows), place_below(tmp_path), {}) == []

@@ -12,7 +12,8 @@ from lineage_query.engine import QueryEngine
 from lineage_query.erasure.finding import SubjectQuery
 from lineage_query.erasure.plan import Plan, make_plan
 from lineage_query.erasure.row_list import rows_of
-from lineage_query.erasure.verifying import Verified, Verifying
+from lineage_query.erasure.verified import Verified
+from lineage_query.erasure.verifying import Verifying
 from lineage_query.rows.reader import RowReader
 from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.erasure import FORM

@@ -35,7 +35,8 @@ from lineage_query.erasure.known_values import known_values
 from lineage_query.erasure.plan import Plan, make_plan
 from lineage_query.erasure.source_rows import SourceForm
 from lineage_query.erasure.steps import ErasureError
-from lineage_query.erasure.verifying import Verified, Verifying
+from lineage_query.erasure.verified import Verified
+from lineage_query.erasure.verifying import Verifying
 from lineage_query.rows.reader import RowReader
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore

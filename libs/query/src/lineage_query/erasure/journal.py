@@ -158,15 +158,15 @@ def path_of(folder: Path, digest: str, part: str = "") -> Path:
     return folder / f"{digest.removeprefix('sha256:')[:32]}{ending}"
 
 
-def steps_in(folder: Path, digest: str) -> Sequence[Step] | None:
-    """The steps of a plan that was carried out to its end; None: it was not.
+def steps_in(folder: Path, digest: str, part: str = "") -> Sequence[Step] | None:
+    """The steps of a plan that was carried out to its end; None: it was not. ``part``: as of `Journal`.
 
     Raises:
         JournalError: another process carries it out, or its journal is damaged.
     """
-    if not path_of(folder, digest).exists():
+    if not path_of(folder, digest, part).exists():
         return None
-    with Journal(folder, digest) as journal:
+    with Journal(folder, digest, part) as journal:
         return journal.steps if journal.is_ended else None
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from lineage_core.errors import LineageError
 from lineage_query.rows.file_status import FileStatus
-from lineage_query.rows.places import LocationError, parse_location
+from lineage_query.rows.places import LocationError, parse_location, parse_valued
 from lineage_store.paths import canonical
 
 Kind: TypeAlias = Literal["carries", "mixed", "unknown"]
@@ -29,6 +31,28 @@ def place_of(location: str) -> Place | None:
     except LocationError:
         return None
     return canonical(location_of_row.path), location_of_row.number, location_of_row.unit
+
+
+def check_is_row(place: str) -> None:
+    """See that a place is that of a row of a file.
+
+    Raises:
+        LineageError: it names a row by its values, or a record of a topic.
+    """
+    if parse_valued(place) is None:
+        return
+    with suppress(LocationError):
+        if parse_location(place).number is not None:
+            return
+    raise LineageError("it is no row of a file: whether it is still there is not known")
+
+
+def path_of_place(place: str) -> str:
+    """The canonical path of the file of a place."""
+    try:
+        return canonical(parse_location(place).path)
+    except LocationError:
+        return canonical(place.partition("#")[0])
 
 
 @dataclass(frozen=True, slots=True)

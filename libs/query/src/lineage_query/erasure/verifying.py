@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,11 +20,12 @@ from lineage_query.erasure.known_values import known_values
 from lineage_query.erasure.own_remains import OwnRemains
 from lineage_query.erasure.own_texts import SubjectTexts
 from lineage_query.erasure.plan import Plan, condition_of
-from lineage_query.erasure.reached import CELLS
+from lineage_query.erasure.reached import CELLS, check_is_row, path_of_place
 from lineage_query.erasure.source_files import files_with_rows
 from lineage_query.erasure.steps import ErasureError, identifying_columns
+from lineage_query.erasure.tables import deleted_files, is_of_table
+from lineage_query.erasure.verified import Verified
 from lineage_query.rows.file_status import by_state
-from lineage_query.rows.places import LocationError, parse_location, parse_valued
 from lineage_query.rows.reader import RowReader
 from lineage_query.verdicts import verdict_of
 from lineage_store.errors import StoreUnavailableError
@@ -34,65 +34,6 @@ from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, RecordedFile, file_versions
 
 SOURCE_KINDS = ("source", "frame-source")
-LISTED_MAX = 10_000
-"""Things that are listed; the others are counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """Something of the subject that is there. ``where``: a place, an application or a file; ``why``: how that is known."""
-
-    kind: str
-    where: str
-    why: str
-
-
-@dataclass(slots=True)
-class Verified:
-    """``left``: what is there. ``unseen``: what could not be looked at, and why. ``rows_read``: of outputs."""
-
-    digest: str
-    left: dict[Left, None] = field(default_factory=dict)
-    unseen: dict[str, None] = field(default_factory=dict)
-    rows_read: int = 0
-    more: int = 0
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing is left, and all could be looked at."""
-        return not self.left and not self.unseen
-
-    def add(self, kind: str, where: str, why: str) -> None:
-        """Note something that is left."""
-        if len(self.left) < LISTED_MAX:
-            self.left[Left(kind, where, why)] = None
-        else:
-            self.more += 1
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON shape that tools rely on."""
-        return {
-            "plan": self.digest,
-            "clean": self.clean,
-            "left": [asdict(left) for left in self.left],
-            "unseen": list(self.unseen),
-            "rows_read": self.rows_read,
-            "more": self.more,
-        }
-
-    def lines(self) -> Iterator[str]:
-        """For people."""
-        if self.clean:
-            yield f"clean: nothing is left, by trace and in {self.rows_read:,} rows that were read"
-            return
-        if self.left:
-            yield f"{len(self.left) + self.more:,} left"
-            yield from (f"  {left.where}: {left.kind}, {left.why}" for left in self.left)
-            if self.more:
-                yield f"  ... and {self.more:,} more"
-        if self.unseen:
-            yield "could not be looked at"
-            yield from (f"  {reason}" for reason in self.unseen)
 
 
 @dataclass
@@ -188,7 +129,7 @@ class Verifying:
         known = {*self.document["apps"], *(row["app"] for row in self.document["rows"])}
         places = [*self.document["subject"], *(row["place"] for row in self.document["rows"])]
         spellings = Spellings()
-        for path in sorted({_path_of(place) for place in places if place is not None}):
+        for path in sorted({path_of_place(place) for place in places if place is not None}):
             current_budget().check()
             recorded = self.store.recorded_files(FileQuery(path, spellings))
             for file in recorded.items:
@@ -221,7 +162,10 @@ class Verifying:
         What else it read may be a copy of the rows that no lineage leads to.
         """
         rows, source = self.document["rows"], canonical(self.query.source)
-        looked_at = {source, *(_path_of(row["place"]) for row in rows if row["place"] is not None)}
+        looked_at = {
+            source,
+            *(path_of_place(row["place"]) for row in rows if row["place"] is not None),
+        }
         looked_at.update(canonical(row["path"]) for row in rows if row["path"] is not None)
         # Beside the source, a copy of it may lie.
         looked_at.update(path for path in self._sources_of(app) if not is_at_or_below(source, path))
@@ -261,7 +205,7 @@ class Verifying:
                 )
             else:
                 self._look(partial(self._planned, row, texts), row["place"])
-        files = {_path_of(row["place"]) for row in rows if row["place"] is not None}
+        files = {path_of_place(row["place"]) for row in rows if row["place"] is not None}
         folders = {row["path"] for row in rows if row["path"] is not None and row["what"] != CELLS}
         for folder in sorted(folders):
             self._look(partial(self._files, folder, files), folder)
@@ -275,9 +219,10 @@ class Verifying:
 
     def _planned(self, row: dict[str, Any], texts: dict[str, list[dict[str, Any]]]) -> None:
         """A row of the plan: it is there while its file is as it was written; else its file is read."""
-        _check_is_row(row["place"])
-        path = _path_of(row["place"])
+        check_is_row(row["place"])
+        path = path_of_place(row["place"])
         if self.reader.state(path) is None:
+            self._check_moved(row, path)
             return
         if row["app"] not in self.store.application_ids():
             raise LineageError(
@@ -299,6 +244,20 @@ class Verifying:
                 "its file was changed, and which values of the row stood in it is not known here: whether the row is still there is not known"
             )
         texts.setdefault(path, []).append(row)
+
+    def _check_moved(self, row: Mapping[str, Any], path: str) -> None:
+        """See that a row whose file is gone would be found by reading if it was put into another file of its table.
+
+        Raises:
+            LineageError: it would not.
+        """
+        identifying = {column.lower() for column in self._columns}
+        if identifying and identifying <= {name.lower() for name in row["columns"]}:
+            return
+        if is_of_table(path) and path not in deleted_files(self.place, self._result.digest):
+            raise LineageError(
+                "its file is no more in the table: the row may have been put into another one (OPTIMIZE, rewrite_data_files)"
+            )
 
     def _read(self, path: str, planned: Sequence[Mapping[str, Any]]) -> None:
         """Read a file for values of the subject: those that identify, and those that rows of the plan showed."""
@@ -332,24 +291,3 @@ class Verifying:
         for what, look in remains.looks():
             current_budget().check()
             self._look(look, what)
-
-
-def _check_is_row(place: str) -> None:
-    """See that a place is that of a row of a file.
-
-    Raises:
-        LineageError: it names a row by its values, or a record of a topic.
-    """
-    if parse_valued(place) is None:
-        return
-    with suppress(LocationError):
-        if parse_location(place).number is not None:
-            return
-    raise LineageError("it is no row of a file: whether it is still there is not known")
-
-
-def _path_of(place: str) -> str:
-    try:
-        return canonical(parse_location(place).path)
-    except LocationError:
-        return canonical(place.partition("#")[0])
