@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.report import against, dataframes, faults, pictures, tables
+from benchmarks.report import against, dataframes, erasures, faults, pictures, tables
 from benchmarks.report.pictures import BY_SIZE, TRACE, Picture
 from benchmarks.report.rows import Row, jobs, latest
 from benchmarks.report.target_tables import TABLES
@@ -50,7 +50,8 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
     faulty = [row for row in rows if row.benchmark == "faulty-actors"]
     sifted = [row for row in rows if row.benchmark == "sift"]
     replayed = [row for row in rows if row.benchmark == "replaying"]
-    shown = (*frames, *compared, *faulty, *sifted, *replayed)
+    erased = [row for row in rows if row.benchmark == "erasure-oracle"]
+    shown = (*frames, *compared, *faulty, *sifted, *replayed, *erased)
     other_rows = [row for row in rows if not row.mode and row not in shown]
     return {
         "jobs": lambda: tables.of_jobs(of_jobs, tables.JOBS),
@@ -69,6 +70,7 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "faulty-actors": lambda: faults.ranks(faulty),
         "replays": lambda: faults.replays(replayed),
         "sifts": lambda: faults.sifts(sifted),
+        "erasures": lambda: erasures.plans(erased),
         "others": lambda: tables.of_others(other_rows),
         "origins": lambda: tables.of_origins(rows),
         **{name: partial(tables.of_targets, rows, targets) for name, targets in TABLES.items()},

@@ -12,6 +12,7 @@ Each chain is run and stored, a row of a source is planned to be erased, and the
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import sys
@@ -34,7 +35,7 @@ from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.erasure_chains import OPERATORS, SOURCES, Job, Row, World, token
 
 JOBS_MAX = 6
-PROGRAMS_AT_ONCE = 100
+PROGRAMS_AT_ONCE = 20
 TOUCHED_S = 1_900_000_000
 FORM = SourceForm(format="csv", separator=";", columns=("key", "token"))
 
@@ -177,6 +178,12 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=math.inf,
+        help="end with the programs that were checked then",
+    )
     parser.add_argument("--json-out", type=Path, help="append the result as a line of JSON")
     arguments = parser.parse_args()
     counts: Counter[str] = Counter()
@@ -190,6 +197,8 @@ def main() -> int:
             counts += of_part
             passed_s = time.perf_counter() - began
             sys.stderr.write(f"{counts['programs']:,} programs, {passed_s:.0f} s\n")
+            if passed_s > arguments.seconds:
+                break
     put_out(row_of(arguments, counts, time.perf_counter() - began), arguments.json_out)
     return 0
 
