@@ -2633,7 +2633,7 @@ export interface components {
     SubjectRequest: {
       /**
        * Source
-       * @description a file or folder by its whole path or its URL, below LINEAGE_API_ROOTS
+       * @description a file or folder by its whole path or its URL, or a table by the name that a captured program gave it, below LINEAGE_API_ROOTS
        * @example /data/customers.csv
        */
       source: string;
